@@ -100,8 +100,12 @@ impl WaitFor {
     /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
     pub(crate) fn is_blocked(&self) -> bool {
         match self {
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => false,
-            WaitFor::Pause | WaitFor::SlowRead | WaitFor::Keys(_) | WaitFor::Replicas { .. } => true,
+            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) => false,
+            WaitFor::Pause
+            | WaitFor::SlowRead
+            | WaitFor::Keys(_)
+            | WaitFor::Replicas { .. }
+            | WaitFor::Shutdown => true,
         }
     }
 

@@ -272,6 +272,7 @@ impl Engine {
     /// Marks the watchers of all keys that are there: a load has brought them.
     pub(crate) fn announce_loaded(&mut self, now: Now) {
         let Engine { keyspace, control, .. } = self;
+        control.local_expiries.clear();
         for number in 0..keyspace.databases() {
             control.watching.database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
         }

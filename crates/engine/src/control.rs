@@ -52,6 +52,8 @@ pub struct Control {
     pub role_epoch: u64,
     /// The role that a client has asked for.
     pub(crate) role_wanted: Option<crate::replica::RoleWanted>,
+    /// Keys that clients of this server gave an expiry while it was a replica.
+    pub(crate) local_expiries: crate::local_expiry::LocalExpiries,
     /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
     pub(crate) loaded_stream_db: Option<usize>,
     /// CLIENT PAUSE.

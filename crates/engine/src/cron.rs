@@ -46,11 +46,20 @@ impl Engine {
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
         // Expiry is a write: a pause keeps it back too.
         let paused = self.control.is_write_paused(process.now()) || self.control.pending_end.is_some();
-        // A replica is told of deletions.
+        // A replica is told of deletions, but for what its own clients wrote.
         let is_replica = self.control.replica.is_some();
-        if !self.control.active_expire || self.control.limits.import_mode || paused || is_replica {
+        if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }
+        if is_replica {
+            if self.expire_local(process) {
+                self.commit_unasked(process.recent());
+                self.tell_of_cut(process);
+                self.serve_waiting(process);
+            }
+            return;
+        }
+        self.control.local_expiries.clear();
         let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) - 1;
         let start = process.now();
         let cycle = ExpireCycle {

@@ -379,6 +379,12 @@ impl Engine {
         }
     }
 
+    /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued more while it is sent to.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.control.ready.is_empty()
+    }
+
     /// Sessions with output since the last call, each once.
     pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.control.ready);
@@ -488,6 +494,7 @@ impl Control {
             replica: None,
             role_epoch: 0,
             role_wanted: None,
+            local_expiries: Default::default(),
             loaded_stream_db: None,
             pause: Pause::default(),
             failover: None,

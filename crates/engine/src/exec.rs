@@ -184,6 +184,9 @@ impl Engine {
             }
         };
         self.commit_command(db, args, unit.now, session.caller.proto);
+        if self.has_unusual_access && !failed {
+            self.note_local_expiries(session, spec, args, db);
+        }
         let end = process.now();
         let duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;

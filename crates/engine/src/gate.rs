@@ -246,7 +246,10 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: true,
         ask: |asked| {
             let load = asked.control.load.as_ref()?;
+            let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
             let is_allowed = match &asked.session.transaction {
+                // The role that it asks for waits for the end of the load (D-3): there is no reason to have it asked for again.
+                None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),

@@ -31,6 +31,7 @@ mod key_map;
 mod latency;
 mod limits;
 mod loading;
+mod local_expiry;
 mod logging;
 mod migration;
 mod multicast;

@@ -28,6 +28,7 @@ impl Engine {
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replica.as_deref().map_or(0, ReplicaRole::footprint);
         let role = role + control.failover.as_deref().map_or(0, Failover::footprint);
+        let role = role + control.local_expiries.footprint();
         vec![
             ("entries", entries),
             ("keyspace", keyspace),

@@ -112,6 +112,12 @@ impl ReplicaRole {
         self.asks_ack = true;
     }
 
+    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it is in force, the data of
+    /// the cut are durable, whatever is synced behind it.
+    pub(crate) fn await_rewrite(&mut self, position: u64, offset: u64) {
+        self.durable.awaited = Some((position, offset));
+    }
+
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
@@ -426,10 +432,12 @@ impl Engine {
         let mut bytes = Vec::new();
         if aof.is_on() {
             let durable = &mut role.durable;
-            if durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+            // Without its base the first increment holds nothing that could be loaded.
+            let has_base = !self.control.rewriting.is_first;
+            if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
             }
-            if aof.is_durable(aof.position()) {
+            if has_base && aof.is_durable(aof.position()) {
                 durable.offset = offset;
             } else if durable.awaited.is_none() {
                 durable.awaited = Some((aof.position(), offset));

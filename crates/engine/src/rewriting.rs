@@ -204,6 +204,10 @@ impl Engine {
             }
             AofIncrement::None => {}
         }
+        let offset = self.control.stream.offset;
+        if let Some(role) = &mut self.control.replica {
+            role.await_rewrite(position, offset);
+        }
         self.report_aof_backlog(backlog, process);
         Ok(())
     }

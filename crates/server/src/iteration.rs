@@ -200,6 +200,7 @@ impl Server {
         let pool = &self.io_threads.pool;
         // What the engine asked for after the phase `act` does not wait for an event.
         let more_to_do = self.engine.has_actions()
+            || self.engine.has_ready()
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending();
@@ -506,7 +507,7 @@ impl Server {
 
     fn write_now(&mut self) {
         self.send_multicasts();
-        // Sending can end sessions but not give them output, so one round is enough.
+        // What a replica is queued while it is sent to is for the next iteration, which does not wait: others have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);

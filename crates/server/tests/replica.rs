@@ -6,7 +6,7 @@ mod common;
 
 use common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use common::reference::Reference;
-use common::{Client, Dir, Server, until};
+use common::{Client, Dir, Server, request, until};
 use std::time::{Duration, Instant};
 
 /// A server that follows a primary which the test plays, and the connection on which the data were asked for.
@@ -628,4 +628,27 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     let mut client = server.client();
     client.check("SELECT 7", "+OK\r\n").check("GET a", "$1\r\n1\r\n").check("EXISTS b", ":0\r\n");
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
+}
+
+/// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket all the same.
+#[test]
+fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
+    let primary =
+        Server::start(&["--hz", "1", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]);
+    let replica = Server::start(&["--enable-debug-command", "yes"]);
+    let mut to_replica = replica.client();
+    to_replica.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    up(&mut to_replica);
+    to_replica.send("DEBUG SLEEP 1\r\n");
+    let value = vec![b'x'; 256 * 1024];
+    let mut client = primary.client();
+    for _ in 0..256 {
+        client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    }
+    let end = client.info_number("master_repl_offset");
+    to_replica.expect("+OK\r\n");
+    let begun = Instant::now();
+    until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
+    // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, which are as many.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }

@@ -167,9 +167,10 @@ impl Watched {
         until("a replica of the new primary", || {
             std::thread::sleep(Duration::from_millis(50));
             let info = replication(port).ok()?;
-            let is_so = ["role:slave\r\n", &format!("master_port:{primary}\r\n"), "master_link_status:up\r\n"]
-                .iter()
-                .all(|line| info.contains(line));
+            let is_so =
+                ["role:slave\r\n", &format!("master_port:{primary}\r\n"), "master_link_status:up\r\n"]
+                    .iter()
+                    .all(|line| info.contains(line));
             is_so.then_some(())
         });
     }

@@ -230,6 +230,7 @@ impl Engine {
     /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
     #[cold]
     fn save_emptiness(&mut self, process: &mut dyn Process) {
+        self.control.local_expiries.clear();
         let changes = self.effects.take_changes();
         self.control.count_changes(changes);
         self.break_off_save(process);

@@ -22,6 +22,8 @@ pub(crate) struct MemoryReport {
     pub backlog: u64,
     /// What it keeps beyond its size because replicas are behind.
     pub replica_buffers: u64,
+    /// What replicas were queued and have not received.
+    pub replica_queues: u64,
     /// Everything that is not data: startup, clients, indexes of the keyspace.
     pub overhead: u64,
     /// The rest.
@@ -44,7 +46,10 @@ impl MemoryReport {
         for session in view.sessions.iter().chain([view.asker]) {
             let bytes = session_bytes(session);
             match session.caller.replica_state() {
-                Some(_) => report.replicas += bytes,
+                Some(_) => {
+                    report.replicas += bytes;
+                    report.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
+                }
                 None => report.clients += bytes,
             }
         }

@@ -136,11 +136,11 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
     memory_ratios(view, &report, out);
     let aof_bytes = if view.control.aof.is_on() { facts.aof.buffer_bytes } else { 0 };
-    out.add("mem_not_counted_for_evict", report.replica_buffers + aof_bytes);
+    out.add("mem_not_counted_for_evict", report.replica_buffers + report.replica_queues + aof_bytes);
     out.add("mem_replication_backlog", report.backlog);
     out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
-    out.add("mem_replicas_repl_buffer", report.replica_buffers);
-    out.add("mem_clients_slaves", report.replicas);
+    out.zeros(&["mem_replicas_repl_buffer"]);
+    out.add("mem_clients_slaves", report.replicas + report.replica_buffers);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
     out.add("mem_allocator", &facts.allocator);
@@ -271,7 +271,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("pubsubshard_channels", pubsub.count(TopicKind::Shard));
     out.zeros(&["latest_fork_usec", "total_forks"]);
     out.add("migrate_cached_sockets", view.facts.migrate_cached_sockets);
-    out.zeros(&["slave_expires_tracked_keys"]);
+    out.add("slave_expires_tracked_keys", view.control.local_expiries.len());
     compaction(view, out);
     out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
     out.add("unexpected_error_replies", stats.unexpected_errors);
