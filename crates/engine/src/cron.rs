@@ -45,7 +45,7 @@ impl Engine {
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
         // Expiry is a write: a pause keeps it back too.
-        let paused = self.control.pause.active(process.now()) || self.control.pending_end.is_some();
+        let paused = self.control.is_write_paused(process.now()) || self.control.pending_end.is_some();
         // A replica is told of deletions, but for what its own clients wrote.
         let is_replica = self.control.replica.is_some();
         if !self.control.active_expire || self.control.limits.import_mode || paused {
@@ -148,7 +148,9 @@ impl Engine {
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        if !self.control.stream.replicas.is_empty()
+        // The replica that a failover waits for shall find the end of the stream.
+        if self.control.failover.is_none()
+            && !self.control.stream.replicas.is_empty()
             && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns
         {
             self.cron.last_ping_ns = now.mono_ns;

@@ -371,6 +371,7 @@ impl Engine {
         self.ask_replicas();
         self.deliver_stream(process);
         self.advance_end(process);
+        self.advance_failover(process);
         self.note_history();
         self.evict_by_clock(false, process);
         if self.control.limits.maxmemory_clients > 0 {
@@ -496,9 +497,12 @@ impl Control {
             local_expiries: Default::default(),
             loaded_stream_db: None,
             pause: Pause::default(),
+            failover: None,
+            failover_asked: false,
             blocking: Default::default(),
             full_syncs: Default::default(),
             slow_reads: Default::default(),
+            migrations: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),

@@ -2,6 +2,7 @@
 //! [`crate::Action`]s.
 
 use crate::aof::AofBacklog;
+use crate::migration::{Migration, MigrationOutcome};
 use crate::snapshot::SnapshotFile;
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
@@ -101,6 +102,9 @@ pub trait Process {
 
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
+
+    /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
 
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);
@@ -315,6 +319,8 @@ pub enum LogLevel {
 pub struct Facts {
     /// Process id.
     pub pid: u32,
+    /// Connections that MIGRATE has kept.
+    pub migrate_cached_sockets: usize,
     /// The supervisor that started the process, if one did and was asked for: `systemd` or `upstart`.
     pub supervised: Option<&'static str>,
     /// Name and version of the operating system.

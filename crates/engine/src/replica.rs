@@ -65,7 +65,7 @@ struct DurablePoint {
 #[derive(Clone, Debug)]
 pub(crate) struct RoleWanted {
     pub(crate) primary: Option<Primary>,
-    /// Who asks, for the log.
+    /// Who asks, for the log: `user request from '...'`, `failover request from '...'`; nobody: empty.
     pub(crate) by: String,
 }
 
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     #[cold]
-    fn change_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
         if self.control.replica.as_ref().is_some_and(|role| role.is_committed) {
             return;
         }
@@ -210,7 +210,10 @@ impl Engine {
                 self.end_link_session(old.session);
             }
             None => {
-                self.unblock_for_role(process);
+                // Who waits waits on until the new primary has taken over: the failover may come to nothing.
+                if self.control.failover.is_none() {
+                    self.unblock_for_role(process);
+                }
                 // What nobody was fed is not counted: then the offset does not say where the data stand.
                 role.can_resume = self.control.stream.point().is_some();
                 if role.can_resume {
@@ -219,9 +222,12 @@ impl Engine {
             }
         }
         self.close_replicas();
+        self.control.migrations.keep_all();
         self.control.stream.set_has_primary(true);
         self.control.replica = Some(Box::new(role));
-        process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled (user request from '{by}')"));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
+        }
     }
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
@@ -242,14 +248,16 @@ impl Engine {
             process.log(LogLevel::Notice, &text);
         }
         self.close_replicas();
-        process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled (user request from '{by}')"));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled ({by})"));
+        }
     }
 
     /// Ends what clients wait for: on a replica nothing comes of it.
-    fn unblock_for_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
         let is_blocked = |session: &Session| {
             let on = session.waiting.as_ref().map(|waiting| waiting.on);
-            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. }))
+            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
         };
         let blocked: Vec<SessionKey> =
             self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();

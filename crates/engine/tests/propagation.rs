@@ -328,6 +328,8 @@ const ROWS: &[(&str, &str)] = &[
     ("RPOPLPUSH k l", ""),
     ("RPUSH k a | COPY k l", "COPY k l"),
     ("RPUSH k a | RENAME k l", "RENAME k l"),
+    // What a migration deletes is in tests/migrate.rs.
+    ("MIGRATE 10.0.0.1 6379 k 0 1000", ""),
     ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
     ("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
     ("restore k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" replace", "restore k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: replace ABSTTL"),

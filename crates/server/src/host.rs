@@ -6,6 +6,7 @@ use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
+use crate::migrate::Kept;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
@@ -22,8 +23,8 @@ use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampForm
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
-    IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool, SyncFacts,
+    IoThreads, LoadProgress, LogLevel, Migration, MigrationOutcome, Peaks, Process, SaveError, SnapshotFile,
+    SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool, SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -60,6 +61,8 @@ pub struct Host {
     next_snapshot: u64,
     /// Those that were begun in the background and may run still.
     pub background: Vec<WriterHandle>,
+    /// Connections that MIGRATE has kept.
+    pub kept_links: Arc<Kept>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
     /// The snapshot that is received from the primary, and when something of it came last, ns of the monotonic clock.
@@ -144,6 +147,7 @@ impl Host {
             waker: None,
             next_snapshot: first_snapshot(),
             background: Vec::new(),
+            kept_links: Arc::default(),
             load: None,
             sync: None,
             sync_heard_ns: 0,
@@ -521,6 +525,7 @@ impl Process for Host {
         let counts = self.counts();
         let bio = self.bio.as_ref();
         Facts {
+            migrate_cached_sockets: self.kept_links.count(),
             used_memory: numbers.used(),
             used_memory_peak: self.memory.peak,
             used_memory_peak_time: self.memory.peak_s,
@@ -700,6 +705,10 @@ impl Process for Host {
 
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         self.list_aof_files(config, pending, position)
+    }
+
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
+        crate::migrate::run(&migration, "", &self.kept_links)
     }
 
     fn sleep(&mut self, microseconds: u64) {

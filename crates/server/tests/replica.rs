@@ -633,7 +633,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
 /// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket all the same.
 #[test]
 fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
-    let primary = Server::start(&["--hz", "1", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]);
+    let primary =
+        Server::start(&["--hz", "1", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]);
     let replica = Server::start(&["--enable-debug-command", "yes"]);
     let mut to_replica = replica.client();
     to_replica.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");

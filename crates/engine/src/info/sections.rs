@@ -89,11 +89,11 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("total_blocking_keys", control.blocking.keys());
     out.add("total_blocking_keys_on_nokey", control.blocking.keys_until_gone());
     let pause = control.pause;
+    let now_ms = view.now.unix_ms();
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
+        _ if control.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
         (false, _) => ("none", "none", 0),
-        (true, all) => {
-            ("client_pause", if all { "all" } else { "write" }, pause.until_ms - view.now.unix_ms())
-        }
+        (true, all) => ("client_pause", if all { "all" } else { "write" }, pause.until_ms - now_ms),
     };
     out.add("paused_reason", reason);
     out.add("paused_actions", actions);
@@ -269,7 +269,8 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("pubsub_channels", pubsub.count(TopicKind::Channel));
     out.add("pubsub_patterns", pubsub.count(TopicKind::Pattern));
     out.add("pubsubshard_channels", pubsub.count(TopicKind::Shard));
-    out.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    out.zeros(&["latest_fork_usec", "total_forks"]);
+    out.add("migrate_cached_sockets", view.facts.migrate_cached_sockets);
     out.add("slave_expires_tracked_keys", view.control.local_expiries.len());
     compaction(view, out);
     out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
@@ -391,7 +392,8 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         );
     }
     out.add("replicas_waiting_psync", stream.reserved.len());
-    out.add("master_failover_state", "no-failover");
+    let failover = view.control.failover.as_deref();
+    out.add("master_failover_state", failover.map_or("no-failover", |failover| failover.stage_name()));
     out.add("master_replid", &stream.replid);
     let earlier = stream.earlier.as_ref();
     out.add(
