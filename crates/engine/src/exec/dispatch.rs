@@ -199,6 +199,10 @@ impl Engine {
         self.begin_wanted_save(process);
         self.settle_aof(process);
         self.settle_role(process);
+        // The caller is not among the sessions while it runs.
+        if self.control.count_good_replicas && session.caller.replica.is_none() {
+            self.count_good_replicas(unit.now);
+        }
         result
     }
 
