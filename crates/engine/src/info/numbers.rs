@@ -51,8 +51,9 @@ impl MemoryReport {
         let kept = view.control.stream.backlog().map_or(0, Backlog::footprint) as u64;
         let has_replicas = !view.control.stream.replicas.is_empty();
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
-        report.replica_buffers = kept - report.backlog;
-        report.overhead = report.startup + report.clients + report.replicas + kept;
+        report.replica_buffers = kept - report.backlog + facts.stream_buffer.bytes;
+        report.overhead =
+            report.startup + report.clients + report.replicas + report.backlog + report.replica_buffers;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);

@@ -424,7 +424,8 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
     out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
     out.add("slave_repl_offset", offset);
-    out.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    out.add("replicas_repl_buffer_size", view.facts.stream_buffer.bytes);
+    out.add("replicas_repl_buffer_peak", view.facts.stream_buffer.peak);
     if role.link == LinkState::Transfer {
         sync(view.facts.sync, out);
     }
