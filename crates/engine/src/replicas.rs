@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Counts the replicas that `min-replicas-to-write` can rely on.
-    fn count_good_replicas(&mut self, now: Now) {
+    pub(crate) fn count_good_replicas(&mut self, now: Now) {
         let control = &mut self.control;
         control.count_good_replicas = false;
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);

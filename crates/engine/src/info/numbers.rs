@@ -58,7 +58,8 @@ impl MemoryReport {
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
         let spooled = view.control.stream.spooled.memory_bytes() as u64;
         report.replica_buffers = kept - report.backlog + spooled;
-        report.overhead = report.startup + report.clients + report.replicas + kept + spooled;
+        report.overhead =
+            report.startup + report.clients + report.replicas + kept + spooled + facts.stream_buffer.bytes;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);
