@@ -188,8 +188,10 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
     online_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count() as i64
 }
 
+/// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
+/// history began, at offset 0.
 fn has_reached(acked: i64, offset: u64) -> bool {
-    u64::try_from(acked).is_ok_and(|acked| acked >= offset)
+    u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(1))
 }
 
 /// The replicas that have the data.
