@@ -25,6 +25,8 @@ pub enum Action {
         /// Seconds since its last input.
         idle_s: i64,
     },
+    /// A client is a replica now, and its packets shall be filled at the price of a delay (`repl-disable-tcp-nodelay`).
+    FillPackets(SessionKey),
     /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
     Load(Box<LoadJob>),
     /// Have a thread of its own produce this client's reply; hand the pieces to [`crate::Engine::take_piece`].

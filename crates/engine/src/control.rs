@@ -56,6 +56,9 @@ pub struct Control {
     pub(crate) local_expiries: crate::local_expiry::LocalExpiries,
     /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
     pub(crate) loaded_stream_db: Option<usize>,
+    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many changes there had been
+    /// then.
+    pub(crate) loaded_file_at: Option<u64>,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// FAILOVER: this server hands its role to a replica.

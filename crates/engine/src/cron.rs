@@ -148,12 +148,14 @@ impl Engine {
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
+        // The first one a period behind the start: a replica that comes back finds the offset that it has.
+        let last_ns = *self.cron.last_ping_ns.get_or_insert(now.mono_ns);
         // The replica that a failover waits for shall find the end of the stream.
         if self.control.failover.is_none()
             && !self.control.stream.replicas.is_empty()
-            && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns
+            && now.mono_ns.saturating_sub(last_ns) >= period_ns
         {
-            self.cron.last_ping_ns = now.mono_ns;
+            self.cron.last_ping_ns = Some(now.mono_ns);
             // In small letters, as the reference writes it.
             self.control.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }

@@ -59,7 +59,7 @@ pub struct CronState {
     pub(crate) last_second: i64,
     pub(crate) rate_at_us: u64,
     /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
-    pub(crate) last_ping_ns: u64,
+    pub(crate) last_ping_ns: Option<u64>,
 }
 
 /// Where compaction stands between calls.
@@ -496,6 +496,7 @@ impl Control {
             role_wanted: None,
             local_expiries: Default::default(),
             loaded_stream_db: None,
+            loaded_file_at: None,
             pause: Pause::default(),
             failover: None,
             failover_asked: false,

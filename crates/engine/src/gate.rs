@@ -133,6 +133,14 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "redirect",
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) || is_exec(spec),
+        armed: |control| control.replica.is_some(),
+        armed_for: |_| false,
+        holds_primary: false,
+        ask: |asked| asked.control.redirection(asked.caller, asked.flags).map(Verdict::Reject),
+    },
+    Check {
         name: "maxmemory",
         concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_exec(spec),
         armed: |control| control.limits.maxmemory > 0,
@@ -503,6 +511,7 @@ mod tests {
                 "auth",
                 "protected",
                 "no-multi",
+                "redirect",
                 "maxmemory",
                 "unsaved",
                 "entry-space",

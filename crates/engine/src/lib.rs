@@ -80,7 +80,7 @@ pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool, SyncFacts,
+    SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use replica::SyncSource;

@@ -84,6 +84,10 @@ pub trait Process {
     /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
     fn end_aof_rewrite(&mut self, is_whole: bool);
 
+    /// The base of the rewrite that [`Process::cut_aof`] has begun is the snapshot file of this name, which is durable.
+    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force.
+    fn use_snapshot_as_base(&mut self, name: &[u8]);
+
     /// Whether a base of the append-only file is in force: not while the first is written.
     fn has_aof_base(&mut self) -> bool;
 
@@ -227,6 +231,9 @@ pub trait StreamSpool {
 
     /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
+
+    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on the disk.
+    fn memory_bytes(&self) -> usize;
 
     /// Why the disk takes nothing more, once.
     fn warning(&mut self) -> Option<String>;
@@ -376,6 +383,8 @@ pub struct Facts {
     pub eventloop_duration_cmd_sum: u64,
     /// Longest iteration, microseconds.
     pub longest_turn_us: u64,
+    /// What the primary has sent behind a snapshot that is not loaded yet.
+    pub stream_buffer: StreamBufferFacts,
     /// Values waiting to be freed on another thread.
     pub lazyfree_pending: u64,
     /// Values freed there so far.
@@ -392,6 +401,23 @@ pub struct Facts {
     pub sync: Option<SyncFacts>,
     /// Bytes received from the primary.
     pub net_repl_input_bytes: u64,
+}
+
+/// What the primary has sent behind a snapshot that comes on another connection and is not loaded yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamBufferFacts {
+    /// Bytes that it takes now.
+    pub bytes: u64,
+    /// The most since the last synchronisation began.
+    pub peak: u64,
+}
+
+impl StreamBufferFacts {
+    /// It takes so many bytes.
+    pub fn set(&mut self, bytes: usize) {
+        self.bytes = bytes as u64;
+        self.peak = self.peak.max(self.bytes);
+    }
 }
 
 /// How far a snapshot is that is received from the primary.

@@ -20,9 +20,10 @@ use crate::engine::{Engine, hex};
 use crate::error::CmdError;
 use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::process::{LogLevel, Process, SnapshotSource};
-use crate::session::{ClientKind, Closing, Connection, ReplyMode, Session};
+use crate::session::{Caller, ClientKind, Closing, Connection, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use crate::unit_commands::push_command;
+use sluice_command::{Flags, Named};
 use sluice_config::param;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::Request;
@@ -132,6 +133,16 @@ impl Control {
         self.replica.as_ref().is_some_and(|role| role.is_committed)
     }
 
+    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if its command
+    /// belongs there. Reads do not where the client has said READONLY.
+    pub(crate) fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
+        let role =
+            self.replica.as_ref().filter(|_| caller.capa_redirect && caller.kind == ClientKind::Normal)?;
+        let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
+        let Primary { host, port } = &role.primary;
+        belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
+    }
+
     /// Whether the data may be older than clients expect, and are not shown for that reason.
     pub(crate) fn is_stale(&self) -> bool {
         self.replica.as_ref().is_some_and(|role| !role.is_up())
@@ -148,6 +159,11 @@ impl Engine {
     /// Whom this server follows.
     pub fn primary(&self) -> Option<&Primary> {
         self.control.replica.as_deref().map(|role| &role.primary)
+    }
+
+    /// Bytes at which the output of a replica is too much, if there is a limit.
+    pub fn replica_output_limit(&self) -> Option<usize> {
+        Some(self.control.limits.output[1].hard).filter(|hard| *hard > 0)
     }
 
     /// Where the data stand, if they can be brought up to date from there.
@@ -189,12 +205,17 @@ impl Engine {
             return;
         }
         let Some(RoleWanted { primary, by }) = self.control.role_wanted.take() else { return };
+        let was_primary = self.control.replica.is_none();
         match primary {
             Some(primary) => self.follow(primary, &by, process),
             None => self.promote(&by, process),
         }
         self.control.role_epoch += 1;
         self.refresh();
+        // Who waits waits on until the new primary has taken over: the failover may come to nothing.
+        if was_primary && self.control.failover.is_none() {
+            self.unblock_for_role(process);
+        }
     }
 
     fn follow(&mut self, primary: Primary, by: &str, process: &mut dyn Process) {
@@ -210,10 +231,6 @@ impl Engine {
                 self.end_link_session(old.session);
             }
             None => {
-                // Who waits waits on until the new primary has taken over: the failover may come to nothing.
-                if self.control.failover.is_none() {
-                    self.unblock_for_role(process);
-                }
                 // What nobody was fed is not counted: then the offset does not say where the data stand.
                 role.can_resume = self.control.stream.point().is_some();
                 if role.can_resume {
@@ -262,9 +279,24 @@ impl Engine {
         let blocked: Vec<SessionKey> =
             self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
         for client in blocked {
-            self.stats.count_error(&ROLE_CHANGED.wire());
-            self.end_wait(client, process, |reply| reply.error(&ROLE_CHANGED.wire()));
-            if let Some(session) = self.sessions.get_mut(client) {
+            let Some((caller, spec)) = self.sessions.get(client).and_then(|session| {
+                let named = session.waiting.as_ref().map(|waiting| waiting.prepared.named);
+                let Some(Named::Command(spec)) = named else { return None };
+                Some((&session.caller, spec))
+            }) else {
+                continue;
+            };
+            // What a replica may answer goes on to wait.
+            if caller.flags.read_only && spec.flags.has(Flags::READONLY) {
+                continue;
+            }
+            let redirection = self.control.redirection(caller, spec.flags);
+            let is_redirected = redirection.is_some();
+            let error = redirection.unwrap_or(ROLE_CHANGED);
+            self.stats.count_error(&error.wire());
+            self.stats.commands[spec.id.0 as usize].rejected += 1;
+            self.end_wait(client, process, |reply| reply.error(&error.wire()));
+            if let Some(session) = self.sessions.get_mut(client).filter(|_| !is_redirected) {
                 session.caller.closing = Closing::AfterReply;
             }
         }
@@ -308,6 +340,7 @@ impl Engine {
             self.turn_aof_off(process);
         }
         self.close_replicas();
+        let is_of_file = matches!(from, SyncSource::File);
         let (source, old, serves_old) = match from {
             SyncSource::File => {
                 let name = self.control.config.bytes(param::DBFILENAME).to_vec();
@@ -326,7 +359,8 @@ impl Engine {
             }
             process.log(LogLevel::Notice, "Discarding previously cached primary state.");
         }
-        let plan = LoadPlan { serves_old, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
+        let plan =
+            LoadPlan { serves_old, is_of_file, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
         self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
     }
 
@@ -346,8 +380,10 @@ impl Engine {
             role.db = db;
             role.durable = DurablePoint::default();
         }
+        if !self.begin_aof_with_snapshot(process) {
+            self.begin_aof_again();
+        }
         self.control.dirty = 0;
-        self.begin_aof_again();
         self.refresh();
     }
 

@@ -157,6 +157,7 @@ impl Engine {
         let size = usize::try_from(self.control.limits.backlog_bytes).unwrap_or(usize::MAX);
         let sessions = stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
         kept.saturating_sub(size)
+            + stream.spooled.memory_bytes()
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 
@@ -216,7 +217,7 @@ impl Engine {
     }
 
     /// Counts the replicas that `min-replicas-to-write` can rely on.
-    fn count_good_replicas(&mut self, now: Now) {
+    pub(crate) fn count_good_replicas(&mut self, now: Now) {
         let control = &mut self.control;
         control.count_good_replicas = false;
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);

@@ -34,6 +34,8 @@ pub struct Rewriting {
     pub(crate) began_s: Option<i64>,
     /// The append-only file was turned on, and its first base is not in force: the next start would not read it.
     pub(crate) is_first: bool,
+    /// The base of the one under way is the RDB file that the primary has sent.
+    has_snapshot: bool,
     /// The last one that ended failed.
     pub(crate) failed: bool,
     /// Failures since the last success.
@@ -183,6 +185,32 @@ impl Engine {
         true
     }
 
+    /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from it. Whether it has
+    /// begun; otherwise a rewrite is needed.
+    pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
+        let control = &mut self.control;
+        let is_unchanged = control.loaded_file_at.take() == Some(control.dirty);
+        let wants_base = control.wants_aof() && !control.aof.is_on();
+        let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
+        let is_free = control.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() {
+            return false;
+        }
+        let now = process.now();
+        if let Err(SaveError(line)) = self.cut_for_rewrite(process) {
+            process.log(LogLevel::Warning, &line);
+            self.rewrite_failed(now, process);
+            return false;
+        }
+        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        process.use_snapshot_as_base(&name);
+        let rewriting = &mut self.control.rewriting;
+        rewriting.scheduled = false;
+        rewriting.began_s = Some(now.unix_s());
+        rewriting.has_snapshot = true;
+        true
+    }
+
     /// Ends the file before, and begins what is behind the cut.
     fn cut_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.control.config.bool(param::APPENDONLY);
@@ -240,8 +268,12 @@ impl Engine {
             return;
         }
         let now = process.recent();
+        let has_snapshot = std::mem::take(&mut self.control.rewriting.has_snapshot);
         match is_in_force {
             true => {
+                if has_snapshot {
+                    process.log(LogLevel::Notice, "Reused RDB file from primary sync as AOF base file");
+                }
                 let rewriting = &mut self.control.rewriting;
                 rewriting.last_s = rewriting.began_s.take().map(|began_s| now.unix_s() - began_s);
                 rewriting.failed = false;

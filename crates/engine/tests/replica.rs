@@ -235,6 +235,83 @@ fn who_waits_is_told_and_ends() {
     let told = String::from_utf8(rig.output(waiting)).unwrap();
     assert!(told.starts_with("-UNBLOCKED force unblock from blocking operation"), "{told}");
     assert!(rig.is_closing(waiting));
+    let stats = rig.run("INFO commandstats");
+    let of_blpop = stats.split("cmdstat_blpop:").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert!(of_blpop.starts_with("calls=1,") && of_blpop.contains("rejected_calls=1"), "{of_blpop}");
+}
+
+const REDIRECTED: &str = "-REDIRECT 10.0.0.1:6379";
+
+#[test]
+fn a_client_that_can_be_redirected_is_sent_to_the_primary() {
+    let (mut rig, primary) = following(&[]);
+    rig.check("CLIENT CAPA redirect", "+OK");
+    for line in ["GET a", "SET a 1", "DBSIZE", "FLUSHALL", "BLPOP a 0"] {
+        rig.check(line, REDIRECTED);
+    }
+    rig.check("PING", "+PONG");
+    rig.check("PUBLISH a b", ":0");
+    rig.check("MULTI", "+OK");
+    rig.check("GET a", REDIRECTED);
+    rig.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    // Whoever has said READONLY reads here.
+    rig.check("READONLY", "+OK");
+    rig.check("GET a", "nil");
+    rig.check("SET a 1", REDIRECTED);
+    rig.check("READWRITE", "+OK");
+    rig.check("GET a", REDIRECTED);
+    // The primary is no such client.
+    assert_eq!(stream(&mut rig, primary, &["SET a 1"]), "");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn a_transaction_that_was_queued_before_the_role_is_redirected_as_a_whole() {
+    let mut rig = Rig::new();
+    let (reads, talks) = (rig.connect(), rig.connect());
+    for client in [reads, talks] {
+        rig.check_as(client, "CLIENT CAPA redirect", "+OK");
+        rig.check_as(client, "MULTI", "+OK");
+    }
+    rig.check_as(reads, "GET a", "+QUEUED");
+    rig.check_as(talks, "PING", "+QUEUED");
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    rig.check_as(reads, "EXEC", REDIRECTED);
+    rig.check_as(reads, "EXEC", "-ERR EXEC without MULTI");
+    rig.check_as(talks, "EXEC", "[+PONG]");
+}
+
+/// What clients that wait are told when the role changes, by what they have said of themselves.
+#[test]
+fn who_waits_is_redirected_where_it_can_be_and_stays_where_a_replica_may_answer() {
+    let mut rig = Rig::new();
+    let unblocked =
+        "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    let cases: &[(&[&str], &str, &str, bool)] = &[
+        (&["CLIENT CAPA redirect"], "BLPOP x 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect"], "XREAD BLOCK 0 STREAMS s 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect"], "WAIT 1 0", unblocked, true),
+        (&["CLIENT CAPA redirect", "READONLY"], "BLPOP x 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect", "READONLY"], "XREAD BLOCK 0 STREAMS s 0", "", false),
+        (&["READONLY"], "XREAD BLOCK 0 STREAMS s 0", "", false),
+        (&[], "XREAD BLOCK 0 STREAMS s 0", unblocked, true),
+    ];
+    let mut clients = Vec::new();
+    for (said, waits, _, _) in cases {
+        let client = rig.connect();
+        for line in *said {
+            rig.check_as(client, line, "+OK");
+        }
+        assert_eq!(rig.run_as(client, waits), "");
+        clients.push(client);
+    }
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    for (client, (said, waits, told, closes)) in clients.into_iter().zip(cases) {
+        let output = String::from_utf8(rig.output(client)).unwrap();
+        assert_eq!(output.trim_end(), *told, "{said:?} {waits}");
+        assert_eq!(rig.is_closing(client), *closes, "{said:?} {waits}");
+    }
 }
 
 #[test]

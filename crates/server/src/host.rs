@@ -24,7 +24,7 @@ use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
     IoThreads, LoadProgress, LogLevel, Migration, MigrationOutcome, Peaks, Process, SaveError, SnapshotFile,
-    SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool, SyncFacts,
+    SnapshotPieces, SnapshotSink, SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -68,6 +68,8 @@ pub struct Host {
     /// The snapshot that is received from the primary, and when something of it came last, ns of the monotonic clock.
     pub sync: Option<Arc<SyncProgress>>,
     pub sync_heard_ns: u64,
+    /// What the primary has sent behind a snapshot that is not loaded yet.
+    pub stream_buffer: StreamBufferFacts,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -151,6 +153,7 @@ impl Host {
             load: None,
             sync: None,
             sync_heard_ns: 0,
+            stream_buffer: StreamBufferFacts::default(),
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -540,6 +543,7 @@ impl Process for Host {
             net_output_bytes: counts.net_output_bytes,
             net_repl_input_bytes: counts.net_repl_input_bytes,
             sync: self.sync_facts(),
+            stream_buffer: self.stream_buffer,
             reads_processed: self.reads,
             writes_processed: self.writes,
             eventloop_cycles: self.counts.cycles,
@@ -683,6 +687,13 @@ impl Process for Host {
         let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
         aof.order(Order::FinishBase(number, Box::new(base)));
         self.note(LogLevel::Notice, &text);
+    }
+
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        let file = self.count_snapshot();
+        let Some(aof) = &self.aof else { return };
+        let path = std::env::current_dir().unwrap_or_default().join(OsStr::from_bytes(name));
+        aof.order(Order::UseSnapshot(self.rewrite, path, file));
     }
 
     fn has_aof_base(&mut self) -> bool {

@@ -9,6 +9,7 @@
 mod aof;
 mod barrier;
 mod batches;
+mod main_channel;
 mod main_thread;
 mod moves;
 mod replica;
@@ -230,6 +231,7 @@ impl Server {
             ("event_loop", sockets.event_loop.footprint()),
             ("batches", self.batches.footprint()),
             ("io_threads", io_threads),
+            ("stream_buffer", self.stream_buffer_footprint()),
             ("aof_thread", self.host.aof.as_ref().map_or(0, |aof| aof.shared().footprint())),
             // `allocated` counts them as given out; `used_memory` does not.
             ("allocator_cache", alloc::cached()),
@@ -271,9 +273,10 @@ impl Server {
     fn collect(&mut self) {
         while let Some(event) = self.sockets.event_loop.next_event(self.timing.began_ns) {
             self.timing.is_busy = true;
-            if self.follower.has_events() && crate::replica::is_of_link(&event) {
-                self.link_event(event);
-                continue;
+            let mut event = event;
+            if self.follower.has_events() {
+                let Some(other) = self.take_link_event(event) else { continue };
+                event = other;
             }
             match connection::handle(self, event) {
                 None => {}
@@ -376,6 +379,7 @@ impl Server {
                 Action::FreeCaptured(pieces) => self.free(Garbage::Captured(pieces)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
+                Action::FillPackets(key) => self.fill_packets(key),
                 Action::Load(job) => self.begin_load(*job),
                 Action::Produce(key, read) => self.begin_slow_read(key, read),
                 Action::Migrate(migration) => {
@@ -490,6 +494,17 @@ impl Server {
                 self.io_threads.pool.send(*id, ToIoThread::Trim(key, idle_s));
             }
             Some(SocketOwner::Main(_)) => connection::trim(self, key, idle_s),
+            Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
+        }
+    }
+
+    fn fill_packets(&mut self, key: SessionKey) {
+        match self.sockets.clients.owner(key) {
+            Some(SocketOwner::IoThread(id)) => {
+                self.io_threads.pool.send(*id, ToIoThread::FillPackets(key));
+            }
+            Some(SocketOwner::Main(_)) => connection::fill_packets(self, key),
+            // The option only saves packets.
             Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
         }
     }

@@ -356,38 +356,46 @@ fn a_restart_goes_on_where_the_snapshot_stands() {
     server.client().check("SELECT 7", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("GET a", "$1\r\n1\r\n");
 }
 
+/// With the RDB file as its base where that has the data; behind a load from memory by a rewrite.
 #[test]
 fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
-    let dir = Dir::new();
-    let start = |arguments: &[&str]| {
-        Server::start_in(Dir::new(), |command| {
-            command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
-        })
-    };
-    let primary = PlayedPrimary::new();
-    let mut server = start(&[]);
-    let mut client = server.client();
-    client.check("SET mine 1", "+OK\r\n");
-    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
-    let mut link = primary.accept();
-    link.shake_hands();
-    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
-    link.send_snapshot(&snapshot(&[("theirs", "1")]));
-    up(&mut client);
-    link.send(common::request(&[b"SELECT", b"0"]));
-    link.send(common::request(&[b"SET", b"later", b"1"]));
-    // A rewrite that is scheduled is in progress next: asked for in this order.
-    until("the new base", || {
-        let is_done =
-            client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
-        (is_done && client.info("aof_enabled") == "1").then_some(())
-    });
-    until("the stream", || (client.send("EXISTS later\r\n").line() == ":1").then_some(()));
-    client.send("SHUTDOWN NOSAVE\r\n");
-    server.wait();
-    let server = start(&[]);
-    let mut client = server.client();
-    client.check("EXISTS mine theirs later", ":2\r\n").check("GET later", "$1\r\n1\r\n");
+    for (load, preamble, reuses) in
+        [("disabled", "yes", true), ("disabled", "no", false), ("flush-before-load", "yes", false)]
+    {
+        let dir = Dir::new();
+        let start = |arguments: &[&str]| {
+            Server::start_in(Dir::new(), |command| {
+                command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+            })
+        };
+        let primary = PlayedPrimary::new();
+        let mut server = start(&["--repl-diskless-load", load, "--aof-use-rdb-preamble", preamble]);
+        let mut client = server.client();
+        client.check("SET mine 1", "+OK\r\n");
+        client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+        link.send_snapshot(&snapshot(&[("theirs", "1")]));
+        up(&mut client);
+        link.send(common::request(&[b"SELECT", b"0"]));
+        link.send(common::request(&[b"SET", b"later", b"1"]));
+        // A rewrite that is scheduled is in progress next: asked for in this order.
+        until("the new base", || {
+            let is_done =
+                client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
+            (is_done && client.info("aof_enabled") == "1").then_some(())
+        });
+        until("the stream", || (client.send("EXISTS later\r\n").line() == ":1").then_some(()));
+        client.send("SHUTDOWN NOSAVE\r\n");
+        server.wait();
+        let log = server.log.all();
+        assert_eq!(log.contains("Reused RDB file from primary sync as AOF base file"), reuses, "{log}");
+        assert_eq!(log.contains("Background append only file rewriting started"), !reuses, "{log}");
+        let server = start(&[]);
+        let mut client = server.client();
+        client.check("EXISTS mine theirs later", ":2\r\n").check("GET later", "$1\r\n1\r\n");
+    }
 }
 
 fn fill(client: &mut Client, marker: &str) {
@@ -607,11 +615,7 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     link.send_snapshot(&snapshot(&[("old", "1")]));
     let mut client = server.client();
     up(&mut client);
-    until("the new base", || {
-        let scheduled = client.info("aof_rewrite_scheduled") == "1";
-        (!scheduled && client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrites") == "1")
-            .then_some(())
-    });
+    assert!(server.log.wait("Reused RDB file from primary sync as AOF base file").is_some());
     link.send(common::request(&[b"SELECT", b"7"]));
     link.send(common::request(&[b"SET", b"a", b"1"]));
     // A database that no write follows.

@@ -57,6 +57,8 @@ pub struct FakeProcess {
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
     /// How they ended.
     pub aof_ended: Vec<bool>,
+    /// Snapshot files that were to become the base of the append-only file.
+    pub aof_snapshot_bases: Vec<Vec<u8>>,
     /// The last bytes of append-only files that were closed, and their ends.
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
@@ -222,6 +224,9 @@ impl StreamSpool for MemorySpool {
         false
     }
     fn unwritten_bytes(&self) -> usize {
+        self.unwritten
+    }
+    fn memory_bytes(&self) -> usize {
         self.unwritten
     }
     fn warning(&mut self) -> Option<String> {
@@ -395,6 +400,7 @@ impl Default for FakeProcess {
             background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
+            aof_snapshot_bases: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
             counts_data: false,
@@ -505,6 +511,9 @@ impl Process for FakeProcess {
     }
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         self.aof_ended.push(is_whole);
+    }
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        self.aof_snapshot_bases.push(name.to_vec());
     }
     fn has_aof_base(&mut self) -> bool {
         self.aof_has_base

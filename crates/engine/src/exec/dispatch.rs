@@ -200,6 +200,10 @@ impl Engine {
         self.settle_aof(process);
         self.settle_role(process);
         self.settle_failover(process);
+        // The caller is not among the sessions while it runs.
+        if self.control.count_good_replicas && session.caller.replica.is_none() {
+            self.count_good_replicas(unit.now);
+        }
         result
     }
 

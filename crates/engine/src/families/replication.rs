@@ -3,6 +3,7 @@
 //! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
 //! A replica that was away goes on where it was, as far as the backlog reaches.
 
+use crate::action::Action;
 use crate::args::Args;
 use crate::blocking::{LocalWait, WaitFor};
 use crate::control::Control;
@@ -81,7 +82,13 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {
     let announced = ctx.session.caller.announced.as_deref();
     let is_able = announced.is_some_and(|announced| announced.dual_channel && !announced.rdb_channel);
-    is_able && ctx.control.config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED)
+    let is_enabled = is_able && ctx.control.config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED);
+    if is_enabled && !ctx.control.config.bool(param::REPL_DISKLESS_SYNC) {
+        let text = "Dual channel capability ignored: repl-diskless-sync disabled";
+        ctx.process.log(LogLevel::Notice, text);
+        return false;
+    }
+    is_enabled
 }
 
 fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
@@ -120,6 +127,9 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     let announced = ctx.session.caller.announced.as_deref();
     let awaits_ack =
         stage == SyncStage::Wanted && announced.is_some_and(|announced| announced.eof && !announced.rdb_only);
+    if ctx.control.config.bool(param::REPL_DISABLE_TCP_NODELAY) {
+        ctx.actions.push(Action::FillPackets(ctx.session.key));
+    }
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;

@@ -56,8 +56,10 @@ impl MemoryReport {
         let kept = view.control.stream.backlog().map_or(0, Backlog::footprint) as u64;
         let has_replicas = !view.control.stream.replicas.is_empty();
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
-        report.replica_buffers = kept - report.backlog;
-        report.overhead = report.startup + report.clients + report.replicas + kept;
+        let spooled = view.control.stream.spooled.memory_bytes() as u64;
+        report.replica_buffers = kept - report.backlog + spooled;
+        report.overhead =
+            report.startup + report.clients + report.replicas + kept + spooled + facts.stream_buffer.bytes;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);

@@ -139,7 +139,7 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add("mem_not_counted_for_evict", report.replica_buffers + report.replica_queues + aof_bytes);
     out.add("mem_replication_backlog", report.backlog);
     out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
-    out.zeros(&["mem_replicas_repl_buffer"]);
+    out.add("mem_replicas_repl_buffer", facts.stream_buffer.bytes);
     out.add("mem_clients_slaves", report.replicas + report.replica_buffers);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
@@ -427,7 +427,8 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
     out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
     out.add("slave_repl_offset", offset);
-    out.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    out.add("replicas_repl_buffer_size", view.facts.stream_buffer.bytes);
+    out.add("replicas_repl_buffer_peak", view.facts.stream_buffer.peak);
     if role.link == LinkState::Transfer {
         sync(view.facts.sync, out);
     }

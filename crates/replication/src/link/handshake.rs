@@ -41,6 +41,8 @@ pub(super) enum Answer {
     Refused,
     /// The stream follows, from where the data stand.
     Continue { replid: Option<String>, rest: Vec<u8> },
+    /// The snapshot is to be taken on a connection of its own.
+    DualChannel,
     /// A snapshot follows.
     Full { point: HistoryPoint, rest: Vec<u8> },
 }
@@ -161,7 +163,11 @@ impl Handshake {
             command(&mut bytes, &[b"REPLCONF", b"ip-address", around.address]);
             asked.push(Awaited::Address);
         }
-        command(&mut bytes, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        let mut capabilities: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
+        if around.dual_channel {
+            capabilities.extend([&b"capa"[..], b"dual-channel"]);
+        }
+        command(&mut bytes, &capabilities);
         asked.push(Awaited::Capabilities);
         command(&mut bytes, &[b"REPLCONF", b"version", around.version.as_bytes()]);
         asked.push(Awaited::Version);
@@ -184,6 +190,11 @@ impl Handshake {
         }
         if let Some(words) = line.strip_prefix(b"+CONTINUE").filter(|_| is_partial) {
             return self.go_on(words, around, out);
+        }
+        if line == b"+DUALCHANNELSYNC" && around.dual_channel {
+            let text = "Dual channel replication: PSYNC is not possible, initialize RDB channel.";
+            out.push(LinkOutput::Log(LogLevel::Notice, text.to_owned()));
+            return Answer::DualChannel;
         }
         if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
             let text = "Primary is currently unable to PSYNC but should be in the future: ";
@@ -282,7 +293,7 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
 }
 
 /// Appends a command as an array of strings.
-fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
+pub(super) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
         out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
@@ -292,21 +303,25 @@ fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
 }
 
 fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {
-    let shown = &line[..line.len().min(SHOWN_BYTES)];
-    out.push(LinkOutput::Log(level, format!("{text}{}", String::from_utf8_lossy(shown))));
+    out.push(LinkOutput::Log(level, format!("{text}{}", shown(line))));
+}
+
+/// A line as far as the log shows it.
+pub(super) fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
 }
 
 fn is_error(line: &[u8]) -> bool {
     line.starts_with(b"-")
 }
 
-fn is_replid(text: &[u8]) -> bool {
+pub(super) fn is_replid(text: &[u8]) -> bool {
     text.len() == 40 && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
 const NOT_TAKEN_OVER: &str = "The replica does not take over: ";
 
 /// The longest answer.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer in the log.
 const SHOWN_BYTES: usize = 256;

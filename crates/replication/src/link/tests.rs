@@ -13,12 +13,21 @@ struct Bed {
     resume: Option<HistoryPoint>,
     password: Option<&'static [u8]>,
     address: &'static [u8],
+    dual_channel: bool,
 }
 
 impl Bed {
     fn new() -> Bed {
         let link = ReplicaLink::new(3);
-        Bed { link, now_ns: SECOND, heard_ns: 0, resume: None, password: None, address: b"" }
+        Bed {
+            link,
+            now_ns: SECOND,
+            heard_ns: 0,
+            resume: None,
+            password: None,
+            address: b"",
+            dual_channel: false,
+        }
     }
 
     fn step(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
@@ -29,6 +38,7 @@ impl Bed {
             credentials: self.password.map(|password| Credentials { user: None, password }),
             port: 7000,
             address: self.address,
+            dual_channel: self.dual_channel,
             version: "9.1.2",
             resume: self.resume.as_ref(),
         };
@@ -115,6 +125,8 @@ fn sent(outputs: &[LinkOutput]) -> String {
     let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
     words.collect::<Vec<_>>().join(" ")
 }
+
+mod dual_channel;
 
 #[test]
 fn a_replica_introduces_itself_and_asks_for_everything() {
