@@ -19,15 +19,13 @@ pub(super) enum Part {
     Len,
     /// A text.
     Text,
-    /// So many bytes.
-    Bytes(u64),
     /// A length, and so many times these parts.
     Counted(&'static [Part]),
     /// Parts that say what they are, up to the one that ends them.
     Module,
 }
 
-use Part::{Bytes, Counted, Len, Module, Text};
+use Part::{Counted, Len, Module, Text};
 
 /// The type of a value as it stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
