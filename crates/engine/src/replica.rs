@@ -14,6 +14,8 @@
 //! they can be brought up to date from there; (3) a role that is wanted while a file is put in force or loaded for the role before
 //! waits for the end of the load (D-3).
 
+mod link;
+
 use crate::blocking::WaitFor;
 use crate::control::Control;
 use crate::engine::{Engine, hex};

@@ -385,7 +385,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
-        let offset = replica.acked;
+        let offset = replica.acked.max(0);
         out.add(
             &format!("slave{i}"),
             format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),
