@@ -114,15 +114,15 @@ impl Engine {
             return Step::Wait;
         };
         let now_ms = process.recent().mono_ns / 1_000_000;
-        // What they delete is a part of the stream.
-        if control.migrations.are_under_way() {
-            return Step::Wait;
-        }
         if failover.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
             return match &failover.target {
                 Some(target) if failover.force => Step::HandOver(target.clone(), TIME_IS_OVER),
                 Some(_) | None => Step::GiveUp,
             };
+        }
+        // What they delete is a part of the stream.
+        if control.migrations.are_under_way() {
+            return Step::Wait;
         }
         let has_all =
             |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, failover.offset);

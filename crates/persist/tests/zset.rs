@@ -118,7 +118,10 @@ fn load(kind: u8, value: &[u8]) -> Result<(ZsetEncoding, Elements), PayloadError
 
 fn is_refused(kind: u8, value: &[u8]) {
     match load(kind, value) {
-        Err(PayloadError::Bad(error)) => assert_eq!(error.problem, Problem::Zset, "{}", value.escape_ascii()),
+        Err(PayloadError::Bad(error)) => {
+            let problem = if kind == 12 { Problem::ZsetZiplist } else { Problem::Zset };
+            assert_eq!(error.problem, problem, "{}", value.escape_ascii());
+        }
         other => panic!("{other:?}: {}", value.escape_ascii()),
     }
 }
