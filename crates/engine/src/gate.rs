@@ -138,7 +138,12 @@ pub(crate) const CHECKS: &[Check] = &[
         armed: |control| control.replica.is_some(),
         armed_for: |_| false,
         holds_primary: false,
-        ask: |asked| asked.control.redirection(asked.caller, asked.flags).map(Verdict::Reject),
+        ask: |asked| {
+            let redirection = asked.control.redirection(asked.caller, asked.flags)?;
+            // Until the target has taken over there is nobody to go to.
+            let is_open = asked.control.failover.is_some();
+            Some(if is_open { Verdict::Postpone } else { Verdict::Reject(redirection) })
+        },
     },
     Check {
         name: "maxmemory",

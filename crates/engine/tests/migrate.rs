@@ -187,7 +187,8 @@ fn a_failover_waits_for_it() {
     rig.check("FAILOVER", "+OK");
     let acknowledge = |rig: &mut Rig| {
         let info = rig.run("INFO replication");
-        let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap().to_owned();
+        let offset =
+            info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap().to_owned();
         rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
         rig.end_iteration();
     };

@@ -4,8 +4,8 @@ use crate::disk::Disk;
 use sluice_base::{Now, Rng};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts, LogLevel,
-    Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
+    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts,
+    LogLevel, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::Keyspace;
 use sluice_testkit::FakeProcess;
