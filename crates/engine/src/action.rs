@@ -1,6 +1,7 @@
 //! Wishes to the process that need no answer.
 
 use crate::loading::LoadJob;
+use crate::migration::Migration;
 use crate::session_key::SessionKey;
 use crate::slow_reads::SlowRead;
 use sluice_keyspace::{Captured, Db};
@@ -30,6 +31,8 @@ pub enum Action {
     Load(Box<LoadJob>),
     /// Have a thread of its own produce this client's reply; hand the pieces to [`crate::Engine::take_piece`].
     Produce(SessionKey, Box<SlowRead>),
+    /// Move keys to another server, on a thread of its own: [`crate::Engine::end_migration`] follows.
+    Migrate(Box<Migration>),
     /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
     DelayAof(u64),
     /// End the process in good order.

@@ -158,6 +158,18 @@ impl Engine {
                 self.control.blocking.replaced_args = replaced;
                 return self.begin_wait(session, spec, args, request, on, unit.now, process);
             }
+            Ok(Outcome::Migrate(migration)) if !unit.is_nested() => {
+                return self.begin_migration(session, spec, args, migration, unit.now, process);
+            }
+            Ok(Outcome::Migrate(migration)) => {
+                match self.migrate_in_place(session, *migration, unit.now, process) {
+                    Ok(()) => false,
+                    Err(error) => {
+                        self.reply_error(session, &error);
+                        true
+                    }
+                }
+            }
             Ok(Outcome::Produce(read)) => {
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_slow_read(session, spec, args, read, now, process);
@@ -172,6 +184,9 @@ impl Engine {
             }
         };
         self.commit_command(db, args, unit.now, session.caller.proto);
+        if self.has_unusual_access && !failed {
+            self.note_local_expiries(session, spec, args, db);
+        }
         let end = process.now();
         let duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;

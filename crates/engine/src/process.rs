@@ -2,6 +2,7 @@
 //! [`crate::Action`]s.
 
 use crate::aof::AofBacklog;
+use crate::migration::{Migration, MigrationOutcome};
 use crate::snapshot::SnapshotFile;
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
@@ -93,6 +94,16 @@ pub trait Process {
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
+    /// The same without waiting: the file is made durable by its own thread. [`Process::is_aof_closing`] tells when it is.
+    fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
+        self.close_aof(config, pending, position);
+    }
+
+    /// Whether the thread of an append-only file that was closed has not ended: to open another one would wait for it.
+    fn is_aof_closing(&mut self) -> bool {
+        false
+    }
+
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;
 
@@ -105,6 +116,9 @@ pub trait Process {
 
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
+
+    /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
 
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);
@@ -228,6 +242,9 @@ pub trait StreamSpool {
     /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
+    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on the disk.
+    fn memory_bytes(&self) -> usize;
+
     /// Why the disk takes nothing more, once.
     fn warning(&mut self) -> Option<String>;
 }
@@ -316,6 +333,8 @@ pub enum LogLevel {
 pub struct Facts {
     /// Process id.
     pub pid: u32,
+    /// Connections that MIGRATE has kept.
+    pub migrate_cached_sockets: usize,
     /// The supervisor that started the process, if one did and was asked for: `systemd` or `upstart`.
     pub supervised: Option<&'static str>,
     /// Name and version of the operating system.

@@ -66,7 +66,7 @@ struct DurablePoint {
 #[derive(Clone, Debug)]
 pub(crate) struct RoleWanted {
     pub(crate) primary: Option<Primary>,
-    /// Who asks, for the log.
+    /// Who asks, for the log: `user request from '...'`, `failover request from '...'`; nobody: empty.
     pub(crate) by: String,
 }
 
@@ -111,6 +111,12 @@ impl ReplicaRole {
     /// The primary asks how far the data are: it is answered behind the command.
     pub(crate) fn ask_ack(&mut self) {
         self.asks_ack = true;
+    }
+
+    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it is in force, the data of
+    /// the cut are durable, whatever is synced behind it.
+    pub(crate) fn await_rewrite(&mut self, position: u64, offset: u64) {
+        self.durable.awaited = Some((position, offset));
     }
 
     /// Bytes that the allocator has given.
@@ -194,7 +200,7 @@ impl Engine {
     }
 
     #[cold]
-    fn change_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
         if self.control.replica.as_ref().is_some_and(|role| role.is_committed) {
             return;
         }
@@ -206,7 +212,8 @@ impl Engine {
         }
         self.control.role_epoch += 1;
         self.refresh();
-        if was_primary {
+        // Who waits waits on until the new primary has taken over: the failover may come to nothing.
+        if was_primary && self.control.failover.is_none() {
             self.unblock_for_role(process);
         }
     }
@@ -232,9 +239,12 @@ impl Engine {
             }
         }
         self.close_replicas();
+        self.control.migrations.keep_all();
         self.control.stream.set_has_primary(true);
         self.control.replica = Some(Box::new(role));
-        process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled (user request from '{by}')"));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
+        }
     }
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
@@ -255,17 +265,19 @@ impl Engine {
             process.log(LogLevel::Notice, &text);
         }
         self.close_replicas();
-        process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled (user request from '{by}')"));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled ({by})"));
+        }
     }
 
     /// Ends what clients wait for: on a replica nothing comes of it.
-    fn unblock_for_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
         let blocked: Vec<SessionKey> = self
             .sessions
             .iter()
             .filter(|session| {
                 let on = session.waiting.as_ref().map(|waiting| waiting.on);
-                matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. }))
+                matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
             })
             .map(|session| session.key)
             .collect();
@@ -328,7 +340,7 @@ impl Engine {
         self.break_off_full_sync(process);
         self.break_off_rewrite(process);
         if self.control.aof.is_on() {
-            self.turn_aof_off(process);
+            self.leave_aof(process);
         }
         self.close_replicas();
         let is_of_file = matches!(from, SyncSource::File);
@@ -459,10 +471,12 @@ impl Engine {
         let mut bytes = Vec::new();
         if aof.is_on() {
             let durable = &mut role.durable;
-            if durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+            // Without its base the first increment holds nothing that could be loaded.
+            let has_base = !self.control.rewriting.is_first;
+            if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
             }
-            if aof.is_durable(aof.position()) {
+            if has_base && aof.is_durable(aof.position()) {
                 durable.offset = offset;
             } else if durable.awaited.is_none() {
                 durable.awaited = Some((aof.position(), offset));

@@ -1,7 +1,7 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey};
+use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey, SyncSource};
 use sluice_testkit::Rig;
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -199,6 +199,22 @@ fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
 }
 
 #[test]
+fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.check("SAVE", "+OK");
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    rig.holds_loads = true;
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    assert!(rig.run("GET a").starts_with("-LOADING"));
+    rig.check("REPLICAOF 10.0.0.2 6379", "+OK");
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.1"));
+    rig.finish_loads();
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.2"));
+}
+
+#[test]
 fn no_save_takes_the_place_of_a_snapshot_that_is_to_be_loaded() {
     let (mut rig, _) = following(&[]);
     rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
@@ -296,4 +312,69 @@ fn who_waits_is_redirected_where_it_can_be_and_stays_where_a_replica_may_answer(
         assert_eq!(output.trim_end(), *told, "{said:?} {waits}");
         assert_eq!(rig.is_closing(client), *closes, "{said:?} {waits}");
     }
+}
+
+#[test]
+fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
+    let (mut rig, primary) = following(&[("replica-read-only", "no")]);
+    let tracked = |rig: &mut Rig| {
+        let info = rig.run("INFO stats");
+        info.split("slave_expires_tracked_keys:").nth(1).unwrap().split('\\').next().unwrap().to_owned()
+    };
+    stream(&mut rig, primary, &["SELECT 0", "SET theirs 1 PX 5"]);
+    rig.check("SET own 1 PX 5", "+OK");
+    rig.check("SET kept 1 PX 5", "+OK");
+    rig.check("PERSIST kept", ":1");
+    rig.check("SET moved 1 PX 5", "+OK");
+    rig.check("MOVE moved 3", ":1");
+    rig.check("SET plain 1", "+OK");
+    // One name in two databases.
+    assert_eq!(tracked(&mut rig), "4");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("DBSIZE", ":3");
+    rig.check("SELECT 3", "+OK");
+    rig.check("DBSIZE", ":0");
+    // What the primary wrote is its business.
+    rig.check("SELECT 0", "+OK");
+    rig.check("GET theirs", "nil");
+    rig.check("KEYS *", "[\"kept\", \"plain\"]");
+    // The role's end, and an empty data set, forget all keys.
+    rig.check("SET own 1 EX 100", "+OK");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("SET own 1 EX 100", "+OK");
+    assert_eq!(tracked(&mut rig), "1");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+}
+
+#[test]
+fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_behind_it() {
+    let (mut rig, primary) = following(&[("appendonly", "yes"), ("appendfsync", "no")]);
+    rig.pass_ms(200);
+    rig.cron();
+    let (_, _, cut) = *rig.process.aof_cuts.last().unwrap();
+    rig.engine.report_aof_durable(cut, &mut rig.process);
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let acked = |rig: &mut Rig, primary| {
+        rig.engine.acknowledge();
+        String::from_utf8(rig.output(primary)).unwrap()
+    };
+    let told =
+        |ack: u64, fack: u64| String::from_utf8(request(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap();
+    assert_eq!(acked(&mut rig, primary), told(100, 0), "the increment has no base yet");
+    // A note of the offset is appended, and stays where the kernel has it.
+    stream(&mut rig, primary, &["SET a 1"]);
+    let end = 100 + request("SET a 1").len() as u64;
+    assert_eq!(acked(&mut rig, primary), told(end, 0));
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, 100), "the data of the cut");
+    rig.engine.report_aof_durable(rig.engine.aof_position(), &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, end));
 }

@@ -24,7 +24,7 @@ mod handshake;
 mod second_channel;
 
 use crate::backoff::Backoff;
-use handshake::{Answer, Handshake};
+use handshake::{Answer, HandsOver, Handshake};
 use second_channel::{Greeted, MainChannel, SnapshotGreeting, StreamAnswer, StreamRequest};
 
 /// A primary that is followed.
@@ -112,6 +112,8 @@ pub enum SyncFailure {
 pub enum Input<'a> {
     /// This server follows that primary from now on, or nobody.
     Follow(Option<Primary>),
+    /// This server hands its role over to that replica of its own, and follows it from then on.
+    HandOver(Primary),
     /// Time passes.
     Tick,
     /// The connection is there.
@@ -172,6 +174,10 @@ pub enum LinkOutput {
     Adopt(HistoryPoint),
     /// The data go on in the history where they stand, which has this id from now on, if another.
     Continue(Option<String>),
+    /// The replica to which the role was to be handed over has taken it.
+    HandedOver,
+    /// It has not.
+    NotHandedOver,
     /// Execute what comes on the connection: these bytes first, or what was buffered of the main channel.
     Stream(Vec<u8>),
     /// Tell the primary how far the data are.
@@ -234,6 +240,8 @@ pub struct ReplicaLink {
     /// Who is followed once the file that was committed is loaded.
     next: Option<Option<Primary>>,
     attempt: u64,
+    /// The next request for the data asks the other end to take the role of the primary over.
+    hands_over: HandsOver,
     backoff: Backoff,
     outputs: Vec<LinkOutput>,
 }
@@ -246,6 +254,7 @@ impl ReplicaLink {
             primary: None,
             next: None,
             attempt: 0,
+            hands_over: HandsOver::No,
             backoff: Backoff::new(seed),
             outputs: Vec::new(),
         }
@@ -258,7 +267,8 @@ impl ReplicaLink {
             LinkPhase::Connect { .. } => LinkState::Connect,
             LinkPhase::Connecting { .. } => LinkState::Connecting,
             LinkPhase::Handshake { .. } => LinkState::Handshake,
-            LinkPhase::SecondChannel { .. } | LinkPhase::Transfer { .. } => LinkState::Transfer,
+            LinkPhase::SecondChannel { .. } => LinkState::Handshake,
+            LinkPhase::Transfer { .. } => LinkState::Transfer,
             LinkPhase::Connected { .. } => LinkState::Connected,
         }
     }
@@ -299,6 +309,11 @@ impl ReplicaLink {
         match input {
             Input::Follow(primary) if self.is_committed() => self.next = Some(primary),
             Input::Follow(primary) => self.follow(primary, around),
+            // Only a primary hands its role over, and such a server has no link.
+            Input::HandOver(primary) => {
+                self.hands_over = HandsOver::Yes;
+                self.lead_to(Some(primary), around);
+            }
             Input::Tick => self.tick(around),
             Input::Opened(attempt)
             | Input::Refused(attempt, _)
@@ -331,6 +346,11 @@ impl ReplicaLink {
     }
 
     fn follow(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
+        self.hands_over = HandsOver::No;
+        self.lead_to(primary, around);
+    }
+
+    fn lead_to(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
         if !matches!(self.state, LinkPhase::None | LinkPhase::Connect { .. }) {
             self.outputs.push(LinkOutput::Close);
         }
@@ -544,7 +564,22 @@ impl ReplicaLink {
     /// Goes on with what the primary has answered so far.
     fn shake_hands(&mut self, around: &Surroundings<'_>) {
         while let LinkPhase::Handshake { handshake, .. } = &mut self.state {
-            let answer = handshake.next(around, &mut self.outputs);
+            let answer = handshake.next(around, self.hands_over, &mut self.outputs);
+            if self.hands_over == HandsOver::Yes {
+                match answer {
+                    Answer::Continue { .. } | Answer::Full { .. } | Answer::DualChannel => {
+                        self.hands_over = HandsOver::No;
+                        self.outputs.push(LinkOutput::HandedOver);
+                    }
+                    // The server ends the failover, and follows nobody.
+                    Answer::Refused if self.has_asked() => {
+                        self.hands_over = HandsOver::No;
+                        self.outputs.push(LinkOutput::NotHandedOver);
+                        return;
+                    }
+                    Answer::Refused | Answer::More | Answer::GoOn => {}
+                }
+            }
             match answer {
                 Answer::More => return,
                 Answer::GoOn => {}
@@ -578,6 +613,11 @@ impl ReplicaLink {
                 }
             }
         }
+    }
+
+    /// Whether the request for the data was sent.
+    fn has_asked(&self) -> bool {
+        matches!(&self.state, LinkPhase::Handshake { handshake, .. } if handshake.has_asked())
     }
 
     fn stream(&mut self, rest: Vec<u8>, around: &Surroundings<'_>) {

@@ -29,6 +29,7 @@ use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
+use crate::migrate::Migrator;
 use crate::os::plain_error;
 use crate::replica::Follower;
 use crate::signals::{self, Signals};
@@ -57,6 +58,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("take what was loaded", Server::advance_load),
     ("follow the primary", Server::follow_primary),
     ("take pieces of slow reads", Server::take_slow_reads),
+    ("end migrations", Server::end_migrations),
     ("cron", Server::cron),
     ("act", Server::act),
     ("move connections", Server::move_connections),
@@ -78,6 +80,8 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     slow_reads: SlowReads,
+    /// Keys on their way to other servers.
+    migrator: Migrator,
     timing: Timing,
     /// The link to the primary.
     follower: Follower,
@@ -130,6 +134,7 @@ impl Server {
         let threads = engine.config().int(param::SLOW_READ_THREADS);
         let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
         engine.set_slow_read_threads(slow_reads.threads());
+        let migrator = Migrator::new(host.kept_links.clone(), event_loop.waker());
         let sockets = Sockets {
             event_loop,
             clients: Clients::default(),
@@ -150,6 +155,7 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             slow_reads,
+            migrator,
             timing: Timing::default(),
             follower: Follower::new(seed),
             barrier: None,
@@ -195,6 +201,7 @@ impl Server {
         let pool = &self.io_threads.pool;
         // What the engine asked for after the phase `act` does not wait for an event.
         let more_to_do = self.engine.has_actions()
+            || self.engine.has_ready()
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending();
@@ -375,6 +382,10 @@ impl Server {
                 Action::FillPackets(key) => self.fill_packets(key),
                 Action::Load(job) => self.begin_load(*job),
                 Action::Produce(key, read) => self.begin_slow_read(key, read),
+                Action::Migrate(migration) => {
+                    let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
+                    self.migrator.begin(*migration, source);
+                }
                 Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
                 Action::KeepRunning => {
@@ -441,6 +452,14 @@ impl Server {
     }
 
     /// Has something freed by the background thread.
+    /// Takes up what came of migrations.
+    fn end_migrations(&mut self) {
+        while let Some((id, outcome)) = self.migrator.ended() {
+            self.engine.end_migration(id, outcome, &mut self.host);
+        }
+        self.migrator.tick(self.host.recent().mono_ns / 1_000_000_000);
+    }
+
     fn free(&mut self, garbage: Garbage) {
         match &self.host.bio {
             Some(bio) => bio.free(garbage),
@@ -503,7 +522,7 @@ impl Server {
 
     fn write_now(&mut self) {
         self.send_multicasts();
-        // Sending can end sessions but not give them output, so one round is enough.
+        // What a replica is queued while it is sent to is for the next iteration, which does not wait: others have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);

@@ -4,8 +4,8 @@ use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool,
+    Facts, LogLevel, Migration, MigrationOutcome, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade,
+    SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};
@@ -21,6 +21,10 @@ pub struct FakeProcess {
     pub now: Now,
     /// What random bytes there were last: the next ones are one more.
     pub entropy: u8,
+    /// What MIGRATE inside transactions has sent, and what comes of it.
+    pub migrated: Vec<Vec<u8>>,
+    /// What comes of it.
+    pub migration_outcome: MigrationOutcome,
     /// Lines logged.
     pub log: Vec<(LogLevel, String)>,
     /// Names of the directives applied, in order.
@@ -222,6 +226,9 @@ impl StreamSpool for MemorySpool {
     fn unwritten_bytes(&self) -> usize {
         self.unwritten
     }
+    fn memory_bytes(&self) -> usize {
+        self.unwritten
+    }
     fn warning(&mut self) -> Option<String> {
         None
     }
@@ -375,6 +382,8 @@ impl Default for FakeProcess {
         FakeProcess {
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
             entropy: 0,
+            migrated: Vec::new(),
+            migration_outcome: MigrationOutcome::default(),
             spooled: Rc::default(),
             is_spool_stuck: Rc::default(),
             log: Vec::new(),
@@ -525,6 +534,13 @@ impl Process for FakeProcess {
         }
         Box::new(MemoryFiles(self.aof_parts.clone()))
     }
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
+        let mut sent = Vec::new();
+        (0..migration.key_count()).for_each(|number| migration.push_restore(number, &mut sent));
+        self.migrated.push(sent);
+        self.migration_outcome.clone()
+    }
+
     fn sleep(&mut self, microseconds: u64) {
         self.pass_us(microseconds);
     }

@@ -10,8 +10,10 @@ use crate::control::Control;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
 use crate::error::{CmdError, until_zero};
+use crate::families::replica::asked_by;
 use crate::process::LogLevel;
 use crate::repl_stream::ReplicationStream;
+use crate::replica::RoleWanted;
 use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, Sessions, SyncStage};
 use crate::sync_state::Greeting;
 use sluice_base::Now;
@@ -32,6 +34,9 @@ pub(crate) const ROUTES: &[Route] = &[
 fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if ctx.session.caller.replica.is_some() {
         return Ok(Outcome::Done);
+    }
+    if args.len() > 3 && args.is(3, "FAILOVER") {
+        return take_over(ctx, args);
     }
     let wanted = args.int(2)?;
     check_may_synchronise(ctx)?;
@@ -54,6 +59,23 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     Ok(Outcome::Done)
+}
+
+/// The primary of this server hands its role over: this server is promoted, and PSYNC runs again behind that, for a replica.
+fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let replid = String::from_utf8_lossy(args.at(1)).into_owned();
+    let shown = replid.escape_debug();
+    ctx.process.log(LogLevel::Notice, &format!("Failover request received for replid {shown}."));
+    if ctx.control.replica.is_none() {
+        return Err(CmdError::text("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if !replid.eq_ignore_ascii_case(&ctx.control.stream.replid) {
+        return Err(CmdError::text("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    let by = asked_by(ctx, "failover");
+    ctx.control.role_wanted = Some(RoleWanted { primary: None, by });
+    ctx.control.failover_asked = true;
+    Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(3, Vec::new())]))
 }
 
 /// Whether a replica that is to be sent everything shall take the snapshot on another connection.
@@ -83,6 +105,9 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
+    if ctx.control.failover.is_some() {
+        return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
+    }
     if ctx.control.replica.as_ref().is_some_and(|role| !role.is_up()) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
@@ -198,7 +223,7 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
     online_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count() as i64
 }
 
-fn has_reached(acked: i64, offset: u64) -> bool {
+pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
     u64::try_from(acked).is_ok_and(|acked| acked >= offset)
 }
 

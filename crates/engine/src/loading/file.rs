@@ -296,6 +296,7 @@ impl FileLoad {
             | Problem::Zipmap
             | Problem::Stream(_)
             | Problem::Zset
+            | Problem::ZsetZiplist
             | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);

@@ -47,6 +47,13 @@ pub(super) enum Answer {
     Full { point: HistoryPoint, rest: Vec<u8> },
 }
 
+/// Whether the request for the data hands the role of the primary over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandsOver {
+    Yes,
+    No,
+}
+
 impl Handshake {
     /// Begins one; what is to be sent goes to `out`.
     pub(super) fn begin(out: &mut Vec<u8>) -> Handshake {
@@ -54,12 +61,23 @@ impl Handshake {
         Handshake { input: Vec::new(), awaited: Awaited::Pong, asked: Vec::new() }
     }
 
+    /// Whether the request for the data was sent.
+    pub(super) fn has_asked(&self) -> bool {
+        matches!(self.awaited, Awaited::Sync { .. })
+    }
+
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
     /// Takes the next answer, if it has come.
-    pub(super) fn next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+    /// `hands_over`: the other end is asked to become the primary.
+    pub(super) fn next(
+        &mut self,
+        around: &Surroundings<'_>,
+        hands_over: HandsOver,
+        out: &mut Vec<LinkOutput>,
+    ) -> Answer {
         let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else {
             if self.input.len() <= LINE_BYTES_MAX {
                 return Answer::More;
@@ -78,9 +96,14 @@ impl Handshake {
             return Answer::GoOn;
         }
         match self.awaited {
-            Awaited::Pong => self.pong(line, around, out),
+            Awaited::Pong => self.pong(line, around, hands_over, out),
             Awaited::Auth if is_error(line) => {
                 log(out, LogLevel::Warning, "Unable to AUTH to PRIMARY: ", line);
+                Answer::Refused
+            }
+            // What is no primary cannot take over, and there is nothing else to ask for.
+            Awaited::Sync { .. } if hands_over == HandsOver::Yes && is_error(line) => {
+                log(out, LogLevel::Notice, NOT_TAKEN_OVER, line);
                 Answer::Refused
             }
             Awaited::Sync { is_partial } => self.sync(line, is_partial, around, out),
@@ -90,21 +113,27 @@ impl Handshake {
                         format!("(Non critical) Primary does not understand REPLCONF {}: ", other.name());
                     log(out, LogLevel::Notice, &text, line);
                 }
-                self.take_next(around, out);
+                self.take_next(around, hands_over, out);
                 Answer::GoOn
             }
         }
     }
 
     /// Takes up what is asked behind this: the last thing is the data.
-    fn take_next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) {
+    fn take_next(&mut self, around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) {
         self.awaited = match self.asked.pop() {
             Some(awaited) => awaited,
-            None => ask_for_data(around, out),
+            None => ask_for_data(around, hands_over, out),
         };
     }
 
-    fn pong(&mut self, line: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+    fn pong(
+        &mut self,
+        line: &[u8],
+        around: &Surroundings<'_>,
+        hands_over: HandsOver,
+        out: &mut Vec<LinkOutput>,
+    ) -> Answer {
         let is_fine = line.starts_with(b"+")
             || [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"]
                 .iter()
@@ -145,7 +174,7 @@ impl Handshake {
         asked.reverse();
         self.asked = asked;
         out.push(LinkOutput::Send(bytes));
-        self.take_next(around, out);
+        self.take_next(around, hands_over, out);
         Answer::GoOn
     }
 
@@ -243,14 +272,15 @@ impl Awaited {
 }
 
 /// Asks for what the data lack.
-fn ask_for_data(around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Awaited {
+fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) -> Awaited {
     let mut bytes = Vec::new();
     match around.resume {
         Some(HistoryPoint { replid, offset }) => {
             let next = (offset.saturating_add(1)).to_string();
             let text = format!("Trying a partial resynchronization (request {replid}:{next}).");
             out.push(LinkOutput::Log(LogLevel::Notice, text));
-            command(&mut bytes, &[b"PSYNC", replid.as_bytes(), next.as_bytes()]);
+            let words = [&b"PSYNC"[..], replid.as_bytes(), next.as_bytes(), b"FAILOVER"];
+            command(&mut bytes, if hands_over == HandsOver::Yes { &words } else { &words[..3] });
         }
         None => {
             let text = "Partial resynchronization not possible (no cached primary)";
@@ -288,6 +318,8 @@ fn is_error(line: &[u8]) -> bool {
 pub(super) fn is_replid(text: &[u8]) -> bool {
     text.len() == 40 && text.iter().all(u8::is_ascii_alphanumeric)
 }
+
+const NOT_TAKEN_OVER: &str = "The replica does not take over: ";
 
 /// The longest answer.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;

@@ -34,8 +34,10 @@ impl Server {
         let epoch = self.engine.role_epoch();
         if epoch != self.follower.seen_epoch && !self.engine.is_loading() {
             self.follower.seen_epoch = epoch;
-            let primary = self.engine.primary().cloned();
-            self.link_step(Input::Follow(primary));
+            match self.engine.primary().cloned() {
+                Some(primary) if self.engine.is_failing_over() => self.link_step(Input::HandOver(primary)),
+                primary => self.link_step(Input::Follow(primary)),
+            }
         }
         if self.follower.replay.is_some() {
             self.replay_stream();
@@ -235,6 +237,10 @@ impl Server {
                 self.engine.adopt_history(point, &mut self.host);
             }
             LinkOutput::Continue(replid) => self.engine.continue_history(replid),
+            LinkOutput::HandedOver => self.engine.end_failover(&mut self.host),
+            LinkOutput::NotHandedOver => {
+                self.engine.abort_failover("Failover target rejected psync request", &mut self.host);
+            }
             LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest),
             LinkOutput::Acknowledge => self.engine.acknowledge(),
             LinkOutput::Close => self.close_link(),
