@@ -241,7 +241,7 @@ impl Engine {
         session.caller.kind = ClientKind::Replica;
         session.caller.replica = Some(Box::new(ReplicaState {
             snapshot_queued: 0,
-            acked: 0,
+            acked: crate::session::NOT_ACKED,
             acked_s: 0,
             stage: SyncStage::Online,
             awaits_ack: false,

@@ -14,6 +14,8 @@
 //! they can be brought up to date from there; (3) a role that is wanted while a file is put in force or loaded for the role before
 //! waits for the end of the load (D-3).
 
+mod link;
+
 use crate::blocking::WaitFor;
 use crate::control::Control;
 use crate::engine::{Engine, hex};
@@ -272,15 +274,12 @@ impl Engine {
 
     /// Ends what clients wait for: on a replica nothing comes of it.
     pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
-        let blocked: Vec<SessionKey> = self
-            .sessions
-            .iter()
-            .filter(|session| {
-                let on = session.waiting.as_ref().map(|waiting| waiting.on);
-                matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
-            })
-            .map(|session| session.key)
-            .collect();
+        let is_blocked = |session: &Session| {
+            let on = session.waiting.as_ref().map(|waiting| waiting.on);
+            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
+        };
+        let blocked: Vec<SessionKey> =
+            self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
         for client in blocked {
             let Some((caller, spec)) = self.sessions.get(client).and_then(|session| {
                 let named = session.waiting.as_ref().map(|waiting| waiting.prepared.named);

@@ -186,15 +186,19 @@ fn a_failover_waits_for_it() {
     let migration = begin(&mut rig, client, "MIGRATE h 1 k 0 1000");
     rig.check("FAILOVER", "+OK");
     let acknowledge = |rig: &mut Rig| {
-        rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"1000000"]);
+        let info = rig.run("INFO replication");
+        let offset =
+            info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap().to_owned();
+        rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
         rig.end_iteration();
     };
     acknowledge(&mut rig);
     assert!(!rig.engine.is_failing_over());
     end(&mut rig, &migration, &[0], None);
+    assert!(rig.fed(replica).contains("DEL k"));
+    assert!(!rig.engine.is_failing_over());
     acknowledge(&mut rig);
     assert!(rig.engine.is_failing_over());
-    assert!(rig.fed(replica).contains("DEL k"));
 }
 
 #[test]

@@ -12,7 +12,6 @@
 
 pub mod connect;
 pub mod download;
-pub mod framing;
 pub mod main_channel;
 pub mod memory;
 pub mod progress;

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 fn digest(client: &mut Client, key: &str) -> String {
     client.send(format!("DEBUG DIGEST-VALUE {key}\r\n"));
     assert_eq!(client.line(), "*1");
-    client.line();
     client.line()
 }
 

@@ -224,14 +224,15 @@ struct Load {
 }
 
 impl Load {
-    fn start(sentinel: u16, first: u64) -> Load {
+    /// `replicas`: how many WAIT asks for.
+    fn start(sentinel: u16, replicas: usize) -> Load {
         let (stop, confirmed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, count) = (stop.clone(), confirmed.clone());
         let thread = std::thread::spawn(move || {
-            let (mut kept, mut next) = (BTreeSet::new(), first);
+            let (mut kept, mut next) = (BTreeSet::new(), 0);
             while !is_over.load(Relaxed) {
                 // An error of any kind: the client asks again whom to follow.
-                let _ = write_on(sentinel, &mut next, &mut kept, &is_over, &count);
+                let _ = write_on((sentinel, replicas), &mut next, &mut kept, &is_over, &count);
                 std::thread::sleep(Duration::from_millis(20));
             }
             kept
@@ -254,7 +255,7 @@ impl Load {
 }
 
 fn write_on(
-    sentinel: u16,
+    (sentinel, wanted): (u16, usize),
     next: &mut u64,
     kept: &mut BTreeSet<u64>,
     is_over: &AtomicBool,
@@ -266,8 +267,8 @@ fn write_on(
         if ask(&mut stream, &format!("SET key:{next} {next}"))? != "+OK" {
             return Err(io::ErrorKind::Other.into());
         }
-        let replicas = ask(&mut stream, "WAIT 1 1000")?;
-        if replicas == ":1" || replicas == ":2" {
+        let replicas = ask(&mut stream, &format!("WAIT {wanted} 1000"))?;
+        if replicas.trim_start_matches(':').parse().is_ok_and(|replicas: usize| replicas >= wanted) {
             kept.insert(*next);
             count.fetch_add(1, Relaxed);
         }
@@ -296,7 +297,7 @@ fn until_same(a: &mut Client, b: &mut Client) {
 fn a_primary_that_dies_is_replaced_and_no_confirmed_write_is_lost() {
     let Some(mut watched) = Watched::start() else { return };
     let old = watched.nodes[0].port;
-    let load = Load::start(watched.sentinels[1].port, 0);
+    let load = Load::start(watched.sentinels[1].port, 1);
     load.until_more();
     watched.nodes[0].crash();
     let new = until("another primary", || {
@@ -325,14 +326,15 @@ fn a_primary_that_dies_is_replaced_and_no_confirmed_write_is_lost() {
 #[test]
 fn a_failover_by_command_under_load_loses_no_confirmed_write() {
     let Some(watched) = Watched::start() else { return };
-    let load = Load::start(watched.sentinels[0].port, 0);
+    // Without COORDINATED the old primary goes on for a while, with the other replica: only what all replicas have is safe.
+    let load = Load::start(watched.sentinels[0].port, 2);
     load.until_more();
     let mut primary = watched.primary_port();
-    for _ in 0..2 {
+    for how in ["", " COORDINATED"] {
         let mut sentinel = watched.sentinels[0].client();
         // One that has just failed over waits before it does so again.
         let deadline = Instant::now() + DEADLINE;
-        while sentinel.send(format!("SENTINEL FAILOVER {NAME}\r\n")).line() != "+OK" {
+        while sentinel.send(format!("SENTINEL FAILOVER {NAME}{how}\r\n")).line() != "+OK" {
             assert!(Instant::now() < deadline, "Sentinel does not fail over");
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -343,6 +345,10 @@ fn a_failover_by_command_under_load_loses_no_confirmed_write() {
         load.until_more();
         for node in watched.nodes.iter().filter(|node| node.port != new) {
             watched.until_follows(node.port, new);
+        }
+        if !how.is_empty() {
+            let log = &watched.node(primary).server.log;
+            assert!(log.wait("FAILOVER requested to 127.0.0.1").is_some(), "Sentinel has not asked for it");
         }
         primary = new;
         watched.until_known();

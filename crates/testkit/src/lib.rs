@@ -12,7 +12,7 @@
 mod process;
 mod render;
 
-pub use process::FakeProcess;
+pub use process::{FakeProcess, Snapshots};
 pub use render::render;
 
 use sluice_base::{HashSeed, Now};

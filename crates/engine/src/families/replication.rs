@@ -135,7 +135,7 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     caller.reply = ReplyMode::Attaching;
     caller.replica = Some(Box::new(ReplicaState {
         snapshot_queued: 0,
-        acked: 0,
+        acked: crate::session::NOT_ACKED,
         acked_s,
         stage,
         awaits_ack,
@@ -223,6 +223,8 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
     online_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count() as i64
 }
 
+/// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
+/// history began, at offset 0.
 pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
     u64::try_from(acked).is_ok_and(|acked| acked >= offset)
 }

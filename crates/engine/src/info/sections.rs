@@ -139,7 +139,7 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add("mem_not_counted_for_evict", report.replica_buffers + report.replica_queues + aof_bytes);
     out.add("mem_replication_backlog", report.backlog);
     out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
-    out.zeros(&["mem_replicas_repl_buffer"]);
+    out.add("mem_replicas_repl_buffer", facts.stream_buffer.bytes);
     out.add("mem_clients_slaves", report.replicas + report.replica_buffers);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
@@ -390,7 +390,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
-        let offset = replica.acked;
+        let offset = replica.acked.max(0);
         out.add(
             &format!("slave{i}"),
             format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),

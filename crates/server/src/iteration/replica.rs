@@ -19,9 +19,7 @@ use sluice_config::param;
 use sluice_engine::{HistoryPoint, LinkState, LogLevel, NotLoaded, Process, SessionKey, SyncSource};
 use sluice_evloop::{Event, Fd, Received, SendBuf, Sending, Source};
 use sluice_persist::rdb::{ReadOptions, Unknown};
-use sluice_replication::{
-    self as replication, Credentials, Input, LinkOutput, Primary, Surroundings, SyncFailure,
-};
+use sluice_replication::{self as replication, Input, LinkOutput, Primary, SyncFailure};
 use sluice_resp::Admission;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -166,32 +164,8 @@ impl Server {
 
     /// Takes a step of the machine, and does what it wants.
     pub(super) fn link_step(&mut self, input: Input<'_>) {
-        let now = self.host.recent();
-        let config = self.engine.config();
-        let password = config.bytes(param::PRIMARYAUTH).to_vec();
-        let user = config.bytes(param::PRIMARYUSER).to_vec();
-        let announced = config.int(param::REPLICA_ANNOUNCE_PORT);
-        let port = if announced > 0 { announced } else { config.int(param::PORT) };
-        let address = config.bytes(param::REPLICA_ANNOUNCE_IP).to_vec();
-        let resume = self.engine.resume_point();
-        let around = Surroundings {
-            now_ns: now.mono_ns,
-            timeout_ns: self.repl_timeout().as_nanos() as u64,
-            heard_ns: self.follower.heard_ns,
-            credentials: (!password.is_empty()).then_some(Credentials {
-                user: (!user.is_empty()).then_some(user.as_slice()),
-                password: &password,
-            }),
-            port: u16::try_from(port).unwrap_or(0),
-            address: &address,
-            version: crate::cli::COMPATIBLE,
-            dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
-            resume: resume.as_ref(),
-        };
-        let link = &mut self.follower.link;
-        link.step(input, &around);
-        let (state, is_committed, outputs) = (link.state(), link.is_committed(), link.take_outputs());
-        self.engine.report_link(state, is_committed, &mut self.host);
+        let seen = (self.follower.heard_ns, crate::cli::COMPATIBLE);
+        let outputs = self.engine.step_link(&mut self.follower.link, input, seen, &mut self.host);
         for output in outputs {
             self.do_for_link(output);
         }
