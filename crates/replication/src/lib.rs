@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod framing;
 mod link;
 
+pub use framing::{Extent, Framing, FramingError};
 pub use link::{
     Credentials, HistoryPoint, Input, LinkOutput, LinkState, LogLevel, Primary, ReplicaLink, Surroundings,
     SyncFailure,

@@ -10,7 +10,6 @@
 //! or checksum is wrong has never another name than its temporary one (D-3); (4) that name goes on every way out but the rename
 //! (D-5); (5) nothing here waits for a reader of the data (D-8).
 
-use super::framing::{Extent, Framing};
 use super::progress::SyncProgress;
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Stage, folder_of};
@@ -19,6 +18,7 @@ use nix::sys::socket::{Shutdown, shutdown};
 use sluice_engine::LogLevel;
 use sluice_evloop::Waker;
 use sluice_persist::rdb::{Judge, LoadError, Problem, ReadOptions};
+use sluice_replication::{Extent, Framing};
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -8,12 +8,12 @@
 //! Invariants: (1) the source owns the connection, and gives it back before the main thread learns that the load has ended; (2) the
 //! main thread never waits for it: to cancel, it shuts the socket (D-1).
 
-use super::framing::{Extent, Framing};
 use super::progress::SyncProgress;
 use crate::os::plain_error;
 use nix::sys::socket::{Shutdown, shutdown};
 use sluice_engine::{LogLevel, SnapshotSource};
 use sluice_evloop::Waker;
+use sluice_replication::{Extent, Framing};
 use socket2::Socket;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, Read};

@@ -1,0 +1,57 @@
+//! The link to the primary, as far as the server behind it is concerned: what a step of its machine can see.
+//!
+//! The process has the connection and the clock; what the machine learns of this server comes from here alone, so that a simulation and
+//! the server cannot differ in it.
+
+use crate::engine::Engine;
+use crate::process::Process;
+use sluice_config::param;
+use sluice_replication::{Credentials, HistoryPoint, Input, LinkOutput, ReplicaLink, Surroundings};
+
+impl Engine {
+    /// Takes a step of the machine of the link, and learns how far the link is. What the machine wants done is returned, in order.
+    /// `heard_ns`: when something was heard last on a connection that others read; `version`: the one that is announced.
+    pub fn step_link(
+        &mut self,
+        link: &mut ReplicaLink,
+        input: Input<'_>,
+        (heard_ns, version): (u64, &str),
+        process: &mut dyn Process,
+    ) -> Vec<LinkOutput> {
+        let config = &self.control.config;
+        let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
+        let announced = config.int(param::REPLICA_ANNOUNCE_PORT);
+        let port = if announced > 0 { announced } else { config.int(param::PORT) };
+        let resume = self.resume_point();
+        let around = Surroundings {
+            now_ns: process.recent().mono_ns,
+            timeout_ns: config.uint(param::REPL_TIMEOUT).saturating_mul(SECOND_NS),
+            heard_ns,
+            credentials: (!password.is_empty())
+                .then_some(Credentials { user: (!user.is_empty()).then_some(user), password }),
+            port: u16::try_from(port).unwrap_or(0),
+            address: config.bytes(param::REPLICA_ANNOUNCE_IP),
+            version,
+            dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
+            resume: resume.as_ref(),
+        };
+        link.step(input, &around);
+        let outputs = link.take_outputs();
+        self.report_link(link.state(), link.is_committed(), process);
+        outputs
+    }
+
+    /// Where the data stand in a history, if they belong to one.
+    pub fn history_point(&self) -> Option<HistoryPoint> {
+        match &self.control.replica {
+            Some(_) => self.resume_point(),
+            None => self
+                .control
+                .stream
+                .point()
+                .map(|point| HistoryPoint { replid: point.replid.to_owned(), offset: point.offset }),
+        }
+    }
+}
+
+const SECOND_NS: u64 = 1_000_000_000;

@@ -1,0 +1,839 @@
+//! A node: an engine, its process, and the link to its primary, driven by the network and the clock of the simulation.
+//!
+//! What is decided by the server's event loop and threads is here as short as it can be: who has the connection of the link, and when
+//! something that another thread does has ended. What the bytes mean is known to the engine and the machine of the link alone.
+
+use crate::digest::digest;
+use crate::disk::Disk;
+use crate::net::{ConnId, Net, NodeId, Side};
+use crate::process::SimProcess;
+use sluice_base::{HashSeed, Now, Rng};
+use sluice_config::choice::DisklessLoad;
+use sluice_config::{Config, param};
+use sluice_engine::{
+    Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkState, LoadEnded, LoadJob, LoadThread,
+    NotLoaded, Primary, Progress, Seeds, SessionKey, SnapshotSource, SyncSource,
+};
+use sluice_replication::{Extent, Framing, Input, LinkOutput, ReplicaLink, SyncFailure};
+use sluice_resp::{Admission, Limits, Parser, Requests, State};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a node is started with.
+#[derive(Clone, Debug)]
+pub struct NodePlan {
+    /// Directives beside those of every node.
+    pub directives: Vec<(&'static str, String)>,
+    /// Whether there is an append-only file.
+    pub has_aof: bool,
+}
+
+/// The port of a node.
+pub fn port_of(node: NodeId) -> u16 {
+    7000 + node as u16
+}
+
+/// The node with that port.
+pub fn node_of(primary: &Primary) -> NodeId {
+    usize::from(primary.port.saturating_sub(7000))
+}
+
+/// Who a session's connection leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    /// A replica, or one that would be.
+    Accepted(ConnId),
+    /// The primary.
+    Link(ConnId),
+    /// A client of the simulation.
+    Client,
+}
+
+/// A session and its input.
+struct Seat {
+    key: SessionKey,
+    peer: Peer,
+    buf: Vec<u8>,
+    parser: Parser,
+    /// A request waits in the session.
+    waits: bool,
+    /// Nothing more of it is executed.
+    is_shut: bool,
+    /// What a client was sent.
+    out: Vec<u8>,
+}
+
+/// Who has the connection to the primary: as `server/replica.rs`.
+enum Holder {
+    Nobody,
+    Connecting,
+    Attached(ConnId),
+    Receiving(Box<Download>),
+    Received(ConnId, Vec<u8>),
+    Session(SessionKey),
+}
+
+/// A snapshot that is received.
+struct Download {
+    conn: ConnId,
+    framing: Framing,
+    extent: Option<Extent>,
+    bytes: Vec<u8>,
+    /// What has come behind it.
+    rest: Vec<u8>,
+    stage: DownloadStage,
+}
+
+enum DownloadStage {
+    /// Into memory, for a load that has begun.
+    ToMemory(SharedBytes),
+    ToDisk,
+    /// The file is durable under its temporary name at this time.
+    Saving(u64),
+    Saved,
+    /// It has its name at this time.
+    Committing(u64),
+}
+
+/// A snapshot on its way to a load.
+type SharedBytes = Arc<Mutex<Shared>>;
+
+#[derive(Default)]
+struct Shared {
+    bytes: Vec<u8>,
+    /// Otherwise the connection has ended before.
+    is_whole: bool,
+}
+
+struct SharedSource {
+    bytes: SharedBytes,
+    at: usize,
+}
+
+impl SnapshotSource for SharedSource {
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        Ok(Some(0))
+    }
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        let Shared { bytes, is_whole } = &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = &bytes[self.at.min(bytes.len())..];
+        let len = rest.len().min(into.len());
+        if len == 0 && !is_whole {
+            return Err("connection lost".to_owned());
+        }
+        into[..len].copy_from_slice(&rest[..len]);
+        self.at += len;
+        Ok(len)
+    }
+}
+
+struct Here(Now);
+
+impl LoadThread for Here {
+    fn wake(&mut self) {}
+    fn sleep(&mut self, _: u64) {}
+    fn now(&mut self) -> Now {
+        self.0
+    }
+}
+
+/// A node that runs.
+pub struct Node {
+    pub id: NodeId,
+    pub engine: Engine,
+    pub process: SimProcess,
+    link: ReplicaLink,
+    holder: Holder,
+    seen_epoch: u64,
+    heard_ns: u64,
+    next_tick_ns: u64,
+    next_cron_ns: u64,
+    seats: Vec<Seat>,
+    load: Option<(u64, Box<LoadJob>)>,
+    rng: Rng,
+    /// Where to the link wants to connect.
+    pub wants: Option<(u64, NodeId)>,
+    /// Snapshots of a primary that were loaded.
+    pub syncs: u64,
+    /// Partial resynchronisations.
+    pub continued: u64,
+    /// What was digested last: changes, point, and the result.
+    digested: Option<(u64, HistoryPoint, u64)>,
+}
+
+impl Node {
+    /// Starts a node on its disk, as the server does.
+    pub fn start(
+        id: NodeId,
+        plan: &NodePlan,
+        follows: Option<NodeId>,
+        disk: Disk,
+        (now, mut rng): (Now, Rng),
+    ) -> Result<Node, String> {
+        let config = config_of(id, plan, follows)?;
+        let mut process = SimProcess::new(disk, now, Rng::new(rng.next_u64()));
+        let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: rng.next_u64() };
+        let mut engine = Engine::new(config, seeds, &mut process);
+        let begun = match (plan.has_aof, process.disk.aof_files()) {
+            (true, Some(files)) => {
+                engine.begin_aof_load_at_start(files, &mut process);
+                true
+            }
+            (true, None) => false,
+            (false, _) => engine
+                .begin_load_at_start(&mut process)
+                .map_err(|_| "no RDB file can be opened".to_owned())?,
+        };
+        let mut node = Node {
+            id,
+            engine,
+            process,
+            link: ReplicaLink::new(rng.next_u64()),
+            holder: Holder::Nobody,
+            seen_epoch: 0,
+            heard_ns: 0,
+            next_tick_ns: 0,
+            next_cron_ns: now.mono_ns,
+            seats: Vec::new(),
+            load: None,
+            rng,
+            wants: None,
+            syncs: 0,
+            continued: 0,
+            digested: None,
+        };
+        if begun {
+            node.load_at_start(now)?;
+        }
+        if plan.has_aof {
+            let Node { engine, process, .. } = &mut node;
+            process.open_aof(engine);
+        }
+        Ok(node)
+    }
+
+    fn load_at_start(&mut self, now: Now) -> Result<(), String> {
+        let mut actions = Vec::new();
+        self.engine.take_actions(&mut actions);
+        for action in actions {
+            if let Action::Load(job) = action {
+                job.run(&mut Here(now));
+            }
+        }
+        match self.engine.advance_load(&mut self.process) {
+            Some(LoadEnded::Start(Ok(()))) => Ok(()),
+            other => Err(format!("the data were not loaded: {other:?}: {:?}", self.process.base.log.last())),
+        }
+    }
+
+    /// One iteration of the event loop at this time.
+    pub fn iterate(&mut self, now: Now, net: &mut Net) {
+        if self.process.base.now.mono_ns < now.mono_ns {
+            self.process.base.now = now;
+        }
+        self.collect(net);
+        self.end_load(net);
+        self.follow_primary(net);
+        if self.next_cron_ns <= now.mono_ns {
+            self.engine.cron(&mut self.process);
+            self.next_cron_ns = now.mono_ns + CRON_NS;
+        }
+        self.act(net);
+        self.engine.end_iteration(&mut self.process);
+        let Node { engine, process, .. } = self;
+        process.feed_aof(engine);
+        self.write(net);
+        self.close(net);
+        self.process.base.background_room.set(self.rng.below(3) as usize);
+        if self.engine.has_job() {
+            self.engine.save_slice(1_000_000, &mut self.process);
+        }
+        self.act(net);
+    }
+
+    // --- input
+
+    fn collect(&mut self, net: &mut Net) {
+        let conns: Vec<(SessionKey, ConnId, Side)> = self
+            .seats
+            .iter()
+            .filter_map(|seat| match seat.peer {
+                Peer::Accepted(conn) => Some((seat.key, conn, Side::Acceptor)),
+                Peer::Link(conn) => Some((seat.key, conn, Side::Opener)),
+                Peer::Client => None,
+            })
+            .collect();
+        for (key, conn, side) in conns {
+            let arrived = net.receive(conn, side);
+            if !arrived.bytes.is_empty() {
+                if side == Side::Opener {
+                    self.heard_ns = self.process.base.now.mono_ns;
+                }
+                if let Some(seat) = self.seat(key) {
+                    seat.buf.extend_from_slice(&arrived.bytes);
+                }
+                self.execute(key);
+            }
+            if arrived.has_ended {
+                self.lose(key, net);
+            }
+        }
+        self.collect_for_link(net);
+    }
+
+    fn collect_for_link(&mut self, net: &mut Net) {
+        let attempt = self.link.attempt();
+        let conn = match &self.holder {
+            Holder::Attached(conn) => *conn,
+            Holder::Receiving(download) => download.conn,
+            Holder::Nobody | Holder::Connecting | Holder::Received(..) | Holder::Session(_) => return,
+        };
+        let arrived = net.receive(conn, Side::Opener);
+        if !arrived.bytes.is_empty() {
+            self.heard_ns = self.process.base.now.mono_ns;
+            match &self.holder {
+                Holder::Receiving(_) => self.download(&arrived.bytes, net),
+                _ => self.link_step(Input::Received(attempt, &arrived.bytes), net),
+            }
+        }
+        if arrived.has_ended && attempt == self.link.attempt() {
+            match &self.holder {
+                Holder::Attached(_) => self.link_step(Input::Ended(attempt), net),
+                Holder::Receiving(_) => self.download_lost(net),
+                _ => {}
+            }
+        }
+    }
+
+    fn seat(&mut self, key: SessionKey) -> Option<&mut Seat> {
+        self.seats.iter_mut().find(|seat| seat.key == key)
+    }
+
+    /// Executes what a session's connection has brought.
+    fn execute(&mut self, key: SessionKey) {
+        let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { return };
+        let mut buf = std::mem::take(&mut self.seats[at].buf);
+        let mut parser = std::mem::take(&mut self.seats[at].parser);
+        let mut requests = Requests::new();
+        let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
+        let (mut used, mut waits, mut is_shut) = (0, self.seats[at].waits, self.seats[at].is_shut);
+        while !waits && !is_shut {
+            requests.clear();
+            let rest = &buf[used..];
+            let progress = parser.parse(rest, &limits, &mut requests);
+            if !requests.is_empty() {
+                let done = self.engine.submit(key, rest, &requests, &mut self.process);
+                match done.flow {
+                    Flow::Continue => {}
+                    Flow::Closing => is_shut = true,
+                    Flow::Waiting => {
+                        used += done
+                            .executed
+                            .checked_sub(1)
+                            .map_or(0, |last| requests.end_of(last).min(rest.len()));
+                        (waits, parser) = (true, Parser::new());
+                        break;
+                    }
+                }
+            }
+            used += progress.consumed;
+            match progress.state {
+                State::Full => {}
+                State::Starved => break,
+                State::Failed(error) => {
+                    let broken = &buf[used..];
+                    self.engine.protocol_error(key, &error.message(), broken, &mut self.process);
+                    is_shut = true;
+                }
+            }
+        }
+        buf.drain(..if is_shut { buf.len() } else { used });
+        let seat = &mut self.seats[at];
+        (seat.buf, seat.parser, seat.waits, seat.is_shut) = (buf, parser, waits, is_shut);
+    }
+
+    // --- the link
+
+    fn follow_primary(&mut self, net: &mut Net) {
+        let epoch = self.engine.role_epoch();
+        if epoch != self.seen_epoch && !self.engine.is_loading() {
+            self.seen_epoch = epoch;
+            let primary = self.engine.primary().cloned();
+            self.link_step(Input::Follow(primary), net);
+        }
+        if self.link.state() == LinkState::None {
+            return;
+        }
+        self.advance_download(net);
+        let now_ns = self.process.base.now.mono_ns;
+        if now_ns >= self.next_tick_ns {
+            self.next_tick_ns = now_ns + TICK_NS;
+            self.link_step(Input::Tick, net);
+        }
+    }
+
+    fn link_step(&mut self, input: Input<'_>, net: &mut Net) {
+        let seen = (self.heard_ns, VERSION);
+        let outputs = self.engine.step_link(&mut self.link, input, seen, &mut self.process);
+        for output in outputs {
+            self.do_for_link(output, net);
+        }
+    }
+
+    fn do_for_link(&mut self, output: LinkOutput, net: &mut Net) {
+        let attempt = self.link.attempt();
+        match output {
+            LinkOutput::Log(_, line) => self.process.base.log.push((sluice_engine::LogLevel::Notice, line)),
+            LinkOutput::Connect(attempt, primary) => {
+                self.heard_ns = self.process.base.now.mono_ns;
+                self.holder = Holder::Connecting;
+                self.wants = Some((attempt, node_of(&primary)));
+            }
+            LinkOutput::Send(bytes) => {
+                if let Holder::Attached(conn) = self.holder {
+                    net.send(conn, Side::Opener, bytes, &mut self.rng);
+                }
+            }
+            LinkOutput::Receive(first) => self.begin_download(first, net),
+            LinkOutput::Commit => {
+                self.engine.prepare_commit(&mut self.process);
+                let at_ns = self.later(300);
+                if let Holder::Receiving(download) = &mut self.holder {
+                    download.stage = DownloadStage::Committing(at_ns);
+                }
+            }
+            LinkOutput::Load if self.engine.is_loading() => {
+                self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
+            }
+            LinkOutput::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.process),
+            LinkOutput::KeepAlive => {
+                if let Holder::Received(conn, _) = self.holder {
+                    net.send(conn, Side::Opener, b"\n".to_vec(), &mut self.rng);
+                }
+            }
+            LinkOutput::Adopt(point) => {
+                self.syncs += 1;
+                self.engine.adopt_history(point, &mut self.process);
+            }
+            LinkOutput::Continue(replid) => {
+                self.continued += 1;
+                self.engine.continue_history(replid);
+            }
+            LinkOutput::HandedOver => self.engine.end_failover(&mut self.process),
+            LinkOutput::NotHandedOver => {
+                self.engine.abort_failover("Failover target rejected psync request", &mut self.process);
+            }
+            // No primary of the simulation offers a second connection.
+            LinkOutput::ConnectSecond(..) | LinkOutput::SendMain(_) | LinkOutput::Buffer(_) => {}
+            LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest, net),
+            LinkOutput::Acknowledge => self.engine.acknowledge(),
+            LinkOutput::Close => self.close_link(net),
+        }
+    }
+
+    fn later(&mut self, most_ms: u64) -> u64 {
+        self.process.base.now.mono_ns + self.rng.below(most_ms) * 1_000_000
+    }
+
+    /// A connection that the link has wanted is there, or is refused.
+    pub fn connected(&mut self, attempt: u64, made: Result<ConnId, &str>, net: &mut Net) {
+        if attempt != self.link.attempt() || !matches!(self.holder, Holder::Connecting) {
+            if let Ok(conn) = made {
+                net.close(conn, Side::Opener, &mut self.rng);
+            }
+            return;
+        }
+        match made {
+            Ok(conn) => {
+                self.holder = Holder::Attached(conn);
+                self.link_step(Input::Opened(attempt), net);
+            }
+            Err(reason) => self.link_step(Input::Refused(attempt, reason), net),
+        }
+    }
+
+    fn begin_download(&mut self, first: Vec<u8>, net: &mut Net) {
+        let Holder::Attached(conn) = self.holder else { return };
+        let attempt = self.link.attempt();
+        let stage = match self.memory_load() {
+            None => DownloadStage::ToDisk,
+            Some(_) if self.engine.is_loading() => {
+                self.holder = Holder::Nobody;
+                net.close(conn, Side::Opener, &mut self.rng);
+                return self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
+            }
+            Some(how) => {
+                let bytes = SharedBytes::default();
+                let source: Box<dyn SnapshotSource> = Box::new(SharedSource { bytes: bytes.clone(), at: 0 });
+                let source = match (how, self.link.point()) {
+                    (DisklessLoad::SwapDb, Some(point)) => {
+                        SyncSource::Exchanged(source, point.replid.clone())
+                    }
+                    _ => SyncSource::Stream(source),
+                };
+                self.engine.begin_sync_load(source, &mut self.process);
+                DownloadStage::ToMemory(bytes)
+            }
+        };
+        let download = Download {
+            conn,
+            framing: Framing::default(),
+            extent: None,
+            bytes: Vec::new(),
+            rest: Vec::new(),
+            stage,
+        };
+        self.holder = Holder::Receiving(Box::new(download));
+        self.act(net);
+        self.download(&first, net);
+    }
+
+    /// As `server/iteration/replica.rs` decides it.
+    fn memory_load(&self) -> Option<DisklessLoad> {
+        let wanted = self.engine.config().choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
+        match wanted {
+            DisklessLoad::Disabled => None,
+            DisklessLoad::OnEmptyDb => {
+                self.engine.keyspace().iter().all(|(_, db)| db.is_empty()).then_some(wanted)
+            }
+            DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
+        }
+    }
+
+    /// Bytes of the snapshot have come.
+    fn download(&mut self, mut come: &[u8], net: &mut Net) {
+        let at_ns = self.later(400);
+        let Holder::Receiving(download) = &mut self.holder else { return };
+        let Download { framing, extent, bytes, rest, .. } = &mut **download;
+        if extent.is_none() {
+            match framing.line(come) {
+                Ok((used, found)) => (come, *extent) = (&come[used..], found),
+                Err(error) => {
+                    self.process.base.log.push((sluice_engine::LogLevel::Warning, error.to_string()));
+                    return self.download_lost(net);
+                }
+            }
+        }
+        let mut give = |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let used = framing.payload(come, &mut give).unwrap_or(0);
+        rest.extend_from_slice(&come[used..]);
+        if !framing.has_ended() {
+            return;
+        }
+        match &download.stage {
+            DownloadStage::ToDisk => download.stage = DownloadStage::Saving(at_ns),
+            DownloadStage::ToMemory(shared) => {
+                let whole = std::mem::take(&mut download.bytes);
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Shared { bytes: whole, is_whole: true };
+                let (conn, rest) = (download.conn, std::mem::take(&mut download.rest));
+                self.holder = Holder::Received(conn, rest);
+                if let Some((due_ns, _)) = &mut self.load {
+                    *due_ns = at_ns;
+                }
+            }
+            DownloadStage::Saving(_) | DownloadStage::Saved | DownloadStage::Committing(_) => {}
+        }
+    }
+
+    /// What takes time on the way to the disk has ended.
+    fn advance_download(&mut self, net: &mut Net) {
+        let (now_ns, attempt) = (self.process.base.now.mono_ns, self.link.attempt());
+        let Holder::Receiving(download) = &mut self.holder else { return };
+        match download.stage {
+            DownloadStage::Saving(at_ns) if at_ns <= now_ns => {
+                download.stage = DownloadStage::Saved;
+                self.link_step(Input::Saved(attempt), net);
+            }
+            DownloadStage::Committing(at_ns) if at_ns <= now_ns => {
+                let name = self.engine.config().bytes(param::DBFILENAME).to_vec();
+                let (conn, bytes) = (download.conn, std::mem::take(&mut download.bytes));
+                let rest = std::mem::take(&mut download.rest);
+                self.process.disk.snapshots.borrow_mut().insert(name, bytes);
+                self.holder = Holder::Received(conn, rest);
+                self.link_step(Input::InForce(attempt), net);
+                self.act(net);
+            }
+            _ => {}
+        }
+    }
+
+    fn download_lost(&mut self, net: &mut Net) {
+        let attempt = self.link.attempt();
+        let Holder::Receiving(download) = &mut self.holder else { return };
+        match &download.stage {
+            DownloadStage::ToMemory(shared) => {
+                let bytes = std::mem::take(&mut download.bytes);
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) = Shared { bytes, is_whole: false };
+                if let Some((due_ns, _)) = &mut self.load {
+                    *due_ns = 0;
+                }
+            }
+            DownloadStage::ToDisk => {
+                net.close(download.conn, Side::Opener, &mut self.rng);
+                self.holder = Holder::Nobody;
+                self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
+            }
+            // It was received whole: what is on disk goes on.
+            DownloadStage::Saving(_) | DownloadStage::Saved | DownloadStage::Committing(_) => {}
+        }
+    }
+
+    fn end_load(&mut self, net: &mut Net) {
+        let now = self.process.base.now;
+        let Some((_, job)) = self.load.take_if(|(due_ns, _)| *due_ns <= now.mono_ns) else { return };
+        job.run(&mut Here(now));
+        match self.engine.advance_load(&mut self.process) {
+            Some(LoadEnded::Sync(result)) => self.sync_loaded(result, net),
+            Some(LoadEnded::Start(_) | LoadEnded::Debug) | None => {}
+        }
+    }
+
+    fn sync_loaded(&mut self, result: Result<(), NotLoaded>, net: &mut Net) {
+        let attempt = self.link.attempt();
+        match result {
+            Ok(()) => {
+                self.link_step(Input::Accepted(attempt), net);
+                self.link_step(Input::Loaded(attempt), net);
+            }
+            Err(_) => {
+                let is_of_stream = matches!(self.holder, Holder::Receiving(_));
+                let failure = if is_of_stream { SyncFailure::Stream } else { SyncFailure::Load };
+                self.link_step(Input::Failed(attempt, failure), net);
+            }
+        }
+    }
+
+    fn stream_from_link(&mut self, attempt: u64, rest: Vec<u8>, net: &mut Net) {
+        let (conn, rest) = match std::mem::replace(&mut self.holder, Holder::Nobody) {
+            Holder::Attached(conn) => (conn, rest),
+            Holder::Received(conn, behind) => (conn, behind),
+            _ => return self.link_step(Input::Ended(attempt), net),
+        };
+        let key = self.engine.connect_primary(connection(self.id), &mut self.process);
+        self.heard_ns = self.process.base.now.mono_ns;
+        self.holder = Holder::Session(key);
+        self.add_seat(key, Peer::Link(conn), rest);
+        self.execute(key);
+    }
+
+    fn close_link(&mut self, net: &mut Net) {
+        match std::mem::replace(&mut self.holder, Holder::Nobody) {
+            Holder::Nobody | Holder::Connecting => {}
+            Holder::Attached(conn) | Holder::Received(conn, _) => {
+                net.close(conn, Side::Opener, &mut self.rng)
+            }
+            Holder::Receiving(download) => {
+                net.close(download.conn, Side::Opener, &mut self.rng);
+                if let (DownloadStage::ToMemory(_), Some((due_ns, job))) = (&download.stage, &mut self.load) {
+                    job.progress().stop();
+                    *due_ns = 0;
+                }
+            }
+            Holder::Session(key) => self.lose(key, net),
+        }
+    }
+
+    // --- sessions
+
+    fn add_seat(&mut self, key: SessionKey, peer: Peer, buf: Vec<u8>) {
+        let (parser, out) = (Parser::new(), Vec::new());
+        self.seats.push(Seat { key, peer, buf, parser, waits: false, is_shut: false, out });
+    }
+
+    /// Another node has connected.
+    pub fn accept(&mut self, conn: ConnId) {
+        let key = self.engine.connect(connection(self.id), &mut self.process);
+        self.add_seat(key, Peer::Accepted(conn), Vec::new());
+    }
+
+    /// A client of the simulation.
+    pub fn client(&mut self) -> SessionKey {
+        let key = self.engine.connect(connection(self.id), &mut self.process);
+        self.add_seat(key, Peer::Client, Vec::new());
+        key
+    }
+
+    /// Whether a client's session is there.
+    pub fn has_client(&self, key: SessionKey) -> bool {
+        self.seats.iter().any(|seat| seat.key == key)
+    }
+
+    /// A client sends a request.
+    pub fn request(&mut self, key: SessionKey, words: &[&[u8]]) {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        if let Some(seat) = self.seat(key) {
+            seat.buf.extend_from_slice(&bytes);
+        }
+        self.execute(key);
+    }
+
+    /// What a client was sent since the last call.
+    pub fn replies(&mut self, key: SessionKey) -> Vec<u8> {
+        self.seat(key).map(|seat| std::mem::take(&mut seat.out)).unwrap_or_default()
+    }
+
+    /// The connection of a session has ended.
+    fn lose(&mut self, key: SessionKey, net: &mut Net) {
+        self.engine.client_lost(key);
+        self.end_session(key, net);
+    }
+
+    fn end_session(&mut self, key: SessionKey, net: &mut Net) {
+        let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { return };
+        let seat = self.seats.remove(at);
+        match seat.peer {
+            Peer::Accepted(conn) => net.close(conn, Side::Acceptor, &mut self.rng),
+            Peer::Link(conn) => net.close(conn, Side::Opener, &mut self.rng),
+            Peer::Client => {}
+        }
+        self.engine.disconnect(key);
+        if matches!(self.holder, Holder::Session(own) if own == key) {
+            self.holder = Holder::Nobody;
+            let attempt = self.link.attempt();
+            self.link_step(Input::Ended(attempt), net);
+        }
+    }
+
+    fn write(&mut self, net: &mut Net) {
+        let mut ready = Vec::new();
+        self.engine.take_ready(&mut ready);
+        for key in ready {
+            let Some((outbox, closing)) = self.engine.take_output(key) else { continue };
+            let bytes = outbox.flatten();
+            self.engine.recycle(outbox);
+            self.engine.sent(key, bytes.len(), self.process.base.now);
+            let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { continue };
+            match self.seats[at].peer {
+                Peer::Accepted(conn) => net.send(conn, Side::Acceptor, bytes, &mut self.rng),
+                Peer::Link(conn) => net.send(conn, Side::Opener, bytes, &mut self.rng),
+                Peer::Client => self.seats[at].out.extend_from_slice(&bytes),
+            }
+            if closing != Closing::No {
+                self.lose(key, net);
+            }
+        }
+    }
+
+    fn close(&mut self, net: &mut Net) {
+        let mut to_close = Vec::new();
+        self.engine.take_to_close(&mut to_close);
+        for key in to_close {
+            self.end_session(key, net);
+        }
+    }
+
+    fn act(&mut self, net: &mut Net) {
+        let mut actions = Vec::new();
+        self.engine.take_actions(&mut actions);
+        for action in actions {
+            match action {
+                Action::Load(job) => {
+                    let is_of_memory = matches!(&self.holder, Holder::Receiving(_));
+                    let due_ns = if is_of_memory { u64::MAX } else { self.later(500) };
+                    self.load = Some((due_ns, job));
+                }
+                Action::Resume(keys) => {
+                    for key in keys {
+                        if let Some(seat) = self.seat(key) {
+                            seat.waits = false;
+                        }
+                        self.execute(key);
+                    }
+                }
+                Action::Produce(key, mut read) => {
+                    loop {
+                        let (piece, progress) = read.next_piece();
+                        self.engine.take_piece(key, piece, &mut self.process);
+                        if progress == Progress::End {
+                            break;
+                        }
+                    }
+                    self.engine.end_slow_read(key, 1000, &mut self.process);
+                    self.engine.slow_thread_is_free(&mut self.process);
+                }
+                Action::FreeValue(_)
+                | Action::FreeDb(_)
+                | Action::FreeCaptured(_)
+                | Action::TrimInput { .. }
+                | Action::DelayAof(_)
+                | Action::Shutdown
+                | Action::KeepRunning
+                | Action::Crash(_) => {}
+            }
+        }
+        let _ = net;
+    }
+
+    // --- what the simulation asks
+
+    /// How far the link is.
+    pub fn link_state(&self) -> LinkState {
+        self.link.state()
+    }
+
+    /// Where the data stand in a history, and their fingerprint; none where they stand nowhere.
+    pub fn state(&mut self) -> Option<(HistoryPoint, u64)> {
+        if self.engine.is_loading() {
+            return None;
+        }
+        let point = self.engine.history_point()?;
+        let written = self.engine.written();
+        if let Some((changes, known, digest)) = &self.digested
+            && *changes == written
+            && *known == point
+        {
+            return Some((point, *digest));
+        }
+        let digest = digest(&self.engine);
+        self.digested = Some((written, point.clone(), digest));
+        Some((point, digest))
+    }
+
+    /// The fingerprint of the data as they are now, whatever was known.
+    pub fn state_anew(&mut self) -> Option<(HistoryPoint, u64)> {
+        self.digested = None;
+        self.state()
+    }
+
+    /// Whether a key is there.
+    pub fn has_key(&self, key: &[u8]) -> bool {
+        let keyspace = self.engine.keyspace();
+        keyspace.db(0).find(keyspace.key(key)).is_some()
+    }
+
+    /// The lines of the log since the last call.
+    pub fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.process.base.log).into_iter().map(|(_, line)| line).collect()
+    }
+}
+
+fn config_of(id: NodeId, plan: &NodePlan, follows: Option<NodeId>) -> Result<Config, String> {
+    let mut text = String::from("enable-debug-command yes\nsave \"\"\nrepl-ping-replica-period 1\n");
+    text.push_str(&format!("port {}\nappendonly {}\n", port_of(id), if plan.has_aof { "yes" } else { "no" }));
+    for (name, value) in &plan.directives {
+        text.push_str(&format!("{name} {value}\n"));
+    }
+    if let Some(primary) = follows {
+        text.push_str(&format!("replicaof node{primary} {}\n", port_of(primary)));
+    }
+    let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
+    sluice_config::parse_file(text.as_bytes(), "sim", b"", &mut none).map_err(|error| format!("{error:?}"))
+}
+
+fn connection(node: NodeId) -> Connection {
+    Connection { addr: format!("10.0.0.{node}:5000"), laddr: "10.0.0.1:7000".into(), fd: 8, unix: false }
+}
+
+/// Time between two crons and two ticks of the link.
+const CRON_NS: u64 = 100_000_000;
+const TICK_NS: u64 = 100_000_000;
+/// The version that replicas announce.
+const VERSION: &str = "9.1.0";

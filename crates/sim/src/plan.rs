@@ -1,0 +1,85 @@
+//! What a seed decides ahead: how many nodes, how they are configured, how often what goes wrong.
+
+use crate::node::NodePlan;
+use sluice_base::Rng;
+
+/// One in so many steps has such a fault; 0: none has.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultRates {
+    pub crash: u64,
+    pub kill_connection: u64,
+    pub isolate: u64,
+    pub cut_pair: u64,
+    pub save: u64,
+    pub rewrite: u64,
+    pub reload: u64,
+    pub chain: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub nodes: Vec<NodePlan>,
+    pub rates: FaultRates,
+    /// Most milliseconds that a piece takes on the network.
+    pub latency_ms: u64,
+    /// Most milliseconds of a step.
+    pub step_ms: u64,
+    /// How long things go wrong.
+    pub faulty_ms: u64,
+    /// A primary that has crashed may be there again before another is promoted: what no file has is lost then.
+    pub restarts_primary: bool,
+    /// A command in so many steps for each client.
+    pub commands: u64,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn new(rng: &mut Rng) -> Plan {
+        let count = 2 + rng.below(3) as usize;
+        let has_files = rng.below(3);
+        let nodes = (0..count).map(|_| node(rng, has_files)).collect();
+        let mut rate = |one_in: u64| match rng.below(3) {
+            0 => 0,
+            _ => one_in / 2 + rng.below(one_in),
+        };
+        let rates = FaultRates {
+            crash: rate(120),
+            kill_connection: rate(25),
+            isolate: rate(120),
+            cut_pair: rate(90),
+            save: rate(60),
+            rewrite: rate(80),
+            reload: rate(400),
+            chain: rate(120),
+        };
+        Plan {
+            nodes,
+            rates,
+            latency_ms: [2, 20, 80][rng.below(3) as usize],
+            step_ms: 20 + rng.below(80),
+            faulty_ms: 8_000 + rng.below(8_000),
+            restarts_primary: rng.below(4) == 0,
+            commands: 1 + rng.below(3),
+        }
+    }
+}
+
+fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
+    let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
+    let directives = vec![
+        ("repl-backlog-size", pick(&["16kb", "16kb", "64kb"])),
+        ("repl-diskless-sync", pick(&["yes", "no"])),
+        ("repl-diskless-sync-delay", pick(&["0", "0", "1"])),
+        ("repl-diskless-load", pick(&["disabled", "on-empty-db", "swapdb", "flush-before-load"])),
+        ("repl-timeout", pick(&["2", "4", "60"])),
+        ("aof-use-rdb-preamble", pick(&["yes", "no"])),
+        ("aof-timestamp-enabled", pick(&["yes", "no"])),
+    ];
+    let has_aof = match has_files {
+        0 => false,
+        1 => true,
+        _ => rng.below(2) == 0,
+    };
+    NodePlan { directives, has_aof }
+}

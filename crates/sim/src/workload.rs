@@ -1,0 +1,67 @@
+//! What clients ask for: writes of every kind that a small key space has.
+
+use sluice_base::Rng;
+
+/// A command as words.
+pub type Words = Vec<Vec<u8>>;
+
+fn words(parts: &[&str]) -> Words {
+    parts.iter().map(|part| part.as_bytes().to_vec()).collect()
+}
+
+/// What is known of a client's session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SessionState {
+    /// It may be within a transaction.
+    in_transaction: bool,
+    /// It has surely selected another database than 0.
+    is_beside: bool,
+}
+
+/// The next command of a client. Database 0 is never emptied: what was promised lies there.
+pub fn command(rng: &mut Rng, session: &mut SessionState, step: u64) -> Words {
+    let key = |rng: &mut Rng, kind: &str| format!("{kind}{}", rng.below(4));
+    let number = rng.below(100).to_string();
+    let ms = (20 + rng.below(1500)).to_string();
+    let text = format!("v{step}");
+    let kind = ["s", "n", "l", "h", "t", "z"][rng.below(6) as usize];
+    let choice = rng.below(28);
+    match choice {
+        0 | 1 => {
+            let db = rng.below(4);
+            session.is_beside = db != 0 && !session.in_transaction;
+            words(&["SELECT", &db.to_string()])
+        }
+        2 => words(&["SET", &key(rng, "s"), &text]),
+        3 => words(&["SET", &key(rng, "s"), &number, "PX", &ms]),
+        4 => words(&["APPEND", &key(rng, "s"), "x"]),
+        5 | 6 => words(&["INCR", &key(rng, "n")]),
+        7 => words(&["INCRBYFLOAT", &key(rng, "n"), "1.5"]),
+        8 => words(&["PEXPIRE", &key(rng, kind), &ms]),
+        9 => words(&["DEL", &key(rng, kind)]),
+        10 => words(&["RPUSH", &key(rng, "l"), &text]),
+        11 => words(&["LPOP", &key(rng, "l")]),
+        12 => words(&["LMOVE", &key(rng, "l"), &key(rng, "l"), "LEFT", "RIGHT"]),
+        13 => words(&["HSET", &key(rng, "h"), &number, &text]),
+        14 => words(&["HDEL", &key(rng, "h"), &number]),
+        15 => words(&["SADD", &key(rng, "t"), &number, &text]),
+        16 => words(&["SPOP", &key(rng, "t")]),
+        17 => words(&["ZADD", &key(rng, "z"), &number, &text]),
+        18 => words(&["ZPOPMIN", &key(rng, "z")]),
+        19 => words(&["RENAME", &key(rng, "s"), &key(rng, "s")]),
+        20 => words(&["GETEX", &key(rng, "s"), "PX", &ms]),
+        21 => {
+            session.in_transaction = true;
+            words(&["MULTI"])
+        }
+        22 | 23 => {
+            session.in_transaction = false;
+            words(&["EXEC"])
+        }
+        24 if session.is_beside => words(&["FLUSHDB"]),
+        25 => words(&["COPY", &key(rng, "l"), &key(rng, "l"), "DB", &rng.below(4).to_string()]),
+        26 => words(&["SET", &key(rng, "s"), &"y".repeat(rng.below(1500) as usize)]),
+        27 => words(&["PSETEX", &key(rng, "n"), &ms, &number]),
+        _ => words(&["GET", &key(rng, "s")]),
+    }
+}

@@ -1,0 +1,782 @@
+//! The simulation: nodes, network, clients, what goes wrong, and a Sentinel that sees what it can.
+//!
+//! ```text
+//!  step: time passes ─► faults ─► Sentinel ─► clients ─► an iteration of each node ─► what must hold is checked
+//! ```
+//!
+//! What must hold: (1) data at a point of a history are those that every other node had there ([`Histories`]): so a partial
+//! resynchronisation was right to be accepted; (2) so many replicas as WAIT has said have had the write; (3) so many disks as WAITAOF has said
+//! have it, and a node that crashes comes back with what its disk had; (4) when the primary is lost, the replica of its history with the
+//! highest offset has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when nothing goes
+//! wrong any more, all nodes come to the same point with the same data, and no promise is forgotten.
+
+use crate::disk::Disk;
+use crate::history::Histories;
+use crate::net::{Net, NodeId};
+use crate::node::{Node, node_of};
+use crate::plan::Plan;
+use crate::promises::{Asked, Given, Pending, key_of};
+use crate::workload::{self, SessionState, Words};
+use sluice_base::{Now, Rng};
+use sluice_engine::{LinkState, SessionKey};
+use sluice_resp::{Value, decode};
+use std::collections::BTreeSet;
+
+/// What a run is told beside its seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Events and logs are written to standard output.
+    pub is_traced: bool,
+    /// The Sentinel promotes the replica with the lowest offset: a mistake that must be found.
+    pub promotes_lowest: bool,
+}
+
+/// What a run has come to meet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Met {
+    pub syncs: u64,
+    pub continued: u64,
+    pub failovers: u64,
+    pub crashes: u64,
+    pub waits: u64,
+    pub aof_waits: u64,
+    pub compared: u64,
+}
+
+impl Met {
+    /// Adds what another run has met.
+    pub fn add(&mut self, other: Met) {
+        self.syncs += other.syncs;
+        self.continued += other.continued;
+        self.failovers += other.failovers;
+        self.crashes += other.crashes;
+        self.waits += other.waits;
+        self.aof_waits += other.aof_waits;
+        self.compared += other.compared;
+    }
+}
+
+/// A node with what outlives it.
+struct Place {
+    node: Option<Node>,
+    disk: Disk,
+    /// Whom it follows as its configuration file says.
+    follows: Option<NodeId>,
+    /// When it starts again.
+    starts_ns: u64,
+    /// Snapshots that its node had loaded at the last look.
+    syncs: u64,
+    /// Partial resynchronisations at the last look.
+    continued: u64,
+    /// The offset that the trace has shown last.
+    shown: u64,
+}
+
+#[derive(Default)]
+struct Client {
+    at: Option<(NodeId, SessionKey)>,
+    session: SessionState,
+}
+
+struct Opening {
+    due_ns: u64,
+    attempt: u64,
+    from: NodeId,
+    to: NodeId,
+}
+
+/// See the module.
+pub struct World {
+    plan: Plan,
+    options: Options,
+    rng: Rng,
+    now: Now,
+    net: Net,
+    places: Vec<Place>,
+    openings: Vec<Opening>,
+    clients: Vec<Client>,
+    promiser: Client,
+    pending: Option<Pending>,
+    given: Vec<Given>,
+    promises: u64,
+    /// Whom the Sentinel takes for the primary, and the id of its history when it was seen last.
+    primary: NodeId,
+    primary_replid: String,
+    /// Since when the Sentinel does not see it, ns.
+    unseen_ns: Option<u64>,
+    isolated: Option<NodeId>,
+    heals_ns: u64,
+    histories: Histories,
+    met: Met,
+    step: u64,
+}
+
+const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
+const MS: u64 = 1_000_000;
+/// The Sentinel waits so long for a primary that it does not see.
+const FAILOVER_NS: u64 = 1_500 * MS;
+/// After so long without faults everybody must have come together.
+const HEALED_MS: u64 = 150_000;
+
+/// Runs the simulation of a seed. Errors: what does not hold.
+pub fn run(seed: u64, options: Options) -> Result<Met, String> {
+    let mut world = World::new(seed, options)?;
+    let played = world.play();
+    if played.is_err() && options.is_traced {
+        world.show_data();
+    }
+    played.map(|()| world.met)
+}
+
+impl World {
+    fn new(seed: u64, options: Options) -> Result<World, String> {
+        let mut rng = Rng::new(seed);
+        let plan = Plan::new(&mut rng);
+        let mut net = Net::default();
+        net.latency_ms = plan.latency_ms;
+        net.pass(START.mono_ns);
+        let mut places = Vec::new();
+        for (id, node) in plan.nodes.iter().enumerate() {
+            let disk = Disk::default();
+            let follows = (id > 0).then_some(0);
+            let started = Node::start(id, node, follows, disk.clone(), (START, Rng::new(rng.next_u64())))?;
+            places.push(Place {
+                node: Some(started),
+                disk,
+                follows,
+                starts_ns: 0,
+                syncs: 0,
+                continued: 0,
+                shown: 0,
+            });
+        }
+        let world = World {
+            plan,
+            options,
+            rng,
+            now: START,
+            net,
+            places,
+            openings: Vec::new(),
+            clients: (0..2).map(|_| Client::default()).collect(),
+            promiser: Client::default(),
+            pending: None,
+            given: Vec::new(),
+            promises: 0,
+            primary: 0,
+            primary_replid: String::new(),
+            unseen_ns: None,
+            isolated: None,
+            heals_ns: 0,
+            histories: Histories::default(),
+            met: Met::default(),
+            step: 0,
+        };
+        world.trace(|| format!("{:?}", world.plan));
+        Ok(world)
+    }
+
+    fn trace(&self, text: impl FnOnce() -> String) {
+        if self.options.is_traced {
+            println!("{:>8.3} {}", (self.now.mono_ns - START.mono_ns) as f64 / 1e9, text());
+        }
+    }
+
+    fn play(&mut self) -> Result<(), String> {
+        let end_ns = START.mono_ns + self.plan.faulty_ms * MS;
+        while self.now.mono_ns < end_ns {
+            self.pass()?;
+            self.faults()?;
+            self.sentinel()?;
+            self.write_something();
+            self.promise()?;
+            self.iterate()?;
+        }
+        self.heal()?;
+        self.met.compared = self.histories.compared;
+        Ok(())
+    }
+
+    fn pass(&mut self) -> Result<(), String> {
+        self.step += 1;
+        let ms = 1 + self.rng.below(self.plan.step_ms);
+        self.now.mono_ns += ms * MS;
+        self.now.unix_us += (ms * 1000) as i64;
+        self.net.pass(self.now.mono_ns);
+        for id in 0..self.places.len() {
+            let place = &self.places[id];
+            if place.node.is_none() && place.starts_ns <= self.now.mono_ns {
+                self.start(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One iteration of each node.
+    fn iterate(&mut self) -> Result<(), String> {
+        self.open_connections();
+        let first = self.rng.below(self.places.len() as u64) as usize;
+        for id in 0..self.places.len() {
+            let id = (id + first) % self.places.len();
+            let Some(node) = &mut self.places[id].node else { continue };
+            node.iterate(self.now, &mut self.net);
+            let wants = node.wants.take();
+            if self.options.is_traced {
+                for line in node.take_log() {
+                    self.trace(|| format!("node {id}: {line}"));
+                }
+            }
+            if let Some((attempt, to)) = wants {
+                let due_ns = self.now.mono_ns + self.net.delay_ns(&mut self.rng);
+                self.openings.push(Opening { due_ns, attempt, from: id, to });
+            }
+            self.observe(id)?;
+        }
+        Ok(())
+    }
+
+    fn open_connections(&mut self) {
+        let now_ns = self.now.mono_ns;
+        let all = std::mem::take(&mut self.openings);
+        for opening in all {
+            let Opening { due_ns, attempt, from, to } = opening;
+            if due_ns > now_ns || self.net.is_cut(from, to) {
+                self.openings.push(opening);
+                continue;
+            }
+            let made = match self.places.get_mut(to).and_then(|place| place.node.as_mut()) {
+                Some(node) => {
+                    let conn = self.net.open(from, to);
+                    node.accept(conn);
+                    Ok(conn)
+                }
+                None => Err("Connection refused"),
+            };
+            match &mut self.places[from].node {
+                Some(node) => node.connected(attempt, made, &mut self.net),
+                None => self.net.leave(from, &mut self.rng),
+            }
+        }
+    }
+
+    /// Looks at a node behind its iteration.
+    fn observe(&mut self, id: NodeId) -> Result<(), String> {
+        let place = &mut self.places[id];
+        let Some(node) = &mut place.node else { return Ok(()) };
+        if let Some((point, digest)) = node.state() {
+            if self.options.is_traced && place.shown != point.offset {
+                place.shown = point.offset;
+                println!(
+                    "         node {id} stands at {}:{} with {digest:016x}",
+                    &point.replid[..6],
+                    point.offset
+                );
+            }
+            self.histories.note(id, &point, digest)?;
+        }
+        if let Some(pending) = self.pending.as_mut().filter(|pending| node.has_key(&pending.key)) {
+            pending.had.insert(id);
+        }
+        self.met.continued += node.continued - std::mem::replace(&mut place.continued, node.continued);
+        if node.syncs != place.syncs {
+            self.met.syncs += node.syncs - std::mem::replace(&mut place.syncs, node.syncs);
+            for given in &mut self.given {
+                if !node.has_key(&given.key) {
+                    given.holders.remove(&id);
+                    given.durable.remove(&id);
+                }
+            }
+            if let Some(pending) = &mut self.pending {
+                pending.excused.insert(id);
+            }
+        }
+        Ok(())
+    }
+
+    // --- what goes wrong
+
+    fn strikes(&mut self, one_in: u64) -> bool {
+        one_in > 0 && self.rng.below(one_in) == 0
+    }
+
+    fn any_node(&mut self) -> NodeId {
+        self.rng.below(self.places.len() as u64) as usize
+    }
+
+    fn faults(&mut self) -> Result<(), String> {
+        let rates = self.plan.rates;
+        if self.heals_ns > 0 && self.heals_ns <= self.now.mono_ns {
+            self.trace(|| "the network is whole".to_owned());
+            self.net.heal();
+            (self.isolated, self.heals_ns) = (None, 0);
+        }
+        if self.strikes(rates.crash) {
+            let id = self.any_node();
+            self.crash(id);
+        }
+        if self.strikes(rates.kill_connection)
+            && let Some(conn) = self.net.kill_any(&mut self.rng)
+        {
+            self.trace(|| format!("connection {conn} dies"));
+        }
+        if self.heals_ns == 0 && self.strikes(rates.isolate) {
+            let id = self.any_node();
+            (0..self.places.len()).filter(|other| *other != id).for_each(|other| self.net.cut(id, other));
+            self.isolated = Some(id);
+            self.heals_ns = self.now.mono_ns + self.rng.below(6_000) * MS;
+            self.trace(|| format!("node {id} is alone"));
+        }
+        if self.heals_ns == 0 && self.strikes(rates.cut_pair) {
+            let (a, b) = (self.any_node(), self.any_node());
+            if a != b {
+                self.net.cut(a, b);
+                self.heals_ns = self.now.mono_ns + self.rng.below(6_000) * MS;
+                self.trace(|| format!("nothing passes between {a} and {b}"));
+            }
+        }
+        for (one_in, words) in [
+            (rates.save, &["BGSAVE", "SCHEDULE"][..]),
+            (rates.rewrite, &["BGREWRITEAOF"]),
+            (rates.reload, &["DEBUG", "RELOAD"]),
+        ] {
+            // A reload under the simulation's own load thread is the server's matter.
+            if self.strikes(one_in) && words[0] != "DEBUG" {
+                let id = self.any_node();
+                self.order(id, words);
+            }
+        }
+        if self.strikes(rates.chain) {
+            self.make_chain();
+        }
+        Ok(())
+    }
+
+    /// A client of the moment.
+    fn order(&mut self, id: NodeId, words: &[&str]) {
+        self.trace(|| format!("to {id}: {}", words.join(" ")));
+        let Some(node) = &mut self.places[id].node else { return };
+        let client = node.client();
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        node.request(client, &words);
+        // The session stays: an answer that comes later finds it.
+    }
+
+    fn follow(&mut self, id: NodeId, primary: Option<NodeId>) {
+        if self.places[id].follows == primary && self.followed(id) == primary {
+            return;
+        }
+        self.places[id].follows = primary;
+        match primary {
+            Some(to) => {
+                let port = crate::node::port_of(to).to_string();
+                self.order(id, &["REPLICAOF", &format!("node{to}"), &port]);
+            }
+            None => self.order(id, &["REPLICAOF", "NO", "ONE"]),
+        }
+    }
+
+    /// Whom a node follows.
+    fn followed(&self, id: NodeId) -> Option<NodeId> {
+        self.places[id].node.as_ref().and_then(|node| node.engine.primary().map(node_of))
+    }
+
+    fn make_chain(&mut self) {
+        let (low, high) = (self.any_node(), self.any_node());
+        let is_replica = |id: NodeId| id != self.primary && self.places[id].node.is_some();
+        // Not in a circle.
+        let mut above = Some(high);
+        while let Some(id) = above {
+            if id == low {
+                return;
+            }
+            above = self.places[id].follows;
+        }
+        if is_replica(low) && self.isolated != Some(low) {
+            self.follow(low, Some(high));
+        }
+    }
+
+    fn crash(&mut self, id: NodeId) {
+        let Some(node) = self.places[id].node.take() else { return };
+        self.trace(|| format!("node {id} crashes"));
+        self.met.crashes += 1;
+        for given in &mut self.given {
+            given.holders.remove(&id);
+            if !node.has_key(&given.key) {
+                given.durable.remove(&id);
+            }
+        }
+        if let Some(pending) = &mut self.pending {
+            pending.excused.insert(id);
+        }
+        let place = &mut self.places[id];
+        (place.syncs, place.continued) = (0, 0);
+        drop(node);
+        self.net.leave(id, &mut self.rng);
+        place.disk.crash(&mut self.rng);
+        place.starts_ns = self.now.mono_ns + (100 + self.rng.below(4_000)) * MS;
+        let is_primary = place.follows.is_none();
+        if is_primary && !self.plan.restarts_primary {
+            // Who is a primary as its file says comes back when it is not taken for one any more.
+            place.starts_ns = u64::MAX;
+        }
+        self.openings.retain(|opening| opening.from != id);
+    }
+
+    fn start(&mut self, id: NodeId) -> Result<(), String> {
+        self.trace(|| format!("node {id} starts"));
+        let rng = Rng::new(self.rng.next_u64());
+        let place = &self.places[id];
+        let started =
+            Node::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
+        let mut node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
+        if self.options.is_traced {
+            for line in node.take_log() {
+                println!("         node {id}: {line}");
+            }
+        }
+        for given in &self.given {
+            if given.durable.contains(&id) && !node.has_key(&given.key) {
+                let key = given.key.escape_ascii();
+                return Err(format!("node {id} had {key} on disk, as WAITAOF has said, and starts without"));
+            }
+        }
+        self.places[id].node = Some(node);
+        if id == self.primary {
+            self.forget_lost(id);
+        }
+        Ok(())
+    }
+
+    /// Promises whose writes the primary of now does not have are over.
+    fn forget_lost(&mut self, id: NodeId) {
+        let Some(node) = &self.places[id].node else { return };
+        self.given.retain(|given| node.has_key(&given.key));
+    }
+
+    // --- the Sentinel
+
+    fn is_seen(&self, id: NodeId) -> bool {
+        self.places[id].node.is_some() && self.isolated != Some(id)
+    }
+
+    fn sentinel(&mut self) -> Result<(), String> {
+        let primary = self.primary;
+        if self.is_seen(primary) {
+            self.unseen_ns = None;
+            if let Some(point) =
+                self.places[primary].node.as_ref().and_then(|node| node.engine.history_point())
+            {
+                self.primary_replid = point.replid;
+            }
+            for id in 0..self.places.len() {
+                let is_lost = self.followed(id).is_none_or(|to| !self.is_seen(to));
+                if id != primary && self.is_seen(id) && is_lost && self.rng.below(10) == 0 {
+                    self.follow(id, Some(primary));
+                }
+            }
+            return Ok(());
+        }
+        let since_ns = *self.unseen_ns.get_or_insert(self.now.mono_ns);
+        match self.now.mono_ns - since_ns > FAILOVER_NS && self.rng.below(10) == 0 {
+            true => self.fail_over(),
+            false => Ok(()),
+        }
+    }
+
+    /// Nodes that can be promoted: they are in the history of the primary that is lost. With their offsets.
+    fn candidates(&self) -> Vec<(u64, NodeId)> {
+        let candidate = |id: NodeId| {
+            let node = self.places[id].node.as_ref().filter(|_| self.is_seen(id) && id != self.primary)?;
+            node.engine.primary()?;
+            let point = node.engine.history_point().filter(|_| !node.engine.is_loading())?;
+            (point.replid == self.primary_replid).then_some((point.offset, id))
+        };
+        (0..self.places.len()).filter_map(candidate).collect()
+    }
+
+    fn fail_over(&mut self) -> Result<(), String> {
+        let candidates = self.candidates();
+        let best = match self.options.promotes_lowest {
+            true => candidates.iter().min(),
+            false => candidates.iter().max(),
+        };
+        let Some((offset, best)) = best.copied() else { return self.give_up_primary() };
+        self.trace(|| format!("node {best} at {offset} is promoted; there were {candidates:?}"));
+        self.met.failovers += 1;
+        let able: BTreeSet<NodeId> = candidates.iter().map(|(_, id)| *id).collect();
+        let has =
+            |id: NodeId, key: &[u8]| self.places[id].node.as_ref().is_some_and(|node| node.has_key(key));
+        for given in &self.given {
+            let has_holder = given.holders.iter().any(|id| able.contains(id));
+            let held = able.iter().find(|id| has(**id, &given.key));
+            if !has(best, &given.key) && (has_holder || held.is_some()) {
+                return Err(format!(
+                    "node {best} is promoted at {offset} and lacks {}, which was confirmed; holders {:?}, \
+                     found at {held:?}, candidates {candidates:?}",
+                    given.key.escape_ascii(),
+                    given.holders
+                ));
+            }
+        }
+        let old = std::mem::replace(&mut self.primary, best);
+        self.unseen_ns = None;
+        self.follow(best, None);
+        self.forget_lost(best);
+        self.pending = None;
+        // Those that are seen; others when they are.
+        for id in 0..self.places.len() {
+            if id != best && id != old && self.is_seen(id) {
+                self.follow(id, Some(best));
+            }
+        }
+        self.places[old].follows = Some(best);
+        if self.places[old].starts_ns == u64::MAX {
+            self.places[old].starts_ns = self.now.mono_ns + self.rng.below(3_000) * MS;
+        }
+        Ok(())
+    }
+
+    /// Nobody has the data of the primary: it has to come back.
+    fn give_up_primary(&mut self) -> Result<(), String> {
+        let place = &mut self.places[self.primary];
+        if place.starts_ns == u64::MAX {
+            place.starts_ns = self.now.mono_ns + 200 * MS;
+        }
+        Ok(())
+    }
+
+    // --- clients
+
+    /// A session of a client, at the primary or where it was.
+    fn attach(&mut self, client: &mut Client) -> Option<(NodeId, SessionKey)> {
+        let is_there =
+            |id: NodeId, key| self.places[id].node.as_ref().is_some_and(|node| node.has_client(key));
+        client.at = client.at.filter(|(id, key)| is_there(*id, *key));
+        let is_elsewhere = client.at.is_none_or(|(id, _)| id != self.primary);
+        if is_elsewhere && (client.at.is_none() || self.rng.below(20) == 0) {
+            let node = self.places[self.primary].node.as_mut()?;
+            *client = Client { at: Some((self.primary, node.client())), session: SessionState::default() };
+        }
+        client.at
+    }
+
+    fn write_something(&mut self) {
+        let mut clients = std::mem::take(&mut self.clients);
+        for client in &mut clients {
+            if self.rng.below(self.plan.commands) > 0 {
+                continue;
+            }
+            let Some((id, key)) = self.attach(client) else { continue };
+            let words: Words = workload::command(&mut self.rng, &mut client.session, self.step);
+            if self.options.is_traced {
+                let shown: Vec<String> =
+                    words.iter().map(|word| word[..word.len().min(20)].escape_ascii().to_string()).collect();
+                self.trace(|| format!("to {id}: {}", shown.join(" ")));
+            }
+            if let Some(node) = &mut self.places[id].node {
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                node.request(key, &words);
+                node.replies(key);
+            }
+        }
+        self.clients = clients;
+    }
+
+    /// Writes something whose arrival is waited for, or goes on waiting.
+    fn promise(&mut self) -> Result<(), String> {
+        if self.pending.is_some() {
+            return self.hear_promise();
+        }
+        if self.rng.below(4) > 0 {
+            return Ok(());
+        }
+        let mut client = std::mem::replace(&mut self.promiser, Client::default());
+        let at = self.attach(&mut client);
+        self.promiser = client;
+        let Some((id, key)) = at else { return Ok(()) };
+        self.promises += 1;
+        let name = key_of(self.promises);
+        let replicas = 1 + self.rng.below(self.places.len() as u64 - 1);
+        let asked = match self.rng.below(2) {
+            0 => Asked::Wait(replicas),
+            _ => Asked::WaitAof(self.rng.below(1 + u64::from(self.plan.nodes[id].has_aof)), replicas),
+        };
+        let timeout_ms = (1 + self.rng.below(3000)).to_string();
+        self.trace(|| format!("to {id}: {} {asked:?} {timeout_ms}", name.escape_ascii()));
+        let Some(node) = &mut self.places[id].node else { return Ok(()) };
+        node.replies(key);
+        node.request(key, &[b"SET", &name, b"1"]);
+        match asked {
+            Asked::Wait(count) => {
+                node.request(key, &[b"WAIT", count.to_string().as_bytes(), timeout_ms.as_bytes()]);
+            }
+            Asked::WaitAof(local, count) => {
+                let (local, count) = (local.to_string(), count.to_string());
+                node.request(key, &[b"WAITAOF", local.as_bytes(), count.as_bytes(), timeout_ms.as_bytes()]);
+            }
+        }
+        let (had, excused) = (BTreeSet::new(), BTreeSet::new());
+        self.pending =
+            Some(Pending { key: name, primary: id, client: key, had, excused, replies: Vec::new() });
+        Ok(())
+    }
+
+    fn hear_promise(&mut self) -> Result<(), String> {
+        let Some(mut pending) = self.pending.take() else { return Ok(()) };
+        let Some(node) =
+            self.places[pending.primary].node.as_mut().filter(|node| node.has_client(pending.client))
+        else {
+            return Ok(());
+        };
+        pending.replies.extend(node.replies(pending.client));
+        let Ok(Some((Value::Simple(_), first))) = decode(&pending.replies) else {
+            // An error: it is no primary any more.
+            self.pending = Some(pending).filter(|pending| !pending.replies.starts_with(b"-"));
+            return Ok(());
+        };
+        match decode(&pending.replies[first..]) {
+            Ok(Some((Value::Int(count), _))) => self.waited(pending, u64::try_from(count).unwrap_or(0)),
+            Ok(Some((Value::Array(items), _))) => match items[..] {
+                [Value::Int(local), Value::Int(count)] => {
+                    self.waited_for_disks(pending, local > 0, u64::try_from(count).unwrap_or(0))
+                }
+                _ => Ok(()),
+            },
+            Ok(None) => {
+                self.pending = Some(pending);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// WAIT has told a number.
+    fn waited(&mut self, pending: Pending, count: u64) -> Result<(), String> {
+        self.trace(|| format!("{} has reached {count}; had {:?}", pending.key.escape_ascii(), pending.had));
+        let Pending { key, primary, mut had, excused, .. } = pending;
+        had.remove(&primary);
+        if (had.len() as u64) < count {
+            let key = key.escape_ascii();
+            return Err(format!("WAIT said that {count} replicas have {key}, but only {had:?} have had it"));
+        }
+        if count > 0 && primary == self.primary {
+            self.met.waits += 1;
+            let holders = had.difference(&excused).copied().collect();
+            self.given.push(Given { key, holders, durable: BTreeSet::new() });
+        }
+        Ok(())
+    }
+
+    /// WAITAOF has told numbers.
+    fn waited_for_disks(&mut self, pending: Pending, local: bool, count: u64) -> Result<(), String> {
+        let Pending { key, primary, mut had, excused, .. } = pending;
+        let on_disk: BTreeSet<NodeId> = (0..self.places.len())
+            .filter(|id| self.plan.nodes[*id].has_aof && self.places[*id].disk.has_durably(&key))
+            .collect();
+        self.trace(|| {
+            format!("{} is on disk: here {local}, at {count}; found at {on_disk:?}", key.escape_ascii())
+        });
+        let others = on_disk.iter().filter(|id| **id != primary).count() as u64;
+        if others + (excused.len() as u64) < count || local && !on_disk.contains(&primary) {
+            return Err(format!(
+                "WAITAOF said {local} and {count} of {}, but only the disks of {on_disk:?} have it, and the primary is {primary}",
+                key.escape_ascii()
+            ));
+        }
+        had.remove(&primary);
+        if (count > 0 || local) && primary == self.primary {
+            self.met.aof_waits += 1;
+            let holders =
+                if count > 0 { had.difference(&excused).copied().collect() } else { BTreeSet::new() };
+            self.given.push(Given { key, holders, durable: on_disk });
+        }
+        Ok(())
+    }
+
+    // --- the end
+
+    /// Nothing goes wrong any more: everybody comes to the same point with the same data.
+    fn heal(&mut self) -> Result<(), String> {
+        self.trace(|| "nothing goes wrong any more".to_owned());
+        self.net.heal();
+        self.net.latency_ms = self.net.latency_ms.min(20);
+        (self.isolated, self.heals_ns) = (None, 0);
+        let end_ns = self.now.mono_ns + HEALED_MS * MS;
+        for place in &mut self.places {
+            // A primary that waits for another to be promoted goes on waiting.
+            if place.starts_ns < u64::MAX {
+                place.starts_ns = place.starts_ns.min(self.now.mono_ns + 100 * MS);
+            }
+        }
+        while self.now.mono_ns < end_ns {
+            self.pass()?;
+            self.sentinel()?;
+            self.heal_roles();
+            self.iterate()?;
+            if self.is_settled() {
+                return self.check_end();
+            }
+        }
+        Err(format!("nobody comes together: {}", self.describe()))
+    }
+
+    fn heal_roles(&mut self) {
+        for id in 0..self.places.len() {
+            if self.is_seen(id) && id != self.primary {
+                // A chain stays one.
+                let to = self.places[id].follows.unwrap_or(self.primary);
+                self.follow(id, Some(to));
+            }
+        }
+        if self.is_seen(self.primary) {
+            self.follow(self.primary, None);
+        }
+    }
+
+    fn is_settled(&mut self) -> bool {
+        let primary = self.primary;
+        let point = |place: &Place| place.node.as_ref().and_then(|node| node.engine.history_point());
+        let Some(wanted) = point(&self.places[primary]) else { return false };
+        self.places.iter().enumerate().all(|(id, place)| {
+            let is_up = place.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
+            (id == primary || is_up) && point(place).as_ref() == Some(&wanted)
+        })
+    }
+
+    fn check_end(&mut self) -> Result<(), String> {
+        for id in 0..self.places.len() {
+            let Some(node) = &mut self.places[id].node else { continue };
+            let Some((point, digest)) = node.state_anew() else {
+                return Err(format!("node {id} stands nowhere at the end"));
+            };
+            self.histories.note(id, &point, digest)?;
+        }
+        let Some(node) = &self.places[self.primary].node else { return Ok(()) };
+        match self.given.iter().find(|given| !node.has_key(&given.key)) {
+            Some(given) => Err(format!("{} was promised and is forgotten", given.key.escape_ascii())),
+            None => Ok(()),
+        }
+    }
+
+    /// All data of all nodes.
+    fn show_data(&self) {
+        for (id, place) in self.places.iter().enumerate() {
+            let Some(node) = &place.node else { continue };
+            crate::digest::lines(&node.engine).into_iter().for_each(|line| println!("node {id}: {line}"));
+        }
+    }
+
+    fn describe(&mut self) -> String {
+        let mut text = format!("primary {}", self.primary);
+        for (id, place) in self.places.iter_mut().enumerate() {
+            let Some(node) = &mut place.node else {
+                text.push_str(&format!("; node {id} is down"));
+                continue;
+            };
+            let (link, follows, state) = (node.link_state(), place.follows, node.state());
+            text.push_str(&format!("; node {id} {link:?} follows {follows:?} {state:?}"));
+        }
+        text
+    }
+}
