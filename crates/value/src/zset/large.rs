@@ -840,7 +840,11 @@ impl LargeParts<'_, '_> {
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
         } else if self.is_sparse(&child.link) {
-            self.join(children, at);
+            // Pops empty the leaf at an end: joining that moves members that are about to go.
+            let is_end = at == 0 || at + 1 == children.len();
+            if !is_end || matches!(children[at].link, Link::Inner(_)) {
+                self.join(children, at);
+            }
         }
     }
 
