@@ -49,8 +49,8 @@ pub(super) struct Large {
     free: FreeNumbers,
     seed: HashSeed,
     heap: usize,
-    /// Leaves that were cut off, which stand on the shelf and in the index still: cleared a few at a time.
-    remains: Vec<u32>,
+    /// What was cut off: leaves stand on the shelf and in the index still, and are cleared a few at a time.
+    remains: Vec<Link>,
 }
 
 /// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
@@ -111,7 +111,7 @@ struct LargeParts<'l, 'w> {
     index: &'l mut MemberIndex,
     numbers: &'l mut u32,
     free: &'l mut FreeNumbers,
-    remains: &'l mut Vec<u32>,
+    remains: &'l mut Vec<Link>,
     seed: HashSeed,
     work: ZsetWork<'w>,
 }
@@ -228,7 +228,16 @@ impl Large {
 
     /// Bytes that have no other owner.
     pub(super) fn own_bytes(&self) -> usize {
-        own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes()
+        own_bytes(&self.top) + self.remains_own_bytes() + self.shelf.own_bytes() + self.index.own_bytes()
+    }
+
+    /// The same of inner nodes that were cut off.
+    fn remains_own_bytes(&self) -> usize {
+        let of = |link: &Link| match link {
+            Link::Inner(inner) => own_bytes(inner),
+            Link::Leaf(_) => 0,
+        };
+        self.remains.iter().map(of).sum()
     }
 
     /// Where a member is, if it is.
@@ -431,14 +440,12 @@ impl Large {
 
     /// Clears up to so many leaves that were cut off; whether there are more.
     pub(super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
-        for _ in 0..leaves {
-            let Some(number) = self.remains.pop() else { break };
+        let mut left = leaves;
+        while left > 0
+            && let Some(link) = self.remains.pop()
+        {
             let (mut parts, _, _) = self.parts(garbage);
-            let leaf = parts.shelf.get(number as usize);
-            for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
-                parts.index.remove(hash(parts.seed, entry.member), number, &mut parts.work);
-            }
-            parts.drop_leaf(number);
+            left -= parts.clear(link);
             self.heap = parts.work.heap;
         }
         self.has_remains()
@@ -801,33 +808,31 @@ impl LargeParts<'_, '_> {
             child.refresh(self.shelf);
         }
         let seam = gone.start;
-        for branch in children.drain(gone) {
-            self.leave_remains(branch.link);
-        }
+        self.remains.extend(children.drain(gone).map(|branch| branch.link));
         if seam < children.len() {
             self.join(children, seam);
         }
     }
 
-    /// Leaves what hangs on a link to be cleared later.
-    fn leave_remains(&mut self, link: Link) {
-        match link {
-            Link::Leaf(number) => self.remains.push(number),
+    /// Clears a leaf that was cut off, or takes an inner node apart; how many leaves were cleared.
+    fn clear(&mut self, link: Link) -> usize {
+        let number = match link {
+            Link::Leaf(number) => number,
             Link::Inner(inner) => {
-                self.note_remains(&inner);
-                self.work.garbage.push(ZsetPart::Inner(inner));
+                self.remains.extend(inner.children.iter().map(|child| child.link.clone()));
+                self.work.heap -= INNER_BYTES;
+                if !inner.is_unique() {
+                    self.work.garbage.push(ZsetPart::Inner(inner));
+                }
+                return 0;
             }
+        };
+        let leaf = self.shelf.get(number as usize);
+        for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
+            self.index.remove(hash(self.seed, entry.member), number, &mut self.work);
         }
-    }
-
-    fn note_remains(&mut self, inner: &BranchNode) {
-        self.work.heap -= INNER_BYTES;
-        for child in &inner.children {
-            match &child.link {
-                Link::Leaf(number) => self.remains.push(*number),
-                Link::Inner(below) => self.note_remains(below),
-            }
-        }
+        self.drop_leaf(number);
+        1
     }
 
     /// Brings a node up to date of which a child has lost elements.
@@ -970,6 +975,14 @@ const CLEARED_BY_CUT: usize = 64;
 const CLEARED_BY_CHANGE: usize = 2;
 
 #[cfg(test)]
+fn leaves_below(link: &Link, found: &mut Vec<u32>) {
+    match link {
+        Link::Leaf(number) => found.push(*number),
+        Link::Inner(inner) => inner.children.iter().for_each(|child| leaves_below(&child.link, found)),
+    }
+}
+
+#[cfg(test)]
 impl Large {
     /// Checks the invariants. O(n).
     pub(super) fn check(&self) {
@@ -988,16 +1001,18 @@ impl Large {
             let hash = hash(self.seed, member);
             assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
         }
-        let remains = self.remains.iter().filter_map(|number| self.shelf.get(*number as usize));
-        assert_eq!(self.index.len(), self.count + remains.map(RowLeaf::count).sum::<usize>());
-        assert_eq!(self.numbers as usize, leaves + self.free.0.len() + self.remains.len());
+        let mut remains = Vec::new();
+        self.remains.iter().for_each(|link| leaves_below(link, &mut remains));
+        let counts = remains.iter().filter_map(|number| self.shelf.get(*number as usize)).map(RowLeaf::count);
+        assert_eq!(self.index.len(), self.count + counts.sum::<usize>());
+        assert_eq!(self.numbers as usize, leaves + self.free.0.len() + remains.len());
         // What others share below the top is counted here too.
         assert!(self.heap >= heap, "invariant 5");
     }
 
     /// Checks that no byte is forgotten or counted twice, of a set no part of which is shared.
     pub(super) fn check_heap(&self) {
-        assert_eq!(self.heap, own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes());
+        assert_eq!(self.heap, self.own_bytes());
     }
 
     fn check_inner(&self, inner: &Arc<BranchNode>, leaves: &mut usize, heap: &mut usize) -> usize {
