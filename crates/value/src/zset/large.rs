@@ -8,12 +8,15 @@
 //! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
 //! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
 //!
-//! A long range is cut off in O(log n): its leaves are no longer below the top, and [`Large::clear_remains`] takes them from the shelf
-//! and their members from the index later, with every change a few. Till then a leaf that the index names counts if the order names it too.
+//! A long range is cut off in O(log n), and what is left of it cleared later: see `large/cut.rs`.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
-//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second owner is dropped here: it goes
-//! to the garbage; (5) `heap` is what the parts have allocated.
+//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second
+//! owner is dropped here: it goes to the garbage; (5) `heap` is what the parts have allocated.
+
+#[cfg(test)]
+mod check;
+mod cut;
 
 use std::mem::replace;
 use std::ops::Range;
@@ -27,6 +30,7 @@ use super::leaf::{ROW_BYTES_MAX, RowLeaf};
 use super::row::{self, RowIter, RowPlace};
 use super::shelf::{Shelf, ShelfNode, Shelved};
 use super::{ZsetPart, ZsetWork};
+use cut::CLEARED_BY_CHANGE;
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -231,15 +235,6 @@ impl Large {
         own_bytes(&self.top) + self.remains_own_bytes() + self.shelf.own_bytes() + self.index.own_bytes()
     }
 
-    /// The same of inner nodes that were cut off.
-    fn remains_own_bytes(&self) -> usize {
-        let of = |link: &Link| match link {
-            Link::Inner(inner) => own_bytes(inner),
-            Link::Leaf(_) => 0,
-        };
-        self.remains.iter().map(of).sum()
-    }
-
     /// Where a member is, if it is.
     #[inline]
     pub(super) fn find(&self, member: &[u8]) -> Found {
@@ -249,12 +244,6 @@ impl Large {
             self.is_live(number, place.score, member).then_some((number, place))
         });
         Found { hash, place }
-    }
-
-    /// Whether the leaf, which has this element, is no remains.
-    #[inline]
-    fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
-        self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
     }
 
     /// The score of a member.
@@ -425,34 +414,6 @@ impl Large {
             }
             left -= removed;
         }
-    }
-
-    /// Cuts the elements of these ranks off. Some are left.
-    fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
-        let len = ranks.len();
-        let (mut parts, top, count) = self.parts(garbage);
-        parts.cut(top, ranks);
-        parts.lower(top);
-        *count -= len;
-        self.heap = parts.work.heap;
-        self.clear_remains(CLEARED_BY_CUT, garbage);
-    }
-
-    /// Clears up to so many leaves that were cut off; whether there are more.
-    pub(super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
-        let mut left = leaves;
-        while left > 0
-            && let Some(link) = self.remains.pop()
-        {
-            let (mut parts, _, _) = self.parts(garbage);
-            left -= parts.clear(link);
-            self.heap = parts.work.heap;
-        }
-        self.has_remains()
-    }
-
-    pub(super) fn has_remains(&self) -> bool {
-        !self.remains.is_empty()
     }
 
     /// The set of what is left; the whole old one is garbage.
@@ -784,57 +745,6 @@ impl LargeParts<'_, '_> {
         removed
     }
 
-    /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
-    fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
-        let Some(children) = self.children(inner) else { return };
-        let (mut behind, mut gone) = (0, 0..0);
-        for (at, child) in children.iter_mut().enumerate() {
-            let before = behind;
-            behind += child.count;
-            let part = ranks.start.max(before)..ranks.end.min(behind);
-            if part.is_empty() {
-                continue;
-            }
-            if part.len() == child.count {
-                gone = if gone.is_empty() { at..at + 1 } else { gone.start..at + 1 };
-                continue;
-            }
-            match &mut child.link {
-                Link::Inner(next) => self.cut(next, part.start - before..part.end - before),
-                Link::Leaf(number) => {
-                    self.remove_in_leaf(*number, part.start - before, part.len());
-                }
-            }
-            child.refresh(self.shelf);
-        }
-        let seam = gone.start;
-        self.remains.extend(children.drain(gone).map(|branch| branch.link));
-        if seam < children.len() {
-            self.join(children, seam);
-        }
-    }
-
-    /// Clears a leaf that was cut off, or takes an inner node apart; how many leaves were cleared.
-    fn clear(&mut self, link: Link) -> usize {
-        let number = match link {
-            Link::Leaf(number) => number,
-            Link::Inner(inner) => {
-                self.remains.extend(inner.children.iter().map(|child| child.link.clone()));
-                self.work.heap -= INNER_BYTES;
-                if !inner.is_unique() {
-                    self.work.garbage.push(ZsetPart::Inner(inner));
-                }
-                return 0;
-            }
-        };
-        let leaf = self.shelf.get(number as usize);
-        for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
-            self.index.remove(hash(self.seed, entry.member), number, &mut self.work);
-        }
-        self.drop_leaf(number);
-        1
-    }
-
     /// Brings a node up to date of which a child has lost elements.
     fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize) {
         let child = &mut children[at];
@@ -970,71 +880,3 @@ const REBUILT_FROM: usize = 256;
 const REBUILT_MAX: usize = 2048;
 /// Fewer elements are removed at once: that takes less than half a millisecond.
 const CUT_FROM: usize = 2048;
-/// Leaves that a cut clears at once, and any other change.
-const CLEARED_BY_CUT: usize = 64;
-const CLEARED_BY_CHANGE: usize = 2;
-
-#[cfg(test)]
-fn leaves_below(link: &Link, found: &mut Vec<u32>) {
-    match link {
-        Link::Leaf(number) => found.push(*number),
-        Link::Inner(inner) => inner.children.iter().for_each(|child| leaves_below(&child.link, found)),
-    }
-}
-
-#[cfg(test)]
-impl Large {
-    /// Checks the invariants. O(n).
-    pub(super) fn check(&self) {
-        let mut leaves = 0;
-        let mut heap = self.shelf.own_bytes() + self.index.own_bytes();
-        let depth = self.check_inner(&self.top, &mut leaves, &mut heap);
-        assert!(depth > 0);
-        assert_eq!(self.entries(0).count(), self.count);
-        let mut last: Option<(Vec<u8>, f64)> = None;
-        for (member, score) in self.entries(0) {
-            if let Some((before, low)) = &last {
-                assert!(*low < score || *low == score && before.as_slice() < member, "order");
-            }
-            last = Some((member.to_vec(), score));
-            let number = self.find(member).place.expect("invariant 3").0;
-            let hash = hash(self.seed, member);
-            assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
-        }
-        let mut remains = Vec::new();
-        self.remains.iter().for_each(|link| leaves_below(link, &mut remains));
-        let counts = remains.iter().filter_map(|number| self.shelf.get(*number as usize)).map(RowLeaf::count);
-        assert_eq!(self.index.len(), self.count + counts.sum::<usize>());
-        assert_eq!(self.numbers as usize, leaves + self.free.0.len() + remains.len());
-        // What others share below the top is counted here too.
-        assert!(self.heap >= heap, "invariant 5");
-    }
-
-    /// Checks that no byte is forgotten or counted twice, of a set no part of which is shared.
-    pub(super) fn check_heap(&self) {
-        assert_eq!(self.heap, self.own_bytes());
-    }
-
-    fn check_inner(&self, inner: &Arc<BranchNode>, leaves: &mut usize, heap: &mut usize) -> usize {
-        *heap += INNER_BYTES;
-        assert!(inner.children.len() <= FANOUT);
-        assert!(inner.children.capacity() == CAPACITY, "{}", inner.children.capacity());
-        let mut depths = Vec::new();
-        for child in &inner.children {
-            let mut again = child.clone();
-            again.refresh(&self.shelf);
-            assert_eq!((again.count, again.first), (child.count, child.first));
-            assert!(child.count > 0, "invariant 2");
-            depths.push(match &child.link {
-                Link::Inner(next) => self.check_inner(next, leaves, heap),
-                Link::Leaf(number) => {
-                    *leaves += 1;
-                    assert_eq!(self.shelf.get(*number as usize).map(RowLeaf::count), Some(child.count));
-                    0
-                }
-            });
-        }
-        assert!(depths.windows(2).all(|pair| pair[0] == pair[1]), "invariant 1");
-        depths.first().map_or(1, |depth| depth + 1)
-    }
-}
