@@ -3,7 +3,7 @@
 use triomphe::Arc;
 
 use super::cut::leaves_below;
-use super::{BranchNode, CAPACITY, FANOUT, INNER_BYTES, Large, Link, RowLeaf, hash, own_bytes};
+use super::{BranchNode, CAPACITY, FANOUT, INNER_BYTES, Large, Link, RowLeaf, hash};
 
 impl Large {
     /// Checks the invariants. O(n).
