@@ -140,7 +140,7 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: false,
         ask: |asked| {
             let redirection = asked.control.redirection(asked.caller, asked.flags)?;
-            // Until the target has taken over there is nobody to go to.
+            // Until the target has taken over, it would send the client back.
             let is_open = asked.control.failover.is_some();
             Some(if is_open { Verdict::Postpone } else { Verdict::Reject(redirection) })
         },

@@ -94,6 +94,16 @@ pub trait Process {
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
+    /// The same without waiting: the file is made durable by its own thread. [`Process::is_aof_closing`] tells when it is.
+    fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
+        self.close_aof(config, pending, position);
+    }
+
+    /// Whether the thread of an append-only file that was closed has not ended: to open another one would wait for it.
+    fn is_aof_closing(&mut self) -> bool {
+        false
+    }
+
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;
 

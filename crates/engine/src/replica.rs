@@ -339,7 +339,7 @@ impl Engine {
         self.break_off_full_sync(process);
         self.break_off_rewrite(process);
         if self.control.aof.is_on() {
-            self.turn_aof_off(process);
+            self.leave_aof(process);
         }
         self.close_replicas();
         let is_of_file = matches!(from, SyncSource::File);

@@ -193,7 +193,7 @@ impl Engine {
         let wants_base = control.wants_aof() && !control.aof.is_on();
         let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
         let is_free = control.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
-        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() {
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() || process.is_aof_closing() {
             return false;
         }
         let now = process.now();
@@ -327,14 +327,34 @@ impl Engine {
         }
     }
 
-    /// Appends nothing any more, and ends a rewrite.
+    /// Appends nothing any more, and ends a rewrite. Waits until what was appended is on disk.
     pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
+        let (pending, position) = self.end_appending(process);
+        process.close_aof(&self.control.config, pending, position);
+        self.note_aof_off(position, process);
+    }
+
+    /// The same before other data are loaded. Waits only where replies are promised to be on disk.
+    pub(crate) fn leave_aof(&mut self, process: &mut dyn Process) {
+        if self.control.aof.is_strict() {
+            return self.turn_aof_off(process);
+        }
+        let (pending, position) = self.end_appending(process);
+        process.close_aof_later(&self.control.config, pending, position);
+        self.note_aof_off(position, process);
+    }
+
+    /// Ends a rewrite, and takes what is pending: bytes, and the position behind them.
+    fn end_appending(&mut self, process: &mut dyn Process) -> (Vec<u8>, u64) {
         self.break_off_rewrite(process);
         let mut pending = Vec::new();
         self.take_aof(&mut pending);
         let position = self.aof_position();
         self.end_aof();
-        process.close_aof(&self.control.config, pending, position);
+        (pending, position)
+    }
+
+    fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
         self.control.rewriting.is_first = false;
         // Nothing that was appended has to be waited for any more.
         self.report_aof_durable(position, process);
@@ -362,6 +382,9 @@ impl Engine {
             return;
         }
         if self.control.rewriting.scheduled {
+            if process.is_aof_closing() {
+                return;
+            }
             let rests = self.control.rewriting.failed && now.unix_s() < self.control.rewriting.rests_until_s;
             if !rests {
                 self.begin_rewrite(process);

@@ -267,7 +267,8 @@ impl ReplicaLink {
             LinkPhase::Connect { .. } => LinkState::Connect,
             LinkPhase::Connecting { .. } => LinkState::Connecting,
             LinkPhase::Handshake { .. } => LinkState::Handshake,
-            LinkPhase::SecondChannel { .. } | LinkPhase::Transfer { .. } => LinkState::Transfer,
+            LinkPhase::SecondChannel { .. } => LinkState::Handshake,
+            LinkPhase::Transfer { .. } => LinkState::Transfer,
             LinkPhase::Connected { .. } => LinkState::Connected,
         }
     }

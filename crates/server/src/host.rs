@@ -51,6 +51,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// The append-only file, where there is one.
     pub aof: Option<Aof>,
+    /// An append-only file whose thread makes it durable and ends.
+    pub closing_aof: Option<Aof>,
     /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
     pub aof_delay: Duration,
     /// The rewrite of the append-only file that was begun last.
@@ -144,6 +146,7 @@ impl Host {
             claims: DataClaims::default(),
             bio: None,
             aof: None,
+            closing_aof: None,
             aof_delay: Duration::ZERO,
             rewrite: RewriteNumber::default(),
             waker: None,
@@ -369,7 +372,8 @@ impl Host {
 
     /// The directory of the append-only file that is open. It stays when the working directory changes.
     pub fn aof_directory(&self) -> Option<PathBuf> {
-        self.aof.as_ref().and_then(|aof| aof.path().parent()).map(PathBuf::from)
+        let open = self.aof.as_ref().or(self.closing_aof.as_ref());
+        open.and_then(|aof| aof.path().parent()).map(PathBuf::from)
     }
 
     /// The same with append-only files in these directories. Errors: what another server has.
@@ -698,6 +702,18 @@ impl Process for Host {
 
     fn has_aof_base(&mut self) -> bool {
         self.aof.as_ref().is_some_and(Aof::has_base)
+    }
+
+    fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
+        // The folder stays claimed: it is written to, and wanted again behind the load.
+        self.begin_end_of_aof(pending, position);
+    }
+
+    fn is_aof_closing(&mut self) -> bool {
+        if self.closing_aof.as_ref().is_some_and(Aof::has_ended) {
+            self.await_closing_aof();
+        }
+        self.closing_aof.is_some()
     }
 
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {

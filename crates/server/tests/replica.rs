@@ -398,6 +398,48 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     }
 }
 
+/// The disk of the file before takes seconds; nobody waits for it, and the file begins again when it can.
+#[test]
+fn nobody_waits_for_the_append_only_file_that_a_synchronisation_ends() {
+    let dir = Dir::new();
+    let start = |arguments: &[&str]| {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+        })
+    };
+    let primary = PlayedPrimary::new();
+    let mut server = start(&["--appendfsync", "everysec"]);
+    let mut client = server.client();
+    client.check("SET mine 1", "+OK\r\n");
+    client.check("DEBUG AOF-FLUSH-SLEEP 4000000", "+OK\r\n").check("SET slow 1", "+OK\r\n");
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    let began = Instant::now();
+    link.send_snapshot(&snapshot(&[("theirs", "1")]));
+    let mut longest = Duration::ZERO;
+    until("the link", || {
+        let asked = Instant::now();
+        let is_up = client.info("master_link_status") == "up";
+        longest = longest.max(asked.elapsed());
+        is_up.then_some(())
+    });
+    assert!(longest < Duration::from_secs(2) && began.elapsed() < Duration::from_secs(3), "{longest:?}");
+    client.check("DEBUG AOF-FLUSH-SLEEP 0", "+OK\r\n");
+    link.send(common::request(&[b"SELECT", b"0"]));
+    link.send(common::request(&[b"SET", b"later", b"1"]));
+    until("the new base", || {
+        let is_done =
+            client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
+        (is_done && client.info("aof_enabled") == "1").then_some(())
+    });
+    client.send("SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let server = start(&[]);
+    server.client().check("EXISTS mine theirs later", ":2\r\n");
+}
+
 fn fill(client: &mut Client, marker: &str) {
     for n in 0..200 {
         client.check(&format!("SET {marker}:{n} {}", "v".repeat(n + 1)), "+OK\r\n");

@@ -57,9 +57,9 @@ impl MemoryReport {
         let has_replicas = !view.control.stream.replicas.is_empty();
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
         let spooled = view.control.stream.spooled.memory_bytes() as u64;
-        report.replica_buffers = kept - report.backlog + spooled;
+        report.replica_buffers = kept - report.backlog + spooled + facts.stream_buffer.bytes;
         report.overhead =
-            report.startup + report.clients + report.replicas + kept + spooled + facts.stream_buffer.bytes;
+            report.startup + report.clients + report.replicas + report.backlog + report.replica_buffers;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);

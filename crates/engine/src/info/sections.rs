@@ -370,14 +370,19 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     }
     for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
-        let state = match replica.stage {
-            SyncStage::Wanted => "wait_bgsave",
-            SyncStage::Online if replica.is_main_channel => "bg_transfer",
-            SyncStage::Online if replica.is_online() => "online",
-            SyncStage::Sending | SyncStage::Online => "send_bulk",
-        };
         let is_rdb_channel =
             session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+        let state = match replica.stage {
+            SyncStage::Wanted => "wait_bgsave",
+            // One that ends with a mark is sent while it is made.
+            SyncStage::Sending if session.feed.as_ref().is_some_and(|feed| feed.trailer.is_some()) => {
+                "wait_bgsave"
+            }
+            SyncStage::Online if replica.is_main_channel => "bg_transfer",
+            // It ends when its snapshot is sent.
+            SyncStage::Online if replica.is_online() && !is_rdb_channel => "online",
+            SyncStage::Sending | SyncStage::Online => "send_bulk",
+        };
         let kind = match () {
             () if is_rdb_channel => "rdb-channel",
             () if replica.is_main_channel => "main-channel",

@@ -13,7 +13,7 @@ impl Bed {
         bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
         let attempt = bed.link.attempt();
         assert_eq!(bed.receive(b"+DUALCHANNELSYNC\r\n"), [LinkOutput::ConnectSecond(attempt, primary())]);
-        assert_eq!(bed.link.state(), LinkState::Transfer);
+        assert_eq!(bed.link.state(), LinkState::Handshake);
         bed
     }
 
