@@ -307,7 +307,7 @@ impl HashTree {
 
     /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has them.
     pub fn finder(&self) -> Finder<'_> {
-        Finder { tree: self, leaf: None, hashes: 1..=0 }
+        Finder { tree: self, leaf: None, hashes: 0..=0 }
     }
 
     /// The leaf that has a hash, and the first hash of the leaf behind it.

@@ -75,7 +75,7 @@ impl FailoverTarget {
 }
 
 /// What a step of a failover that waits comes to.
-enum Step {
+enum FailoverStep {
     Wait,
     GiveUp,
     HandOver(FailoverTarget, &'static str),
@@ -102,27 +102,27 @@ impl Engine {
             self.let_writes_go_on(process);
         }
         match self.failover_step(process) {
-            Step::Wait => {}
-            Step::GiveUp => self.abort_failover("Replica never caught up before timeout", process),
-            Step::HandOver(target, why) => self.hand_over(target, why, process),
+            FailoverStep::Wait => {}
+            FailoverStep::GiveUp => self.abort_failover("Replica never caught up before timeout", process),
+            FailoverStep::HandOver(target, why) => self.hand_over(target, why, process),
         }
     }
 
-    fn failover_step(&self, process: &mut dyn Process) -> Step {
+    fn failover_step(&self, process: &mut dyn Process) -> FailoverStep {
         let control = &self.control;
         let Some(failover) = control.failover.as_ref().filter(|failover| !failover.is_in_progress) else {
-            return Step::Wait;
+            return FailoverStep::Wait;
         };
         let now_ms = process.recent().mono_ns / 1_000_000;
-        // What they delete is a part of the stream.
-        if control.migrations.are_under_way() {
-            return Step::Wait;
-        }
         if failover.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
             return match &failover.target {
-                Some(target) if failover.force => Step::HandOver(target.clone(), TIME_IS_OVER),
-                Some(_) | None => Step::GiveUp,
+                Some(target) if failover.force => FailoverStep::HandOver(target.clone(), TIME_IS_OVER),
+                Some(_) | None => FailoverStep::GiveUp,
             };
+        }
+        // What they delete is a part of the stream.
+        if control.migrations.are_under_way() {
+            return FailoverStep::Wait;
         }
         let has_all =
             |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, failover.offset);
@@ -132,12 +132,15 @@ impl Engine {
             }
             None => {
                 let mut sessions = control.stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
-                let found = sessions.find(|session| session.caller.replica_state().is_some_and(has_all));
                 // One that has not said where it can be reached cannot be followed.
-                found.map(FailoverTarget::of).filter(|target| target.port > 0)
+                let can_lead = |session: &&Session| {
+                    session.caller.replica_address().1 > 0
+                        && session.caller.replica_state().is_some_and(has_all)
+                };
+                sessions.find(can_lead).map(FailoverTarget::of)
             }
         };
-        found.map_or(Step::Wait, |target| Step::HandOver(target, IS_SYNCED))
+        found.map_or(FailoverStep::Wait, |target| FailoverStep::HandOver(target, IS_SYNCED))
     }
 
     /// Asks the target to take over: this server follows it from now on.

@@ -139,9 +139,10 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            let error = asked.control.redirection(asked.caller, asked.flags)?;
-            // Until the other server has taken over, it would send the client back.
-            Some(if asked.control.failover.is_some() { Verdict::Postpone } else { Verdict::Reject(error) })
+            let redirection = asked.control.redirection(asked.caller, asked.flags)?;
+            // Until the target has taken over, it would send the client back.
+            let is_open = asked.control.failover.is_some();
+            Some(if is_open { Verdict::Postpone } else { Verdict::Reject(redirection) })
         },
     },
     Check {

@@ -163,6 +163,28 @@ fn the_replica_that_has_everything_takes_over() {
 }
 
 #[test]
+fn clients_that_can_be_redirected_are_when_the_target_has_taken_over() {
+    let (mut rig, _) = with_replica();
+    let (waits, reads) = (rig.connect(), rig.connect());
+    for client in [waits, reads] {
+        rig.check_as(client, "CLIENT CAPA redirect", "+OK");
+    }
+    rig.run_as(waits, "BLPOP nothing 0");
+    rig.run("SET a 1");
+    rig.check("FAILOVER TO 10.0.0.2 7000 FORCE TIMEOUT 100", "+OK");
+    rig.pass_ms(200);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "failover-in-progress");
+    rig.check_as(reads, "GET a", "");
+    // Others read on.
+    rig.check("GET a", "\"1\"");
+    rig.engine.end_failover(&mut rig.process);
+    for client in [waits, reads] {
+        assert_eq!(rig.output(client), b"-REDIRECT 10.0.0.2:7000\r\n");
+    }
+}
+
+#[test]
 fn force_hands_over_to_one_that_lacks_something() {
     let (mut rig, _) = with_replica();
     rig.run("SET a 1");

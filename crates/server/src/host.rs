@@ -6,7 +6,7 @@ use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
-use crate::migrate::Kept;
+use crate::migrate::KeptLinks;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
@@ -64,7 +64,7 @@ pub struct Host {
     /// Those that were begun in the background and may run still.
     pub background: Vec<WriterHandle>,
     /// Connections that MIGRATE has kept.
-    pub kept_links: Arc<Kept>,
+    pub kept_links: Arc<KeptLinks>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
     /// The snapshot that is received from the primary, and when something of it came last, ns of the monotonic clock.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The threads under way, and the connections that are kept.
 pub struct Migrator {
-    kept: Arc<Kept>,
+    kept: Arc<KeptLinks>,
     sender: Sender<(u64, MigrationOutcome)>,
     receiver: Receiver<(u64, MigrationOutcome)>,
     running: usize,
@@ -28,7 +28,7 @@ pub struct Migrator {
 
 /// Connections that no migration uses.
 #[derive(Default)]
-pub struct Kept(Mutex<HashMap<(String, u16), KeptLink>>);
+pub struct KeptLinks(Mutex<HashMap<(String, u16), KeptLink>>);
 
 struct KeptLink {
     link: TargetLink,
@@ -45,7 +45,7 @@ struct TargetLink {
     input: Vec<u8>,
 }
 
-impl Kept {
+impl KeptLinks {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, u16), KeptLink>> {
         // No code of others runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -80,7 +80,7 @@ impl Kept {
 }
 
 impl Migrator {
-    pub fn new(kept: Arc<Kept>, waker: Waker) -> Migrator {
+    pub fn new(kept: Arc<KeptLinks>, waker: Waker) -> Migrator {
         let (sender, receiver) = channel();
         Migrator { kept, sender, receiver, running: 0, waker, looked_s: 0 }
     }
@@ -101,7 +101,8 @@ impl Migrator {
         });
         if started.is_err() {
             // It is taken up as if the target could not be reached.
-            let outcome = MigrationOutcome { taken: Vec::new(), error: Some(Step::Connecting.text()) };
+            let outcome =
+                MigrationOutcome { taken: Vec::new(), error: Some(MigrationStep::Connecting.text()) };
             let _ = self.sender.send((id, outcome));
         }
     }
@@ -127,30 +128,30 @@ impl Migrator {
 
 /// Where a migration failed, as the client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum MigrationStep {
     Connecting,
     Writing,
     Reading,
 }
 
-impl Step {
+impl MigrationStep {
     fn text(self) -> Vec<u8> {
         match self {
-            Step::Connecting => b"IOERR error or timeout connecting to the client".to_vec(),
-            Step::Writing => b"IOERR error or timeout writing to target instance".to_vec(),
-            Step::Reading => b"IOERR error or timeout reading to target instance".to_vec(),
+            MigrationStep::Connecting => b"IOERR error or timeout connecting to the client".to_vec(),
+            MigrationStep::Writing => b"IOERR error or timeout writing to target instance".to_vec(),
+            MigrationStep::Reading => b"IOERR error or timeout reading to target instance".to_vec(),
         }
     }
 }
 
 /// A failure of the connection.
 struct Broken {
-    step: Step,
+    step: MigrationStep,
     is_timeout: bool,
 }
 
 impl Broken {
-    fn at(step: Step) -> impl Fn(io::Error) -> Broken {
+    fn at(step: MigrationStep) -> impl Fn(io::Error) -> Broken {
         move |error| Broken {
             step,
             is_timeout: matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
@@ -159,7 +160,7 @@ impl Broken {
 }
 
 /// Does a migration. It may take its timeout for each key.
-pub fn run(migration: &Migration, source: &str, kept: &Kept) -> MigrationOutcome {
+pub fn run(migration: &Migration, source: &str, kept: &KeptLinks) -> MigrationOutcome {
     let mut outcome = MigrationOutcome::default();
     for is_last in [false, true] {
         let Err(Broken { step, is_timeout }) = attempt(migration, source, kept, &mut outcome) else {
@@ -168,7 +169,7 @@ pub fn run(migration: &Migration, source: &str, kept: &Kept) -> MigrationOutcome
         // A connection that was kept may have ended long ago.
         if is_last
             || is_timeout
-            || step == Step::Connecting
+            || step == MigrationStep::Connecting
             || !outcome.taken.is_empty()
             || outcome.error.is_some()
         {
@@ -182,7 +183,7 @@ pub fn run(migration: &Migration, source: &str, kept: &Kept) -> MigrationOutcome
 fn attempt(
     migration: &Migration,
     source: &str,
-    kept: &Kept,
+    kept: &KeptLinks,
     outcome: &mut MigrationOutcome,
 ) -> Result<(), Broken> {
     let timeout = Duration::from_millis(migration.timeout_ms);
@@ -191,7 +192,7 @@ fn attempt(
         Some(link) => link,
         None => open(migration, source, timeout)?,
     };
-    let writing = Broken::at(Step::Writing);
+    let writing = Broken::at(MigrationStep::Writing);
     link.stream.set_write_timeout(Some(timeout)).map_err(&writing)?;
     link.stream.set_read_timeout(Some(timeout)).map_err(&writing)?;
     let mut out = Vec::new();
@@ -208,7 +209,7 @@ fn attempt(
         }
     }
     link.stream.write_all(&out).map_err(&writing)?;
-    let reading = Broken::at(Step::Reading);
+    let reading = Broken::at(MigrationStep::Reading);
     let auth = if authenticates { link.line().map_err(&reading)? } else { b"+".to_vec() };
     let select = if selects { link.line().map_err(&reading)? } else { b"+".to_vec() };
     for number in 0..migration.key_count() {
@@ -231,11 +232,15 @@ fn open(migration: &Migration, source: &str, timeout: Duration) -> Result<Target
     let plan = ConnectPlan { host, port, source: source.to_owned(), timeout };
     let socket = connect(&plan).map_err(|error| Broken {
         // A host that refuses is met by the reference when it writes.
-        step: if error.kind() == ErrorKind::ConnectionRefused { Step::Writing } else { Step::Connecting },
+        step: if error.kind() == ErrorKind::ConnectionRefused {
+            MigrationStep::Writing
+        } else {
+            MigrationStep::Connecting
+        },
         is_timeout: false,
     })?;
     let stream = TcpStream::from(socket);
-    stream.set_nonblocking(false).map_err(Broken::at(Step::Connecting))?;
+    stream.set_nonblocking(false).map_err(Broken::at(MigrationStep::Connecting))?;
     // Port -1 does not exist, but database -1 is what the reference takes for selected at first.
     Ok(TargetLink { stream, db: Some(-1), input: Vec::new() })
 }

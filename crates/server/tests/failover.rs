@@ -81,3 +81,8 @@ fn ours_and_the_reference_hand_the_role_to_each_other() {
         fail_over(&mut theirs, &mut ours, server.port);
     }
 }
+
+#[test]
+fn it_does_not_matter_how_the_server_is_run() {
+    common::rerun_in_arms("it_does_not_matter_how_the_server_is_run");
+}

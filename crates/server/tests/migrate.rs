@@ -164,3 +164,8 @@ fn a_target_that_is_not_there_is_told_as_the_reference_does() {
     client.check("EXEC", format!("*1\r\n{writing}"));
     client.check("GET k", "$1\r\nv\r\n");
 }
+
+#[test]
+fn it_does_not_matter_how_the_server_is_run() {
+    common::rerun_in_arms("it_does_not_matter_how_the_server_is_run");
+}

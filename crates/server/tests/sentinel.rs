@@ -362,7 +362,7 @@ fn a_failover_by_command_under_load_loses_no_confirmed_write() {
 }
 
 #[test]
-fn replicas_of_priority_zero_and_such_that_are_not_announced_are_not_promoted() {
+fn a_replica_of_priority_zero_is_not_promoted() {
     let Some(mut watched) = Watched::start() else { return };
     let [_, second, third] = [0, 1, 2].map(|i| watched.nodes[i].port);
     watched.node(second).client().check("CONFIG SET replica-priority 0", "+OK\r\n");

@@ -123,6 +123,19 @@ pub fn estimate(registers: &Registers) -> u64 {
     estimate::of_registers(registers)
 }
 
+/// Raises each of `registers` to the one of a string that is a HyperLogLog.
+///
+/// # Errors
+/// Its operations do not cover the registers.
+pub fn merge(bytes: &[u8], encoding: HllEncoding, registers: &mut Registers) -> Result<(), Corrupt> {
+    let bytes = bytes.get(HEADER_BYTES..).unwrap_or_default();
+    match encoding {
+        HllEncoding::Dense => bits::raise_six_bits(bytes, registers),
+        HllEncoding::Sparse => sparse::merge(bytes, registers)?,
+    }
+    Ok(())
+}
+
 impl Hll {
     /// No element, sparse.
     pub fn empty() -> Hll {
@@ -202,11 +215,16 @@ impl Hll {
     /// # Errors
     /// The operations do not cover the registers.
     pub fn merge_into(&self, registers: &mut Registers) -> Result<(), Corrupt> {
-        let bytes = &self.0[HEADER_BYTES..];
-        match self.encoding() {
-            HllEncoding::Dense => bits::raise_six_bits(bytes, registers),
-            HllEncoding::Sparse => sparse::merge(bytes, registers)?,
-        }
+        merge(&self.0, self.encoding(), registers)
+    }
+
+    /// Replaces all registers of a dense one.
+    ///
+    /// # Errors
+    /// The operations of what was not dense yet do not cover the registers.
+    pub fn set_dense(&mut self, registers: &Registers) -> Result<(), Corrupt> {
+        self.make_dense()?;
+        bits::pack_six_bits(registers, &mut self.0[HEADER_BYTES..]);
         Ok(())
     }
 

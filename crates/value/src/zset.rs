@@ -444,12 +444,11 @@ impl Zset {
         matches!(&self.0.body, Body::Large(large) if large.has_remains())
     }
 
-    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed; whether that leaves more. A set with
-    /// another owner is left to its next change.
-    pub fn clear_remains(&mut self, leaves: usize) -> bool {
+    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed; whether that leaves more.
+    pub fn clear_remains(&mut self, leaves: usize, context: &mut ZsetContext) -> bool {
         match &mut self.0.body {
-            Body::Large(large) if !large.is_shared() => large.clear_remains(leaves, &mut Vec::new()),
-            Body::Large(_) | Body::Small(_) | Body::Garbage(_) => false,
+            Body::Large(large) => large.clear_remains(leaves, &mut context.garbage),
+            Body::Small(_) | Body::Garbage(_) => false,
         }
     }
 

@@ -19,6 +19,7 @@
 //! so that the room for slots grows without a change of them; (3) `earliest` and `volatile` agree with the entries.
 
 use super::{Content, Field, TreeText};
+use crate::arch::prefetch;
 use sluice_base::{Bytes, heap};
 
 /// Some entries whose hashes are neighbours.
@@ -176,6 +177,11 @@ impl HashLeaf {
     pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
         const ONES: u64 = 0x0101_0101_0101_0101;
         let wanted = u64::from(tag_of(hash)) * ONES;
+        // The offsets are on their way while the tags are compared.
+        if let Some(offsets) = self.bytes.get(usize::from(self.room)..) {
+            prefetch(offsets.as_ptr());
+            prefetch(offsets[offsets.len().min(64)..].as_ptr());
+        }
         let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
         for (group, tags) in groups.iter().enumerate() {
             let differ = u64::from_le_bytes(*tags) ^ wanted;

@@ -11,7 +11,7 @@ pub(crate) const ROUTES: &[Route] = &[route(&specs::FAILOVER, Handler::Server(fa
 
 /// The arguments.
 #[derive(Default)]
-struct Wanted {
+struct FailoverArgs {
     timeout_ms: Option<u64>,
     target: Option<FailoverTarget>,
     force: bool,
@@ -28,7 +28,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let wanted = parse(args)?;
     check(ctx, &wanted)?;
-    let Wanted { timeout_ms, target, force } = wanted;
+    let FailoverArgs { timeout_ms, target, force } = wanted;
     let text = match &target {
         Some(FailoverTarget { host, port }) => format!("FAILOVER requested to {host}:{port}."),
         None => "FAILOVER requested to any replica.".to_owned(),
@@ -44,8 +44,8 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn parse(args: Args<'_>) -> Result<Wanted, CmdError> {
-    let mut wanted = Wanted::default();
+fn parse(args: Args<'_>) -> Result<FailoverArgs, CmdError> {
+    let mut wanted = FailoverArgs::default();
     let mut i = 1;
     while i < args.len() {
         if args.is(i, "TIMEOUT") && i + 1 < args.len() && wanted.timeout_ms.is_none() {
@@ -69,7 +69,7 @@ fn parse(args: Args<'_>) -> Result<Wanted, CmdError> {
     Ok(wanted)
 }
 
-fn check(ctx: &ServerCtx<'_>, wanted: &Wanted) -> Result<(), CmdError> {
+fn check(ctx: &ServerCtx<'_>, wanted: &FailoverArgs) -> Result<(), CmdError> {
     let refuse_if = |is_bad: bool, text| if is_bad { Err(CmdError::text(text)) } else { Ok(()) };
     let control = &*ctx.control;
     refuse_if(control.failover.is_some(), "ERR FAILOVER already in progress.")?;

@@ -6,6 +6,7 @@ use super::Db;
 use super::tables::IndexKind;
 use crate::dataset::Keyspace;
 use sluice_collections::slab::Move;
+use sluice_value::Value;
 
 /// What compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,5 +61,10 @@ impl Keyspace {
     /// [`Db::compact_step`] of one database, whose number must be below [`Keyspace::databases`].
     pub fn compact_step(&mut self, number: usize, budget: usize) -> Compacted {
         self.dbs_mut()[number].compact_step(budget)
+    }
+
+    /// Takes what the steps have replaced, to be freed on another thread.
+    pub fn take_remains(&mut self, number: usize) -> Vec<Value> {
+        std::mem::take(&mut self.dbs_mut()[number].store.remains)
     }
 }

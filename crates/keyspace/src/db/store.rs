@@ -22,6 +22,8 @@ pub(crate) struct Store {
     pub(super) zset_scratch: Option<Zset>,
     /// Numbers of values that were sorted sets with remains: [`Zset::has_remains`].
     pub(super) zsets_with_remains: Vec<u32>,
+    /// What clearing them has replaced, to be freed elsewhere.
+    pub(super) remains: Vec<Value>,
     /// The same for sets.
     pub(super) set_scratch: Option<Set>,
     /// The cut that is open.
@@ -40,6 +42,7 @@ impl Store {
             hash_scratch: None,
             zset_scratch: None,
             zsets_with_remains: Vec::new(),
+            remains: Vec::new(),
             set_scratch: None,
             cut: None,
             hasher,

@@ -6,7 +6,7 @@ use crate::Key;
 use crate::entry::{self, Form, Head};
 use crate::new_value::Payload;
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Value, Zset, ZsetEncoding};
+use sluice_value::{Value, Zset, ZsetContext, ZsetEncoding};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A sorted set that is being changed.
@@ -164,8 +164,10 @@ impl Db {
         let has_more = match self.store.values.get_mut(index) {
             Some(Value::Zset(zset)) => {
                 let before = zset.heap_bytes();
-                let has_more = zset.clear_remains((budget / STEPS_OF_LEAF).max(1));
+                let mut context = ZsetContext::default();
+                let has_more = zset.clear_remains((budget / STEPS_OF_LEAF).max(1), &mut context);
                 let now = zset.heap_bytes();
+                self.store.remains.extend(context.take_garbage().map(Value::Zset));
                 self.store.outside_bytes = self.store.outside_bytes + now - before;
                 has_more
             }

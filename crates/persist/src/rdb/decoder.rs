@@ -241,12 +241,7 @@ impl Decoder {
             }
             DecoderState::HashLen(form) => {
                 let form = *form;
-                let first_ms =
-                    if form.begins_with_expiry() { i64::from_le_bytes(cursor.array()?) } else { 0 };
-                let left = cursor.len()?;
-                let builder = Box::new(HashBuilder::new(form, first_ms, left, self.options.hash));
-                self.state = DecoderState::Hash { form, left, builder };
-                Ok(self.hash_end())
+                self.begin_hash(form, cursor)
             }
             DecoderState::Hash { form, left, builder } => {
                 field(*form, builder, cursor)?;
@@ -285,6 +280,19 @@ impl Decoder {
             DecoderState::Checksum => self.checksum(cursor),
             DecoderState::Ended => Ok(Decoded::Nothing),
         }
+    }
+
+    /// Decodes the number of a hash's fields, behind their earliest expiry where the form has that.
+    fn begin_hash<'i>(
+        &mut self,
+        form: HashForm,
+        cursor: &mut InputCursor<'i>,
+    ) -> Result<Decoded<'i>, ReadStop> {
+        let first_ms = if form.begins_with_expiry() { i64::from_le_bytes(cursor.array()?) } else { 0 };
+        let left = cursor.len()?;
+        let builder = Box::new(HashBuilder::new(form, first_ms, left, self.options.hash));
+        self.state = DecoderState::Hash { form, left, builder };
+        Ok(self.hash_end())
     }
 
     /// Decodes a hash that is one text in the file.

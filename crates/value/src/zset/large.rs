@@ -839,8 +839,18 @@ impl LargeParts<'_, '_> {
                 Link::Leaf(number) => self.drop_leaf(number),
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
-        } else {
+        } else if self.is_sparse(&child.link) {
             self.join(children, at);
+        }
+    }
+
+    /// Whether so little is below a link that it may be joined with a neighbour.
+    fn is_sparse(&self, link: &Link) -> bool {
+        match link {
+            Link::Inner(inner) => inner.children.len() < SPARSE,
+            Link::Leaf(number) => {
+                self.shelf.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_MAX / 4)
+            }
         }
     }
 

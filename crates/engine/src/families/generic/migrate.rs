@@ -8,7 +8,7 @@ use crate::slow_reads::root_of;
 use std::ops::Range;
 
 /// The options.
-struct Options {
+struct MigrateOptions {
     copies: bool,
     replaces: bool,
     credentials: Option<MigrationCredentials>,
@@ -17,7 +17,7 @@ struct Options {
 }
 
 pub(super) fn migrate(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let Options { copies, replaces, credentials, keys } = parse(args)?;
+    let MigrateOptions { copies, replaces, credentials, keys } = parse(args)?;
     let timeout = args.int(5)?;
     let db = args.int(4)?;
     // As in the reference, a second.
@@ -51,8 +51,8 @@ pub(super) fn migrate(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     })))
 }
 
-fn parse(args: Args<'_>) -> Result<Options, CmdError> {
-    let mut options = Options { copies: false, replaces: false, credentials: None, keys: 3..4 };
+fn parse(args: Args<'_>) -> Result<MigrateOptions, CmdError> {
+    let mut options = MigrateOptions { copies: false, replaces: false, credentials: None, keys: 3..4 };
     let mut i = 6;
     while i < args.len() {
         let more = args.len() - 1 - i;
