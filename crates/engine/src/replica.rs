@@ -25,6 +25,7 @@ use crate::process::{LogLevel, Process, SnapshotSource};
 use crate::session::{ClientKind, Closing, Connection, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use crate::unit_commands::push_command;
+use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::Request;
@@ -226,8 +227,11 @@ impl Engine {
         let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);
         process.log(LogLevel::Notice, "Discarding previously cached primary state.");
-        let replid = hex(&process.entropy());
+        let mut replid = hex(&process.entropy());
         let stream = &mut self.control.stream;
+        if mistake::is_made(Mistake::KeptReplid) {
+            replid.clone_from(&stream.replid);
+        }
         stream.set_has_primary(false);
         stream.shift_history(replid);
         if let Some((old, offset)) = &stream.earlier {
@@ -352,7 +356,10 @@ impl Engine {
     pub fn connect_primary(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         let gate = &self.gate;
-        let db = self.control.replica.as_ref().map_or(0, |role| role.db);
+        let mut db = self.control.replica.as_ref().map_or(0, |role| role.db);
+        if mistake::is_made(Mistake::LinkOfDbZero) {
+            db = 0;
+        }
         let key = self.sessions.add(|key, id| {
             let mut session = Session::new(key, id, connection, now_s, true);
             session.caller.kind = ClientKind::Primary;
@@ -390,7 +397,7 @@ impl Engine {
         }
         let Some(role) = &mut self.control.replica else { return };
         request.push_wire(&mut role.uncounted);
-        if session.transaction.is_some() {
+        if session.transaction.is_some() && !mistake::is_made(Mistake::TransactionByParts) {
             return;
         }
         role.db = session.caller.db;
@@ -416,14 +423,16 @@ impl Engine {
     fn push_ack(&mut self, session: &mut Session) {
         let Some(role) = &mut self.control.replica else { return };
         let (aof, offset) = (&self.control.aof, self.control.stream.offset);
+        // What lies beside a base that is not in force yet is read by no start.
+        let is_read = !self.control.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
         let text = offset.to_string();
         let mut bytes = Vec::new();
         if aof.is_on() {
             let durable = &mut role.durable;
-            if durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+            if is_read && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
             }
-            if aof.is_durable(aof.position()) {
+            if is_read && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
                 durable.offset = offset;
             } else if durable.awaited.is_none() {
                 durable.awaited = Some((aof.position(), offset));
