@@ -265,8 +265,7 @@ impl Engine {
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.control.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
-        let point =
-            StreamPoint { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
+        let point = StreamPoint { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
         let used_memory = process.used_memory(&self.keyspace);
         RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false }
     }

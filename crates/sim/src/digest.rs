@@ -1,9 +1,9 @@
 //! A fingerprint of all data, expiries included: equal for equal data, whatever the order of keys and members.
 
+use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, siphash13};
 use sluice_engine::Engine;
 use sluice_keyspace::{Str, ValueRef};
-use sluice_base::num::IntBuffer;
 
 const SEED: HashSeed = HashSeed { k0: 7, k1: 11 };
 
@@ -20,7 +20,8 @@ pub fn digest(engine: &Engine) -> u64 {
             let key = hash(number as u64, db.key(handle));
             let expiry = entry.expiry().unwrap_or(-1) as u64;
             let value = value(entry.value());
-            total = total.wrapping_add(key.wrapping_mul(3) ^ value.rotate_left(17) ^ expiry.wrapping_mul(0x9e37_79b9));
+            total = total
+                .wrapping_add(key.wrapping_mul(3) ^ value.rotate_left(17) ^ expiry.wrapping_mul(0x9e37_79b9));
         }
     }
     total

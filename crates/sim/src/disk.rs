@@ -106,7 +106,8 @@ impl Disk {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };
         let logs = in_force.logs.iter().map(|log| &aof.logs[*log]);
-        contains(&in_force.base, text) || logs.into_iter().any(|log| contains(&log.bytes[..log.durable], text))
+        contains(&in_force.base, text)
+            || logs.into_iter().any(|log| contains(&log.bytes[..log.durable], text))
     }
 
     /// The machine crashes: behind what is durable some is left, or nothing.

@@ -82,14 +82,19 @@ impl Net {
 
     /// How long the next piece takes, ns.
     pub fn delay_ns(&self, rng: &mut Rng) -> u64 {
-        let ms = if rng.below(30) == 0 { rng.below(self.latency_ms * 20 + 1) } else { rng.below(self.latency_ms + 1) };
+        let ms = if rng.below(30) == 0 {
+            rng.below(self.latency_ms * 20 + 1)
+        } else {
+            rng.below(self.latency_ms + 1)
+        };
         ms * 1_000_000
     }
 
     /// Sends bytes, in one to three pieces.
     pub fn send(&mut self, id: ConnId, side: Side, mut bytes: Vec<u8>, rng: &mut Rng) {
         while !bytes.is_empty() {
-            let cut = if rng.below(4) == 0 { 1 + rng.below(bytes.len() as u64) as usize } else { bytes.len() };
+            let cut =
+                if rng.below(4) == 0 { 1 + rng.below(bytes.len() as u64) as usize } else { bytes.len() };
             let rest = bytes.split_off(cut);
             let due_ns = self.now_ns + self.delay_ns(rng);
             let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -114,7 +119,9 @@ impl Net {
 
     /// What has arrived at a side.
     pub fn receive(&mut self, id: ConnId, side: Side) -> Arrived {
-        let Some(conn) = self.conns.get_mut(&id) else { return Arrived { bytes: Vec::new(), has_ended: true } };
+        let Some(conn) = self.conns.get_mut(&id) else {
+            return Arrived { bytes: Vec::new(), has_ended: true };
+        };
         if is_cut(&self.cuts, conn.nodes[0], conn.nodes[1]) {
             return Arrived::default();
         }

@@ -11,8 +11,8 @@ use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::choice::DisklessLoad;
 use sluice_config::{Config, param};
 use sluice_engine::{
-    Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkState, LoadEnded, LoadJob, LoadThread, NotLoaded,
-    Primary, Progress, Seeds, SessionKey, SnapshotSource, SyncSource,
+    Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkState, LoadEnded, LoadJob, LoadThread,
+    NotLoaded, Primary, Progress, Seeds, SessionKey, SnapshotSource, SyncSource,
 };
 use sluice_replication::{Extent, Framing, Input, LinkOutput, ReplicaLink, SyncFailure};
 use sluice_resp::{Admission, Limits, Parser, Requests, State};
@@ -179,7 +179,9 @@ impl Node {
                 true
             }
             (true, None) => false,
-            (false, _) => engine.begin_load_at_start(&mut process).map_err(|_| "no RDB file can be opened".to_owned())?,
+            (false, _) => engine
+                .begin_load_at_start(&mut process)
+                .map_err(|_| "no RDB file can be opened".to_owned())?,
         };
         let mut node = Node {
             id,
@@ -324,7 +326,10 @@ impl Node {
                     Flow::Continue => {}
                     Flow::Closing => is_shut = true,
                     Flow::Waiting => {
-                        used += done.executed.checked_sub(1).map_or(0, |last| requests.end_of(last).min(rest.len()));
+                        used += done
+                            .executed
+                            .checked_sub(1)
+                            .map_or(0, |last| requests.end_of(last).min(rest.len()));
                         (waits, parser) = (true, Parser::new());
                         break;
                     }
@@ -454,15 +459,23 @@ impl Node {
                 let bytes = SharedBytes::default();
                 let source: Box<dyn SnapshotSource> = Box::new(SharedSource { bytes: bytes.clone(), at: 0 });
                 let source = match (how, self.link.point()) {
-                    (DisklessLoad::SwapDb, Some(point)) => SyncSource::Exchanged(source, point.replid.clone()),
+                    (DisklessLoad::SwapDb, Some(point)) => {
+                        SyncSource::Exchanged(source, point.replid.clone())
+                    }
                     _ => SyncSource::Stream(source),
                 };
                 self.engine.begin_sync_load(source, &mut self.process);
                 DownloadStage::ToMemory(bytes)
             }
         };
-        let download =
-            Download { conn, framing: Framing::default(), extent: None, bytes: Vec::new(), rest: Vec::new(), stage };
+        let download = Download {
+            conn,
+            framing: Framing::default(),
+            extent: None,
+            bytes: Vec::new(),
+            rest: Vec::new(),
+            stage,
+        };
         self.holder = Holder::Receiving(Box::new(download));
         self.act(net);
         self.download(&first, net);
@@ -507,7 +520,8 @@ impl Node {
             DownloadStage::ToDisk => download.stage = DownloadStage::Saving(at_ns),
             DownloadStage::ToMemory(shared) => {
                 let whole = std::mem::take(&mut download.bytes);
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) = Shared { bytes: whole, is_whole: true };
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Shared { bytes: whole, is_whole: true };
                 let (conn, rest) = (download.conn, std::mem::take(&mut download.rest));
                 self.holder = Holder::Received(conn, rest);
                 if let Some((due_ns, _)) = &mut self.load {
@@ -602,7 +616,9 @@ impl Node {
     fn close_link(&mut self, net: &mut Net) {
         match std::mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::Nobody | Holder::Connecting => {}
-            Holder::Attached(conn) | Holder::Received(conn, _) => net.close(conn, Side::Opener, &mut self.rng),
+            Holder::Attached(conn) | Holder::Received(conn, _) => {
+                net.close(conn, Side::Opener, &mut self.rng)
+            }
             Holder::Receiving(download) => {
                 net.close(download.conn, Side::Opener, &mut self.rng);
                 if let (DownloadStage::ToMemory(_), Some((due_ns, job))) = (&download.stage, &mut self.load) {

@@ -140,7 +140,15 @@ impl World {
             let disk = Disk::default();
             let follows = (id > 0).then_some(0);
             let started = Node::start(id, node, follows, disk.clone(), (START, Rng::new(rng.next_u64())))?;
-            places.push(Place { node: Some(started), disk, follows, starts_ns: 0, syncs: 0, continued: 0, shown: 0 });
+            places.push(Place {
+                node: Some(started),
+                disk,
+                follows,
+                starts_ns: 0,
+                syncs: 0,
+                continued: 0,
+                shown: 0,
+            });
         }
         let world = World {
             plan,
@@ -258,7 +266,11 @@ impl World {
         if let Some((point, digest)) = node.state() {
             if self.options.is_traced && place.shown != point.offset {
                 place.shown = point.offset;
-                println!("         node {id} stands at {}:{} with {digest:016x}", &point.replid[..6], point.offset);
+                println!(
+                    "         node {id} stands at {}:{} with {digest:016x}",
+                    &point.replid[..6],
+                    point.offset
+                );
             }
             self.histories.note(id, &point, digest)?;
         }
@@ -322,7 +334,8 @@ impl World {
                 self.trace(|| format!("nothing passes between {a} and {b}"));
             }
         }
-        for (one_in, words) in [(rates.save, &["BGSAVE", "SCHEDULE"][..]), (rates.rewrite, &["BGREWRITEAOF"])] {
+        for (one_in, words) in [(rates.save, &["BGSAVE", "SCHEDULE"][..]), (rates.rewrite, &["BGREWRITEAOF"])]
+        {
             if self.strikes(one_in) {
                 let id = self.any_node();
                 self.order(id, words);
@@ -410,7 +423,8 @@ impl World {
         self.trace(|| format!("node {id} starts"));
         let rng = Rng::new(self.rng.next_u64());
         let place = &self.places[id];
-        let started = Node::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
+        let started =
+            Node::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
         let mut node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
         if self.options.is_traced {
             for line in node.take_log() {
@@ -446,7 +460,9 @@ impl World {
         let primary = self.primary;
         if self.is_seen(primary) {
             self.unseen_ns = None;
-            if let Some(point) = self.places[primary].node.as_ref().and_then(|node| node.engine.history_point()) {
+            if let Some(point) =
+                self.places[primary].node.as_ref().and_then(|node| node.engine.history_point())
+            {
                 self.primary_replid = point.replid;
             }
             for id in 0..self.places.len() {
@@ -485,7 +501,8 @@ impl World {
         self.trace(|| format!("node {best} at {offset} is promoted; there were {candidates:?}"));
         self.met.failovers += 1;
         let able: BTreeSet<NodeId> = candidates.iter().map(|(_, id)| *id).collect();
-        let has = |id: NodeId, key: &[u8]| self.places[id].node.as_ref().is_some_and(|node| node.has_key(key));
+        let has =
+            |id: NodeId, key: &[u8]| self.places[id].node.as_ref().is_some_and(|node| node.has_key(key));
         for given in &self.given {
             let has_holder = given.holders.iter().any(|id| able.contains(id));
             let held = able.iter().find(|id| has(**id, &given.key));
@@ -529,7 +546,8 @@ impl World {
 
     /// A session of a client, at the primary or where it was.
     fn attach(&mut self, client: &mut Client) -> Option<(NodeId, SessionKey)> {
-        let is_there = |id: NodeId, key| self.places[id].node.as_ref().is_some_and(|node| node.has_client(key));
+        let is_there =
+            |id: NodeId, key| self.places[id].node.as_ref().is_some_and(|node| node.has_client(key));
         client.at = client.at.filter(|(id, key)| is_there(*id, *key));
         let is_elsewhere = client.at.is_none_or(|(id, _)| id != self.primary);
         if is_elsewhere && (client.at.is_none() || self.rng.below(20) == 0) {
@@ -548,7 +566,8 @@ impl World {
             let Some((id, key)) = self.attach(client) else { continue };
             let words: Words = workload::command(&mut self.rng, &mut client.session, self.step);
             if self.options.is_traced {
-                let shown: Vec<String> = words.iter().map(|word| word[..word.len().min(20)].escape_ascii().to_string()).collect();
+                let shown: Vec<String> =
+                    words.iter().map(|word| word[..word.len().min(20)].escape_ascii().to_string()).collect();
                 self.trace(|| format!("to {id}: {}", shown.join(" ")));
             }
             if let Some(node) = &mut self.places[id].node {
@@ -601,7 +620,8 @@ impl World {
 
     fn hear_promise(&mut self) -> Result<(), String> {
         let Some(mut pending) = self.pending.take() else { return Ok(()) };
-        let Some(node) = self.places[pending.primary].node.as_mut().filter(|node| node.has_client(pending.client))
+        let Some(node) =
+            self.places[pending.primary].node.as_mut().filter(|node| node.has_client(pending.client))
         else {
             return Ok(());
         };
@@ -659,9 +679,13 @@ impl World {
         let on_disk: BTreeSet<NodeId> = (0..self.places.len())
             .filter(|id| self.plan.nodes[*id].has_aof && self.places[*id].disk.has_durably(&key))
             .collect();
-        self.trace(|| format!("{} is on disk: here {local}, at {count}; found at {on_disk:?}", key.escape_ascii()));
+        self.trace(|| {
+            format!("{} is on disk: here {local}, at {count}; found at {on_disk:?}", key.escape_ascii())
+        });
         let others = on_disk.iter().filter(|id| **id != primary).count() as u64;
-        if others + (excused.len() as u64) + self.counted_twice(primary) < count || local && !on_disk.contains(&primary) {
+        if others + (excused.len() as u64) + self.counted_twice(primary) < count
+            || local && !on_disk.contains(&primary)
+        {
             return Err(format!(
                 "WAITAOF said {local} and {count} of {}, but only the disks of {on_disk:?} have it, and the primary is {primary}",
                 key.escape_ascii()
@@ -670,7 +694,8 @@ impl World {
         had.remove(&primary);
         if (count > 0 || local) && primary == self.primary {
             self.met.aof_waits += 1;
-            let holders = if count > 0 { had.difference(&excused).copied().collect() } else { BTreeSet::new() };
+            let holders =
+                if count > 0 { had.difference(&excused).copied().collect() } else { BTreeSet::new() };
             self.given.push(Given { key, holders, durable: on_disk });
         }
         Ok(())

@@ -24,7 +24,9 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
                     let (met, failures) = &mut *all.lock().unwrap();
                     match found {
                         Ok(more) => met.add(more),
-                        Err(why) => failures.push(format!("{why}\n  cargo run --package sluice-sim -- --seed {seed}")),
+                        Err(why) => {
+                            failures.push(format!("{why}\n  cargo run --package sluice-sim -- --seed {seed}"))
+                        }
                     }
                 }
             });
