@@ -82,7 +82,7 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [LongRun; 10] = [
+    let runs: [LongRun; 11] = [
         ("differential", || differential_deep()),
         ("differential-arms", differential_arms),
         ("differential-append-only", differential_append_only),
@@ -91,6 +91,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
         ("valgrind", valgrind),
         ("loom-mutants", loom_mutants),
         ("races", races),
+        ("matrix", matrix),
         ("conformance", || conformance::run(&[])),
         ("conformance-io-threads", || conformance::run(&["--io-threads".into()])),
     ];
@@ -375,6 +376,21 @@ fn races() -> Result<Ran> {
         0 => Ok(Ran::Passed),
         count => Err(format!("{count} processes had races: {}", reports.display()).into()),
     }
+}
+
+/// A replica that is cut off in every way, with every way to send and to load a snapshot.
+fn matrix() -> Result<Ran> {
+    let mut test = shell::cargo();
+    test.env("SLUICE_TEST_MATRIX", "all");
+    shell::pass(test.args([
+        "test",
+        "--package",
+        "sluice-server",
+        "--test",
+        "replication_matrix",
+        "--",
+        "--quiet",
+    ]))
 }
 
 /// Notes that `name` passed on the commit that is checked out.

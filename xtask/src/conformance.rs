@@ -33,6 +33,8 @@ struct Exclusion {
     test: String,
     /// Whether it is not even run: it would hang, or end its unit.
     skip: bool,
+    /// Whether the unit ends there, because code between its tests fails: what stands behind is not run.
+    ends: bool,
     /// Whether it fails only where IO threads are forced.
     threads_only: bool,
     /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for several tests.
@@ -149,14 +151,14 @@ fn read(path: &Path) -> Result<Table> {
         needed("reason")?;
         needed("feature")?;
         let flag = |name: &str| entry.get(name).and_then(toml::Value::as_bool).unwrap_or(false);
-        let (skip, threads_only) = (flag("skip"), flag("io-threads"));
+        let (skip, ends, threads_only) = (flag("skip"), flag("ends"), flag("io-threads"));
         let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
         let count = entry.get("count").and_then(toml::Value::as_integer);
         let count = count.map(usize::try_from).transpose()?;
         if count == Some(0) || (count.is_some() && (skip || test.contains('*') || unit.contains('*'))) {
             return Err(format!("{TABLE}: {entry}: a count is of one name that is run, and not 0").into());
         }
-        exclusions.push(Exclusion { unit, test, skip, threads_only, count, used: 0 });
+        exclusions.push(Exclusion { unit, test, skip, ends, threads_only, count, used: 0 });
     }
     let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
     let tags = table.get("tags").and_then(toml::Value::as_table).into_iter().flatten();
@@ -267,7 +269,6 @@ fn judge(result: &Value, reference: Option<&Value>) -> Unit {
 /// Prints the table and everything that no exclusion explains; how many such things there are.
 fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     let mut unknown = Vec::new();
-    let unfinished = units.iter().filter(|unit| !unit.finished).count();
     println!("\n{:32} {:>7} {:>9} {:>8} {:>9}", "unit", "passed", "excluded", "failed", "seconds");
     for unit in units {
         let (mut excluded, mut failed) = (0, 0);
@@ -294,10 +295,12 @@ fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     for entry in &stale {
         println!("stale: {}: {}: it passes or is gone; remove its exclusion", entry.unit, entry.test);
     }
-    for unit in units.iter().filter(|unit| !unit.finished) {
+    let ends_early = |unit: &Unit| table.exclusions.iter().any(|entry| entry.ends && entry.unit == unit.name);
+    let unfinished: Vec<&Unit> = units.iter().filter(|unit| !unit.finished && !ends_early(unit)).collect();
+    for unit in &unfinished {
         println!("failed: {}: it did not come to its end", unit.name);
     }
-    unknown.len() + stale.len() + unfinished
+    unknown.len() + stale.len() + unfinished.len()
 }
 
 /// Prints which units were asked for and are not in the runner's report; how many.
@@ -340,6 +343,7 @@ mod tests {
             unit: "unit/a".into(),
             test: test.into(),
             skip: false,
+            ends: false,
             threads_only: false,
             count: None,
             used: 0,
@@ -367,6 +371,9 @@ mod tests {
     fn a_unit_that_did_not_finish_or_was_not_reported_fails() {
         let result = json!({"unit": "unit/a", "names": ["one"], "failed": ["two"], "finished": false});
         assert_eq!(report(&[judge(&result, None)], &mut table("two"), false), 1);
+        let mut table = table("two");
+        table.exclusions[0].ends = true;
+        assert_eq!(report(&[judge(&result, None)], &mut table, false), 0);
         let units = [judge(&result, None)];
         assert_eq!(report_absent(&["unit/a".to_owned(), "unit/b".to_owned()], &units), 1);
     }

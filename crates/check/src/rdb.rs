@@ -376,6 +376,7 @@ impl SnapshotReport {
                 | Problem::Zipmap
                 | Problem::Stream(_)
                 | Problem::Zset
+                | Problem::ZsetZiplist
                 | Problem::Set
                 | Problem::Module,
                 _,

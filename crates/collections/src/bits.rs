@@ -12,6 +12,16 @@ pub fn count(bytes: &[u8]) -> u64 {
     arch::count_ones(bytes)
 }
 
+/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first in the low bits.
+pub fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
+    arch::raise_six_bits(packed, registers);
+}
+
+/// Writes registers as numbers of six bits, which their values fit into.
+pub fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
+    arch::pack_six_bits(registers, packed);
+}
+
 /// The first bit that is `wanted`.
 pub fn position(bytes: &[u8], wanted: bool) -> Option<usize> {
     // What every byte is that has no such bit.

@@ -25,6 +25,7 @@ use leaf::{HashLeaf, NEVER};
 use node::{HashNode, Sums};
 use sluice_base::Bytes;
 use sluice_base::hash::{HashSeed, siphash13};
+use std::ops::RangeInclusive;
 use triomphe::Arc;
 
 pub use iter::HashTreeIter;
@@ -172,6 +173,13 @@ impl HashTree {
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
+        // Most members that are added to a large set are there: that needs no path to write to, and no copy of a shared one.
+        if content == Content::Members
+            && expiry == Expiry::Clear
+            && self.root.leaf_of(hash).find(hash, name).is_some()
+        {
+            return false;
+        }
         self.change(hash, |leaf| {
             let Some(slot) = leaf.find(hash, name) else {
                 let at = match expiry {
@@ -297,6 +305,11 @@ impl HashTree {
         }
     }
 
+    /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has them.
+    pub fn finder(&self) -> Finder<'_> {
+        Finder { tree: self, leaf: None, hashes: 0..=0 }
+    }
+
     /// The leaf that has a hash, and the first hash of the leaf behind it.
     fn leaf_from(&self, hash: u64) -> (&HashLeaf, Option<u64>) {
         let (mut node, mut next) = (&self.root, None);
@@ -310,6 +323,33 @@ impl HashTree {
                 }
             }
         }
+    }
+}
+
+/// Looks up many members: see [`HashTree::finder`].
+#[derive(Clone, Debug)]
+pub struct Finder<'a> {
+    tree: &'a HashTree,
+    /// The leaf of the member looked up last,
+    leaf: Option<&'a HashLeaf>,
+    /// and the hashes that it takes.
+    hashes: RangeInclusive<u64>,
+}
+
+impl Finder<'_> {
+    /// Whether a member is there, expired or not.
+    #[inline]
+    pub fn contains(&mut self, name: &[u8]) -> bool {
+        let hash = self.tree.hash(name);
+        let leaf = match self.leaf {
+            Some(leaf) if self.hashes.contains(&hash) => leaf,
+            Some(_) | None => {
+                let (leaf, hashes) = self.tree.root.leaf_and_hashes(hash);
+                self.hashes = hashes;
+                self.leaf.insert(leaf)
+            }
+        };
+        leaf.find(hash, name).is_some()
     }
 }
 

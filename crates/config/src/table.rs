@@ -370,7 +370,7 @@ params! {
             "Seconds of silence after which a replica counts as gone and is closed.";
         REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period"),
             "Seconds between pings to replicas.";
-        REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false).later(REPLICATION),
+        REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false),
             "Fill packets to replicas at the price of a delay.";
         REPL_MPTCP: Bool = boolean("repl-mptcp", false).immutable().later(REPLICATION),
             "Use multipath TCP on the link to the primary.";

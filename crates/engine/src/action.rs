@@ -1,6 +1,7 @@
 //! Wishes to the process that need no answer.
 
 use crate::loading::LoadJob;
+use crate::migration::Migration;
 use crate::session_key::SessionKey;
 use crate::slow_reads::SlowRead;
 use sluice_keyspace::{Captured, Db};
@@ -24,10 +25,14 @@ pub enum Action {
         /// Seconds since its last input.
         idle_s: i64,
     },
+    /// A client is a replica now, and its packets shall be filled at the price of a delay (`repl-disable-tcp-nodelay`).
+    FillPackets(SessionKey),
     /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
     Load(Box<LoadJob>),
     /// Have a thread of its own produce this client's reply; hand the pieces to [`crate::Engine::take_piece`].
     Produce(SessionKey, Box<SlowRead>),
+    /// Move keys to another server, on a thread of its own: [`crate::Engine::end_migration`] follows.
+    Migrate(Box<Migration>),
     /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
     DelayAof(u64),
     /// End the process in good order.

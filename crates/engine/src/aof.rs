@@ -256,14 +256,14 @@ impl AofStream {
 
 /// What is known of the keys of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeysFound {
+pub(crate) enum KeysFound {
     Some,
     None,
     Invalid,
 }
 
 /// Visits the hash of each key of a call.
-fn for_each_key(spec: &Spec, args: Args<'_>, mut visit: impl FnMut(u64)) -> KeysFound {
+pub(crate) fn for_each_key(spec: &Spec, args: Args<'_>, mut visit: impl FnMut(u64)) -> KeysFound {
     // One key and nothing else, which most reads are.
     if args.len() == 2 && key_row(spec).first(2) == Some(1) {
         visit(args.key(1).hash);

@@ -44,6 +44,8 @@ pub enum WaitFor {
     SlowRead,
     /// The end of its reply, which a thread produces.
     Reply,
+    /// The end of this migration.
+    Migration(u64),
     /// A value of a type under one of its keys.
     Keys(BlockOn),
     /// Acknowledgements of replicas.
@@ -98,15 +100,24 @@ impl WaitFor {
     /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
     pub(crate) fn is_blocked(&self) -> bool {
         match self {
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => false,
-            WaitFor::Pause | WaitFor::SlowRead | WaitFor::Keys(_) | WaitFor::Replicas { .. } => true,
+            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) => false,
+            WaitFor::Pause
+            | WaitFor::SlowRead
+            | WaitFor::Keys(_)
+            | WaitFor::Replicas { .. }
+            | WaitFor::Shutdown => true,
         }
     }
 
     /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
-            WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown | WaitFor::SlowRead | WaitFor::Reply => 0,
+            WaitFor::Pause
+            | WaitFor::Load
+            | WaitFor::Shutdown
+            | WaitFor::SlowRead
+            | WaitFor::Reply
+            | WaitFor::Migration(_) => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }
@@ -232,7 +243,7 @@ impl Blocking {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
             WaitFor::SlowRead => drop(self.slow_reads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -261,7 +272,7 @@ impl Blocking {
                 self.resumed.remove(&waiting.order);
             }
             WaitFor::SlowRead => drop(self.slow_reads.remove(&waiting.order)),
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);

@@ -192,19 +192,21 @@ impl Engine {
                     aof.note_key(hash_of(keyspace, &expired.key));
                 }
             }
-            if let Some(args) = command.args.filter(|_| *changes > 0 || forced) {
-                match effects.propagation() {
-                    Propagation::Verbatim | Propagation::Forced => {
+            if *changes > 0 || forced {
+                match (effects.propagation(), command.args) {
+                    (Propagation::Verbatim | Propagation::Forced, Some(args)) => {
                         unit.command(command.db, Audience::All, args.iter_from(0));
                     }
-                    Propagation::ToReplicas => {
+                    (Propagation::ToReplicas, Some(args)) => {
                         unit.command(command.db, Audience::Replicas, args.iter_from(0));
                     }
-                    Propagation::Rewritten(commands) => {
+                    (Propagation::Rewritten(commands), _) => {
                         commands.iter().for_each(|argv| unit.argv(command.db, argv));
                     }
+                    // What no command asked for has said what it deleted.
+                    (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }
-                if aof.is_strict() {
+                if let Some(args) = command.args.filter(|_| aof.is_strict()) {
                     aof.note_command(args);
                 }
             }
@@ -251,6 +253,14 @@ impl Engine {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
+    /// The same in a database: what a migration deletes, which tells replicas so in its effects.
+    pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
+        let unit = self.open_unit(now);
+        self.effects.take_recorded();
+        self.commit_changes(CommitCommand { db, args: None, now, proto: Protocol::Resp2 });
+        self.close_own_unit(unit);
+    }
+
     /// The same ahead of a command of a client with this protocol, whose session is not among the others.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
         let unit = self.open_unit(now);
@@ -262,6 +272,7 @@ impl Engine {
     /// Marks the watchers of all keys that are there: a load has brought them.
     pub(crate) fn announce_loaded(&mut self, now: Now) {
         let Engine { keyspace, control, .. } = self;
+        control.local_expiries.clear();
         for number in 0..keyspace.databases() {
             control.watching.database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
         }

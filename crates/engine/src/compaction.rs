@@ -5,6 +5,7 @@
 //! `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values lie in the allocator's memory
 //! and are not moved.
 
+use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::Process;
 use sluice_config::{Config, param};
@@ -43,6 +44,8 @@ impl Engine {
         self.compaction.idle = 0;
         while self.compaction.idle < databases {
             let done = self.keyspace.compact_step(self.compaction.db, STEPS);
+            let remains = self.keyspace.take_remains(self.compaction.db);
+            self.actions.extend(remains.into_iter().map(Action::FreeValue));
             self.stats.compaction.moved += done.moved;
             self.stats.compaction.abandoned += done.abandoned;
             if done.has_more {

@@ -4,9 +4,11 @@ use crate::aof::AofStream;
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::ending::PendingEnd;
+use crate::failover::Failover;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::loading::{LoadCounts, LoadUnderWay};
+use crate::migration::Migrations;
 use crate::multicast::Multicasts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
@@ -50,14 +52,25 @@ pub struct Control {
     pub role_epoch: u64,
     /// The role that a client has asked for.
     pub(crate) role_wanted: Option<crate::replica::RoleWanted>,
+    /// Keys that clients of this server gave an expiry while it was a replica.
+    pub(crate) local_expiries: crate::local_expiry::LocalExpiries,
     /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
     pub(crate) loaded_stream_db: Option<usize>,
+    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many changes there had been
+    /// then.
+    pub(crate) loaded_file_at: Option<u64>,
     /// CLIENT PAUSE.
     pub pause: Pause,
+    /// FAILOVER: this server hands its role to a replica.
+    pub(crate) failover: Option<Box<Failover>>,
+    /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
+    pub(crate) failover_asked: bool,
     /// Clients that wait.
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
+    /// Keys on their way to other servers.
+    pub(crate) migrations: Migrations,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
     /// Messages of this iteration for the clients of I/O threads.
@@ -172,6 +185,12 @@ impl Control {
     /// Whether there shall be an append-only file: there is one, or it begins with the next rewrite.
     pub(crate) fn wants_aof(&self) -> bool {
         self.config.bool(param::APPENDONLY)
+    }
+
+    /// Whether changes of the data are kept back, those by expiry and eviction too.
+    #[inline]
+    pub(crate) fn is_write_paused(&self, now: Now) -> bool {
+        self.pause.active(now) || self.failover.is_some()
     }
 
     /// Ends a pause and lets the requests go on that it has kept.

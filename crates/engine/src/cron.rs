@@ -46,12 +46,21 @@ impl Engine {
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
         // Expiry is a write: a pause keeps it back too.
-        let paused = self.control.pause.active(process.now()) || self.control.pending_end.is_some();
-        // A replica is told of deletions.
+        let paused = self.control.is_write_paused(process.now()) || self.control.pending_end.is_some();
+        // A replica is told of deletions, but for what its own clients wrote.
         let is_replica = self.control.replica.is_some() && !mistake::is_made(Mistake::ReplicaExpires);
-        if !self.control.active_expire || self.control.limits.import_mode || paused || is_replica {
+        if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }
+        if is_replica {
+            if self.expire_local(process) {
+                self.commit_unasked(process.recent());
+                self.tell_of_cut(process);
+                self.serve_waiting(process);
+            }
+            return;
+        }
+        self.control.local_expiries.clear();
         let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) - 1;
         let start = process.now();
         let cycle = ExpireCycle {
@@ -140,10 +149,14 @@ impl Engine {
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        if !self.control.stream.replicas.is_empty()
-            && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns
+        // The first one a period behind the start: a replica that comes back finds the offset that it has.
+        let last_ns = *self.cron.last_ping_ns.get_or_insert(now.mono_ns);
+        // The replica that a failover waits for shall find the end of the stream.
+        if self.control.failover.is_none()
+            && !self.control.stream.replicas.is_empty()
+            && now.mono_ns.saturating_sub(last_ns) >= period_ns
         {
-            self.cron.last_ping_ns = now.mono_ns;
+            self.cron.last_ping_ns = Some(now.mono_ns);
             // In small letters, as the reference writes it.
             self.control.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }

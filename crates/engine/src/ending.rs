@@ -122,7 +122,7 @@ impl Engine {
                 continue;
             }
             lagging += 1;
-            let behind = i64::try_from(offset).unwrap_or(i64::MAX).saturating_sub(replica.acked);
+            let behind = i64::try_from(offset).unwrap_or(i64::MAX).saturating_sub(replica.acked.max(0));
             let lag = process.recent().unix_s() - replica.acked_s;
             let name = session.caller.replica_name();
             let text = format!(

@@ -59,7 +59,7 @@ pub struct CronState {
     pub(crate) last_second: i64,
     pub(crate) rate_at_us: u64,
     /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
-    pub(crate) last_ping_ns: u64,
+    pub(crate) last_ping_ns: Option<u64>,
 }
 
 /// Where compaction stands between calls.
@@ -241,7 +241,7 @@ impl Engine {
         session.caller.kind = ClientKind::Replica;
         session.caller.replica = Some(Box::new(ReplicaState {
             snapshot_queued: 0,
-            acked: 0,
+            acked: crate::session::NOT_ACKED,
             acked_s: 0,
             stage: SyncStage::Online,
             awaits_ack: false,
@@ -371,11 +371,18 @@ impl Engine {
         self.ask_replicas();
         self.deliver_stream(process);
         self.advance_end(process);
+        self.advance_failover(process);
         self.note_history();
         self.evict_by_clock(false, process);
         if self.control.limits.maxmemory_clients > 0 {
             self.evict_clients(process);
         }
+    }
+
+    /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued more while it is sent to.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.control.ready.is_empty()
     }
 
     /// Sessions with output since the last call, each once.
@@ -487,11 +494,16 @@ impl Control {
             replica: None,
             role_epoch: 0,
             role_wanted: None,
+            local_expiries: Default::default(),
             loaded_stream_db: None,
+            loaded_file_at: None,
             pause: Pause::default(),
+            failover: None,
+            failover_asked: false,
             blocking: Default::default(),
             full_syncs: Default::default(),
             slow_reads: Default::default(),
+            migrations: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),

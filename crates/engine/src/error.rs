@@ -32,6 +32,8 @@ pub enum CmdError {
     BadData(Box<str>),
     /// Authentication is needed.
     NoAuth,
+    /// The data are to be asked for there: host and port.
+    Redirect(Box<str>),
     /// Any other, with the error code that begins it.
     Text(Cow<'static, [u8]>),
 }
@@ -97,6 +99,7 @@ impl CmdError {
             CmdError::SameObject => "ERR source and destination objects are the same",
             CmdError::BadData(_) => "ERR Bad data format",
             CmdError::NoAuth => "NOAUTH Authentication required.",
+            CmdError::Redirect(place) => return Cow::Owned(format!("REDIRECT {place}").into_bytes()),
             CmdError::Text(text) => return Cow::Borrowed(text),
         };
         Cow::Borrowed(text.as_bytes())

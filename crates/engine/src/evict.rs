@@ -115,7 +115,7 @@ impl Engine {
     fn may_evict(&self, now: Now) -> bool {
         let control = &self.control;
         let is_primarys = control.replica.is_some() && control.limits.eviction.is_left_to_primary;
-        !control.pause.active(now) && control.load.is_none() && !is_primarys
+        !control.is_write_paused(now) && control.load.is_none() && !is_primarys
     }
 
     /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where there is a limit; `proto`

@@ -151,17 +151,10 @@ impl Engine {
         let result = self.dispatch(unit, session, spec, args, now, process);
         let failed = match result {
             Ok(Outcome::Done) => false,
-            Ok(Outcome::Wait(on)) => {
-                return self.begin_wait(session, spec, args, request, on, unit.now, process);
-            }
-            Ok(Outcome::WaitSince(on, replaced)) => {
-                self.control.blocking.replaced_args = replaced;
-                return self.begin_wait(session, spec, args, request, on, unit.now, process);
-            }
-            Ok(Outcome::Produce(read)) => {
-                self.commit_command(db, args, unit.now, session.caller.proto);
-                return self.begin_slow_read(session, spec, args, read, now, process);
-            }
+            Ok(outcome) => match self.put_off(outcome, unit, session, spec, args, request, now, process) {
+                Ok(failed) => failed,
+                Err(next) => return next,
+            },
             Err(error) => {
                 session.outbox.rewind(mark);
                 if let CmdError::BadData(line) = &error {
@@ -172,6 +165,9 @@ impl Engine {
             }
         };
         self.commit_command(db, args, unit.now, session.caller.proto);
+        if self.has_unusual_access && !failed {
+            self.note_local_expiries(session, spec, args, db);
+        }
         let end = process.now();
         let duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
@@ -195,6 +191,44 @@ impl Engine {
             self.limit_output(session, process);
         }
         Next::Done
+    }
+
+    /// Begins what a command waits for, or does in place what nobody can wait for inside a transaction: whether that has failed.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn put_off(
+        &mut self,
+        outcome: Outcome,
+        unit: &Unit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Result<bool, Next> {
+        match outcome {
+            Outcome::Done => Ok(false),
+            Outcome::Wait(on) => Err(self.begin_wait(session, spec, args, request, on, unit.now, process)),
+            Outcome::WaitSince(on, replaced) => {
+                self.control.blocking.replaced_args = replaced;
+                Err(self.begin_wait(session, spec, args, request, on, unit.now, process))
+            }
+            Outcome::Produce(read) => {
+                self.commit_command(session.caller.db, args, unit.now, session.caller.proto);
+                Err(self.begin_slow_read(session, spec, args, read, now, process))
+            }
+            Outcome::Migrate(migration) if unit.is_nested() => {
+                let moved = self.migrate_in_place(session, *migration, unit.now, process);
+                if let Err(error) = &moved {
+                    self.reply_error(session, error);
+                }
+                Ok(moved.is_err())
+            }
+            Outcome::Migrate(migration) => {
+                Err(self.begin_migration(session, spec, args, migration, unit.now, process))
+            }
+        }
     }
 
     /// A command has found that it must wait. MONITOR shows it now, and not when it is served: but for a slow read, which

@@ -5,6 +5,7 @@ pub(crate) mod bitmap;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
+pub(crate) mod failover;
 pub(crate) mod generic;
 pub(crate) mod geo;
 pub(crate) mod hash;

@@ -125,6 +125,9 @@ impl Engine {
     pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
         let Engine { sessions, control, .. } = self;
         let Some(session) = sessions.get_mut(client) else { return };
+        let of_snapshot =
+            session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
+        self.stats.repl_output_bytes += of_snapshot as u64;
         if session.note_taken(bytes, &mut control.full_syncs, now) == Fed::Failed {
             close(session, &mut control.to_close);
         }

@@ -4,7 +4,7 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can reject anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
-use crate::aof::AofBacklog;
+use crate::aof::{AofBacklog, KeysFound, for_each_key};
 use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
@@ -36,7 +36,6 @@ pub struct Asked<'a> {
     /// The command.
     pub spec: &'static Spec,
     /// Its arguments.
-    #[expect(dead_code, reason = "ACL rules and slots ask for them")]
     pub args: Args<'a>,
     /// Its flags; for EXEC, those of all commands queued as well.
     pub flags: Flags,
@@ -131,6 +130,19 @@ pub(crate) const CHECKS: &[Check] = &[
                     "ERR Command '{name}' not allowed inside a transaction"
                 )))
             })
+        },
+    },
+    Check {
+        name: "redirect",
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) || is_exec(spec),
+        armed: |control| control.replica.is_some(),
+        armed_for: |_| false,
+        holds_primary: false,
+        ask: |asked| {
+            let redirection = asked.control.redirection(asked.caller, asked.flags)?;
+            // Until the target has taken over, it would send the client back.
+            let is_open = asked.control.failover.is_some();
+            Some(if is_open { Verdict::Postpone } else { Verdict::Reject(redirection) })
         },
     },
     Check {
@@ -247,7 +259,10 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: true,
         ask: |asked| {
             let load = asked.control.load.as_ref()?;
+            let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
             let is_allowed = match &asked.session.transaction {
+                // The role that it asks for waits for the end of the load (D-3): there is no reason to have it asked for again.
+                None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),
@@ -273,17 +288,33 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "pause",
         concerns: |_| true,
-        armed: |control| control.pause.until_ms > 0 || control.pending_end.is_some(),
+        armed: |control| {
+            control.pause.until_ms > 0 || control.pending_end.is_some() || control.failover.is_some()
+        },
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
-            // A server that ends takes no writes that its replicas could miss.
-            let keeps_back = pause.active(asked.now) && (pause.all || writes)
-                || asked.control.pending_end.is_some() && writes;
+            // A server that ends, or hands its role over, takes no writes that its replicas could miss.
+            let is_leaving = asked.control.pending_end.is_some() || asked.control.failover.is_some();
+            let keeps_back = pause.active(asked.now) && (pause.all || writes) || is_leaving && writes;
             (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
+        },
+    },
+    // What is to be deleted when another server has it is not changed before.
+    Check {
+        name: "migrating",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        armed: |control| control.migrations.are_under_way(),
+        armed_for: |_| false,
+        holds_primary: true,
+        ask: |asked| {
+            let migrations = &asked.control.migrations;
+            let is_one_too_many = asked.spec.id == generic::MIGRATE.id && migrations.are_many();
+            let waits = asked.flags.has(Flags::WRITE) && migrations.hold_any() && touches_held(asked);
+            (waits || is_one_too_many).then_some(Verdict::Postpone)
         },
     },
     Check {
@@ -358,6 +389,18 @@ const ONLY_FREE: [&Spec; 7] = [
     &server::FLUSHDB,
     &server::SWAPDB,
 ];
+
+/// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and what changes whole
+/// databases, may.
+fn touches_held(asked: &Asked<'_>) -> bool {
+    let mut is_held = false;
+    let found = for_each_key(asked.spec, asked.args, |hash| is_held |= asked.control.migrations.hold(hash));
+    match found {
+        KeysFound::Some => is_held,
+        KeysFound::None => true,
+        KeysFound::Invalid => false,
+    }
+}
 
 fn touches_keys(flags: Flags) -> bool {
     flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
@@ -473,6 +516,7 @@ mod tests {
                 "auth",
                 "protected",
                 "no-multi",
+                "redirect",
                 "maxmemory",
                 "unsaved",
                 "entry-space",
@@ -484,6 +528,7 @@ mod tests {
                 "loading",
                 "replica",
                 "pause",
+                "migrating",
                 "queue",
                 "aof-backlog",
                 "durable"

@@ -2,6 +2,7 @@
 
 use sluice_base::heap;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Values by database and key. Look-ups cost O(log n) and allocate nothing.
 #[derive(Debug)]
@@ -75,6 +76,23 @@ impl<V> KeyMap<V> {
             self.dbs.remove(&db);
         }
         Some(value)
+    }
+
+    /// The first key of all.
+    pub fn first(&self) -> Option<(usize, Box<[u8]>)> {
+        let (db, keys) = self.dbs.first_key_value()?;
+        Some((*db, keys.keys().next()?.clone()))
+    }
+
+    /// The first key behind this one, which need not be there.
+    pub fn behind(&self, db: usize, key: &[u8]) -> Option<(usize, Box<[u8]>)> {
+        let rest = (Bound::Excluded(key), Bound::Unbounded);
+        let next = self.dbs.get(&db).and_then(|keys| keys.range::<[u8], _>(rest).next());
+        if let Some((key, _)) = next {
+            return Some((db, key.clone()));
+        }
+        let (db, keys) = self.dbs.range(db + 1..).next()?;
+        Some((*db, keys.keys().next()?.clone()))
     }
 
     /// Keys of one database with their values, in order.

@@ -21,6 +21,7 @@ mod engine;
 mod error;
 mod evict;
 mod exec;
+mod failover;
 mod families;
 mod full_sync;
 mod gate;
@@ -30,7 +31,9 @@ mod key_map;
 mod latency;
 mod limits;
 mod loading;
+mod local_expiry;
 mod logging;
+mod migration;
 mod multicast;
 mod output_limit;
 mod parts;
@@ -70,13 +73,14 @@ pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, LoadEnded, LoadJob, LoadProgress, LoadThread, NotLoaded};
+pub use migration::{Migration, MigrationOutcome};
 pub use multicast::{GroupOutput, Multicast, OutputGroup};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool, SyncFacts,
+    SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use replica::SyncSource;

@@ -4,6 +4,7 @@
 //! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
 
 use crate::engine::Engine;
+use crate::failover::Failover;
 use crate::prepare::PreparedBatch;
 use crate::replica::ReplicaRole;
 use sluice_base::heap;
@@ -26,6 +27,8 @@ impl Engine {
         let syncs = &control.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replica.as_deref().map_or(0, ReplicaRole::footprint);
+        let role = role + control.failover.as_deref().map_or(0, Failover::footprint);
+        let role = role + control.local_expiries.footprint();
         vec![
             ("entries", entries),
             ("keyspace", keyspace),

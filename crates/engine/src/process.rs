@@ -2,6 +2,7 @@
 //! [`crate::Action`]s.
 
 use crate::aof::AofBacklog;
+use crate::migration::{Migration, MigrationOutcome};
 use crate::snapshot::SnapshotFile;
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
@@ -83,11 +84,25 @@ pub trait Process {
     /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
     fn end_aof_rewrite(&mut self, is_whole: bool);
 
+    /// The base of the rewrite that [`Process::cut_aof`] has begun is the snapshot file of this name, which is durable.
+    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force.
+    fn use_snapshot_as_base(&mut self, name: &[u8]);
+
     /// Whether a base of the append-only file is in force: not while the first is written.
     fn has_aof_base(&mut self) -> bool;
 
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
+
+    /// The same without waiting: the file is made durable by its own thread. [`Process::is_aof_closing`] tells when it is.
+    fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
+        self.close_aof(config, pending, position);
+    }
+
+    /// Whether the thread of an append-only file that was closed has not ended: to open another one would wait for it.
+    fn is_aof_closing(&mut self) -> bool {
+        false
+    }
 
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;
@@ -101,6 +116,9 @@ pub trait Process {
 
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
+
+    /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
 
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);
@@ -224,6 +242,9 @@ pub trait StreamSpool {
     /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
+    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on the disk.
+    fn memory_bytes(&self) -> usize;
+
     /// Why the disk takes nothing more, once.
     fn warning(&mut self) -> Option<String>;
 }
@@ -312,6 +333,8 @@ pub enum LogLevel {
 pub struct Facts {
     /// Process id.
     pub pid: u32,
+    /// Connections that MIGRATE has kept.
+    pub migrate_cached_sockets: usize,
     /// The supervisor that started the process, if one did and was asked for: `systemd` or `upstart`.
     pub supervised: Option<&'static str>,
     /// Name and version of the operating system.
@@ -370,6 +393,8 @@ pub struct Facts {
     pub eventloop_duration_cmd_sum: u64,
     /// Longest iteration, microseconds.
     pub longest_turn_us: u64,
+    /// What the primary has sent behind a snapshot that is not loaded yet.
+    pub stream_buffer: StreamBufferFacts,
     /// Values waiting to be freed on another thread.
     pub lazyfree_pending: u64,
     /// Values freed there so far.
@@ -386,6 +411,23 @@ pub struct Facts {
     pub sync: Option<SyncFacts>,
     /// Bytes received from the primary.
     pub net_repl_input_bytes: u64,
+}
+
+/// What the primary has sent behind a snapshot that comes on another connection and is not loaded yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamBufferFacts {
+    /// Bytes that it takes now.
+    pub bytes: u64,
+    /// The most since the last synchronisation began.
+    pub peak: u64,
+}
+
+impl StreamBufferFacts {
+    /// It takes so many bytes.
+    pub fn set(&mut self, bytes: usize) {
+        self.bytes = bytes as u64;
+        self.peak = self.peak.max(self.bytes);
+    }
 }
 
 /// How far a snapshot is that is received from the primary.

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use sluice_command::Spec;
-use sluice_command::specs::{connection, server};
+use sluice_command::specs::{connection, generic, server};
 use sluice_config::{ParamId, Traits};
 
 /// What stands for a secret.
@@ -18,6 +18,8 @@ pub(crate) fn shown<'a>(spec: &'static Spec, args: Args<'a>) -> Vec<&'a [u8]> {
         }
     } else if std::ptr::eq(spec, &connection::HELLO) {
         hide_in_hello(args, &mut shown);
+    } else if std::ptr::eq(spec, &generic::MIGRATE) {
+        hide_in_migrate(args, &mut shown);
     } else if std::ptr::eq(spec, &server::CONFIG_SET) {
         for i in (2..args.len().saturating_sub(1)).step_by(2) {
             if ParamId::find(args.at(i)).is_some_and(|id| id.param().traits.has(Traits::SENSITIVE)) {
@@ -39,5 +41,19 @@ fn hide_in_hello(args: Args<'_>, shown: &mut [&[u8]]) {
         } else {
             break;
         }
+    }
+}
+
+fn hide_in_migrate(args: Args<'_>, shown: &mut [&[u8]]) {
+    let mut i = 6;
+    while i < args.len() && !args.is(i, "KEYS") {
+        let secrets = match () {
+            () if args.is(i, "AUTH") => 1,
+            () if args.is(i, "AUTH2") => 2,
+            () => 0,
+        };
+        let end = (i + 1 + secrets).min(shown.len());
+        shown[i + 1..end].fill(HIDDEN);
+        i += 1 + secrets;
     }
 }

@@ -285,6 +285,15 @@ impl ReplicationStream {
         }
     }
 
+    /// Frees what is more than the backlog keeps, where no replica has come yet.
+    pub(crate) fn trim(&mut self, size: u64) {
+        debug_assert!(self.replicas.is_empty());
+        if let Some(backlog) = &mut self.backlog {
+            backlog.seal_full();
+            backlog.trim(size, u64::MAX, |_, _| {});
+        }
+    }
+
     /// The parts that a replica takes from.
     pub(crate) fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
         if let Some(backlog) = &mut self.backlog {

@@ -22,10 +22,11 @@ use crate::engine::{Engine, hex};
 use crate::error::CmdError;
 use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::process::{LogLevel, Process, SnapshotSource};
-use crate::session::{ClientKind, Closing, Connection, ReplyMode, Session};
+use crate::session::{Caller, ClientKind, Closing, Connection, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use crate::unit_commands::push_command;
 use sluice_base::mistake::{self, Mistake};
+use sluice_command::{Flags, Named};
 use sluice_config::param;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::Request;
@@ -68,7 +69,7 @@ struct DurablePoint {
 #[derive(Clone, Debug)]
 pub(crate) struct RoleWanted {
     pub(crate) primary: Option<Primary>,
-    /// Who asks, for the log.
+    /// Who asks, for the log: `user request from '...'`, `failover request from '...'`; nobody: empty.
     pub(crate) by: String,
 }
 
@@ -115,6 +116,12 @@ impl ReplicaRole {
         self.asks_ack = true;
     }
 
+    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it is in force, the data of
+    /// the cut are durable, whatever is synced behind it.
+    pub(crate) fn await_rewrite(&mut self, position: u64, offset: u64) {
+        self.durable.awaited = Some((position, offset));
+    }
+
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
@@ -127,6 +134,16 @@ impl Control {
     /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.
     pub(crate) fn awaits_sync_file(&self) -> bool {
         self.replica.as_ref().is_some_and(|role| role.is_committed)
+    }
+
+    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if its command
+    /// belongs there. Reads do not where the client has said READONLY.
+    pub(crate) fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
+        let role =
+            self.replica.as_ref().filter(|_| caller.capa_redirect && caller.kind == ClientKind::Normal)?;
+        let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
+        let Primary { host, port } = &role.primary;
+        belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
     }
 
     /// Whether the data may be older than clients expect, and are not shown for that reason.
@@ -145,6 +162,11 @@ impl Engine {
     /// Whom this server follows.
     pub fn primary(&self) -> Option<&Primary> {
         self.control.replica.as_deref().map(|role| &role.primary)
+    }
+
+    /// Bytes at which the output of a replica is too much, if there is a limit.
+    pub fn replica_output_limit(&self) -> Option<usize> {
+        Some(self.control.limits.output[1].hard).filter(|hard| *hard > 0)
     }
 
     /// Where the data stand, if they can be brought up to date from there.
@@ -181,17 +203,22 @@ impl Engine {
     }
 
     #[cold]
-    fn change_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
         if self.control.replica.as_ref().is_some_and(|role| role.is_committed) {
             return;
         }
         let Some(RoleWanted { primary, by }) = self.control.role_wanted.take() else { return };
+        let was_primary = self.control.replica.is_none();
         match primary {
             Some(primary) => self.follow(primary, &by, process),
             None => self.promote(&by, process),
         }
         self.control.role_epoch += 1;
         self.refresh();
+        // Who waits waits on until the new primary has taken over: the failover may come to nothing.
+        if was_primary && self.control.failover.is_none() {
+            self.unblock_for_role(process);
+        }
     }
 
     fn follow(&mut self, primary: Primary, by: &str, process: &mut dyn Process) {
@@ -207,7 +234,6 @@ impl Engine {
                 self.end_link_session(old.session);
             }
             None => {
-                self.unblock_for_role(process);
                 // What nobody was fed is not counted: then the offset does not say where the data stand.
                 role.can_resume = self.control.stream.point().is_some();
                 if role.can_resume {
@@ -216,9 +242,12 @@ impl Engine {
             }
         }
         self.close_replicas();
+        self.control.migrations.keep_all();
         self.control.stream.set_has_primary(true);
         self.control.replica = Some(Box::new(role));
-        process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled (user request from '{by}')"));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
+        }
     }
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
@@ -242,21 +271,38 @@ impl Engine {
             process.log(LogLevel::Notice, &text);
         }
         self.close_replicas();
-        process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled (user request from '{by}')"));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled ({by})"));
+        }
     }
 
     /// Ends what clients wait for: on a replica nothing comes of it.
-    fn unblock_for_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
         let is_blocked = |session: &Session| {
             let on = session.waiting.as_ref().map(|waiting| waiting.on);
-            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. }))
+            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
         };
         let blocked: Vec<SessionKey> =
             self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
         for client in blocked {
-            self.stats.count_error(&ROLE_CHANGED.wire());
-            self.end_wait(client, process, |reply| reply.error(&ROLE_CHANGED.wire()));
-            if let Some(session) = self.sessions.get_mut(client) {
+            let Some((caller, spec)) = self.sessions.get(client).and_then(|session| {
+                let named = session.waiting.as_ref().map(|waiting| waiting.prepared.named);
+                let Some(Named::Command(spec)) = named else { return None };
+                Some((&session.caller, spec))
+            }) else {
+                continue;
+            };
+            // What a replica may answer goes on to wait.
+            if caller.flags.read_only && spec.flags.has(Flags::READONLY) {
+                continue;
+            }
+            let redirection = self.control.redirection(caller, spec.flags);
+            let is_redirected = redirection.is_some();
+            let error = redirection.unwrap_or(ROLE_CHANGED);
+            self.stats.count_error(&error.wire());
+            self.stats.commands[spec.id.0 as usize].rejected += 1;
+            self.end_wait(client, process, |reply| reply.error(&error.wire()));
+            if let Some(session) = self.sessions.get_mut(client).filter(|_| !is_redirected) {
                 session.caller.closing = Closing::AfterReply;
             }
         }
@@ -297,9 +343,10 @@ impl Engine {
         self.break_off_full_sync(process);
         self.break_off_rewrite(process);
         if self.control.aof.is_on() {
-            self.turn_aof_off(process);
+            self.leave_aof(process);
         }
         self.close_replicas();
+        let is_of_file = matches!(from, SyncSource::File);
         let (source, old, serves_old) = match from {
             SyncSource::File => {
                 let name = self.control.config.bytes(param::DBFILENAME).to_vec();
@@ -318,7 +365,8 @@ impl Engine {
             }
             process.log(LogLevel::Notice, "Discarding previously cached primary state.");
         }
-        let plan = LoadPlan { serves_old, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
+        let plan =
+            LoadPlan { serves_old, is_of_file, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
         self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
     }
 
@@ -338,8 +386,10 @@ impl Engine {
             role.db = db;
             role.durable = DurablePoint::default();
         }
+        if !self.begin_aof_with_snapshot(process) {
+            self.begin_aof_again();
+        }
         self.control.dirty = 0;
-        self.begin_aof_again();
         self.refresh();
     }
 
@@ -423,16 +473,16 @@ impl Engine {
     fn push_ack(&mut self, session: &mut Session) {
         let Some(role) = &mut self.control.replica else { return };
         let (aof, offset) = (&self.control.aof, self.control.stream.offset);
-        // What lies beside a base that is not in force yet is read by no start.
-        let is_read = !self.control.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
         let text = offset.to_string();
         let mut bytes = Vec::new();
         if aof.is_on() {
             let durable = &mut role.durable;
-            if is_read && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+            // Without its base the first increment holds nothing that could be loaded.
+            let has_base = !self.control.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
+            if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
             }
-            if is_read && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
+            if has_base && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
                 durable.offset = offset;
             } else if durable.awaited.is_none() {
                 durable.awaited = Some((aof.position(), offset));

@@ -150,10 +150,15 @@ impl Engine {
         }
     }
 
-    /// Bytes that the backlog keeps beyond its size.
+    /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not received. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
-        let kept = self.control.stream.backlog().map_or(0, Backlog::len);
-        usize::try_from(kept.saturating_sub(self.control.limits.backlog_bytes)).unwrap_or(usize::MAX)
+        let stream = &self.control.stream;
+        let kept = stream.backlog().map_or(0, Backlog::footprint);
+        let size = usize::try_from(self.control.limits.backlog_bytes).unwrap_or(usize::MAX);
+        let sessions = stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+        kept.saturating_sub(size)
+            + stream.spooled.memory_bytes()
+            + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 
     /// Closes the replicas for which alone the backlog keeps more than their limit.
@@ -212,7 +217,7 @@ impl Engine {
     }
 
     /// Counts the replicas that `min-replicas-to-write` can rely on.
-    fn count_good_replicas(&mut self, now: Now) {
+    pub(crate) fn count_good_replicas(&mut self, now: Now) {
         let control = &mut self.control;
         control.count_good_replicas = false;
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);

@@ -34,6 +34,8 @@ pub struct Rewriting {
     pub(crate) began_s: Option<i64>,
     /// The append-only file was turned on, and its first base is not in force: the next start would not read it.
     pub(crate) is_first: bool,
+    /// The base of the one under way is the RDB file that the primary has sent.
+    has_snapshot: bool,
     /// The last one that ended failed.
     pub(crate) failed: bool,
     /// Failures since the last success.
@@ -183,6 +185,32 @@ impl Engine {
         true
     }
 
+    /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from it. Whether it has
+    /// begun; otherwise a rewrite is needed.
+    pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
+        let control = &mut self.control;
+        let is_unchanged = control.loaded_file_at.take() == Some(control.dirty);
+        let wants_base = control.wants_aof() && !control.aof.is_on();
+        let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
+        let is_free = control.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() || process.is_aof_closing() {
+            return false;
+        }
+        let now = process.now();
+        if let Err(SaveError(line)) = self.cut_for_rewrite(process) {
+            process.log(LogLevel::Warning, &line);
+            self.rewrite_failed(now, process);
+            return false;
+        }
+        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        process.use_snapshot_as_base(&name);
+        let rewriting = &mut self.control.rewriting;
+        rewriting.scheduled = false;
+        rewriting.began_s = Some(now.unix_s());
+        rewriting.has_snapshot = true;
+        true
+    }
+
     /// Ends the file before, and begins what is behind the cut.
     fn cut_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.control.config.bool(param::APPENDONLY);
@@ -203,6 +231,10 @@ impl Engine {
                 self.control.rewriting.is_first = true;
             }
             AofIncrement::None => {}
+        }
+        let offset = self.control.stream.offset;
+        if let Some(role) = &mut self.control.replica {
+            role.await_rewrite(position, offset);
         }
         self.report_aof_backlog(backlog, process);
         Ok(())
@@ -236,8 +268,12 @@ impl Engine {
             return;
         }
         let now = process.recent();
+        let has_snapshot = std::mem::take(&mut self.control.rewriting.has_snapshot);
         match is_in_force {
             true => {
+                if has_snapshot {
+                    process.log(LogLevel::Notice, "Reused RDB file from primary sync as AOF base file");
+                }
                 let rewriting = &mut self.control.rewriting;
                 rewriting.last_s = rewriting.began_s.take().map(|began_s| now.unix_s() - began_s);
                 rewriting.failed = false;
@@ -291,14 +327,34 @@ impl Engine {
         }
     }
 
-    /// Appends nothing any more, and ends a rewrite.
+    /// Appends nothing any more, and ends a rewrite. Waits until what was appended is on disk.
     pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
+        let (pending, position) = self.end_appending(process);
+        process.close_aof(&self.control.config, pending, position);
+        self.note_aof_off(position, process);
+    }
+
+    /// The same before other data are loaded. Waits only where replies are promised to be on disk.
+    pub(crate) fn leave_aof(&mut self, process: &mut dyn Process) {
+        if self.control.aof.is_strict() {
+            return self.turn_aof_off(process);
+        }
+        let (pending, position) = self.end_appending(process);
+        process.close_aof_later(&self.control.config, pending, position);
+        self.note_aof_off(position, process);
+    }
+
+    /// Ends a rewrite, and takes what is pending: bytes, and the position behind them.
+    fn end_appending(&mut self, process: &mut dyn Process) -> (Vec<u8>, u64) {
         self.break_off_rewrite(process);
         let mut pending = Vec::new();
         self.take_aof(&mut pending);
         let position = self.aof_position();
         self.end_aof();
-        process.close_aof(&self.control.config, pending, position);
+        (pending, position)
+    }
+
+    fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
         self.control.rewriting.is_first = false;
         // Nothing that was appended has to be waited for any more.
         self.report_aof_durable(position, process);
@@ -326,6 +382,9 @@ impl Engine {
             return;
         }
         if self.control.rewriting.scheduled {
+            if process.is_aof_closing() {
+                return;
+            }
             let rests = self.control.rewriting.failed && now.unix_s() < self.control.rewriting.rests_until_s;
             if !rests {
                 self.begin_rewrite(process);

@@ -19,6 +19,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::connection::ROUTES,
         families::client::ROUTES,
         families::cluster::ROUTES,
+        families::failover::ROUTES,
         families::monitor::ROUTES,
         families::pubsub::ROUTES,
         families::replica::ROUTES,

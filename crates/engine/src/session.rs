@@ -208,12 +208,16 @@ pub enum ClientKind {
     Primary,
 }
 
+/// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its snapshot, which has what was
+/// written before the history began.
+pub(crate) const NOT_ACKED: i64 = -1;
+
 /// How far a replica's synchronisation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaState {
     /// Bytes of its snapshot that are queued and not sent yet: they do not count against its output limit.
     pub snapshot_queued: usize,
-    /// Last offset it acknowledged.
+    /// Last offset it acknowledged; [`NOT_ACKED`] before the first.
     pub acked: i64,
     /// Time of that, seconds since the epoch.
     pub acked_s: i64,

@@ -184,7 +184,8 @@ impl Engine {
                     | WaitFor::Load
                     | WaitFor::Shutdown
                     | WaitFor::SlowRead
-                    | WaitFor::Reply,
+                    | WaitFor::Reply
+                    | WaitFor::Migration(_),
                 )
                 | None => {}
             }
@@ -224,7 +225,14 @@ impl Engine {
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
             // These end by themselves.
-            Some(WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown | WaitFor::SlowRead | WaitFor::Reply)
+            Some(
+                WaitFor::Pause
+                | WaitFor::Load
+                | WaitFor::Shutdown
+                | WaitFor::SlowRead
+                | WaitFor::Reply
+                | WaitFor::Migration(_),
+            )
             | None => {}
         }
     }

@@ -389,6 +389,10 @@ fn client_pause_write_keeps_writes_back_only() {
     assert_eq!(rig.run_as(b, "SET k"), "-ERR wrong number of arguments for 'set' command");
     assert_eq!(rig.run_as(b, "SET k v"), "");
     rig.check("GET k", "nil");
+    // It keeps its estimate in the value.
+    let c = rig.connect();
+    assert_eq!(rig.run_as(c, "PFCOUNT k"), "");
+    rig.engine.disconnect(c);
     rig.check("CLIENT UNBLOCK 2", ":0");
     assert!(rig.run("INFO clients").contains("blocked_clients:1\\r\\n"));
     assert!(rig.run("CLIENT LIST FLAGS b").contains("id=2 "));

@@ -135,3 +135,27 @@ fn random_traffic_loses_nothing_while_entries_move() {
         assert_eq!(rig.run(&format!("TTL {key}")) != ":-1", *expires);
     }
 }
+
+/// The leaves that a long range leaves behind are given back though nobody writes to the set any more.
+#[test]
+fn what_a_removed_range_held_comes_back_between_units() {
+    let mut rig = Rig::new();
+    for i in 0..20_000 {
+        rig.run(&format!("ZADD z {i} member:{i:06}"));
+    }
+    let usage = |rig: &mut Rig| {
+        let text = rig.run("MEMORY USAGE z");
+        text.trim_start_matches(':').parse::<u64>().expect("a number")
+    };
+    let full = usage(&mut rig);
+    rig.check("ZREMRANGEBYRANK z 1000 16999", ":16000");
+    rig.check("ZCARD z", ":4000");
+    assert!(usage(&mut rig) * 2 > full, "the leaves are cleared later");
+    for _ in 0..1000 {
+        rig.pass_ms(50);
+        rig.cron();
+    }
+    assert!(usage(&mut rig) * 2 < full, "{} of {full}", usage(&mut rig));
+    rig.check("ZRANGE z 999 1001", r#"["member:000999", "member:017000", "member:017001"]"#);
+    rig.check("ZSCORE z member:005000", "nil");
+}

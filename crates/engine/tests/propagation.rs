@@ -192,6 +192,7 @@ const ROWS: &[(&str, &str)] = &[
     ("HSETEX h FIELDS 1 a 1", "HSETEX h FIELDS 1 a 1"),
     ("HSETEX h NX FNX EX 100 FIELDS 1 a 1", "HSETEX h PXAT @100000 FIELDS 1 a 1"),
     ("HSETEX h KEEPTTL FIELDS 2 a 1 b 2", "HSETEX h KEEPTTL FIELDS 2 a 1 b 2"),
+    ("HSETEX h PX 1 FIELDS 2 a 1 b 1 | HSET h c 1 | !exp | HSETEX h KEEPTTL FIELDS 3 a 2 b 2 c 2", "MULTI; HDEL h a b; HSETEX h KEEPTTL FIELDS 3 a 2 b 2 c 2; EXEC"),
     ("HSETEX h XX FIELDS 1 a 1", ""),
     ("HSETEX h PXAT 1 FIELDS 1 a 1", ""),
     ("HSET h a 1 c 2 | HSETEX h PXAT 1 FIELDS 2 a 1 b 1", "HDEL h a"),
@@ -327,6 +328,8 @@ const ROWS: &[(&str, &str)] = &[
     ("RPOPLPUSH k l", ""),
     ("RPUSH k a | COPY k l", "COPY k l"),
     ("RPUSH k a | RENAME k l", "RENAME k l"),
+    // What a migration deletes is in tests/migrate.rs.
+    ("MIGRATE 10.0.0.1 6379 k 0 1000", ""),
     ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
     ("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
     ("restore k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" replace", "restore k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: replace ABSTTL"),

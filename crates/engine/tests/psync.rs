@@ -1,7 +1,7 @@
 //! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
 #![allow(missing_docs)]
 
-use sluice_engine::SessionKey;
+use sluice_engine::{Action, SessionKey};
 use sluice_testkit::Rig;
 
 /// A field of INFO.
@@ -184,8 +184,12 @@ fn a_replica_that_catches_up_is_sent_every_byte_in_order() {
 
 /// A snapshot that was saved goes to a server that starts.
 fn restarted_from(rig: &mut Rig) -> Rig {
+    restarted_from_with(rig, &[])
+}
+
+fn restarted_from_with(rig: &mut Rig, directives: &[(&str, &str)]) -> Rig {
     rig.check("SAVE", "+OK");
-    let mut restarted = Rig::new();
+    let mut restarted = Rig::with(directives);
     // A second for the restart, and another id than the last run's.
     restarted.pass_ms(1000);
     restarted.process.entropy = 0x99;
@@ -225,13 +229,29 @@ fn keys_that_expired_while_the_server_was_away_are_deleted_at_replicas_that_go_o
     rig.output(replica);
     let offset = number(&mut rig, "master_repl_offset");
     let mut restarted = restarted_from(&mut rig);
-    let (replica, line, missed) = psync(&mut restarted, &old, offset + 1);
-    assert!(line.starts_with("+CONTINUE "), "{line}");
-    assert_eq!(missed.escape_ascii().to_string(), "");
-    restarted.check("DBSIZE", ":2");
-    restarted.check("GET a", "nil");
-    assert_eq!(restarted.fed(replica), "UNLINK a");
     restarted.check("DBSIZE", ":1");
+    assert_eq!(info(&mut restarted, "persistence", "rdb_last_load_keys_expired"), "1");
+    let (_, line, missed) = psync(&mut restarted, &old, offset + 1);
+    assert!(line.starts_with("+CONTINUE "), "{line}");
+    assert_eq!(
+        missed.escape_ascii().to_string(),
+        "*2\\r\\n$6\\r\\nSELECT\\r\\n$1\\r\\n0\\r\\n*2\\r\\n$6\\r\\nUNLINK\\r\\n$1\\r\\na\\r\\n"
+    );
+}
+
+#[test]
+fn a_replica_goes_on_only_where_the_backlog_holds_all_keys_that_expired_meanwhile() {
+    let (mut rig, replica, old) = with_replica(&[("repl-backlog-size", "16kb")]);
+    for i in 0..2000 {
+        rig.run(&format!("SET key:{i} 1 PX 1"));
+    }
+    rig.output(replica);
+    let offset = number(&mut rig, "master_repl_offset");
+    let mut restarted = restarted_from_with(&mut rig, &[("repl-backlog-size", "16kb")]);
+    assert_eq!(info(&mut restarted, "persistence", "rdb_last_load_keys_expired"), "2000");
+    assert!(number(&mut restarted, "repl_backlog_histlen") < 64 * 1024);
+    let (_, line, _) = psync(&mut restarted, &old, offset + 1);
+    assert!(line.starts_with("+FULLRESYNC "), "{line}");
 }
 
 /// A replica that has a snapshot with a mark, and has not said so.
@@ -258,6 +278,12 @@ fn a_replica_is_online_when_it_says_that_it_has_the_snapshot() {
     rig.check("MULTI", "+OK");
     rig.check("SET b 1", "+QUEUED");
     rig.check("EXEC", "[+OK]");
+    // Directives count at once, whatever was counted before.
+    rig.pass_ms(3000);
+    rig.check("CONFIG SET min-replicas-max-lag 2", "+OK");
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    rig.check("CONFIG SET min-replicas-max-lag 10", "+OK");
+    rig.check("SET a 1", "+OK");
     // A silent replica is late after ten seconds.
     for _ in 0..12 {
         rig.pass_ms(1000);
@@ -524,4 +550,19 @@ fn a_replica_whose_stream_the_disk_does_not_take_is_cut_at_its_limit() {
     let (replica, _) = behind_a_snapshot(&mut rig);
     assert!(rig.is_closing(replica));
     rig.engine.disconnect(replica);
+}
+
+#[test]
+fn packets_to_replicas_are_filled_where_the_configuration_asks_for_it() {
+    for (value, expected) in [("no", 0), ("yes", 1)] {
+        let mut rig = Rig::with(&[("repl-disable-tcp-nodelay", value)]);
+        let replica = with_snapshot(&mut rig);
+        rig.engine.take_actions(&mut rig.actions);
+        let asked = rig
+            .actions
+            .iter()
+            .filter(|action| matches!(action, Action::FillPackets(key) if *key == replica))
+            .count();
+        assert_eq!(asked, expected, "{value}");
+    }
 }

@@ -1,7 +1,7 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey};
+use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey, SyncSource};
 use sluice_testkit::Rig;
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -199,6 +199,22 @@ fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
 }
 
 #[test]
+fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.check("SAVE", "+OK");
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    rig.holds_loads = true;
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    assert!(rig.run("GET a").starts_with("-LOADING"));
+    rig.check("REPLICAOF 10.0.0.2 6379", "+OK");
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.1"));
+    rig.finish_loads();
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.2"));
+}
+
+#[test]
 fn no_save_takes_the_place_of_a_snapshot_that_is_to_be_loaded() {
     let (mut rig, _) = following(&[]);
     rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
@@ -219,6 +235,148 @@ fn who_waits_is_told_and_ends() {
     let told = String::from_utf8(rig.output(waiting)).unwrap();
     assert!(told.starts_with("-UNBLOCKED force unblock from blocking operation"), "{told}");
     assert!(rig.is_closing(waiting));
+    let stats = rig.run("INFO commandstats");
+    let of_blpop = stats.split("cmdstat_blpop:").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert!(of_blpop.starts_with("calls=1,") && of_blpop.contains("rejected_calls=1"), "{of_blpop}");
+}
+
+const REDIRECTED: &str = "-REDIRECT 10.0.0.1:6379";
+
+#[test]
+fn a_client_that_can_be_redirected_is_sent_to_the_primary() {
+    let (mut rig, primary) = following(&[]);
+    rig.check("CLIENT CAPA redirect", "+OK");
+    for line in ["GET a", "SET a 1", "DBSIZE", "FLUSHALL", "BLPOP a 0"] {
+        rig.check(line, REDIRECTED);
+    }
+    rig.check("PING", "+PONG");
+    rig.check("PUBLISH a b", ":0");
+    rig.check("MULTI", "+OK");
+    rig.check("GET a", REDIRECTED);
+    rig.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    // Whoever has said READONLY reads here.
+    rig.check("READONLY", "+OK");
+    rig.check("GET a", "nil");
+    rig.check("SET a 1", REDIRECTED);
+    rig.check("READWRITE", "+OK");
+    rig.check("GET a", REDIRECTED);
+    // The primary is no such client.
+    assert_eq!(stream(&mut rig, primary, &["SET a 1"]), "");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn a_transaction_that_was_queued_before_the_role_is_redirected_as_a_whole() {
+    let mut rig = Rig::new();
+    let (reads, talks) = (rig.connect(), rig.connect());
+    for client in [reads, talks] {
+        rig.check_as(client, "CLIENT CAPA redirect", "+OK");
+        rig.check_as(client, "MULTI", "+OK");
+    }
+    rig.check_as(reads, "GET a", "+QUEUED");
+    rig.check_as(talks, "PING", "+QUEUED");
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    rig.check_as(reads, "EXEC", REDIRECTED);
+    rig.check_as(reads, "EXEC", "-ERR EXEC without MULTI");
+    rig.check_as(talks, "EXEC", "[+PONG]");
+}
+
+/// What clients that wait are told when the role changes, by what they have said of themselves.
+#[test]
+fn who_waits_is_redirected_where_it_can_be_and_stays_where_a_replica_may_answer() {
+    let mut rig = Rig::new();
+    let unblocked =
+        "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    let cases: &[(&[&str], &str, &str, bool)] = &[
+        (&["CLIENT CAPA redirect"], "BLPOP x 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect"], "XREAD BLOCK 0 STREAMS s 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect"], "WAIT 1 0", unblocked, true),
+        (&["CLIENT CAPA redirect", "READONLY"], "BLPOP x 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect", "READONLY"], "XREAD BLOCK 0 STREAMS s 0", "", false),
+        (&["READONLY"], "XREAD BLOCK 0 STREAMS s 0", "", false),
+        (&[], "XREAD BLOCK 0 STREAMS s 0", unblocked, true),
+    ];
+    let mut clients = Vec::new();
+    for (said, waits, _, _) in cases {
+        let client = rig.connect();
+        for line in *said {
+            rig.check_as(client, line, "+OK");
+        }
+        assert_eq!(rig.run_as(client, waits), "");
+        clients.push(client);
+    }
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    for (client, (said, waits, told, closes)) in clients.into_iter().zip(cases) {
+        let output = String::from_utf8(rig.output(client)).unwrap();
+        assert_eq!(output.trim_end(), *told, "{said:?} {waits}");
+        assert_eq!(rig.is_closing(client), *closes, "{said:?} {waits}");
+    }
+}
+
+#[test]
+fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
+    let (mut rig, primary) = following(&[("replica-read-only", "no")]);
+    let tracked = |rig: &mut Rig| {
+        let info = rig.run("INFO stats");
+        info.split("slave_expires_tracked_keys:").nth(1).unwrap().split('\\').next().unwrap().to_owned()
+    };
+    stream(&mut rig, primary, &["SELECT 0", "SET theirs 1 PX 5"]);
+    rig.check("SET own 1 PX 5", "+OK");
+    rig.check("SET kept 1 PX 5", "+OK");
+    rig.check("PERSIST kept", ":1");
+    rig.check("SET moved 1 PX 5", "+OK");
+    rig.check("MOVE moved 3", ":1");
+    rig.check("SET plain 1", "+OK");
+    // One name in two databases.
+    assert_eq!(tracked(&mut rig), "4");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("DBSIZE", ":3");
+    rig.check("SELECT 3", "+OK");
+    rig.check("DBSIZE", ":0");
+    // What the primary wrote is its business.
+    rig.check("SELECT 0", "+OK");
+    rig.check("GET theirs", "nil");
+    rig.check("KEYS *", "[\"kept\", \"plain\"]");
+    // The role's end, and an empty data set, forget all keys.
+    rig.check("SET own 1 EX 100", "+OK");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("SET own 1 EX 100", "+OK");
+    assert_eq!(tracked(&mut rig), "1");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+}
+
+#[test]
+fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_behind_it() {
+    let (mut rig, primary) = following(&[("appendonly", "yes"), ("appendfsync", "no")]);
+    rig.pass_ms(200);
+    rig.cron();
+    let (_, _, cut) = *rig.process.aof_cuts.last().unwrap();
+    rig.engine.report_aof_durable(cut, &mut rig.process);
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let acked = |rig: &mut Rig, primary| {
+        rig.engine.acknowledge();
+        String::from_utf8(rig.output(primary)).unwrap()
+    };
+    let told =
+        |ack: u64, fack: u64| String::from_utf8(request(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap();
+    assert_eq!(acked(&mut rig, primary), told(100, 0), "the increment has no base yet");
+    // A note of the offset is appended, and stays where the kernel has it.
+    stream(&mut rig, primary, &["SET a 1"]);
+    let end = 100 + request("SET a 1").len() as u64;
+    assert_eq!(acked(&mut rig, primary), told(end, 0));
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, 100), "the data of the cut");
+    rig.engine.report_aof_durable(rig.engine.aof_position(), &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, end));
 }
 
 /// A start reads the increment of a file that was turned on when its base is in force, and not before.

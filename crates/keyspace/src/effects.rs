@@ -504,6 +504,12 @@ impl Effects {
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
+    /// Fields that had expired are written anew by a command that keeps what a replica has as their time: it is told ahead of the command
+    /// that they are gone. They are counted already.
+    pub fn propagate_expired_fields(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
+        self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
+    }
+
     /// A key was deleted because it had expired.
     #[cold]
     pub(crate) fn expired(&mut self, db: usize, key: Key<'_>) {

@@ -154,7 +154,7 @@ impl Twin {
                     }
                     (None, true) => {}
                     (Some(old), false) if old != *score => {
-                        zset.update(member, *score, context);
+                        zset.change(member, context, |_| Some(*score));
                         scores.insert(member.clone(), score.to_bits());
                     }
                     (Some(_), false) => {}

@@ -92,6 +92,10 @@ mod op {
     pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
     /// Fields with expiries: Valkey's from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
+    /// A hash whose fields expire, as Redis writes it from version 7.4 on: field by field.
+    pub(crate) const TYPE_HASH_REDIS_VOLATILE: u8 = 24;
+    /// The same as one listpack.
+    pub(crate) const TYPE_HASH_REDIS_LISTPACK: u8 = 25;
     pub(crate) const TYPE_SET: u8 = 2;
     pub(crate) const TYPE_SET_INTSET: u8 = 11;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;

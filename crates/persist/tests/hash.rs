@@ -40,7 +40,9 @@ fn first(file: &[u8], piece: usize, options: ReadOptions) -> Result<Option<Hash>
 }
 
 fn of_value(value: &[u8], piece: usize) -> Result<Option<Hash>, LoadError> {
-    let file = [b"VALKEY080", &value[..1], b"\x01k", &value[1..], b"\xff\0\0\0\0\0\0\0\0"].concat();
+    // Redis numbers what is its own from 22 on.
+    let magic: &[u8] = if value[0] > 22 { b"REDIS0012" } else { b"VALKEY080" };
+    let file = [magic, &value[..1], b"\x01k", &value[1..], b"\xff\0\0\0\0\0\0\0\0"].concat();
     first(&file, piece, ReadOptions::default())
 }
 
@@ -66,6 +68,16 @@ fn every_form_is_read_in_any_pieces() {
         ),
         (
             b"\x16\x02\x01f\x01v\x7b\0\0\0\0\0\0\0\x01n\x01w\xff\xff\xff\xff\xff\xff\xff\xff",
+            HashEncoding::Hashtable,
+            vec![pair("f", "v", Some(123)), pair("n", "w", None)],
+        ),
+        (
+            b"\x18\x64\0\0\0\0\0\0\0\x02\x18\x01f\x01v\x00\x01n\x01w",
+            HashEncoding::Hashtable,
+            vec![pair("f", "v", Some(123)), pair("n", "w", None)],
+        ),
+        (
+            b"\x19\x7b\0\0\0\0\0\0\0\x17\x17\0\0\0\x06\0\x81f\x02\x81v\x02\x7b\x01\x81n\x02\x81w\x02\x00\x01\xff",
             HashEncoding::Hashtable,
             vec![pair("f", "v", Some(123)), pair("n", "w", None)],
         ),
@@ -97,6 +109,12 @@ fn a_field_twice_or_without_a_value_or_with_a_negative_expiry_is_refused() {
         b"\x16\x02\x01f\x01v\x7b\0\0\0\0\0\0\0\x01f\x01w\x7b\0\0\0\0\0\0\0",
         b"\x16\x01\x01f\x01v\xfe\xff\xff\xff\xff\xff\xff\xff",
         b"\x16\x01\x01f\x01v\0\0\0\0\0\0\0\x80",
+        b"\x18\x64\0\0\0\0\0\0\0\x02\x01\x01f\x01v\x01\x01f\x01v",
+        b"\x18\xff\xff\xff\xff\xff\xff\xff\x7f\x01\x03\x01f\x01v",
+        b"\x18\xfb\xff\xff\xff\xff\xff\xff\xff\x01\x01\x01f\x01v",
+        b"\x19\0\0\0\0\0\0\0\0\x0d\x0d\0\0\0\x02\0\x81f\x02\x81v\x02\xff",
+        b"\x19\0\0\0\0\0\0\0\0\x10\x10\0\0\0\x03\0\x81f\x02\x81v\x02\x81x\x02\xff",
+        b"\x19\0\0\0\0\0\0\0\0\x02lp",
         b"\x09\x02\x00\xff",
         b"\x09\x0c\x02\x01f\x01\x00v\x01f\x01\x00w\xff",
         b"\x10\x13\x13\0\0\0\x04\0\x81f\x02\x81v\x02\x81f\x02\x81w\x02\xff",

@@ -8,6 +8,8 @@
 //!
 //!  transfer, to disk:    Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading ──Loaded──►
 //!  transfer, to memory:  Awaited ──first bytes──► Receiving ──Accepted──────────────────────► Loading ──Loaded──►
+//!
+//!  over two channels:    +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──► Unanswered ──+CONTINUE──►
 //! ```
 //!
 //! The two ways to receive a snapshot differ in what they do between the first bytes and the load alone: one state machine has
@@ -19,9 +21,11 @@
 //! bound on how long it may be silent.
 
 mod handshake;
+mod second_channel;
 
 use crate::backoff::Backoff;
-use handshake::{Answer, Handshake};
+use handshake::{Answer, HandsOver, Handshake};
+use second_channel::{Greeted, MainChannel, SnapshotGreeting, StreamAnswer, StreamRequest};
 
 /// A primary that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +90,8 @@ pub struct Surroundings<'a> {
     pub address: &'a [u8],
     /// The version that is announced.
     pub version: &'a str,
+    /// Whether the snapshot may come on a connection of its own.
+    pub dual_channel: bool,
     /// Where the data stand, if they can be brought up to date from there.
     pub resume: Option<&'a HistoryPoint>,
 }
@@ -106,6 +112,8 @@ pub enum SyncFailure {
 pub enum Input<'a> {
     /// This server follows that primary from now on, or nobody.
     Follow(Option<Primary>),
+    /// This server hands its role over to that replica of its own, and follows it from then on.
+    HandOver(Primary),
     /// Time passes.
     Tick,
     /// The connection is there.
@@ -116,6 +124,10 @@ pub enum Input<'a> {
     Received(u64, &'a [u8]),
     /// The connection has ended.
     Ended(u64),
+    /// Bytes came on the main channel, while the snapshot has a connection of its own.
+    MainReceived(u64, &'a [u8]),
+    /// The main channel has ended, while the snapshot has a connection of its own.
+    MainEnded(u64),
     /// The snapshot was received whole, judged good, and is durable under its temporary name.
     Saved(u64),
     /// It has its name, and is durable under it.
@@ -142,8 +154,14 @@ pub enum LogLevel {
 pub enum LinkOutput {
     /// Make a connection for this attempt.
     Connect(u64, Primary),
+    /// Keep the connection as the main channel, and make another for the snapshot: what is said of a connection from now on is of that.
+    ConnectSecond(u64, Primary),
     /// Send this.
     Send(Vec<u8>),
+    /// Send this on the main channel.
+    SendMain(Vec<u8>),
+    /// Keep what comes on the main channel until the snapshot is loaded: these bytes first.
+    Buffer(Vec<u8>),
     /// Give the connection to what receives a snapshot: these bytes of it have come already.
     Receive(Vec<u8>),
     /// Put the file that was saved in the place of the one before.
@@ -156,7 +174,11 @@ pub enum LinkOutput {
     Adopt(HistoryPoint),
     /// The data go on in the history where they stand, which has this id from now on, if another.
     Continue(Option<String>),
-    /// Execute what comes on the connection: these bytes first.
+    /// The replica to which the role was to be handed over has taken it.
+    HandedOver,
+    /// It has not.
+    NotHandedOver,
+    /// Execute what comes on the connection: these bytes first, or what was buffered of the main channel.
     Stream(Vec<u8>),
     /// Tell the primary how far the data are.
     Acknowledge,
@@ -174,6 +196,8 @@ enum TransferStage {
     Receiving,
     Committing,
     Loading,
+    /// The snapshot is loaded, and the primary has not answered the request for what comes behind it.
+    Unanswered,
 }
 
 #[derive(Debug)]
@@ -191,10 +215,16 @@ enum LinkPhase {
         heard_ns: u64,
         handshake: Handshake,
     },
+    /// The connection of the snapshot is made (no greeting yet), and its place is awaited.
+    SecondChannel {
+        heard_ns: u64,
+        greeting: Option<SnapshotGreeting>,
+    },
     Transfer {
         stage: TransferStage,
         point: HistoryPoint,
         said_ns: u64,
+        main: MainChannel,
     },
     Connected {
         since_ns: u64,
@@ -210,6 +240,8 @@ pub struct ReplicaLink {
     /// Who is followed once the file that was committed is loaded.
     next: Option<Option<Primary>>,
     attempt: u64,
+    /// The next request for the data asks the other end to take the role of the primary over.
+    hands_over: HandsOver,
     backoff: Backoff,
     outputs: Vec<LinkOutput>,
 }
@@ -222,6 +254,7 @@ impl ReplicaLink {
             primary: None,
             next: None,
             attempt: 0,
+            hands_over: HandsOver::No,
             backoff: Backoff::new(seed),
             outputs: Vec::new(),
         }
@@ -234,6 +267,7 @@ impl ReplicaLink {
             LinkPhase::Connect { .. } => LinkState::Connect,
             LinkPhase::Connecting { .. } => LinkState::Connecting,
             LinkPhase::Handshake { .. } => LinkState::Handshake,
+            LinkPhase::SecondChannel { .. } => LinkState::Handshake,
             LinkPhase::Transfer { .. } => LinkState::Transfer,
             LinkPhase::Connected { .. } => LinkState::Connected,
         }
@@ -252,6 +286,7 @@ impl ReplicaLink {
             | LinkPhase::Connect { .. }
             | LinkPhase::Connecting { .. }
             | LinkPhase::Handshake { .. }
+            | LinkPhase::SecondChannel { .. }
             | LinkPhase::Connected { .. } => None,
         }
     }
@@ -274,11 +309,18 @@ impl ReplicaLink {
         match input {
             Input::Follow(primary) if self.is_committed() => self.next = Some(primary),
             Input::Follow(primary) => self.follow(primary, around),
+            // Only a primary hands its role over, and such a server has no link.
+            Input::HandOver(primary) => {
+                self.hands_over = HandsOver::Yes;
+                self.lead_to(Some(primary), around);
+            }
             Input::Tick => self.tick(around),
             Input::Opened(attempt)
             | Input::Refused(attempt, _)
             | Input::Received(attempt, _)
             | Input::Ended(attempt)
+            | Input::MainReceived(attempt, _)
+            | Input::MainEnded(attempt)
             | Input::Saved(attempt)
             | Input::InForce(attempt)
             | Input::Accepted(attempt)
@@ -289,6 +331,8 @@ impl ReplicaLink {
             Input::Refused(_, reason) => self.refused(reason, around),
             Input::Received(_, bytes) => self.received(bytes, around),
             Input::Ended(_) => self.ended(around),
+            Input::MainReceived(_, bytes) => self.main_received(bytes, around),
+            Input::MainEnded(_) => self.main_ended(around),
             Input::Saved(_) => self.saved(),
             Input::InForce(_) => self.in_force(),
             Input::Accepted(_) => self.accepted(),
@@ -302,6 +346,11 @@ impl ReplicaLink {
     }
 
     fn follow(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
+        self.hands_over = HandsOver::No;
+        self.lead_to(primary, around);
+    }
+
+    fn lead_to(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
         if !matches!(self.state, LinkPhase::None | LinkPhase::Connect { .. }) {
             self.outputs.push(LinkOutput::Close);
         }
@@ -347,6 +396,12 @@ impl ReplicaLink {
     }
 
     fn opened(&mut self, around: &Surroundings<'_>) {
+        if let LinkPhase::SecondChannel { heard_ns, greeting: greeting @ None } = &mut self.state {
+            let mut bytes = Vec::new();
+            *greeting = Some(SnapshotGreeting::begin(around, &mut bytes));
+            *heard_ns = around.now_ns;
+            return self.outputs.push(LinkOutput::Send(bytes));
+        }
         let LinkPhase::Connecting { .. } = self.state else { return };
         self.log(LogLevel::Notice, "Non blocking connect for SYNC fired the event.");
         let mut bytes = Vec::new();
@@ -356,6 +411,11 @@ impl ReplicaLink {
     }
 
     fn refused(&mut self, reason: &str, around: &Surroundings<'_>) {
+        if let LinkPhase::SecondChannel { greeting: None, .. } = self.state {
+            let text = format!("Dual channel replication: Unable to connect to Primary: {reason}");
+            self.log(LogLevel::Warning, text);
+            return self.retry_after_failed_sync(around);
+        }
         let LinkPhase::Connecting { .. } = self.state else { return };
         self.log(LogLevel::Warning, format!("Error condition on socket for SYNC: {reason}"));
         self.retry_after_refusal(around);
@@ -368,6 +428,11 @@ impl ReplicaLink {
                 handshake.feed(bytes);
                 self.shake_hands(around);
             }
+            LinkPhase::SecondChannel { heard_ns, greeting: Some(greeting) } => {
+                *heard_ns = around.now_ns;
+                greeting.feed(bytes);
+                self.greet(around);
+            }
             LinkPhase::Transfer { stage: stage @ TransferStage::Awaited, .. } => {
                 // Until the snapshot begins, a primary says by empty lines that it lives.
                 let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte));
@@ -379,15 +444,142 @@ impl ReplicaLink {
             LinkPhase::None
             | LinkPhase::Connect { .. }
             | LinkPhase::Connecting { .. }
+            | LinkPhase::SecondChannel { greeting: None, .. }
             | LinkPhase::Transfer { .. }
             | LinkPhase::Connected { .. } => {}
         }
     }
 
+    /// Goes on with what has come on the snapshot's own connection.
+    fn greet(&mut self, around: &Surroundings<'_>) {
+        while let LinkPhase::SecondChannel { greeting: Some(greeting), .. } = &mut self.state {
+            match greeting.next() {
+                Greeted::More => return,
+                Greeted::Ask(bytes) => self.outputs.push(LinkOutput::Send(bytes)),
+                Greeted::Refused(reason) => {
+                    self.log(LogLevel::Warning, format!("Dual channel replication: {reason}"));
+                    return self.retry_after_failed_sync(around);
+                }
+                Greeted::Place { point, client, rest } => {
+                    let mut bytes = Vec::new();
+                    let main = MainChannel::Asked(StreamRequest::begin(client, &mut bytes));
+                    let (stage, said_ns) = (TransferStage::Awaited, around.now_ns);
+                    self.state = LinkPhase::Transfer { stage, point, said_ns, main };
+                    self.outputs.push(LinkOutput::SendMain(bytes));
+                    if !rest.is_empty() {
+                        self.received(&rest, around);
+                    }
+                }
+            }
+        }
+    }
+
+    fn main_received(&mut self, bytes: &[u8], around: &Surroundings<'_>) {
+        // Before it was asked for anything, a primary says at most that it lives.
+        let LinkPhase::Transfer { main: MainChannel::Asked(request), .. } = &mut self.state else { return };
+        request.feed(bytes);
+        while let LinkPhase::Transfer { stage, point, main, .. } = &mut self.state
+            && let MainChannel::Asked(request) = main
+        {
+            match request.next(point) {
+                StreamAnswer::More => return,
+                StreamAnswer::Ask(bytes) => {
+                    let text = format!(
+                        "Dual channel replication: Trying a partial resynchronization using main channel (request {}:{}).",
+                        point.replid,
+                        point.offset.saturating_add(1)
+                    );
+                    self.log(LogLevel::Notice, text);
+                    self.outputs.push(LinkOutput::SendMain(bytes));
+                }
+                StreamAnswer::Refused(answer) => {
+                    let text = format!(
+                        "Dual channel replication: Aborting dual channel sync. Main channel psync result: {answer}"
+                    );
+                    self.log(LogLevel::Warning, text);
+                    return self.retry_after_failed_sync(around);
+                }
+                StreamAnswer::Accepted { replid, rest } => {
+                    // The snapshot's place is one of the history under either id.
+                    point.replid = replid.clone().unwrap_or_else(|| point.replid.clone());
+                    *main = MainChannel::Buffered { told_ns: around.now_ns };
+                    let is_loaded = *stage == TransferStage::Unanswered;
+                    self.accept_main(replid, rest, is_loaded, around);
+                }
+            }
+        }
+    }
+
+    /// The main channel brings what comes behind the snapshot.
+    fn accept_main(
+        &mut self,
+        replid: Option<String>,
+        rest: Vec<u8>,
+        is_loaded: bool,
+        around: &Surroundings<'_>,
+    ) {
+        let background = if is_loaded { "" } else { ", RDB load in background" };
+        let text = format!(
+            "Dual channel replication: PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization{background}."
+        );
+        self.log(LogLevel::Notice, text);
+        self.outputs.push(LinkOutput::Buffer(rest));
+        if is_loaded {
+            self.log(LogLevel::Notice, "Dual channel replication: Psync established after rdb load");
+            if replid.is_some() {
+                self.outputs.push(LinkOutput::Continue(replid));
+            }
+            self.finish(around);
+        }
+    }
+
+    fn main_ended(&mut self, around: &Surroundings<'_>) {
+        let is_dual = match &self.state {
+            LinkPhase::SecondChannel { .. } => true,
+            LinkPhase::Transfer { main, .. } => !matches!(main, MainChannel::HasSnapshot),
+            LinkPhase::None
+            | LinkPhase::Connect { .. }
+            | LinkPhase::Connecting { .. }
+            | LinkPhase::Handshake { .. }
+            | LinkPhase::Connected { .. } => false,
+        };
+        if !is_dual {
+            return;
+        }
+        self.log(LogLevel::Warning, "Dual channel replication: Provisional primary closed connection");
+        // A file that was committed is loaded: its data can be brought up to date from where they stand.
+        if let LinkPhase::Transfer {
+            stage: TransferStage::Committing | TransferStage::Loading, main, ..
+        } = &mut self.state
+        {
+            *main = match main {
+                MainChannel::Buffered { .. } | MainChannel::Ended => MainChannel::Ended,
+                MainChannel::HasSnapshot | MainChannel::Asked(_) | MainChannel::Lost => MainChannel::Lost,
+            };
+            return;
+        }
+        self.retry_after_failed_sync(around);
+    }
+
     /// Goes on with what the primary has answered so far.
     fn shake_hands(&mut self, around: &Surroundings<'_>) {
         while let LinkPhase::Handshake { handshake, .. } = &mut self.state {
-            let answer = handshake.next(around, &mut self.outputs);
+            let answer = handshake.next(around, self.hands_over, &mut self.outputs);
+            if self.hands_over == HandsOver::Yes {
+                match answer {
+                    Answer::Continue { .. } | Answer::Full { .. } | Answer::DualChannel => {
+                        self.hands_over = HandsOver::No;
+                        self.outputs.push(LinkOutput::HandedOver);
+                    }
+                    // The server ends the failover, and follows nobody.
+                    Answer::Refused if self.has_asked() => {
+                        self.hands_over = HandsOver::No;
+                        self.outputs.push(LinkOutput::NotHandedOver);
+                        return;
+                    }
+                    Answer::Refused | Answer::More | Answer::GoOn => {}
+                }
+            }
             match answer {
                 Answer::More => return,
                 Answer::GoOn => {}
@@ -400,9 +592,20 @@ impl ReplicaLink {
                     self.outputs.push(LinkOutput::Continue(replid));
                     return self.stream(rest, around);
                 }
+                Answer::DualChannel => {
+                    self.state = LinkPhase::SecondChannel { heard_ns: around.now_ns, greeting: None };
+                    if let Some(primary) = self.primary.clone() {
+                        self.outputs.push(LinkOutput::ConnectSecond(self.attempt, primary));
+                    }
+                    return;
+                }
                 Answer::Full { point, rest } => {
-                    self.state =
-                        LinkPhase::Transfer { stage: TransferStage::Awaited, point, said_ns: around.now_ns };
+                    self.state = LinkPhase::Transfer {
+                        stage: TransferStage::Awaited,
+                        point,
+                        said_ns: around.now_ns,
+                        main: MainChannel::HasSnapshot,
+                    };
                     if !rest.is_empty() {
                         self.received(&rest, around);
                     }
@@ -410,6 +613,11 @@ impl ReplicaLink {
                 }
             }
         }
+    }
+
+    /// Whether the request for the data was sent.
+    fn has_asked(&self) -> bool {
+        matches!(&self.state, LinkPhase::Handshake { handshake, .. } if handshake.has_asked())
     }
 
     fn stream(&mut self, rest: Vec<u8>, around: &Surroundings<'_>) {
@@ -445,14 +653,30 @@ impl ReplicaLink {
     }
 
     fn loaded(&mut self, around: &Surroundings<'_>) {
-        let LinkPhase::Transfer { stage: TransferStage::Loading, point, .. } = &self.state else { return };
-        let point = point.clone();
-        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
+        let LinkPhase::Transfer { stage: stage @ TransferStage::Loading, point, main, said_ns } =
+            &mut self.state
+        else {
+            return;
+        };
+        let (point, next) = (point.clone(), self.next.take());
+        let is_lost = matches!(main, MainChannel::Lost);
+        let is_answered = !matches!(main, MainChannel::Asked(_) | MainChannel::Lost);
+        (*stage, *said_ns) = (TransferStage::Unanswered, around.now_ns);
         self.outputs.push(LinkOutput::Adopt(point));
-        self.stream(Vec::new(), around);
-        if let Some(primary) = self.next.take() {
-            self.follow(primary, around);
+        if is_answered {
+            self.finish(around);
         }
+        if let Some(primary) = next {
+            self.follow(primary, around);
+        } else if is_lost {
+            self.retry_after_failed_sync(around);
+        }
+    }
+
+    /// The data are loaded, and what comes behind them is there.
+    fn finish(&mut self, around: &Surroundings<'_>) {
+        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
+        self.stream(Vec::new(), around);
     }
 
     fn failed(&mut self, failure: &SyncFailure, around: &Surroundings<'_>) {
@@ -486,7 +710,7 @@ impl ReplicaLink {
                 self.log(LogLevel::Warning, "The connection with the primary ended during the handshake");
                 self.retry_after_refusal(around);
             }
-            LinkPhase::Transfer { stage: TransferStage::Awaited, .. } => {
+            LinkPhase::SecondChannel { .. } | LinkPhase::Transfer { stage: TransferStage::Awaited, .. } => {
                 self.log(
                     LogLevel::Warning,
                     "The connection with the primary ended before the snapshot began",
@@ -524,13 +748,27 @@ impl ReplicaLink {
                     self.retry_after_refusal(around);
                 }
             }
+            LinkPhase::SecondChannel { heard_ns: said_ns, .. }
+            | LinkPhase::Transfer { stage: TransferStage::Unanswered, said_ns, .. } => {
+                if is_silent(*said_ns) {
+                    self.log(LogLevel::Warning, TRANSFER_TIMEOUT);
+                    self.retry_after_failed_sync(around);
+                }
+            }
             LinkPhase::Transfer {
-                stage: TransferStage::Awaited | TransferStage::Receiving, said_ns, ..
+                stage: TransferStage::Awaited | TransferStage::Receiving,
+                said_ns,
+                main,
+                ..
             } => {
                 let since_ns = around.heard_ns.max(*said_ns);
                 if is_silent(since_ns) {
                     self.log(LogLevel::Warning, TRANSFER_TIMEOUT);
                     self.retry_after_failed_sync(around);
+                } else if let MainChannel::Buffered { told_ns } = main
+                    && is_due(told_ns)
+                {
+                    self.outputs.push(LinkOutput::KeepAlive);
                 }
             }
             LinkPhase::Transfer {

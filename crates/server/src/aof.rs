@@ -111,9 +111,18 @@ impl Aof {
         &self.shared
     }
 
-    /// Waits until everything that was given is on disk, or is known not to be: which of the two.
-    pub fn end(mut self) -> AofEnding {
+    /// Has the thread end when everything that was given is on disk.
+    pub fn begin_end(&self) {
         self.order(Order::End);
+    }
+
+    /// Whether the thread has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until everything that was given is on disk, or is known not to be: which of the two. Behind [`Aof::begin_end`].
+    pub fn await_end(mut self) -> AofEnding {
         let ending = self.thread.take().map(JoinHandle::join);
         // A panic of the thread has ended the process.
         ending.and_then(Result::ok).unwrap_or(AofEnding::Failed)

@@ -1,5 +1,6 @@
 //! The background thread: frees what is too large to be freed between two commands.
 
+use crate::replica::main_channel::StreamBuffer;
 use sluice_evloop::Shared;
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
@@ -18,6 +19,8 @@ pub enum Garbage {
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
     /// What a reply shared with the keyspace.
     Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
+    /// What a primary has sent behind a snapshot that is not used.
+    Stream(StreamBuffer),
 }
 
 /// The thread and the way to it.
@@ -105,6 +108,7 @@ fn bytes_of(garbage: &Garbage) -> usize {
         Garbage::Db(db) => db.allocated_bytes(),
         // What only a snapshot held did not count, and what a reply held is counted as its output.
         Garbage::Reply(_) | Garbage::Captured(_) => 0,
+        Garbage::Stream(buffer) => buffer.footprint(),
     }
 }
 
@@ -112,7 +116,8 @@ fn objects_of(garbage: &Garbage) -> u64 {
     match garbage {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
-        // Only what keys held is counted.
+        Garbage::Stream(buffer) => buffer.blocks() as u64,
+        // Otherwise only what keys held is counted.
         Garbage::Reply(_) | Garbage::Captured(_) => 0,
     }
 }

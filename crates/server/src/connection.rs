@@ -48,6 +48,8 @@ pub struct Connection {
     pub is_listed: bool,
     /// A report of its usage waits for room in the ring.
     pub usage_waits: bool,
+    /// The owner has bytes that come before those of the socket: nothing is received meanwhile.
+    pub is_held_back: bool,
 }
 
 /// What a connection takes at most, whether it is idle or not, beside its session: there are many.
@@ -151,6 +153,7 @@ impl Connection {
             stay: Stay::Yes,
             is_listed: false,
             usage_waits: false,
+            is_held_back: false,
         })
     }
 
@@ -172,6 +175,7 @@ impl Connection {
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
         let wanted = match self.stay {
+            _ if self.is_held_back => self.input.receive_nothing(),
             Stay::Yes if self.transport.is_coded() => self.input.receive_chunks(),
             Stay::Yes => self.input.receive(),
             // A client that writes a whole pipeline before it reads takes no output until its bytes are received.
@@ -341,6 +345,13 @@ fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
         return owner.put(connection);
     }
     resume(owner, connection);
+}
+
+/// Has the packets of a client filled at the price of a delay.
+pub fn fill_packets<O: Owner>(owner: &mut O, key: SessionKey) {
+    let Some(connection) = owner.take(key) else { return };
+    connection.transport.fill_packets(owner.event_loop());
+    owner.put(connection);
 }
 
 /// Gives back room for input that a client does not need, which has been silent for so many seconds.

@@ -6,6 +6,7 @@ use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
+use crate::migrate::KeptLinks;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
@@ -22,8 +23,8 @@ use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampForm
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
-    IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool, SyncFacts,
+    IoThreads, LoadProgress, LogLevel, Migration, MigrationOutcome, Peaks, Process, SaveError, SnapshotFile,
+    SnapshotPieces, SnapshotSink, SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -50,6 +51,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// The append-only file, where there is one.
     pub aof: Option<Aof>,
+    /// An append-only file whose thread makes it durable and ends.
+    pub closing_aof: Option<Aof>,
     /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
     pub aof_delay: Duration,
     /// The rewrite of the append-only file that was begun last.
@@ -60,11 +63,15 @@ pub struct Host {
     next_snapshot: u64,
     /// Those that were begun in the background and may run still.
     pub background: Vec<WriterHandle>,
+    /// Connections that MIGRATE has kept.
+    pub kept_links: Arc<KeptLinks>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
     /// The snapshot that is received from the primary, and when something of it came last, ns of the monotonic clock.
     pub sync: Option<Arc<SyncProgress>>,
     pub sync_heard_ns: u64,
+    /// What the primary has sent behind a snapshot that is not loaded yet.
+    pub stream_buffer: StreamBufferFacts,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -139,14 +146,17 @@ impl Host {
             claims: DataClaims::default(),
             bio: None,
             aof: None,
+            closing_aof: None,
             aof_delay: Duration::ZERO,
             rewrite: RewriteNumber::default(),
             waker: None,
             next_snapshot: first_snapshot(),
             background: Vec::new(),
+            kept_links: Arc::default(),
             load: None,
             sync: None,
             sync_heard_ns: 0,
+            stream_buffer: StreamBufferFacts::default(),
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -362,7 +372,8 @@ impl Host {
 
     /// The directory of the append-only file that is open. It stays when the working directory changes.
     pub fn aof_directory(&self) -> Option<PathBuf> {
-        self.aof.as_ref().and_then(|aof| aof.path().parent()).map(PathBuf::from)
+        let open = self.aof.as_ref().or(self.closing_aof.as_ref());
+        open.and_then(|aof| aof.path().parent()).map(PathBuf::from)
     }
 
     /// The same with append-only files in these directories. Errors: what another server has.
@@ -521,6 +532,7 @@ impl Process for Host {
         let counts = self.counts();
         let bio = self.bio.as_ref();
         Facts {
+            migrate_cached_sockets: self.kept_links.count(),
             used_memory: numbers.used(),
             used_memory_peak: self.memory.peak,
             used_memory_peak_time: self.memory.peak_s,
@@ -535,6 +547,7 @@ impl Process for Host {
             net_output_bytes: counts.net_output_bytes,
             net_repl_input_bytes: counts.net_repl_input_bytes,
             sync: self.sync_facts(),
+            stream_buffer: self.stream_buffer,
             reads_processed: self.reads,
             writes_processed: self.writes,
             eventloop_cycles: self.counts.cycles,
@@ -680,8 +693,27 @@ impl Process for Host {
         self.note(LogLevel::Notice, &text);
     }
 
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        let file = self.count_snapshot();
+        let Some(aof) = &self.aof else { return };
+        let path = std::env::current_dir().unwrap_or_default().join(OsStr::from_bytes(name));
+        aof.order(Order::UseSnapshot(self.rewrite, path, file));
+    }
+
     fn has_aof_base(&mut self) -> bool {
         self.aof.as_ref().is_some_and(Aof::has_base)
+    }
+
+    fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
+        // The folder stays claimed: it is written to, and wanted again behind the load.
+        self.begin_end_of_aof(pending, position);
+    }
+
+    fn is_aof_closing(&mut self) -> bool {
+        if self.closing_aof.as_ref().is_some_and(Aof::has_ended) {
+            self.await_closing_aof();
+        }
+        self.closing_aof.is_some()
     }
 
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
@@ -700,6 +732,10 @@ impl Process for Host {
 
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         self.list_aof_files(config, pending, position)
+    }
+
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
+        crate::migrate::run(&migration, "", &self.kept_links)
     }
 
     fn sleep(&mut self, microseconds: u64) {

@@ -9,6 +9,7 @@
 mod aof;
 mod barrier;
 mod batches;
+mod main_channel;
 mod main_thread;
 mod moves;
 mod replica;
@@ -28,6 +29,7 @@ use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
+use crate::migrate::Migrator;
 use crate::os::plain_error;
 use crate::replica::Follower;
 use crate::signals::{self, Signals};
@@ -56,6 +58,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("take what was loaded", Server::advance_load),
     ("follow the primary", Server::follow_primary),
     ("take pieces of slow reads", Server::take_slow_reads),
+    ("end migrations", Server::end_migrations),
     ("cron", Server::cron),
     ("act", Server::act),
     ("move connections", Server::move_connections),
@@ -77,6 +80,8 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     slow_reads: SlowReads,
+    /// Keys on their way to other servers.
+    migrator: Migrator,
     timing: Timing,
     /// The link to the primary.
     follower: Follower,
@@ -129,6 +134,7 @@ impl Server {
         let threads = engine.config().int(param::SLOW_READ_THREADS);
         let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
         engine.set_slow_read_threads(slow_reads.threads());
+        let migrator = Migrator::new(host.kept_links.clone(), event_loop.waker());
         let sockets = Sockets {
             event_loop,
             clients: Clients::default(),
@@ -149,6 +155,7 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             slow_reads,
+            migrator,
             timing: Timing::default(),
             follower: Follower::new(seed),
             barrier: None,
@@ -194,6 +201,7 @@ impl Server {
         let pool = &self.io_threads.pool;
         // What the engine asked for after the phase `act` does not wait for an event.
         let more_to_do = self.engine.has_actions()
+            || self.engine.has_ready()
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending();
@@ -223,6 +231,7 @@ impl Server {
             ("event_loop", sockets.event_loop.footprint()),
             ("batches", self.batches.footprint()),
             ("io_threads", io_threads),
+            ("stream_buffer", self.stream_buffer_footprint()),
             ("aof_thread", self.host.aof.as_ref().map_or(0, |aof| aof.shared().footprint())),
             // `allocated` counts them as given out; `used_memory` does not.
             ("allocator_cache", alloc::cached()),
@@ -264,9 +273,10 @@ impl Server {
     fn collect(&mut self) {
         while let Some(event) = self.sockets.event_loop.next_event(self.timing.began_ns) {
             self.timing.is_busy = true;
-            if self.follower.has_events() && crate::replica::is_of_link(&event) {
-                self.link_event(event);
-                continue;
+            let mut event = event;
+            if self.follower.has_events() {
+                let Some(other) = self.take_link_event(event) else { continue };
+                event = other;
             }
             match connection::handle(self, event) {
                 None => {}
@@ -369,8 +379,13 @@ impl Server {
                 Action::FreeCaptured(pieces) => self.free(Garbage::Captured(pieces)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
+                Action::FillPackets(key) => self.fill_packets(key),
                 Action::Load(job) => self.begin_load(*job),
                 Action::Produce(key, read) => self.begin_slow_read(key, read),
+                Action::Migrate(migration) => {
+                    let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
+                    self.migrator.begin(*migration, source);
+                }
                 Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
                 Action::KeepRunning => {
@@ -437,6 +452,14 @@ impl Server {
     }
 
     /// Has something freed by the background thread.
+    /// Takes up what came of migrations.
+    fn end_migrations(&mut self) {
+        while let Some((id, outcome)) = self.migrator.ended() {
+            self.engine.end_migration(id, outcome, &mut self.host);
+        }
+        self.migrator.tick(self.host.recent().mono_ns / 1_000_000_000);
+    }
+
     fn free(&mut self, garbage: Garbage) {
         match &self.host.bio {
             Some(bio) => bio.free(garbage),
@@ -475,6 +498,17 @@ impl Server {
         }
     }
 
+    fn fill_packets(&mut self, key: SessionKey) {
+        match self.sockets.clients.owner(key) {
+            Some(SocketOwner::IoThread(id)) => {
+                self.io_threads.pool.send(*id, ToIoThread::FillPackets(key));
+            }
+            Some(SocketOwner::Main(_)) => connection::fill_packets(self, key),
+            // The option only saves packets.
+            Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
+        }
+    }
+
     fn write(&mut self) {
         self.engine.end_iteration(&mut self.host);
         if self.host.aof.is_some() {
@@ -488,7 +522,7 @@ impl Server {
 
     fn write_now(&mut self) {
         self.send_multicasts();
-        // Sending can end sessions but not give them output, so one round is enough.
+        // What a replica is queued while it is sent to is for the next iteration, which does not wait: others have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);

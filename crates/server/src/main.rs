@@ -22,6 +22,7 @@ mod listen;
 mod loader;
 mod log;
 mod longest;
+mod migrate;
 mod oom_score;
 mod os;
 mod parts;

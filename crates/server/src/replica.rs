@@ -12,11 +12,13 @@
 
 pub mod connect;
 pub mod download;
+pub mod main_channel;
 pub mod memory;
 pub mod progress;
 
 use connect::Connecting;
 use download::Download;
+use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
 use progress::SyncProgress;
 use sluice_evloop::{Event, Source, Token};
@@ -48,6 +50,10 @@ pub enum LinkHolder {
 pub struct Follower {
     pub link: ReplicaLink,
     pub holder: LinkHolder,
+    /// The connection of the handshake, while the snapshot has another: then `holder` is about that.
+    pub main: Option<MainLink>,
+    /// What the main channel has brought and the link's session has not executed.
+    pub replay: Option<StreamBuffer>,
     /// [`sluice_engine::Engine::role_epoch`] when it was looked at last.
     pub seen_epoch: u64,
     /// Descriptors that the event loop is about to let go of.
@@ -68,6 +74,8 @@ impl Follower {
         Follower {
             link: ReplicaLink::new(seed),
             holder: LinkHolder::Nobody,
+            main: None,
+            replay: None,
             seen_epoch: 0,
             leaving: 0,
             heard_ns: 0,
@@ -80,7 +88,10 @@ impl Follower {
     /// Whether events of the event loop may be of the link.
     #[inline]
     pub fn has_events(&self) -> bool {
-        self.leaving > 0 || matches!(self.holder, LinkHolder::Attached(_))
+        self.leaving > 0
+            || matches!(self.holder, LinkHolder::Attached(_))
+            || self.main.is_some()
+            || self.replay.is_some()
     }
 
     /// The session of the link, while commands are received.
@@ -91,9 +102,17 @@ impl Follower {
         }
     }
 
-    /// The token of the attempt's descriptor.
+    /// The token of the descriptor that the holder has.
     pub fn token(&self) -> Token {
-        Token(LINK_TOKENS | self.link.attempt() & u64::from(u32::MAX))
+        let tokens = if self.main.is_some() { SNAPSHOT_TOKENS } else { LINK_TOKENS };
+        Token(tokens | self.link.attempt() & u64::from(u32::MAX))
+    }
+
+    /// Whether an event is of the main channel, while the snapshot has another connection.
+    pub fn is_of_main_channel(&self, event: &Event) -> bool {
+        let own = Token(LINK_TOKENS | self.link.attempt() & u64::from(u32::MAX));
+        self.main.is_some()
+            && matches!(event, Event::Received { token, .. } | Event::Sent { token, .. } if *token == own)
     }
 }
 
@@ -101,7 +120,7 @@ impl Follower {
 pub fn is_of_link(event: &Event) -> bool {
     match event {
         Event::Received { token, .. } | Event::Sent { token, .. } | Event::Detached { token, .. } => {
-            token.0 >> 32 == LINK_TOKENS >> 32
+            [LINK_TOKENS, SNAPSHOT_TOKENS].iter().any(|tokens| token.0 >> 32 == tokens >> 32)
         }
         _ => false,
     }
@@ -109,6 +128,9 @@ pub fn is_of_link(event: &Event) -> bool {
 
 /// The tokens of links: no session's generation is so large.
 const LINK_TOKENS: u64 = 0xffff_fffe_0000_0000;
+
+/// The same of connections that a snapshot has for itself.
+const SNAPSHOT_TOKENS: u64 = 0xffff_fffd_0000_0000;
 
 /// Time between two ticks of the link.
 pub const TICK_NS: u64 = 100_000_000;

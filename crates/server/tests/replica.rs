@@ -6,7 +6,7 @@ mod common;
 
 use common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use common::reference::Reference;
-use common::{Client, Dir, Server, until};
+use common::{Client, Dir, Server, request, until};
 use std::time::{Duration, Instant};
 
 /// A server that follows a primary which the test plays, and the connection on which the data were asked for.
@@ -356,8 +356,51 @@ fn a_restart_goes_on_where_the_snapshot_stands() {
     server.client().check("SELECT 7", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("GET a", "$1\r\n1\r\n");
 }
 
+/// With the RDB file as its base where that has the data; behind a load from memory by a rewrite.
 #[test]
 fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
+    for (load, preamble, reuses) in
+        [("disabled", "yes", true), ("disabled", "no", false), ("flush-before-load", "yes", false)]
+    {
+        let dir = Dir::new();
+        let start = |arguments: &[&str]| {
+            Server::start_in(Dir::new(), |command| {
+                command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+            })
+        };
+        let primary = PlayedPrimary::new();
+        let mut server = start(&["--repl-diskless-load", load, "--aof-use-rdb-preamble", preamble]);
+        let mut client = server.client();
+        client.check("SET mine 1", "+OK\r\n");
+        client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+        link.send_snapshot(&snapshot(&[("theirs", "1")]));
+        up(&mut client);
+        link.send(common::request(&[b"SELECT", b"0"]));
+        link.send(common::request(&[b"SET", b"later", b"1"]));
+        // A rewrite that is scheduled is in progress next: asked for in this order.
+        until("the new base", || {
+            let is_done =
+                client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
+            (is_done && client.info("aof_enabled") == "1").then_some(())
+        });
+        until("the stream", || (client.send("EXISTS later\r\n").line() == ":1").then_some(()));
+        client.send("SHUTDOWN NOSAVE\r\n");
+        server.wait();
+        let log = server.log.all();
+        assert_eq!(log.contains("Reused RDB file from primary sync as AOF base file"), reuses, "{log}");
+        assert_eq!(log.contains("Background append only file rewriting started"), !reuses, "{log}");
+        let server = start(&[]);
+        let mut client = server.client();
+        client.check("EXISTS mine theirs later", ":2\r\n").check("GET later", "$1\r\n1\r\n");
+    }
+}
+
+/// The disk of the file before takes seconds; nobody waits for it, and the file begins again when it can.
+#[test]
+fn nobody_waits_for_the_append_only_file_that_a_synchronisation_ends() {
     let dir = Dir::new();
     let start = |arguments: &[&str]| {
         Server::start_in(Dir::new(), |command| {
@@ -365,29 +408,36 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
         })
     };
     let primary = PlayedPrimary::new();
-    let mut server = start(&[]);
+    let mut server = start(&["--appendfsync", "everysec"]);
     let mut client = server.client();
     client.check("SET mine 1", "+OK\r\n");
+    client.check("DEBUG AOF-FLUSH-SLEEP 4000000", "+OK\r\n").check("SET slow 1", "+OK\r\n");
     client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
     let mut link = primary.accept();
     link.shake_hands();
     link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    let began = Instant::now();
     link.send_snapshot(&snapshot(&[("theirs", "1")]));
-    up(&mut client);
+    let mut longest = Duration::ZERO;
+    until("the link", || {
+        let asked = Instant::now();
+        let is_up = client.info("master_link_status") == "up";
+        longest = longest.max(asked.elapsed());
+        is_up.then_some(())
+    });
+    assert!(longest < Duration::from_secs(2) && began.elapsed() < Duration::from_secs(3), "{longest:?}");
+    client.check("DEBUG AOF-FLUSH-SLEEP 0", "+OK\r\n");
     link.send(common::request(&[b"SELECT", b"0"]));
     link.send(common::request(&[b"SET", b"later", b"1"]));
-    // A rewrite that is scheduled is in progress next: asked for in this order.
     until("the new base", || {
         let is_done =
             client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
         (is_done && client.info("aof_enabled") == "1").then_some(())
     });
-    until("the stream", || (client.send("EXISTS later\r\n").line() == ":1").then_some(()));
     client.send("SHUTDOWN NOSAVE\r\n");
     server.wait();
     let server = start(&[]);
-    let mut client = server.client();
-    client.check("EXISTS mine theirs later", ":2\r\n").check("GET later", "$1\r\n1\r\n");
+    server.client().check("EXISTS mine theirs later", ":2\r\n");
 }
 
 fn fill(client: &mut Client, marker: &str) {
@@ -607,11 +657,7 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     link.send_snapshot(&snapshot(&[("old", "1")]));
     let mut client = server.client();
     up(&mut client);
-    until("the new base", || {
-        let scheduled = client.info("aof_rewrite_scheduled") == "1";
-        (!scheduled && client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrites") == "1")
-            .then_some(())
-    });
+    assert!(server.log.wait("Reused RDB file from primary sync as AOF base file").is_some());
     link.send(common::request(&[b"SELECT", b"7"]));
     link.send(common::request(&[b"SET", b"a", b"1"]));
     // A database that no write follows.
@@ -628,4 +674,27 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     let mut client = server.client();
     client.check("SELECT 7", "+OK\r\n").check("GET a", "$1\r\n1\r\n").check("EXISTS b", ":0\r\n");
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
+}
+
+/// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket all the same.
+#[test]
+fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
+    let primary =
+        Server::start(&["--hz", "1", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]);
+    let replica = Server::start(&["--enable-debug-command", "yes"]);
+    let mut to_replica = replica.client();
+    to_replica.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    up(&mut to_replica);
+    to_replica.send("DEBUG SLEEP 1\r\n");
+    let value = vec![b'x'; 256 * 1024];
+    let mut client = primary.client();
+    for _ in 0..256 {
+        client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    }
+    let end = client.info_number("master_repl_offset");
+    to_replica.expect("+OK\r\n");
+    let begun = Instant::now();
+    until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
+    // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, which are as many.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }

@@ -418,6 +418,12 @@ impl Node {
                 self.continued += 1;
                 self.engine.continue_history(replid);
             }
+            LinkOutput::HandedOver => self.engine.end_failover(&mut self.process),
+            LinkOutput::NotHandedOver => {
+                self.engine.abort_failover("Failover target rejected psync request", &mut self.process);
+            }
+            // No primary of the simulation offers a second connection.
+            LinkOutput::ConnectSecond(..) | LinkOutput::SendMain(_) | LinkOutput::Buffer(_) => {}
             LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest, net),
             LinkOutput::Acknowledge => self.engine.acknowledge(),
             LinkOutput::Close => self.close_link(net),

@@ -20,7 +20,7 @@ pub use render::render;
 use sluice_base::{HashSeed, Now};
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Progress, Seeds,
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Migration, Process, Progress, Seeds,
     SessionKey, Slice, SlowRead,
 };
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
@@ -39,6 +39,8 @@ pub struct Rig {
     pub holds_loads: bool,
     /// Loads that have not been run.
     pub loads: Vec<LoadJob>,
+    /// Migrations that have begun, and that the test ends.
+    pub migrations: Vec<Migration>,
     /// Whether slow reads are left in [`Rig::reads`] until [`Rig::produce`]; otherwise each is produced at once.
     pub holds_reads: bool,
     /// Slow reads that are under way, with their clients.
@@ -95,6 +97,7 @@ impl Rig {
             loads: Vec::new(),
             holds_reads: false,
             reads: Vec::new(),
+            migrations: Vec::new(),
             slept_us: 0,
         }
     }
@@ -288,6 +291,7 @@ impl Rig {
         for action in actions {
             match action {
                 Action::Load(job) => self.loads.push(*job),
+                Action::Migrate(migration) => self.migrations.push(*migration),
                 Action::Produce(client, read) => self.reads.push((client, read)),
                 action => self.actions.push(action),
             }

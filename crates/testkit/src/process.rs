@@ -4,8 +4,8 @@ use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool,
+    Facts, LogLevel, Migration, MigrationOutcome, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade,
+    SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};
@@ -21,6 +21,10 @@ pub struct FakeProcess {
     pub now: Now,
     /// What random bytes there were last: the next ones are one more.
     pub entropy: u8,
+    /// What MIGRATE inside transactions has sent, and what comes of it.
+    pub migrated: Vec<Vec<u8>>,
+    /// What comes of it.
+    pub migration_outcome: MigrationOutcome,
     /// Lines logged.
     pub log: Vec<(LogLevel, String)>,
     /// Names of the directives applied, in order.
@@ -53,6 +57,8 @@ pub struct FakeProcess {
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
     /// How they ended.
     pub aof_ended: Vec<bool>,
+    /// Snapshot files that were to become the base of the append-only file.
+    pub aof_snapshot_bases: Vec<Vec<u8>>,
     /// The last bytes of append-only files that were closed, and their ends.
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
@@ -220,6 +226,9 @@ impl StreamSpool for MemorySpool {
     fn unwritten_bytes(&self) -> usize {
         self.unwritten
     }
+    fn memory_bytes(&self) -> usize {
+        self.unwritten
+    }
     fn warning(&mut self) -> Option<String> {
         None
     }
@@ -373,6 +382,8 @@ impl Default for FakeProcess {
         FakeProcess {
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
             entropy: 0,
+            migrated: Vec::new(),
+            migration_outcome: MigrationOutcome::default(),
             spooled: Rc::default(),
             is_spool_stuck: Rc::default(),
             log: Vec::new(),
@@ -389,6 +400,7 @@ impl Default for FakeProcess {
             background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
+            aof_snapshot_bases: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
             counts_data: false,
@@ -500,6 +512,9 @@ impl Process for FakeProcess {
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         self.aof_ended.push(is_whole);
     }
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        self.aof_snapshot_bases.push(name.to_vec());
+    }
     fn has_aof_base(&mut self) -> bool {
         self.aof_has_base
     }
@@ -519,6 +534,13 @@ impl Process for FakeProcess {
         }
         Box::new(MemoryFiles(self.aof_parts.clone()))
     }
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
+        let mut sent = Vec::new();
+        (0..migration.key_count()).for_each(|number| migration.push_restore(number, &mut sent));
+        self.migrated.push(sent);
+        self.migration_outcome.clone()
+    }
+
     fn sleep(&mut self, microseconds: u64) {
         self.pass_us(microseconds);
     }

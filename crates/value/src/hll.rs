@@ -20,6 +20,7 @@ mod estimate;
 mod sparse;
 
 use sluice_base::murmur::murmur64a;
+use sluice_collections::bits;
 
 /// A HyperLogLog on its way through a change: the whole string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +123,19 @@ pub fn estimate(registers: &Registers) -> u64 {
     estimate::of_registers(registers)
 }
 
+/// Raises each of `registers` to the one of a string that is a HyperLogLog.
+///
+/// # Errors
+/// Its operations do not cover the registers.
+pub fn merge(bytes: &[u8], encoding: HllEncoding, registers: &mut Registers) -> Result<(), Corrupt> {
+    let bytes = bytes.get(HEADER_BYTES..).unwrap_or_default();
+    match encoding {
+        HllEncoding::Dense => bits::raise_six_bits(bytes, registers),
+        HllEncoding::Sparse => sparse::merge(bytes, registers)?,
+    }
+    Ok(())
+}
+
 impl Hll {
     /// No element, sparse.
     pub fn empty() -> Hll {
@@ -191,7 +205,7 @@ impl Hll {
         let mut bytes = vec![0; DENSE_BYTES];
         bytes[..HEADER_BYTES].copy_from_slice(&self.0[..HEADER_BYTES]);
         bytes[4] = 0;
-        write_dense(&mut bytes[HEADER_BYTES..], &registers);
+        bits::pack_six_bits(&registers, &mut bytes[HEADER_BYTES..]);
         self.0 = bytes;
         Ok(())
     }
@@ -201,11 +215,16 @@ impl Hll {
     /// # Errors
     /// The operations do not cover the registers.
     pub fn merge_into(&self, registers: &mut Registers) -> Result<(), Corrupt> {
-        let bytes = &self.0[HEADER_BYTES..];
-        match self.encoding() {
-            HllEncoding::Dense => merge_dense(bytes, registers),
-            HllEncoding::Sparse => sparse::merge(bytes, registers)?,
-        }
+        merge(&self.0, self.encoding(), registers)
+    }
+
+    /// Replaces all registers of a dense one.
+    ///
+    /// # Errors
+    /// The operations of what was not dense yet do not cover the registers.
+    pub fn set_dense(&mut self, registers: &Registers) -> Result<(), Corrupt> {
+        self.make_dense()?;
+        bits::pack_six_bits(registers, &mut self.0[HEADER_BYTES..]);
         Ok(())
     }
 
@@ -218,8 +237,8 @@ impl Hll {
             if self.encoding() == HllEncoding::Dense {
                 // The others follow at once.
                 let mut all = *registers;
-                merge_dense(&self.0[HEADER_BYTES..], &mut all);
-                write_dense(&mut self.0[HEADER_BYTES..], &all);
+                bits::raise_six_bits(&self.0[HEADER_BYTES..], &mut all);
+                bits::pack_six_bits(&all, &mut self.0[HEADER_BYTES..]);
                 return Ok(());
             }
             if *value > 0 {
@@ -257,24 +276,6 @@ impl Hll {
 pub const ESTIMATE: std::ops::Range<usize> = 8..16;
 /// The bit of its last byte that says that it is out of date.
 const OUT_OF_DATE: u8 = 0x80;
-
-/// Four registers are three bytes.
-fn merge_dense(bytes: &[u8], registers: &mut Registers) {
-    for (group, three) in registers.as_chunks_mut::<4>().0.iter_mut().zip(bytes.as_chunks::<3>().0) {
-        let [a, b, c] = *three;
-        let four = [a & 63, a >> 6 | (b & 15) << 2, b >> 4 | (c & 3) << 4, c >> 2];
-        for (register, value) in group.iter_mut().zip(four) {
-            *register = (*register).max(value);
-        }
-    }
-}
-
-fn write_dense(bytes: &mut [u8], registers: &Registers) {
-    for (three, group) in bytes.as_chunks_mut::<3>().0.iter_mut().zip(registers.as_chunks::<4>().0) {
-        let [a, b, c, d] = group.map(|value| value & 63);
-        *three = [a | b << 6, b >> 2 | c << 4, c >> 4 | d << 2];
-    }
-}
 
 #[cfg(test)]
 mod tests;

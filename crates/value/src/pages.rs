@@ -132,6 +132,23 @@ impl Pages {
         }
     }
 
+    /// Puts a page behind the pages that there are, or, of zeros alone, nothing in its place. All of these are full. The page is a
+    /// vector with room for [`PAGE_BYTES`]; what was not taken comes back.
+    pub fn push_page(&mut self, page: Vec<u8>) -> Option<Vec<u8>> {
+        let (at, len) = (self.len(), page.len());
+        debug_assert!(at.is_multiple_of(PAGE_BYTES) && len <= PAGE_BYTES);
+        self.0.grow(at + len);
+        if page.iter().all(|byte| *byte == 0) {
+            return Some(page);
+        }
+        if page.capacity() == PAGE_BYTES {
+            self.0.page_mut_or(at / PAGE_BYTES, || page);
+            return None;
+        }
+        self.0.write_page(at / PAGE_BYTES, 0, &page);
+        Some(page)
+    }
+
     /// Writes `bytes` at the end.
     pub fn append(&mut self, bytes: &[u8]) {
         self.write_at(self.len(), bytes);
@@ -210,6 +227,11 @@ impl Root {
 
     /// A page to write to, which is made when it is not there and copied when it has a second owner.
     fn page_mut(&mut self, index: usize) -> &mut Vec<u8> {
+        self.page_mut_or(index, || Vec::with_capacity(PAGE_BYTES))
+    }
+
+    /// The same; `fresh` is the page that is made.
+    fn page_mut_or(&mut self, index: usize, fresh: impl FnOnce() -> Vec<u8>) -> &mut Vec<u8> {
         let mut node = &mut self.top;
         for level in (0..self.height).rev() {
             let inner = node.get_or_insert_with(|| {
@@ -221,7 +243,7 @@ impl Root {
         }
         let page = node.get_or_insert_with(|| {
             self.heap_bytes += PAGE_HEAP_BYTES;
-            Node::Page(Bytes::from_vec(Vec::with_capacity(PAGE_BYTES)))
+            Node::Page(Bytes::from_vec(fresh()))
         });
         let page = page.page_mut();
         if page.is_shared() {

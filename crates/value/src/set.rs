@@ -15,7 +15,7 @@ mod tests;
 
 use sluice_base::num::parse_i64;
 use sluice_base::{Bytes, HashSeed, heap};
-use sluice_collections::hash_tree::{Content, Expiry, HashTree, HashTreeIter, TreeText};
+use sluice_collections::hash_tree::{Content, Expiry, Finder, HashTree, HashTreeIter, TreeText};
 use sluice_collections::intset;
 use sluice_collections::listpack::{Element, entry};
 use triomphe::Arc;
@@ -154,6 +154,14 @@ impl<'a> SetRef<'a> {
         }
     }
 
+    /// Looks up many members one after the other, quickest in the order of [`SetRef::iter`].
+    pub fn finder(self) -> SetFinder<'a> {
+        match self.shape() {
+            SetShape::Tree(tree) => SetFinder::Tree(tree.finder()),
+            SetShape::Ints(_) | SetShape::Packed(_) => SetFinder::Other(self),
+        }
+    }
+
     /// All members: an intset's ascending, a packed set's in the order in which they were added.
     pub fn iter(self) -> SetIter<'a> {
         SetIter(match self.shape() {
@@ -209,6 +217,25 @@ impl<'a> SetRef<'a> {
                 Some((packed.row(), packed.len()))
             }
             SetShape::Ints(_) | SetShape::Packed(_) | SetShape::Tree(_) => None,
+        }
+    }
+}
+
+/// Looks up many members of a set: see [`SetRef::finder`].
+#[derive(Clone, Debug)]
+pub enum SetFinder<'a> {
+    /// Of a tree.
+    Tree(Finder<'a>),
+    /// Of any other set.
+    Other(SetRef<'a>),
+}
+
+impl SetFinder<'_> {
+    /// Whether `member` is one. Cost: as of [`SetRef::contains`], and less for the next member in order.
+    pub fn contains(&mut self, member: &[u8]) -> bool {
+        match self {
+            SetFinder::Tree(finder) => finder.contains(member),
+            SetFinder::Other(set) => set.contains(member),
         }
     }
 }

@@ -154,19 +154,14 @@ impl<'a> ZsetRef<'a> {
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self.source() {
             RowSource::One(row) => row::find(row, member).map(|place| (place.index, place.score)),
-            RowSource::Tree(large) => {
-                let score = large.score(member)?;
-                Some((large.count_before(Edge::Element(score, member)), score))
-            }
+            RowSource::Tree(large) => large.rank(member),
         }
     }
 
     /// How many elements lie before an edge. Cost: O(log n).
     pub fn count_before(self, edge: Edge<'_>) -> usize {
         match self.source() {
-            RowSource::One(row) => {
-                RowIter::new(row).take_while(|entry| edge.is_behind(entry.score, || entry.member)).count()
-            }
+            RowSource::One(row) => row::gap_of(row, edge).index,
             RowSource::Tree(large) => large.count_before(edge),
         }
     }
@@ -378,28 +373,50 @@ impl Zset {
 
     /// Adds an element whose member is absent. Cost: O(log n).
     pub fn insert(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
-        let root = &mut *self.0;
-        if root.encoding == ZsetEncoding::Listpack {
-            let count = match &root.body {
-                Body::Small(leaf) => leaf.count(),
-                Body::Large(large) => large.len(),
-                Body::Garbage(_) => 0,
-            };
-            root.encoding = context.limits.encoding_for(count + 1, member.len());
-        }
-        root.put(member, score, context);
+        self.count_one_more(member.len(), context.limits);
+        self.0.put(member, score, context);
     }
 
-    /// Gives a member that is there, with the score `old`, another score. Cost: O(log n).
-    pub fn update(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
-        let clean = cleaned(score, self.0.encoding);
-        if let Body::Large(large) = &mut self.0.body
-            && large.update_in_leaf(member, clean, &mut context.garbage)
-        {
+    /// Stores the score that `new_score` makes of the one that a member has, if it is in the set; none leaves the set as it is. The member is
+    /// looked for once. Cost: O(log n).
+    pub fn change(
+        &mut self,
+        member: &[u8],
+        context: &mut ZsetContext,
+        new_score: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) {
+        if let Body::Large(large) = &mut self.0.body {
+            let found = large.find(member);
+            let Some(score) = new_score(found.score()) else { return };
+            let clean = cleaned(score, self.0.encoding);
+            match found.score() {
+                Some(_) => large.update(member, clean, found, &mut context.garbage),
+                None => {
+                    self.count_one_more(member.len(), context.limits);
+                    if let Body::Large(large) = &mut self.0.body {
+                        let clean = cleaned(score, self.0.encoding);
+                        large.insert(member, clean, found.hash(), &mut context.garbage);
+                    }
+                }
+            }
             return;
         }
-        self.take(member, context);
-        self.0.put(member, score, context);
+        let old = self.view().score(member);
+        let Some(score) = new_score(old) else { return };
+        match old {
+            None => self.insert(member, score, context),
+            Some(_) => {
+                self.take(member, context);
+                self.0.put(member, score, context);
+            }
+        }
+    }
+
+    /// The encoding that one member more asks for.
+    fn count_one_more(&mut self, member_len: usize, limits: ZsetLimits) {
+        if self.0.encoding == ZsetEncoding::Listpack {
+            self.0.encoding = limits.encoding_for(self.len() + 1, member_len);
+        }
     }
 
     /// Removes a member; its score. Cost: O(log n).
@@ -421,7 +438,21 @@ impl Zset {
         }
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(log n + removed).
+    /// Whether memory is held for elements that were removed many at once: every change of the set gives some back, and
+    /// [`Zset::clear_remains`].
+    pub fn has_remains(&self) -> bool {
+        matches!(&self.0.body, Body::Large(large) if large.has_remains())
+    }
+
+    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed; whether that leaves more.
+    pub fn clear_remains(&mut self, leaves: usize, context: &mut ZsetContext) -> bool {
+        match &mut self.0.body {
+            Body::Large(large) => large.clear_remains(leaves, &mut context.garbage),
+            Body::Small(_) | Body::Garbage(_) => false,
+        }
+    }
+
+    /// Removes the elements of these ranks, which there are. Cost: O(log n), and of up to a few thousand O(removed).
     pub fn remove_ranks(&mut self, ranks: Range<usize>, context: &mut ZsetContext) {
         if ranks.is_empty() {
             return;
@@ -449,8 +480,7 @@ impl ZsetRoot {
             let len = leaf.row().len() + row::entry_len(member, score);
             if len <= small_bytes_max(self.encoding) || leaf.count() == 0 {
                 let edge = Edge::Element(score, member);
-                let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
-                let at = leaf.iter().take_while(is_before).map(|entry| entry.len).sum();
+                let at = row::gap_of(leaf.row(), edge).at;
                 return leaf.insert(at, member, score, &mut context.garbage);
             }
             let elements = leaf.iter().map(|entry| (entry.member, entry.score));
@@ -460,7 +490,7 @@ impl ZsetRoot {
             }
         }
         match &mut self.body {
-            Body::Large(large) => large.insert(member, score, &mut context.garbage),
+            Body::Large(large) => large.insert(member, score, large.hash_of(member), &mut context.garbage),
             Body::Small(_) | Body::Garbage(_) => {}
         }
     }

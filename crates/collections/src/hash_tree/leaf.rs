@@ -19,6 +19,7 @@
 //! so that the room for slots grows without a change of them; (3) `earliest` and `volatile` agree with the entries.
 
 use super::{Content, Field, TreeText};
+use crate::arch::prefetch;
 use sluice_base::{Bytes, heap};
 
 /// Some entries whose hashes are neighbours.
@@ -176,6 +177,11 @@ impl HashLeaf {
     pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
         const ONES: u64 = 0x0101_0101_0101_0101;
         let wanted = u64::from(tag_of(hash)) * ONES;
+        // The offsets are on their way while the tags are compared.
+        if let Some(offsets) = self.bytes.get(usize::from(self.room)..) {
+            prefetch(offsets.as_ptr());
+            prefetch(offsets[offsets.len().min(64)..].as_ptr());
+        }
         let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
         for (group, tags) in groups.iter().enumerate() {
             let differ = u64::from_le_bytes(*tags) ^ wanted;
@@ -242,9 +248,21 @@ impl HashLeaf {
     fn add_room(&mut self) {
         self.reserve(3 * ROOM_STEP);
         let room = usize::from(self.room);
-        self.bytes.splice(3 * room..3 * room, [0; 2 * ROOM_STEP]);
-        self.bytes.splice(room..room, [0; ROOM_STEP]);
+        let len = self.bytes.len();
+        self.bytes.resize(len + 3 * ROOM_STEP, 0);
+        self.bytes.copy_within(3 * room..len, 3 * (room + ROOM_STEP));
+        self.bytes.copy_within(room..3 * room, room + ROOM_STEP);
+        self.bytes[room..room + ROOM_STEP].fill(0);
+        self.bytes[3 * room + ROOM_STEP..3 * (room + ROOM_STEP)].fill(0);
         self.room += ROOM_STEP as u16;
+    }
+
+    /// Gives an empty leaf its slots, and room for so many bytes of entries.
+    fn make_room(&mut self, room: usize, entries: usize) {
+        debug_assert!(self.bytes.is_empty() && room.is_multiple_of(ROOM_STEP));
+        self.bytes.reserve_exact(heap::block(3 * room + entries));
+        self.bytes.resize(3 * room, 0);
+        self.room = room as u16;
     }
 
     /// Gives a long string a place; hands back what the entry says of a string.
@@ -375,7 +393,12 @@ impl HashLeaf {
     /// A leaf with the slots whose hashes `belongs`, out of this one.
     pub(super) fn part_of(&self, hashes: &[u64], belongs: impl Fn(u64) -> bool) -> HashLeaf {
         let mut part = HashLeaf::new(self.content);
-        for (slot, hash) in hashes.iter().enumerate().filter(|(_, hash)| belongs(**hash)) {
+        let slots = || hashes.iter().enumerate().filter(|(_, hash)| belongs(**hash));
+        let (count, bytes) = slots()
+            .fold((0usize, 0usize), |(count, bytes), (slot, _)| (count + 1, bytes + self.layout(slot).end));
+        // At once, so that nothing is copied twice.
+        part.make_room(count.next_multiple_of(ROOM_STEP), bytes);
+        for (slot, hash) in slots() {
             let field = self.get(slot);
             part.push(*hash, field.name, field.value, field.expiry);
         }

@@ -6,6 +6,7 @@
 
 use super::leaf::{HashLeaf, NEVER};
 use sluice_base::heap;
+use std::ops::RangeInclusive;
 use triomphe::Arc;
 
 /// A leaf, or an inner node.
@@ -229,6 +230,24 @@ impl HashNode {
         }
     }
 
+    /// The leaf that has a hash, if any has, and the hashes that the leaf takes.
+    pub(super) fn leaf_and_hashes(&self, hash: u64) -> (&HashLeaf, RangeInclusive<u64>) {
+        let (mut node, mut low, mut last) = (self, 0, u64::MAX);
+        loop {
+            match node {
+                HashNode::Leaf(leaf) => return (leaf, low..=last),
+                HashNode::Inner(inner) => {
+                    let at = inner.position(hash);
+                    if at > 0 {
+                        low = inner.lows[at];
+                    }
+                    last = inner.low_behind(at).map_or(last, |next| next.saturating_sub(1));
+                    node = &inner.children[at].node;
+                }
+            }
+        }
+    }
+
     /// Some leaf with a field whose expiry is `bound` or earlier. Cost: O(log n).
     pub(super) fn leaf_expired(&self, bound: i64) -> Option<&HashLeaf> {
         let mut node = self;
@@ -300,7 +319,12 @@ fn change_inner<R>(
     hash_of: &impl Fn(&[u8]) -> u64,
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
-    let own_before = shared.own_heap();
+    if !shared.is_unique() {
+        // A copy has no room to spare.
+        let own_before = shared.own_heap();
+        let inner = Arc::make_mut(shared);
+        sums.heap = sums.heap - own_before + inner.own_heap();
+    }
     let inner = Arc::make_mut(shared);
     let at = inner.position(hash);
     let child = &mut inner.children[at];
@@ -311,7 +335,7 @@ fn change_inner<R>(
         Reshape::Fits => {
             sums.count = sums.count - before.count + after.count;
             sums.volatile = sums.volatile - before.volatile + after.volatile;
-            sums.heap = sums.heap - own_before - before.heap + inner.own_heap() + after.heap;
+            sums.heap = sums.heap - before.heap + after.heap;
             if before.earliest == sums.earliest && after.earliest > before.earliest {
                 let all = inner.children.iter().map(|child| child.sums.earliest);
                 sums.earliest = all.min().unwrap_or(NEVER);

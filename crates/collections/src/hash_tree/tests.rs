@@ -224,3 +224,26 @@ fn a_value_is_replaced_by_longer_and_shorter_ones() {
     // Three strings beyond 512 bytes were replaced three times.
     assert_eq!(garbage.len(), 9);
 }
+
+#[test]
+fn a_finder_finds_what_is_there_in_any_order() {
+    let mut rng = Rng::new(11);
+    let (mut tree, mut other) =
+        (HashTree::new(SEED, Content::Members), HashTree::new(SEED, Content::Members));
+    let mut twin = BTreeSet::new();
+    for number in 0..9000 {
+        let name = format!("m{number}").into_bytes();
+        if rng.below(3) > 0 {
+            tree.insert(&name, b"", Expiry::Clear, &mut Vec::new());
+            twin.insert(name.clone());
+        }
+        other.insert(&name, b"", Expiry::Clear, &mut Vec::new());
+    }
+    let (mut in_order, mut in_disorder) = (tree.finder(), tree.finder());
+    for field in other.iter() {
+        let name = field.name.bytes();
+        assert_eq!(in_order.contains(name), twin.contains(name));
+        let name = format!("m{}", rng.below(10_000)).into_bytes();
+        assert_eq!(in_disorder.contains(&name), twin.contains(&name));
+    }
+}

@@ -1,7 +1,7 @@
 //! Commands on keys of any type.
 
 use super::shorthand::*;
-use crate::spec::{Arg, Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
+use crate::spec::{Arg, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec};
 
 specs! {
     generic:
@@ -13,6 +13,7 @@ specs! {
     EXPIREAT,
     EXPIRETIME,
     KEYS,
+    MIGRATE,
     MOVE,
     OBJECT,
     OBJECT_ENCODING,
@@ -207,6 +208,58 @@ pub static KEYS: Spec = Spec {
     complexity: "O(N), N being the number of keys in the database",
     deprecated: None,
     id: id::KEYS,
+};
+
+/// `MIGRATE`
+pub static MIGRATE: Spec = Spec {
+    full_name: "migrate",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: Arity::AtLeast(6),
+    flags: Flags::WRITE.or(Flags::MOVABLE_KEYS),
+    acl: Cat::KEYSPACE.or(Cat::DANGEROUS),
+    keys: Keys::Fn(
+        &[
+            one(3, RW_ACCESS_DELETE),
+            KeySpec {
+                begin: Begin::Keyword { word: "KEYS", from: -2 },
+                find: Find::Range { last: -1, step: 1, limit: 0 },
+                flags: RW_ACCESS_DELETE.or(KeyFlags::INCOMPLETE),
+                notes: "",
+            },
+        ],
+        migrate_keys,
+    ),
+    args: &[
+        string("host"),
+        integer("port"),
+        one_of("key-selector", &[key("key", 0), token("empty-string", "\"\"")]),
+        integer("destination-db"),
+        integer("timeout"),
+        token("copy", "COPY").optional().since("3.0.0"),
+        token("replace", "REPLACE").optional().since("3.0.0"),
+        one_of(
+            "authentication",
+            &[
+                string("auth").after("AUTH").shown_as("password").since("4.0.7"),
+                block("auth2", &[string("username"), string("password")]).after("AUTH2").since("6.0.0"),
+            ],
+        )
+        .optional(),
+        key("keys", 1).after("KEYS").optional().repeated().since("3.0.6"),
+    ],
+    tips: &["nondeterministic_output"],
+    history: &[
+        ("3.0.0", "Options `COPY` and `REPLACE`."),
+        ("3.0.6", "Option `KEYS`."),
+        ("4.0.7", "Option `AUTH`."),
+        ("6.0.0", "Option `AUTH2`."),
+    ],
+    summary: "Moves keys to another server.",
+    complexity: "That of DUMP and DEL here and of RESTORE there, and O(N) for N bytes that are sent",
+    deprecated: None,
+    id: id::MIGRATE,
 };
 
 /// `MOVE`
@@ -758,6 +811,30 @@ pub static WAITAOF: Spec = Spec {
     deprecated: None,
     id: id::WAITAOF,
 };
+
+/// The keys of MIGRATE: the third argument, or those behind KEYS where that is empty.
+fn migrate_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
+    if args.len() < 6 {
+        return Err(());
+    }
+    let mut at = 6;
+    while at < args.len() {
+        let is = |word| crate::is_word(args[at], word);
+        at += match () {
+            () if is("auth") => 2,
+            () if is("auth2") => 3,
+            // A key and KEYS are no valid call.
+            () if is("keys") && !args[3].is_empty() => return Ok(()),
+            () if is("keys") => {
+                found.extend((at + 1..args.len()).map(|at| (at, RW_ACCESS_DELETE)));
+                return Ok(());
+            }
+            () => 1,
+        };
+    }
+    found.push((3, RW_ACCESS_DELETE));
+    Ok(())
+}
 
 /// SORT reads one key and writes the last one behind STORE.
 fn sort_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {

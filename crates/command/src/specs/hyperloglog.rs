@@ -38,7 +38,7 @@ pub static PFCOUNT: Spec = Spec {
     group: Group::HyperLogLog,
     since: "2.8.9",
     arity: Arity::AtLeast(2),
-    flags: Flags::READONLY,
+    flags: Flags::READONLY.or(Flags::MAY_REPLICATE),
     acl: Cat::HYPERLOGLOG,
     keys: Keys::Specs(&[range(1, -1, 1, KeyFlags::RW.or(KeyFlags::ACCESS))
         .note("The flags are RW because the estimate is kept in the value.")]),

@@ -28,6 +28,7 @@ specs! {
     CONFIG_SET,
     DBSIZE,
     DEBUG,
+    FAILOVER,
     FLUSHALL,
     FLUSHDB,
     INFO,
@@ -552,6 +553,31 @@ pub static DEBUG: Spec = Spec {
     complexity: "As the subcommand",
     deprecated: None,
     id: id::DEBUG,
+};
+
+/// `FAILOVER`
+pub static FAILOVER: Spec = Spec {
+    full_name: "failover",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.2.0",
+    arity: Arity::AtLeast(1),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[
+        block("target", &[string("host"), integer("port"), token("force", "FORCE").optional()])
+            .after("TO")
+            .optional(),
+        token("abort", "ABORT").optional(),
+        integer("milliseconds").after("TIMEOUT").optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Hands the role of the primary to a replica that has everything.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::FAILOVER,
 };
 
 /// `FLUSHALL`

@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::error::CmdError;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
+use crate::migration::Migration;
 use crate::process::{Facts, Process};
 use crate::pubsub::PubSub;
 use crate::session::{Caller, Session, Sessions};
@@ -36,6 +37,8 @@ pub enum Outcome {
     Wait(Box<WaitFor>),
     /// Its reply is produced by another thread.
     Produce(Box<SlowRead>),
+    /// Keys are moved to another server by another thread.
+    Migrate(Box<Migration>),
 }
 
 /// What a handler returns.
@@ -396,7 +399,7 @@ mod tests {
             rights.control == Right::Change && rights.process == Right::Change
         });
         let names: Vec<&str> = all.map(|route| route.spec.full_name).collect();
-        assert!(names.len() <= 25, "{}: {names:?}", names.len());
+        assert!(names.len() <= 26, "{}: {names:?}", names.len());
     }
 
     #[test]

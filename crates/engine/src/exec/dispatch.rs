@@ -199,6 +199,11 @@ impl Engine {
         self.begin_wanted_save(process);
         self.settle_aof(process);
         self.settle_role(process);
+        self.settle_failover(process);
+        // The caller is not among the sessions while it runs.
+        if self.control.count_good_replicas && session.caller.replica.is_none() {
+            self.count_good_replicas(unit.now);
+        }
         result
     }
 
@@ -229,6 +234,7 @@ impl Engine {
     /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
     #[cold]
     fn save_emptiness(&mut self, process: &mut dyn Process) {
+        self.control.local_expiries.clear();
         let changes = self.effects.take_changes();
         self.control.count_changes(changes);
         self.break_off_save(process);
@@ -258,9 +264,12 @@ impl Engine {
 
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause: to be called when either changed.
     pub(crate) fn refresh_access(&mut self) {
-        let Control { limits, pause, replica, .. } = &self.control;
-        self.has_unusual_access =
-            limits.lfu || limits.import_mode || pause.until_ms != 0 || replica.is_some();
+        let Control { limits, pause, replica, failover, .. } = &self.control;
+        self.has_unusual_access = limits.lfu
+            || limits.import_mode
+            || pause.until_ms != 0
+            || replica.is_some()
+            || failover.is_some();
     }
 
     #[cold]
@@ -276,7 +285,7 @@ impl Engine {
             if session.caller.is_primary() { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
-        } else if self.control.pause.active(now) {
+        } else if self.control.is_write_paused(now) {
             // A deletion is a write, which the pause keeps back.
             ExpiryMode::Hide
         } else {

@@ -114,6 +114,9 @@ impl Engine {
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
         self.control.watching.forget(session.key);
         self.end_transaction(session);
+        if matches!(error, CmdError::Redirect(_)) {
+            return error.clone();
+        }
         let wire = error.wire();
         // The reference tells a wrong number of arguments without its code, and any other error with it.
         let told = if matches!(error, CmdError::Arity(_)) { wire.strip_prefix(b"ERR ") } else { None };

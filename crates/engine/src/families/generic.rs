@@ -2,11 +2,13 @@
 
 mod dump;
 pub(crate) mod expiry;
+mod migrate;
 mod names;
 mod object;
 mod sort;
 pub(crate) mod walk;
 
+pub(crate) use dump::dumped;
 pub(crate) use walk::{parse_cursor, reply_cursor};
 
 use crate::args::Args;
@@ -23,6 +25,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::EXPIREAT, Handler::Write(expiry::expireat)),
     route(&specs::EXPIRETIME, Handler::Read(expiry::expiretime)),
     route(&specs::KEYS, Handler::Read(walk::keys)),
+    route(&specs::MIGRATE, Handler::Write(migrate::migrate)),
     route(&specs::MOVE, Handler::Write(names::move_)),
     route(&specs::OBJECT_ENCODING, Handler::Read(object::encoding)),
     route(&specs::OBJECT_FREQ, Handler::Read(object::freq)),

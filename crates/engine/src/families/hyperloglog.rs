@@ -44,6 +44,17 @@ fn read(entry: Entry<'_>) -> Result<Hll, CmdError> {
     Ok(Hll::read(checked(entry)?.0.to_vec())?)
 }
 
+/// Raises registers to those of an entry; how these are written.
+fn merge(entry: Entry<'_>, registers: &mut Registers) -> Result<HllEncoding, CmdError> {
+    let (text, encoding, _) = checked(entry)?;
+    match text {
+        Str::Inline(bytes) => hll::merge(bytes, encoding, registers)?,
+        Str::Shared(bytes) => hll::merge(bytes, encoding, registers)?,
+        Str::Int(_) | Str::Pages(_) => hll::merge(&text.to_vec(), encoding, registers)?,
+    }
+    Ok(encoding)
+}
+
 fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let key = args.key(1);
     let marks = args.iter_from(2).map(Mark::of);
@@ -141,7 +152,7 @@ fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> 
         // One by one: a key that holds something else ends the command, and what is behind it stays, expired or not.
         let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         if let Some(entry) = db.get(args.key(at)) {
-            read(entry)?.merge_into(&mut registers)?;
+            merge(entry, &mut registers)?;
         }
     }
     Ok(hll::estimate(&registers))
@@ -154,18 +165,18 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     for at in 1..args.len() {
         let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         let Some(entry) = db.get(args.key(at)) else { continue };
-        let hll = read(entry)?;
-        is_dense |= hll.encoding() == HllEncoding::Dense;
-        hll.merge_into(&mut registers)?;
+        is_dense |= merge(entry, &mut registers)? == HllEncoding::Dense;
         if at == 1 {
-            target = Some(hll);
+            target = Some(read(entry)?);
         }
     }
     let mut target = target.unwrap_or_else(Hll::empty);
     if is_dense {
-        target.make_dense()?;
+        // The target's own are among them.
+        target.set_dense(&registers)?;
+    } else {
+        target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;
     }
-    target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;
     target.invalidate_estimate();
     let mut edit = ctx.db.edit_str(args.key(1), 0)?;
     edit.replace(target.into_bytes());

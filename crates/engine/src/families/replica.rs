@@ -15,7 +15,10 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    let by = ctx.session.short_line(ctx.control.config.bool(sluice_config::param::HIDE_USER_DATA_FROM_LOG));
+    if ctx.control.failover.is_some() {
+        return Err(CmdError::text("ERR REPLICAOF not allowed while failing over."));
+    }
+    let by = asked_by(ctx, "user");
     if args.is(1, "NO") && args.is(2, "ONE") {
         if ctx.control.replica.is_some() || ctx.control.role_wanted.is_some() {
             ctx.control.role_wanted = Some(RoleWanted { primary: None, by });
@@ -42,6 +45,12 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     ctx.control.role_wanted = Some(RoleWanted { primary: Some(primary), by });
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+/// Who asks for another role, for the log: `user request from '...'`.
+pub(crate) fn asked_by(ctx: &ServerCtx<'_>, what: &str) -> String {
+    let hides = ctx.control.config.bool(sluice_config::param::HIDE_USER_DATA_FROM_LOG);
+    format!("{what} request from '{}'", ctx.session.short_line(hides))
 }
 
 const ALREADY: &str = "REPLICAOF would result into synchronization with the primary we are already connected with. No \

@@ -3,14 +3,17 @@
 //! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
 //! A replica that was away goes on where it was, as far as the backlog reaches.
 
+use crate::action::Action;
 use crate::args::Args;
 use crate::blocking::{LocalWait, WaitFor};
 use crate::control::Control;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
 use crate::error::{CmdError, until_zero};
+use crate::families::replica::asked_by;
 use crate::process::LogLevel;
 use crate::repl_stream::ReplicationStream;
+use crate::replica::RoleWanted;
 use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, Sessions, SyncStage};
 use crate::sync_state::Greeting;
 use sluice_base::Now;
@@ -32,6 +35,9 @@ pub(crate) const ROUTES: &[Route] = &[
 fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if ctx.session.caller.replica.is_some() {
         return Ok(Outcome::Done);
+    }
+    if args.len() > 3 && args.is(3, "FAILOVER") {
+        return take_over(ctx, args);
     }
     let wanted = args.int(2)?;
     check_may_synchronise(ctx)?;
@@ -56,11 +62,34 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
+/// The primary of this server hands its role over: this server is promoted, and PSYNC runs again behind that, for a replica.
+fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let replid = String::from_utf8_lossy(args.at(1)).into_owned();
+    let shown = replid.escape_debug();
+    ctx.process.log(LogLevel::Notice, &format!("Failover request received for replid {shown}."));
+    if ctx.control.replica.is_none() {
+        return Err(CmdError::text("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if !replid.eq_ignore_ascii_case(&ctx.control.stream.replid) {
+        return Err(CmdError::text("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    let by = asked_by(ctx, "failover");
+    ctx.control.role_wanted = Some(RoleWanted { primary: None, by });
+    ctx.control.failover_asked = true;
+    Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(3, Vec::new())]))
+}
+
 /// Whether a replica that is to be sent everything shall take the snapshot on another connection.
 fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {
     let announced = ctx.session.caller.announced.as_deref();
     let is_able = announced.is_some_and(|announced| announced.dual_channel && !announced.rdb_channel);
-    is_able && ctx.control.config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED)
+    let is_enabled = is_able && ctx.control.config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED);
+    if is_enabled && !ctx.control.config.bool(param::REPL_DISKLESS_SYNC) {
+        let text = "Dual channel capability ignored: repl-diskless-sync disabled";
+        ctx.process.log(LogLevel::Notice, text);
+        return false;
+    }
+    is_enabled
 }
 
 fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
@@ -77,6 +106,9 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
+    if ctx.control.failover.is_some() {
+        return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
+    }
     if ctx.control.replica.as_ref().is_some_and(|role| !role.is_up()) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
@@ -96,12 +128,15 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     let announced = ctx.session.caller.announced.as_deref();
     let awaits_ack =
         stage == SyncStage::Wanted && announced.is_some_and(|announced| announced.eof && !announced.rdb_only);
+    if ctx.control.config.bool(param::REPL_DISABLE_TCP_NODELAY) {
+        ctx.actions.push(Action::FillPackets(ctx.session.key));
+    }
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;
     caller.replica = Some(Box::new(ReplicaState {
         snapshot_queued: 0,
-        acked: 0,
+        acked: crate::session::NOT_ACKED,
         acked_s,
         stage,
         awaits_ack,
@@ -194,7 +229,7 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
 
 /// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
 /// history began, at offset 0.
-fn has_reached(acked: i64, offset: u64) -> bool {
+pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
     let least = u64::from(!mistake::is_made(Mistake::SilentReplicaCounts));
     u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(least))
 }

@@ -153,7 +153,7 @@ fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
         .filter_map(|session| {
             let replica = session.caller.replica_state().filter(ReplicaState::is_online)?;
             let (ip, port) = session.caller.replica_address();
-            Some((ip.to_owned(), port.to_string(), replica.acked.to_string()))
+            Some((ip.to_owned(), port.to_string(), replica.acked.max(0).to_string()))
         })
         .collect();
     ctx.reply.array(3);

@@ -22,6 +22,8 @@ pub(crate) struct MemoryReport {
     pub backlog: u64,
     /// What it keeps beyond its size because replicas are behind.
     pub replica_buffers: u64,
+    /// What replicas were queued and have not received.
+    pub replica_queues: u64,
     /// Everything that is not data: startup, clients, indexes of the keyspace.
     pub overhead: u64,
     /// The rest.
@@ -44,15 +46,20 @@ impl MemoryReport {
         for session in view.sessions.iter().chain([view.asker]) {
             let bytes = session_bytes(session);
             match session.caller.replica_state() {
-                Some(_) => report.replicas += bytes,
+                Some(_) => {
+                    report.replicas += bytes;
+                    report.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
+                }
                 None => report.clients += bytes,
             }
         }
         let kept = view.control.stream.backlog().map_or(0, Backlog::footprint) as u64;
         let has_replicas = !view.control.stream.replicas.is_empty();
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
-        report.replica_buffers = kept - report.backlog;
-        report.overhead = report.startup + report.clients + report.replicas + kept;
+        let spooled = view.control.stream.spooled.memory_bytes() as u64;
+        report.replica_buffers = kept - report.backlog + spooled + facts.stream_buffer.bytes;
+        report.overhead =
+            report.startup + report.clients + report.replicas + report.backlog + report.replica_buffers;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);

@@ -89,11 +89,11 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("total_blocking_keys", control.blocking.keys());
     out.add("total_blocking_keys_on_nokey", control.blocking.keys_until_gone());
     let pause = control.pause;
+    let now_ms = view.now.unix_ms();
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
+        _ if control.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
         (false, _) => ("none", "none", 0),
-        (true, all) => {
-            ("client_pause", if all { "all" } else { "write" }, pause.until_ms - view.now.unix_ms())
-        }
+        (true, all) => ("client_pause", if all { "all" } else { "write" }, pause.until_ms - now_ms),
     };
     out.add("paused_reason", reason);
     out.add("paused_actions", actions);
@@ -136,11 +136,11 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
     memory_ratios(view, &report, out);
     let aof_bytes = if view.control.aof.is_on() { facts.aof.buffer_bytes } else { 0 };
-    out.add("mem_not_counted_for_evict", report.replica_buffers + aof_bytes);
+    out.add("mem_not_counted_for_evict", report.replica_buffers + report.replica_queues + aof_bytes);
     out.add("mem_replication_backlog", report.backlog);
     out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
-    out.add("mem_replicas_repl_buffer", report.replica_buffers);
-    out.add("mem_clients_slaves", report.replicas);
+    out.add("mem_replicas_repl_buffer", facts.stream_buffer.bytes);
+    out.add("mem_clients_slaves", report.replicas + report.replica_buffers);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
     out.add("mem_allocator", &facts.allocator);
@@ -269,7 +269,9 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("pubsub_channels", pubsub.count(TopicKind::Channel));
     out.add("pubsub_patterns", pubsub.count(TopicKind::Pattern));
     out.add("pubsubshard_channels", pubsub.count(TopicKind::Shard));
-    out.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    out.zeros(&["latest_fork_usec", "total_forks"]);
+    out.add("migrate_cached_sockets", view.facts.migrate_cached_sockets);
+    out.add("slave_expires_tracked_keys", view.control.local_expiries.len());
     compaction(view, out);
     out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
     out.add("unexpected_error_replies", stats.unexpected_errors);
@@ -368,14 +370,19 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     }
     for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
-        let state = match replica.stage {
-            SyncStage::Wanted => "wait_bgsave",
-            SyncStage::Online if replica.is_main_channel => "bg_transfer",
-            SyncStage::Online if replica.is_online() => "online",
-            SyncStage::Sending | SyncStage::Online => "send_bulk",
-        };
         let is_rdb_channel =
             session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+        let state = match replica.stage {
+            SyncStage::Wanted => "wait_bgsave",
+            // One that ends with a mark is sent while it is made.
+            SyncStage::Sending if session.feed.as_ref().is_some_and(|feed| feed.trailer.is_some()) => {
+                "wait_bgsave"
+            }
+            SyncStage::Online if replica.is_main_channel => "bg_transfer",
+            // It ends when its snapshot is sent.
+            SyncStage::Online if replica.is_online() && !is_rdb_channel => "online",
+            SyncStage::Sending | SyncStage::Online => "send_bulk",
+        };
         let kind = match () {
             () if is_rdb_channel => "rdb-channel",
             () if replica.is_main_channel => "main-channel",
@@ -383,14 +390,15 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
-        let offset = replica.acked;
+        let offset = replica.acked.max(0);
         out.add(
             &format!("slave{i}"),
             format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),
         );
     }
     out.add("replicas_waiting_psync", stream.reserved.len());
-    out.add("master_failover_state", "no-failover");
+    let failover = view.control.failover.as_deref();
+    out.add("master_failover_state", failover.map_or("no-failover", |failover| failover.stage_name()));
     out.add("master_replid", &stream.replid);
     let earlier = stream.earlier.as_ref();
     out.add(
@@ -424,7 +432,8 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
     out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
     out.add("slave_repl_offset", offset);
-    out.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    out.add("replicas_repl_buffer_size", view.facts.stream_buffer.bytes);
+    out.add("replicas_repl_buffer_peak", view.facts.stream_buffer.peak);
     if role.link == LinkState::Transfer {
         sync(view.facts.sync, out);
     }

@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::AofEnd;
 use crate::limits::Limits;
+use crate::migration::{Migration, MigrationOutcome};
 use crate::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts, LogLevel, Process,
     SaveError, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
@@ -230,6 +231,8 @@ impl Process for ReplayProcess<'_, '_> {
 
     fn end_aof_rewrite(&mut self, _: bool) {}
 
+    fn use_snapshot_as_base(&mut self, _: &[u8]) {}
+
     fn has_aof_base(&mut self) -> bool {
         false
     }
@@ -246,6 +249,11 @@ impl Process for ReplayProcess<'_, '_> {
 
     fn aof_files(&mut self, _: &Config, _: Vec<u8>, _: u64) -> Box<dyn AofFiles> {
         Box::new(NoFile)
+    }
+
+    fn migrate(&mut self, _: Migration) -> MigrationOutcome {
+        // What is in a log was done when it was written.
+        MigrationOutcome::default()
     }
 
     fn sleep(&mut self, microseconds: u64) {

@@ -204,7 +204,7 @@ impl FileLoad {
         let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
         let expired = match (self.keeps_expired, self.ends_process) {
             (true, _) => ExpiredKeys::Loaded,
-            (false, true) => ExpiredKeys::LoadedInHistory,
+            (false, true) => ExpiredKeys::ToldToReplicas,
             (false, false) => ExpiredKeys::LeftOut,
         };
         let mut target = LoadTarget {
@@ -296,6 +296,7 @@ impl FileLoad {
             | Problem::Zipmap
             | Problem::Stream(_)
             | Problem::Zset
+            | Problem::ZsetZiplist
             | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
@@ -348,9 +349,9 @@ const MAGIC_BYTES: usize = 9;
 #[derive(Clone, Copy)]
 enum ExpiredKeys {
     LeftOut,
-    /// Loaded where the file belongs to a history: replicas that go on behind the file have these keys. They are deleted, and replicas
-    /// told so, when somebody meets them.
-    LoadedInHistory,
+    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys: the stream begins with
+    /// their deletions. Hashes are loaded there with their expired fields, which are deleted when somebody meets them.
+    ToldToReplicas,
     /// Loaded: a log goes on behind them.
     Loaded,
 }
@@ -459,11 +460,15 @@ impl LoadTarget<'_> {
         let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
         let is_loaded = match self.expired {
             ExpiredKeys::LeftOut => false,
-            ExpiredKeys::LoadedInHistory => self.history.has_id(),
+            ExpiredKeys::ToldToReplicas => self.history.has_id(),
             ExpiredKeys::Loaded => true,
         };
-        if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        let has_expired = expiry_ms.is_some_and(|at| at < self.now.unix_ms());
+        if has_expired && !matches!(self.expired, ExpiredKeys::Loaded) {
             self.counts.expired += 1;
+            if matches!(self.expired, ExpiredKeys::ToldToReplicas) {
+                self.history.note_expired(*self.db, &key);
+            }
             return Ok(());
         }
         if !is_loaded && let Loaded::Hash(hash) = &mut value {

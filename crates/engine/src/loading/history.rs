@@ -12,6 +12,8 @@ pub(crate) struct LoadedHistory {
     offset: Option<u64>,
     /// The database that the stream has selected there.
     db: Option<usize>,
+    /// Keys that had expired and were left out, with their databases. Replicas that go on from there have these keys.
+    expired: Vec<(usize, Box<[u8]>)>,
 }
 
 impl LoadedHistory {
@@ -48,6 +50,18 @@ impl LoadedHistory {
 
     pub(crate) fn note_db(&mut self, db: Option<usize>) {
         self.db = db;
+    }
+
+    /// A key was left out, because it has expired: replicas of the history have it, if there is one.
+    pub(crate) fn note_expired(&mut self, db: usize, key: &[u8]) {
+        if self.replid.is_some() {
+            self.expired.push((db, key.into()));
+        }
+    }
+
+    /// The keys that had expired, with their databases.
+    pub(crate) fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.expired)
     }
 
     /// The database that the stream has selected there, where that is known.

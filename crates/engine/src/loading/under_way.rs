@@ -10,6 +10,7 @@ use crate::error::CmdError;
 use crate::process::{AofFiles, LogLevel, Process};
 use crate::saving::SAID_EVERY_NS;
 use crate::session_key::SessionKey;
+use crate::unit_commands::{Audience, Grouping, UnitCommands};
 use sluice_base::Now;
 use sluice_config::{Config, param};
 use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
@@ -24,12 +25,14 @@ pub(crate) struct LoadPlan {
     pub duplicates: Duplicates,
     /// The data that are there are served until the others are loaded.
     pub serves_old: bool,
+    /// The data are those of the RDB file, and of nothing else.
+    pub is_of_file: bool,
 }
 
 impl LoadPlan {
     /// A load during which nothing is served.
     pub(crate) fn new(purpose: LoadPurpose, old: OldData, duplicates: Duplicates) -> LoadPlan {
-        LoadPlan { purpose, old, duplicates, serves_old: false }
+        LoadPlan { purpose, old, duplicates, serves_old: false, is_of_file: false }
     }
 }
 
@@ -258,12 +261,13 @@ impl Control {
     }
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.
-    fn note_loaded_history(&mut self, purpose: LoadPurpose, history: LoadedHistory, counts: LoadCounts) {
+    fn note_loaded_history(&mut self, purpose: LoadPurpose, mut history: LoadedHistory, counts: LoadCounts) {
         // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
         if purpose == LoadPurpose::Start && counts.skipped > 0 {
             return;
         }
         let db = history.db().filter(|db| *db < self.limits.databases);
+        let expired = history.take_expired();
         match (purpose, history.point(), &mut self.replica) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
                 // Without the database, what follows would go to another.
@@ -272,9 +276,24 @@ impl Control {
                 self.stream.adopt_history(replid, offset);
                 self.stream.relay_selects(db.unwrap_or(0));
             }
-            (LoadPurpose::Start, Some((replid, offset)), None) => self.stream.resume(replid, offset),
+            (LoadPurpose::Start, Some((replid, offset)), None) => {
+                self.stream.resume(replid, offset);
+                self.tell_of_expired(&expired);
+            }
             (LoadPurpose::Sync, _, _) => self.loaded_stream_db = db,
             (LoadPurpose::Start, None, _) | (LoadPurpose::Debug(_), _, _) => {}
+        }
+    }
+
+    /// Deletes keys at replicas that go on where the file ends. What the backlog does not hold, no replica has been sent yet.
+    fn tell_of_expired(&mut self, expired: &[(usize, Box<[u8]>)]) {
+        let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
+        let mut unit = UnitCommands::default();
+        for (db, key) in expired {
+            unit.command(*db, Audience::Replicas, [name, key].into_iter());
+            self.stream.add_unit(&unit, Grouping::Loose);
+            unit.clear();
+            self.stream.trim(self.limits.backlog_bytes);
         }
     }
 
@@ -383,6 +402,8 @@ impl Engine {
         let mut data = self.keyspace.dataset(between_units(now), &mut self.effects);
         let loaded = self.control.install(outcome, &load, &mut data);
         self.commit_unasked(now);
+        let has_all = load.plan.is_of_file && loaded.is_ok() && self.control.last_load.skipped == 0;
+        self.control.loaded_file_at = has_all.then_some(self.control.dirty);
         self.announce_loaded(now);
         self.refresh();
         // The primary's commands have waited.

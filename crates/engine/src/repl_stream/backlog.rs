@@ -22,6 +22,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Backlog {
     sealed: VecDeque<SealedBlock>,
+    /// Memory of the sealed blocks.
+    sealed_bytes: usize,
     tail: Vec<u8>,
     /// Offset of the tail's first byte.
     tail_start: u64,
@@ -44,14 +46,14 @@ impl SealedBlock {
 impl Backlog {
     /// A backlog without a byte, at this offset of the history.
     pub(crate) fn new(offset: u64) -> Backlog {
-        Backlog { sealed: VecDeque::new(), tail: Vec::new(), tail_start: offset, spare: Vec::new() }
+        let (sealed, tail, spare) = (VecDeque::new(), Vec::new(), Vec::new());
+        Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare }
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given. O(1).
     pub(crate) fn footprint(&self) -> usize {
-        let blocks: usize = self.sealed.iter().map(|block| block.bytes.footprint()).sum();
         let spare: usize = self.spare.iter().map(heap::vec).sum();
-        heap::deque(&self.sealed) + heap::vec(&self.tail) + heap::vec(&self.spare) + blocks + spare
+        heap::deque(&self.sealed) + heap::vec(&self.tail) + heap::vec(&self.spare) + self.sealed_bytes + spare
     }
 
     /// Offset of the first byte.
@@ -104,7 +106,9 @@ impl Backlog {
         }
         let start = self.tail_start;
         self.tail_start += bytes.len() as u64;
-        self.sealed.push_back(SealedBlock { start, bytes: Bytes::from_vec(bytes) });
+        let bytes = Bytes::from_vec(bytes);
+        self.sealed_bytes += bytes.footprint();
+        self.sealed.push_back(SealedBlock { start, bytes });
     }
 
     fn keep(&mut self, mut buffer: Vec<u8>) {
@@ -121,6 +125,7 @@ impl Backlog {
             && first.end() <= needed
         {
             let Some(block) = self.sealed.pop_front() else { return };
+            self.sealed_bytes -= block.bytes.footprint();
             last_look(block.start, &block.bytes);
             if let Ok(buffer) = block.bytes.into_vec() {
                 self.keep(buffer);

@@ -100,6 +100,11 @@ impl Spooled {
         self.find(place).map_or(0, |spool| spool.spool.unwritten_bytes())
     }
 
+    /// Bytes of memory of all spools.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.spools.iter().map(|spool| spool.spool.memory_bytes()).sum()
+    }
+
     /// Lines for the log.
     pub(crate) fn warnings(&mut self) -> impl Iterator<Item = String> {
         self.spools.iter_mut().filter_map(|spool| spool.spool.warning())

@@ -32,6 +32,7 @@ impl Engine {
             port: u16::try_from(port).unwrap_or(0),
             address: config.bytes(param::REPLICA_ANNOUNCE_IP),
             version,
+            dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
             resume: resume.as_ref(),
         };
         link.step(input, &around);

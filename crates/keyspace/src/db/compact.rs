@@ -6,6 +6,7 @@ use super::Db;
 use super::tables::IndexKind;
 use crate::dataset::Keyspace;
 use sluice_collections::slab::Move;
+use sluice_value::Value;
 
 /// What compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,9 +21,13 @@ pub struct Compacted {
 
 impl Db {
     /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or an entry moved, each in
-    /// constant time.
+    /// constant time. Before that, sorted sets give back what they hold for elements that are gone.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {
         let mut done = Compacted::default();
+        if self.clear_zset_remains(budget) {
+            done.has_more = true;
+            return done;
+        }
         let mut left = budget;
         while let Some(step) = self.store.slab.next_move(&mut left) {
             if self.follow(step) {
@@ -56,5 +61,10 @@ impl Keyspace {
     /// [`Db::compact_step`] of one database, whose number must be below [`Keyspace::databases`].
     pub fn compact_step(&mut self, number: usize, budget: usize) -> Compacted {
         self.dbs_mut()[number].compact_step(budget)
+    }
+
+    /// Takes what the steps have replaced, to be freed on another thread.
+    pub fn take_remains(&mut self, number: usize) -> Vec<Value> {
+        std::mem::take(&mut self.dbs_mut()[number].store.remains)
     }
 }

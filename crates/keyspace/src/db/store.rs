@@ -20,6 +20,10 @@ pub(crate) struct Store {
     pub(super) hash_scratch: Option<Hash>,
     /// The same for sorted sets: where an inline one is while it is changed.
     pub(super) zset_scratch: Option<Zset>,
+    /// Numbers of values that were sorted sets with remains: [`Zset::has_remains`].
+    pub(super) zsets_with_remains: Vec<u32>,
+    /// What clearing them has replaced, to be freed elsewhere.
+    pub(super) remains: Vec<Value>,
     /// The same for sets.
     pub(super) set_scratch: Option<Set>,
     /// The cut that is open.
@@ -37,6 +41,8 @@ impl Store {
             scratch: None,
             hash_scratch: None,
             zset_scratch: None,
+            zsets_with_remains: Vec::new(),
+            remains: Vec::new(),
             set_scratch: None,
             cut: None,
             hasher,

@@ -6,7 +6,7 @@ use crate::Key;
 use crate::entry::{self, Form, Head};
 use crate::new_value::Payload;
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Value, Zset, ZsetEncoding};
+use sluice_value::{Value, Zset, ZsetContext, ZsetEncoding};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A sorted set that is being changed.
@@ -143,6 +143,9 @@ impl Db {
             (OpenZset::Outside { found, index, heap_bytes }, len) => {
                 let now_bytes = self.zset_at(index).heap_bytes();
                 self.store.outside_bytes = self.store.outside_bytes + now_bytes - heap_bytes;
+                if self.zset_at(index).has_remains() && !self.store.zsets_with_remains.contains(&index) {
+                    self.store.zsets_with_remains.push(index);
+                }
                 if is_empty {
                     return self.remove(found, key);
                 }
@@ -153,6 +156,36 @@ impl Db {
             }
         }
         None
+    }
+
+    /// Has a sorted set give back what it holds for elements that are gone, as many leaves as a budget allows; whether there was one.
+    pub(super) fn clear_zset_remains(&mut self, budget: usize) -> bool {
+        let Some(&index) = self.store.zsets_with_remains.last() else { return false };
+        let has_more = match self.store.values.get_mut(index) {
+            Some(Value::Zset(zset)) => {
+                let before = zset.heap_bytes();
+                let mut context = ZsetContext::default();
+                let has_more = zset.clear_remains((budget / STEPS_OF_LEAF).max(1), &mut context);
+                let now = zset.heap_bytes();
+                self.store.remains.extend(context.take_garbage().map(Value::Zset));
+                self.store.outside_bytes = self.store.outside_bytes + now - before;
+                has_more
+            }
+            // Another value has its number since.
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
+            | None => false,
+        };
+        if !has_more {
+            self.store.zsets_with_remains.pop();
+        }
+        true
     }
 
     fn zset_back_inside(
@@ -216,5 +249,7 @@ impl Db {
     }
 }
 
+/// Steps of compaction that clearing a leaf counts for.
+const STEPS_OF_LEAF: usize = 8;
 /// A set outside comes back into its block when it needs no more bytes than this.
 const BACK_INSIDE_MAX: usize = 256;

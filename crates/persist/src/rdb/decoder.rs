@@ -240,10 +240,8 @@ impl Decoder {
                 Ok(self.list_end())
             }
             DecoderState::HashLen(form) => {
-                let (form, left) = (*form, cursor.len()?);
-                let builder = Box::new(HashBuilder::new(form, left, self.options.hash));
-                self.state = DecoderState::Hash { form, left, builder };
-                Ok(self.hash_end())
+                let form = *form;
+                self.begin_hash(form, cursor)
             }
             DecoderState::Hash { form, left, builder } => {
                 field(*form, builder, cursor)?;
@@ -284,12 +282,29 @@ impl Decoder {
         }
     }
 
+    /// Decodes the number of a hash's fields, behind their earliest expiry where the form has that.
+    fn begin_hash<'i>(
+        &mut self,
+        form: HashForm,
+        cursor: &mut InputCursor<'i>,
+    ) -> Result<Decoded<'i>, ReadStop> {
+        let first_ms = if form.begins_with_expiry() { i64::from_le_bytes(cursor.array()?) } else { 0 };
+        let left = cursor.len()?;
+        let builder = Box::new(HashBuilder::new(form, first_ms, left, self.options.hash));
+        self.state = DecoderState::Hash { form, left, builder };
+        Ok(self.hash_end())
+    }
+
     /// Decodes a hash that is one text in the file.
     fn hash_text<'i>(
         &mut self,
         form: HashForm,
         cursor: &mut InputCursor<'i>,
     ) -> Result<Decoded<'i>, ReadStop> {
+        if form.begins_with_expiry() {
+            // The listpack says it again.
+            cursor.array::<8>()?;
+        }
         let offset = cursor.offset();
         match hash::of_text(form, &cursor.text()?, self.options.hash) {
             None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
@@ -605,10 +620,21 @@ const NO_FIELD_EXPIRY: i64 = -1;
 /// Reads a field of a hash.
 fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
+    if form == HashForm::RedisPairs {
+        let expiry = builder.expiry_of(cursor.len()?);
+        let (name, value) = (cursor.text()?, cursor.text()?);
+        let is_new = expiry.is_ok_and(|expiry| builder.add(&name, &value, expiry));
+        return if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) };
+    }
     let (name, value) = (cursor.text()?, cursor.text()?);
     let expiry = match form {
         HashForm::Volatile => i64::from_le_bytes(cursor.array()?),
-        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => NO_FIELD_EXPIRY,
+        HashForm::Pairs
+        | HashForm::Zipmap
+        | HashForm::Ziplist
+        | HashForm::Listpack
+        | HashForm::RedisPairs
+        | HashForm::RedisListpack => NO_FIELD_EXPIRY,
     };
     if expiry < NO_FIELD_EXPIRY {
         return cursor.bad(offset, Problem::Hash);

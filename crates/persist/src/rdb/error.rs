@@ -46,6 +46,8 @@ pub enum Problem {
     Stream(&'static str),
     /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
     Zset,
+    /// A sorted set in the form of versions before 7, which is not in order.
+    ZsetZiplist,
     /// A set is malformed: its intset or its listpack, or a member is there twice.
     Set,
     /// A value of a module is malformed.
@@ -77,6 +79,7 @@ impl fmt::Display for LoadError {
             Problem::Zipmap => write!(f, "Zipmap integrity check failed at byte {offset}"),
             Problem::Hash => write!(f, "integrity check failed for a hash at byte {offset}"),
             Problem::Zset => write!(f, "integrity check failed for a sorted set at byte {offset}"),
+            Problem::ZsetZiplist => write!(f, "Zset ziplist integrity check failed at byte {offset}"),
             Problem::Set => write!(f, "integrity check failed for a set at byte {offset}"),
             Problem::Module => write!(f, "invalid value of a module at byte {offset}"),
             Problem::Checksum => write!(f, "wrong checksum at byte {offset}"),

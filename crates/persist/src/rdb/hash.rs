@@ -19,15 +19,30 @@ pub(super) enum HashForm {
     Ziplist,
     /// One listpack.
     Listpack,
+    /// As Redis writes fields that expire: the earliest expiry, ms since the epoch; then each field's own as 0, or counted from one
+    /// millisecond before that, with field and value.
+    RedisPairs,
+    /// The earliest expiry and one listpack: field, value, expiry in ms since the epoch or 0.
+    RedisListpack,
 }
 
 impl HashForm {
     /// Whether the fields stand one by one.
     pub(super) fn is_counted(self) -> bool {
         match self {
-            HashForm::Pairs | HashForm::Volatile => true,
-            HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => false,
+            HashForm::Pairs | HashForm::Volatile | HashForm::RedisPairs => true,
+            HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack | HashForm::RedisListpack => false,
         }
+    }
+
+    /// Whether the earliest expiry of the fields stands first.
+    pub(super) fn begins_with_expiry(self) -> bool {
+        matches!(self, HashForm::RedisPairs | HashForm::RedisListpack)
+    }
+
+    /// Whether fields may expire.
+    fn is_volatile(self) -> bool {
+        self == HashForm::Volatile || self.begins_with_expiry()
     }
 }
 
@@ -36,16 +51,25 @@ impl HashForm {
 pub(super) struct HashBuilder {
     hash: Hash,
     context: HashContext,
+    /// The earliest expiry of the fields, ms since the epoch, where the form says it.
+    first_expiry_ms: i64,
 }
 
 impl HashBuilder {
     /// An empty hash under these thresholds, which will have `count` fields.
-    pub(super) fn new(form: HashForm, count: u64, limits: HashLimits) -> HashBuilder {
+    pub(super) fn new(form: HashForm, first_expiry_ms: i64, count: u64, limits: HashLimits) -> HashBuilder {
         let mut hash = Hash::new();
-        if form == HashForm::Volatile || count > limits.max_entries as u64 {
+        if form.is_volatile() || count > limits.max_entries as u64 {
             hash.convert(limits);
         }
-        HashBuilder { hash, context: HashContext { limits, garbage: Vec::new() } }
+        HashBuilder { hash, context: HashContext { limits, garbage: Vec::new() }, first_expiry_ms }
+    }
+
+    /// The expiry of a field of Redis, `None` for none; the error: it is none.
+    pub(super) fn expiry_of(&self, counted: u64) -> Result<Option<i64>, ()> {
+        let Some(behind) = counted.checked_sub(1) else { return Ok(None) };
+        let at = i64::try_from(behind).ok().and_then(|behind| self.first_expiry_ms.checked_add(behind));
+        at.filter(|at| *at >= 0).map(Some).ok_or(())
     }
 
     /// Adds a field; `false` when the hash has one of that name.
@@ -66,8 +90,34 @@ pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Optio
         HashForm::Zipmap => of_zipmap(bytes, limits),
         HashForm::Ziplist => of_listpack(&ziplist::to_listpack(bytes)?, limits),
         HashForm::Listpack if listpack::is_valid(bytes) => of_listpack(bytes, limits),
-        HashForm::Listpack | HashForm::Pairs | HashForm::Volatile => None,
+        HashForm::RedisListpack if listpack::is_valid(bytes) => of_triplets(bytes, limits),
+        HashForm::Listpack
+        | HashForm::RedisListpack
+        | HashForm::Pairs
+        | HashForm::Volatile
+        | HashForm::RedisPairs => None,
     }
+}
+
+/// A listpack of fields, values and expiries.
+fn of_triplets(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
+    let text = |element: Element<'_>| match element {
+        Element::Int(number) => number.to_string().into_bytes(),
+        Element::Bytes(text) => text.to_vec(),
+    };
+    let mut builder = HashBuilder::new(HashForm::RedisListpack, 0, 0, limits);
+    let mut elements = listpack::iter(bytes);
+    while let Some(field) = elements.next() {
+        let (value, expiry) = (elements.next()?, elements.next()?);
+        let expiry = match expiry {
+            Element::Int(at) if at >= 0 => Some(at).filter(|at| *at > 0),
+            Element::Int(_) | Element::Bytes(_) => return None,
+        };
+        if !builder.add(&text(field), &text(value), expiry) {
+            return None;
+        }
+    }
+    Some(builder.hash)
 }
 
 fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
@@ -99,7 +149,7 @@ fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
 /// endian; between the length of a value and the value is a byte that says how many unused bytes follow the value.
 fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     let (_, mut rest) = bytes.split_first()?;
-    let mut builder = HashBuilder::new(HashForm::Pairs, 0, limits);
+    let mut builder = HashBuilder::new(HashForm::Pairs, 0, 0, limits);
     loop {
         if let [ZIPMAP_END] = rest {
             // The reference writes none without a field, and reads none.

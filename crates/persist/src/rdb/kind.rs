@@ -19,15 +19,13 @@ pub(super) enum Part {
     Len,
     /// A text.
     Text,
-    /// So many bytes.
-    Bytes(u64),
     /// A length, and so many times these parts.
     Counted(&'static [Part]),
     /// Parts that say what they are, up to the one that ends them.
     Module,
 }
 
-use Part::{Bytes, Counted, Len, Module, Text};
+use Part::{Counted, Len, Module, Text};
 
 /// The type of a value as it stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +118,8 @@ impl ValueKind {
             (op::TYPE_SET_LISTPACK, _) => Some(ValueKind::Set(SetForm::Listpack)),
             (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
             (23, Dialect::Redis) => other("hash", &[Text]),
-            (24, Dialect::Redis) => other("hash", &[Bytes(8), Counted(&[Len, Text, Text])]),
-            (25, Dialect::Redis) => other("hash", &[Bytes(8), Text]),
+            (op::TYPE_HASH_REDIS_VOLATILE, Dialect::Redis) => Some(ValueKind::Hash(HashForm::RedisPairs)),
+            (op::TYPE_HASH_REDIS_LISTPACK, Dialect::Redis) => Some(ValueKind::Hash(HashForm::RedisListpack)),
             (op::TYPE_STREAM, _) => Some(ValueKind::Stream(StreamForm::Plain)),
             (op::TYPE_STREAM_2, _) => Some(ValueKind::Stream(StreamForm::Counted)),
             (op::TYPE_STREAM_3, _) => Some(ValueKind::Stream(StreamForm::Active)),

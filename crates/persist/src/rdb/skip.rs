@@ -46,7 +46,6 @@ impl Skip {
         match *part {
             Part::Len => drop(cursor.len()?),
             Part::Text => self.bytes = text_bytes(cursor)?,
-            Part::Bytes(len) => self.bytes = len,
             Part::Counted(parts) => {
                 let left = cursor.len()?;
                 frame.next += 1;

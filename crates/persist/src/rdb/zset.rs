@@ -117,7 +117,8 @@ pub(super) fn part(
             score.is_some()
         }
     };
-    if is_good { Ok(()) } else { cursor.bad(offset, Problem::Zset) }
+    let problem = if form == ZsetForm::Ziplist { Problem::ZsetZiplist } else { Problem::Zset };
+    if is_good { Ok(()) } else { cursor.bad(offset, problem) }
 }
 
 /// The listpack of a set that is to be reported as one: members and scores by turns.

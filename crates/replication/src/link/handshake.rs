@@ -41,8 +41,17 @@ pub(super) enum Answer {
     Refused,
     /// The stream follows, from where the data stand.
     Continue { replid: Option<String>, rest: Vec<u8> },
+    /// The snapshot is to be taken on a connection of its own.
+    DualChannel,
     /// A snapshot follows.
     Full { point: HistoryPoint, rest: Vec<u8> },
+}
+
+/// Whether the request for the data hands the role of the primary over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandsOver {
+    Yes,
+    No,
 }
 
 impl Handshake {
@@ -52,12 +61,23 @@ impl Handshake {
         Handshake { input: Vec::new(), awaited: Awaited::Pong, asked: Vec::new() }
     }
 
+    /// Whether the request for the data was sent.
+    pub(super) fn has_asked(&self) -> bool {
+        matches!(self.awaited, Awaited::Sync { .. })
+    }
+
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
     /// Takes the next answer, if it has come.
-    pub(super) fn next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+    /// `hands_over`: the other end is asked to become the primary.
+    pub(super) fn next(
+        &mut self,
+        around: &Surroundings<'_>,
+        hands_over: HandsOver,
+        out: &mut Vec<LinkOutput>,
+    ) -> Answer {
         let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else {
             if self.input.len() <= LINE_BYTES_MAX {
                 return Answer::More;
@@ -76,9 +96,14 @@ impl Handshake {
             return Answer::GoOn;
         }
         match self.awaited {
-            Awaited::Pong => self.pong(line, around, out),
+            Awaited::Pong => self.pong(line, around, hands_over, out),
             Awaited::Auth if is_error(line) => {
                 log(out, LogLevel::Warning, "Unable to AUTH to PRIMARY: ", line);
+                Answer::Refused
+            }
+            // What is no primary cannot take over, and there is nothing else to ask for.
+            Awaited::Sync { .. } if hands_over == HandsOver::Yes && is_error(line) => {
+                log(out, LogLevel::Notice, NOT_TAKEN_OVER, line);
                 Answer::Refused
             }
             Awaited::Sync { is_partial } => self.sync(line, is_partial, around, out),
@@ -88,21 +113,27 @@ impl Handshake {
                         format!("(Non critical) Primary does not understand REPLCONF {}: ", other.name());
                     log(out, LogLevel::Notice, &text, line);
                 }
-                self.take_next(around, out);
+                self.take_next(around, hands_over, out);
                 Answer::GoOn
             }
         }
     }
 
     /// Takes up what is asked behind this: the last thing is the data.
-    fn take_next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) {
+    fn take_next(&mut self, around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) {
         self.awaited = match self.asked.pop() {
             Some(awaited) => awaited,
-            None => ask_for_data(around, out),
+            None => ask_for_data(around, hands_over, out),
         };
     }
 
-    fn pong(&mut self, line: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+    fn pong(
+        &mut self,
+        line: &[u8],
+        around: &Surroundings<'_>,
+        hands_over: HandsOver,
+        out: &mut Vec<LinkOutput>,
+    ) -> Answer {
         let is_fine = line.starts_with(b"+")
             || [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"]
                 .iter()
@@ -132,14 +163,18 @@ impl Handshake {
             command(&mut bytes, &[b"REPLCONF", b"ip-address", around.address]);
             asked.push(Awaited::Address);
         }
-        command(&mut bytes, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        let mut capabilities: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
+        if around.dual_channel {
+            capabilities.extend([&b"capa"[..], b"dual-channel"]);
+        }
+        command(&mut bytes, &capabilities);
         asked.push(Awaited::Capabilities);
         command(&mut bytes, &[b"REPLCONF", b"version", around.version.as_bytes()]);
         asked.push(Awaited::Version);
         asked.reverse();
         self.asked = asked;
         out.push(LinkOutput::Send(bytes));
-        self.take_next(around, out);
+        self.take_next(around, hands_over, out);
         Answer::GoOn
     }
 
@@ -155,6 +190,11 @@ impl Handshake {
         }
         if let Some(words) = line.strip_prefix(b"+CONTINUE").filter(|_| is_partial) {
             return self.go_on(words, around, out);
+        }
+        if line == b"+DUALCHANNELSYNC" && around.dual_channel {
+            let text = "Dual channel replication: PSYNC is not possible, initialize RDB channel.";
+            out.push(LinkOutput::Log(LogLevel::Notice, text.to_owned()));
+            return Answer::DualChannel;
         }
         if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
             let text = "Primary is currently unable to PSYNC but should be in the future: ";
@@ -232,14 +272,15 @@ impl Awaited {
 }
 
 /// Asks for what the data lack.
-fn ask_for_data(around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Awaited {
+fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) -> Awaited {
     let mut bytes = Vec::new();
     match around.resume {
         Some(HistoryPoint { replid, offset }) => {
             let next = (offset.saturating_add(1)).to_string();
             let text = format!("Trying a partial resynchronization (request {replid}:{next}).");
             out.push(LinkOutput::Log(LogLevel::Notice, text));
-            command(&mut bytes, &[b"PSYNC", replid.as_bytes(), next.as_bytes()]);
+            let words = [&b"PSYNC"[..], replid.as_bytes(), next.as_bytes(), b"FAILOVER"];
+            command(&mut bytes, if hands_over == HandsOver::Yes { &words } else { &words[..3] });
         }
         None => {
             let text = "Partial resynchronization not possible (no cached primary)";
@@ -252,7 +293,7 @@ fn ask_for_data(around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Awaited
 }
 
 /// Appends a command as an array of strings.
-fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
+pub(super) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
         out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
@@ -262,19 +303,25 @@ fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
 }
 
 fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {
-    let shown = &line[..line.len().min(SHOWN_BYTES)];
-    out.push(LinkOutput::Log(level, format!("{text}{}", String::from_utf8_lossy(shown))));
+    out.push(LinkOutput::Log(level, format!("{text}{}", shown(line))));
+}
+
+/// A line as far as the log shows it.
+pub(super) fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
 }
 
 fn is_error(line: &[u8]) -> bool {
     line.starts_with(b"-")
 }
 
-fn is_replid(text: &[u8]) -> bool {
+pub(super) fn is_replid(text: &[u8]) -> bool {
     text.len() == 40 && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
+const NOT_TAKEN_OVER: &str = "The replica does not take over: ";
+
 /// The longest answer.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer in the log.
 const SHOWN_BYTES: usize = 256;

@@ -13,12 +13,21 @@ struct Bed {
     resume: Option<HistoryPoint>,
     password: Option<&'static [u8]>,
     address: &'static [u8],
+    dual_channel: bool,
 }
 
 impl Bed {
     fn new() -> Bed {
         let link = ReplicaLink::new(3);
-        Bed { link, now_ns: SECOND, heard_ns: 0, resume: None, password: None, address: b"" }
+        Bed {
+            link,
+            now_ns: SECOND,
+            heard_ns: 0,
+            resume: None,
+            password: None,
+            address: b"",
+            dual_channel: false,
+        }
     }
 
     fn step(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
@@ -29,6 +38,7 @@ impl Bed {
             credentials: self.password.map(|password| Credentials { user: None, password }),
             port: 7000,
             address: self.address,
+            dual_channel: self.dual_channel,
             version: "9.1.2",
             resume: self.resume.as_ref(),
         };
@@ -115,6 +125,8 @@ fn sent(outputs: &[LinkOutput]) -> String {
     let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
     words.collect::<Vec<_>>().join(" ")
 }
+
+mod dual_channel;
 
 #[test]
 fn a_replica_introduces_itself_and_asks_for_everything() {
@@ -381,4 +393,69 @@ fn any_order_of_inputs_is_survived() {
             assert!(!was_committed || !gives_up || may_give_up, "D-3: {input:?} {outputs:?}");
         }
     }
+}
+
+/// A link to the replica that shall take over, which was asked for the data.
+fn handing_over() -> (Bed, Vec<LinkOutput>) {
+    let mut bed = Bed::new();
+    bed.resume = Some(HistoryPoint { replid: ID.to_owned(), offset: 17 });
+    bed.deeds(Input::HandOver(primary()));
+    let attempt = bed.link.attempt();
+    bed.deeds(Input::Opened(attempt));
+    bed.receive(b"+PONG\r\n");
+    let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+    (bed, asked)
+}
+
+#[test]
+fn the_request_for_the_data_hands_the_role_over() {
+    let (mut bed, asked) = handing_over();
+    let words = format!("*4\r\n$5\r\nPSYNC\r\n$40\r\n{ID}\r\n$2\r\n18\r\n$8\r\nFAILOVER\r\n");
+    assert_eq!(asked, [LinkOutput::Send(words.into_bytes())]);
+    let outputs = bed.receive(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
+    let renamed = LinkOutput::Continue(Some(OTHER_ID.to_owned()));
+    assert_eq!(outputs[..2], [LinkOutput::HandedOver, renamed]);
+    assert_eq!(bed.link.state(), LinkState::Connected);
+}
+
+#[test]
+fn a_refusal_to_take_over_is_told_once_and_nothing_is_tried_again() {
+    for refusal in ["-NOPERM no", "-ERR unknown command 'PSYNC'", "-NOMASTERLINK later", "+what"] {
+        let (mut bed, _) = handing_over();
+        assert_eq!(
+            bed.receive(format!("{refusal}\r\n").as_bytes()),
+            [LinkOutput::NotHandedOver],
+            "{refusal}"
+        );
+        assert_eq!(bed.deeds(Input::Follow(None)), [LinkOutput::Close]);
+        assert_eq!(bed.after(SECOND), []);
+    }
+}
+
+#[test]
+fn a_target_that_cannot_be_reached_is_asked_to_take_over_when_it_can() {
+    let mut bed = Bed::new();
+    bed.resume = Some(HistoryPoint { replid: ID.to_owned(), offset: 17 });
+    bed.deeds(Input::HandOver(primary()));
+    let attempt = bed.link.attempt();
+    bed.deeds(Input::Refused(attempt, "Connection refused"));
+    assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
+    let attempt = bed.link.attempt();
+    bed.deeds(Input::Opened(attempt));
+    bed.receive(b"+PONG\r\n");
+    let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+    assert!(matches!(&asked[..], [LinkOutput::Send(bytes)] if bytes.ends_with(b"FAILOVER\r\n")), "{asked:?}");
+    assert_eq!(bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes()), [LinkOutput::HandedOver]);
+    // The next attempt is a replica's.
+    let attempt = bed.link.attempt();
+    bed.deeds(Input::Ended(attempt));
+    bed.after(2 * SECOND);
+    let attempt = bed.link.attempt();
+    bed.deeds(Input::Opened(attempt));
+    bed.receive(b"+PONG\r\n");
+    let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+    assert!(
+        matches!(&asked[..], [LinkOutput::Send(bytes)] if !bytes.ends_with(b"FAILOVER\r\n")),
+        "{asked:?}"
+    );
 }

@@ -562,6 +562,23 @@ impl NewBase {
         Ok(NewBase { replacement, temporary, format })
     }
 
+    /// Makes an RDB file that is whole and durable the base: it stays under its own name as well. `number`: as in
+    /// [`NewBase::begin`]. Errors: a line for the log.
+    pub fn of_snapshot(
+        storage: Arc<dyn Storage>,
+        folder: &Path,
+        snapshot: &Path,
+        number: u64,
+    ) -> Result<NewBase, String> {
+        let temporary = format!("{TEMP_BASE}{}-{number}.aof", std::process::id());
+        let linked = Replacement::of_link(storage, snapshot, folder.join(&temporary));
+        let replacement = linked.map_err(|failed| {
+            let reason = plain_error(&failed.error);
+            format!("Can't use the RDB file {} as the AOF base file: {reason}", snapshot.display())
+        })?;
+        Ok(NewBase { replacement, temporary, format: BaseFormat::Rdb })
+    }
+
     /// Writes the next piece. Errors: a line for the log.
     pub fn write(&mut self, piece: &[u8]) -> Result<(), String> {
         self.replacement.write(piece).map_err(|failed| not_written(&failed))

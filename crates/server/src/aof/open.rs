@@ -83,6 +83,8 @@ impl Host {
         if !config.bool(param::APPENDONLY) || self.aof.is_some() {
             return Ok(());
         }
+        // One thread at a time has the folder.
+        self.await_closing_aof();
         let folder = Folder::read(self.storage.clone(), config);
         let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|mut folder| {
             folder.create()?;
@@ -148,10 +150,24 @@ impl Host {
 
     /// Ends the thread of the file behind `pending`, which ends at `position`: how it has ended; `None` where there was none.
     pub fn end_aof(&mut self, pending: Vec<u8>, position: u64) -> Option<AofEnding> {
-        let aof = self.aof.take()?;
+        self.begin_end_of_aof(pending, position);
+        self.await_closing_aof()
+    }
+
+    /// Has the thread of the file end behind `pending`, which ends at `position`. One that ends already is waited for.
+    pub fn begin_end_of_aof(&mut self, pending: Vec<u8>, position: u64) {
+        let Some(aof) = self.aof.take() else { return };
+        self.await_closing_aof();
         aof.give(pending, position);
+        aof.begin_end();
+        self.closing_aof = Some(aof);
+    }
+
+    /// Waits for a thread that ends: how it has ended; `None` where there is none.
+    pub fn await_closing_aof(&mut self) -> Option<AofEnding> {
+        let aof = self.closing_aof.take()?;
         let shared = aof.shared().clone();
-        let ending = aof.end();
+        let ending = aof.await_end();
         for news in shared.take_news() {
             match news {
                 AofNews::Log(level, line) => self.note(level, &line),
@@ -185,6 +201,7 @@ impl Host {
             aof.order(Order::ListFiles(asker));
             return Box::new(AppendedFiles(answer));
         }
+        self.await_closing_aof();
         match Folder::read(self.storage.clone(), config) {
             Ok(folder) => Box::new(NamedFiles::of(&folder, FileEnding::Left)),
             Err(lines) => Box::new(NoFiles(lines)),

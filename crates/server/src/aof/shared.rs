@@ -13,6 +13,7 @@ use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
 use sluice_engine::{AofBacklog, AofFacts, LogLevel};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -107,6 +108,8 @@ pub enum Order {
     BeginIncr(RewriteNumber),
     /// The base of this rewrite is whole.
     FinishBase(RewriteNumber, Box<NewBase>),
+    /// The base of this rewrite is this RDB file; the number is that of its temporary name.
+    UseSnapshot(RewriteNumber, PathBuf, u64),
     /// Write everything, and say which files there are.
     ListFiles(SyncSender<Listed>),
     /// Write and sync everything, then end.

@@ -242,6 +242,7 @@ impl Worker {
                 self.tell(AofNews::IncrBegun(number, begun));
             }
             Order::FinishBase(number, base) => self.finish_base(number, *base),
+            Order::UseSnapshot(number, snapshot, file) => self.use_snapshot(number, &snapshot, file),
             Order::Delay(delay) => self.delay = delay,
             Order::ListFiles(asker) => {
                 let listed = self.list_files();
@@ -455,6 +456,17 @@ impl Worker {
     }
 
     /// Puts a base that is whole in force, and with it the increment behind it, while more is written.
+    fn use_snapshot(&mut self, number: RewriteNumber, snapshot: &Path, file: u64) {
+        let folder = self.folder();
+        match NewBase::of_snapshot(folder.storage().clone(), folder.path(), snapshot, file) {
+            Ok(base) => self.finish_base(number, base),
+            Err(line) => {
+                self.tell(AofNews::Log(LogLevel::Warning, line));
+                self.tell(AofNews::BaseFinished(number, false));
+            }
+        }
+    }
+
     fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
             // The present increment does not begin where this base ends: commands would be applied twice, or never.

@@ -286,3 +286,16 @@ fn a_connection_that_sends_cannot_arrive_elsewhere() {
     let (socket, _) = UnixStream::pair().unwrap();
     connection.arrive(&mut rig.event_loop, std::os::fd::OwnedFd::from(socket).into());
 }
+
+#[test]
+fn the_packets_of_a_replica_are_filled_when_asked() {
+    let mut rig = Rig::new(None);
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let socket = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+    socket.set_nodelay(true).expect("a socket");
+    let twin = socket.try_clone().expect("a descriptor");
+    let socket = std::os::fd::OwnedFd::from(socket);
+    rig.connection = Some(Connection::new(KEY, Transport::attach(&mut rig.event_loop, socket, KEY)));
+    fill_packets(&mut rig, KEY);
+    assert!(!twin.nodelay().expect("readable"));
+}

@@ -9,6 +9,7 @@ use super::token_of;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Source};
 use sluice_resp::Outbox;
+use socket2::SockRef;
 
 /// See the module. It belongs to the event loop that it was attached to.
 pub struct Transport {
@@ -62,6 +63,14 @@ impl Transport {
     #[cfg(test)]
     pub fn set_codec(&mut self, codec: Box<dyn Codec>) {
         self.codec = Some(Box::new(Coded { codec, plain_in_flight: 0 }));
+    }
+
+    /// Has packets filled at the price of a delay: a replica that takes a stream does not answer it.
+    pub fn fill_packets(&self, event_loop: &AnyLoop) {
+        if let Some(socket) = event_loop.fd(self.source) {
+            // A unix socket has no packets.
+            let _ = SockRef::from(&socket).set_tcp_nodelay(false);
+        }
     }
 
     /// Whether received bytes go through [`Transport::decode`].

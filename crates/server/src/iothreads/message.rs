@@ -28,6 +28,8 @@ pub enum ToIoThread {
     Close(SessionKey),
     /// A client with room for input has sent nothing for so many seconds: give back the memory that it does not need.
     Trim(SessionKey, u32),
+    /// The packets of a replica shall be filled at the price of a delay.
+    FillPackets(SessionKey),
     /// Other limits are in force.
     Settings(Arc<Settings>),
     /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits for its return.

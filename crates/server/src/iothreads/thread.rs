@@ -268,6 +268,7 @@ impl IoThread {
                     }
                 }
                 ToIoThread::Trim(key, idle_s) => connection::trim(self, key, i64::from(idle_s)),
+                ToIoThread::FillPackets(key) => connection::fill_packets(self, key),
                 ToIoThread::Settings(settings) => self.channels.settings = settings,
                 ToIoThread::Release(key) => self.release(key),
                 ToIoThread::Stop => self.stopping = true,

@@ -103,6 +103,8 @@ impl Server {
 
     /// Makes everything durable that was executed; nothing may be executed after this. Whether it is.
     pub(super) fn close_aof(&mut self) -> bool {
+        // One that was left for a synchronisation has data of before.
+        self.host.await_closing_aof();
         let Some(aof) = &self.host.aof else { return true };
         aof.append(&mut self.engine);
         self.host.note(LogLevel::Notice, "Calling fsync() on the AOF file.");

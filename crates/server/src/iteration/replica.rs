@@ -11,7 +11,7 @@ use crate::os::plain_error;
 use crate::replica::connect::{ConnectPlan, Connecting};
 use crate::replica::download::{Download, DownloadPlan, Report};
 use crate::replica::memory::{MemoryReport, MemorySync};
-use crate::replica::{LinkHolder, TICK_NS};
+use crate::replica::{LinkHolder, TICK_NS, is_of_link};
 use crate::storage;
 use nix::sys::socket::{MsgFlags, send};
 use sluice_config::choice::{DisklessLoad, RdbVersionCheck};
@@ -32,8 +32,13 @@ impl Server {
         let epoch = self.engine.role_epoch();
         if epoch != self.follower.seen_epoch && !self.engine.is_loading() {
             self.follower.seen_epoch = epoch;
-            let primary = self.engine.primary().cloned();
-            self.link_step(Input::Follow(primary));
+            match self.engine.primary().cloned() {
+                Some(primary) if self.engine.is_failing_over() => self.link_step(Input::HandOver(primary)),
+                primary => self.link_step(Input::Follow(primary)),
+            }
+        }
+        if self.follower.replay.is_some() {
+            self.replay_stream();
         }
         if self.follower.link.state() != LinkState::None {
             self.hear_threads();
@@ -45,6 +50,7 @@ impl Server {
     pub(super) fn link_deadline_ns(&self) -> u64 {
         match self.follower.link.state() {
             LinkState::None => u64::MAX,
+            _ if self.has_replay() => 0,
             _ => self.follower.next_tick_ns,
         }
     }
@@ -145,7 +151,7 @@ impl Server {
         self.link_step(Input::Tick);
     }
 
-    fn note_heard(&mut self) {
+    pub(super) fn note_heard(&mut self) {
         self.follower.heard_ns = self.host.recent().mono_ns;
     }
 
@@ -157,7 +163,7 @@ impl Server {
     }
 
     /// Takes a step of the machine, and does what it wants.
-    fn link_step(&mut self, input: Input<'_>) {
+    pub(super) fn link_step(&mut self, input: Input<'_>) {
         let seen = (self.follower.heard_ns, crate::cli::COMPATIBLE);
         let outputs = self.engine.step_link(&mut self.follower.link, input, seen, &mut self.host);
         for output in outputs {
@@ -176,7 +182,10 @@ impl Server {
             LinkOutput::Log(replication::LogLevel::Notice, line) => self.host.note(LogLevel::Notice, &line),
             LinkOutput::Log(replication::LogLevel::Warning, line) => self.host.note(LogLevel::Warning, &line),
             LinkOutput::Connect(attempt, primary) => self.connect_link(attempt, primary),
+            LinkOutput::ConnectSecond(attempt, primary) => self.connect_second(attempt, primary),
             LinkOutput::Send(bytes) => self.send_on_link(bytes),
+            LinkOutput::SendMain(bytes) => self.send_on_main_channel(bytes),
+            LinkOutput::Buffer(first) => self.buffer_stream(&first),
             LinkOutput::Receive(first) => self.leave_for_download(first),
             LinkOutput::Commit => {
                 self.engine.prepare_commit(&mut self.host);
@@ -188,6 +197,9 @@ impl Server {
                 self.link_step(Input::Failed(attempt, SyncFailure::Transfer))
             }
             LinkOutput::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.host),
+            LinkOutput::KeepAlive if self.follower.main.is_some() => {
+                self.send_on_main_channel(b"\n".to_vec());
+            }
             LinkOutput::KeepAlive => {
                 if let LinkHolder::Received(socket, _) = &self.follower.holder {
                     // One that is full has something to read.
@@ -199,13 +211,17 @@ impl Server {
                 self.engine.adopt_history(point, &mut self.host);
             }
             LinkOutput::Continue(replid) => self.engine.continue_history(replid),
+            LinkOutput::HandedOver => self.engine.end_failover(&mut self.host),
+            LinkOutput::NotHandedOver => {
+                self.engine.abort_failover("Failover target rejected psync request", &mut self.host);
+            }
             LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest),
             LinkOutput::Acknowledge => self.engine.acknowledge(),
             LinkOutput::Close => self.close_link(),
         }
     }
 
-    fn connect_link(&mut self, attempt: u64, primary: Primary) {
+    pub(super) fn connect_link(&mut self, attempt: u64, primary: Primary) {
         let Primary { host, port } = primary;
         let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
         let plan = ConnectPlan { host, port, source, timeout: self.repl_timeout() };
@@ -236,9 +252,20 @@ impl Server {
         }
     }
 
-    /// Takes an event of the link's descriptor.
+    /// Takes an event of the link's descriptors; any other event comes back.
     #[cold]
-    pub(super) fn link_event(&mut self, event: Event) {
+    pub(super) fn take_link_event(&mut self, event: Event) -> Option<Event> {
+        if is_of_link(&event) {
+            self.link_event(event);
+            return None;
+        }
+        self.keep_late(event)
+    }
+
+    fn link_event(&mut self, event: Event) {
+        if self.follower.is_of_main_channel(&event) {
+            return self.main_channel_event(event);
+        }
         let attempt = self.follower.link.attempt();
         match event {
             Event::Received { token, received } => {
@@ -388,6 +415,10 @@ impl Server {
     /// Commands follow: the connection is that of a session from now on, in the main thread's event loop.
     fn stream_from_link(&mut self, attempt: u64, rest: Vec<u8>) {
         let holder = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody);
+        if let Some(main) = self.follower.main.take() {
+            self.note_heard();
+            return self.stream_from_main_channel(main);
+        }
         let (transport, rest) = match holder {
             LinkHolder::Attached(source) => (self.transport_of_link(source), rest),
             LinkHolder::Received(socket, behind) => {
@@ -407,7 +438,7 @@ impl Server {
         connection::resume(self, connection);
     }
 
-    fn transport_of_link(&mut self, source: Source) -> (SessionKey, Transport) {
+    pub(super) fn transport_of_link(&mut self, source: Source) -> (SessionKey, Transport) {
         let socket = self.sockets.event_loop.fd(source).and_then(|fd| fd.try_clone_to_owned().ok());
         let key = match &socket {
             Some(socket) => self.session_of_link(socket.as_fd()),
@@ -429,6 +460,7 @@ impl Server {
     /// The client of the link has gone.
     pub(super) fn note_link_closed(&mut self, key: SessionKey) {
         if matches!(self.follower.holder, LinkHolder::Session(own) if own == key) {
+            self.forget_replay(key);
             self.follower.holder = LinkHolder::Nobody;
             let attempt = self.follower.link.attempt();
             self.link_step(Input::Ended(attempt));
@@ -444,6 +476,10 @@ impl Server {
     fn close_link(&mut self) {
         self.merge_download();
         self.follower.progress = None;
+        self.close_main_channel();
+        if let Some(key) = self.follower.session() {
+            self.forget_replay(key);
+        }
         match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
             LinkHolder::Nobody | LinkHolder::Connecting(_) | LinkHolder::Leaving(_) => {}
             LinkHolder::Attached(source) => self.sockets.event_loop.close(source),

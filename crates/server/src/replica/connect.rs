@@ -51,7 +51,7 @@ impl Connecting {
 }
 
 /// Tries the addresses of the host one after the other.
-fn connect(plan: &ConnectPlan) -> io::Result<OwnedFd> {
+pub fn connect(plan: &ConnectPlan) -> io::Result<OwnedFd> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (plan.host.as_str(), plan.port).to_socket_addrs()? {
         match connect_to(address, plan) {

@@ -87,6 +87,24 @@ impl Replacement {
         Ok(Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 })
     }
 
+    /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its place.
+    pub fn of_link(
+        storage: Arc<dyn Storage>,
+        source: &Path,
+        temporary: PathBuf,
+    ) -> Result<Replacement, Failed> {
+        if storage.mode(&temporary).is_ok() {
+            let _ = storage.remove(&temporary);
+        }
+        storage.link(source, &temporary).map_err(|error| Operation::Create.failed(error))?;
+        let file = storage.open(&temporary).map_err(|error| {
+            let _ = storage.remove(&temporary);
+            Operation::Create.failed(error)
+        })?;
+        let (target, stage) = (temporary.clone(), Stage::Synced);
+        Ok(Replacement { storage, temporary, target, file, stage, sync_every: None, unsynced: 0 })
+    }
+
     /// The file until it has its name.
     pub fn temporary(&self) -> &Path {
         &self.temporary

@@ -77,6 +77,10 @@ impl StreamSpool for SpooledStream {
         self.unwritten.load(Relaxed)
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.unwritten_bytes() + self.readers.held_bytes()
+    }
+
     fn warning(&mut self) -> Option<String> {
         self.spool.warning()
     }

@@ -7,6 +7,7 @@
 pub mod feeds;
 pub mod primary;
 pub mod reference;
+pub mod relay;
 
 use sluice_evloop::{AnyLoop, Backend};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -174,6 +175,11 @@ impl Lines {
             assert!(!left.is_zero(), "no line with {part:?} in {:#?}", state.0);
             state = self.0.1.wait_timeout(state, left).unwrap().0;
         }
+    }
+
+    /// What has come so far.
+    pub fn so_far(&self) -> String {
+        self.0.0.lock().unwrap().0.join("\n")
     }
 
     /// Everything until the output ends.

@@ -42,6 +42,16 @@ impl Link {
         self.client.send(bytes);
     }
 
+    /// The next line that is no request.
+    pub fn line(&mut self) -> String {
+        self.client.line()
+    }
+
+    /// The same connection, for another thread.
+    pub fn duplicate(&self) -> Link {
+        Link { client: Client { stream: self.client.stream.try_clone().unwrap() } }
+    }
+
     /// The replica must end the connection; what it has said before does not matter.
     pub fn expect_end(&mut self) {
         let mut rest = Vec::new();

@@ -9,6 +9,8 @@ pub enum Edge<'a> {
     BehindScore(f64),
     /// Before this element, or where it would be.
     Element(f64, &'a [u8]),
+    /// Behind this element, or where it would be.
+    BehindElement(f64, &'a [u8]),
     /// Behind all smaller members, where all scores are the same.
     Member(&'a [u8]),
     /// Behind all members up to this one, where all scores are the same.
@@ -23,6 +25,7 @@ impl Edge<'_> {
             Edge::Score(edge) => score < edge,
             Edge::BehindScore(edge) => score <= edge,
             Edge::Element(edge, of) => score < edge || score == edge && member() < of,
+            Edge::BehindElement(edge, of) => score < edge || score == edge && member() <= of,
             Edge::Member(of) => member() < of,
             Edge::BehindMember(of) => member() <= of,
         }

@@ -8,8 +8,11 @@
 //! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
 //! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
 //!
+//! A long range is cut off in O(log n): its leaves are no longer below the top, and [`Large::clear_remains`] takes them from the shelf
+//! and their members from the index later, with every change a few. Till then a leaf that the index names counts if the order names it too.
+//!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
-//! (3) each member has one entry in the index, which names its leaf; (4) nothing that has a second owner is dropped here: it goes
+//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second owner is dropped here: it goes
 //! to the garbage; (5) `heap` is what the parts have allocated.
 
 use std::mem::replace;
@@ -21,7 +24,7 @@ use triomphe::Arc;
 use super::edge::Edge;
 use super::index::MemberIndex;
 use super::leaf::{ROW_BYTES_MAX, RowLeaf};
-use super::row::{self, RowIter};
+use super::row::{self, RowIter, RowPlace};
 use super::shelf::{Shelf, ShelfNode, Shelved};
 use super::{ZsetPart, ZsetWork};
 
@@ -46,6 +49,8 @@ pub(super) struct Large {
     free: FreeNumbers,
     seed: HashSeed,
     heap: usize,
+    /// Leaves that were cut off, which stand on the shelf and in the index still: cleared a few at a time.
+    remains: Vec<u32>,
 }
 
 /// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
@@ -106,8 +111,38 @@ struct LargeParts<'l, 'w> {
     index: &'l mut MemberIndex,
     numbers: &'l mut u32,
     free: &'l mut FreeNumbers,
+    remains: &'l mut Vec<u32>,
     seed: HashSeed,
     work: ZsetWork<'w>,
+}
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    hash: u32,
+    /// The leaf, and the place in its row.
+    place: Option<(u32, RowPlace)>,
+}
+
+impl Found {
+    pub(super) fn score(self) -> Option<f64> {
+        self.place.map(|(_, place)| place.score)
+    }
+
+    pub(super) fn hash(self) -> u32 {
+        self.hash
+    }
+}
+
+/// An element on its way to its leaf.
+#[derive(Clone, Copy)]
+struct Entering<'m> {
+    member: &'m [u8],
+    score: f64,
+    /// Of the member.
+    hash: u32,
+    /// The leaf that the index names, of an element that only moves.
+    from: Option<u32>,
 }
 
 fn hash(seed: HashSeed, member: &[u8]) -> u32 {
@@ -130,6 +165,7 @@ impl Large {
             free: FreeNumbers::default(),
             seed,
             heap: INNER_BYTES,
+            remains: Vec::new(),
         };
         let (mut parts, _, count) = large.parts(garbage);
         let mut level: Vec<Branch> = Vec::new();
@@ -173,9 +209,9 @@ impl Large {
         &'l mut self,
         garbage: &'w mut Vec<ZsetPart>,
     ) -> (LargeParts<'l, 'w>, &'l mut Arc<BranchNode>, &'l mut usize) {
-        let Large { top, count, shelf, index, numbers, free, seed, heap } = self;
+        let Large { top, count, shelf, index, numbers, free, seed, heap, remains } = self;
         let work = ZsetWork { garbage, heap: *heap };
-        (LargeParts { shelf, index, numbers, free, seed: *seed, work }, top, count)
+        (LargeParts { shelf, index, numbers, free, remains, seed: *seed, work }, top, count)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -183,7 +219,7 @@ impl Large {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.heap + self.free.heap_bytes()
+        self.heap + self.free.heap_bytes() + heap::vec(&self.remains)
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -195,37 +231,58 @@ impl Large {
         own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes()
     }
 
-    /// RowLeaf and score of a member.
+    /// Where a member is, if it is.
     #[inline]
-    fn find(&self, member: &[u8]) -> Option<(u32, f64)> {
-        self.index.candidates(hash(self.seed, member)).find_map(|number| {
+    pub(super) fn find(&self, member: &[u8]) -> Found {
+        let hash = hash(self.seed, member);
+        let place = self.index.candidates(hash).find_map(|number| {
             let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
-            Some((number, place.score))
-        })
+            self.is_live(number, place.score, member).then_some((number, place))
+        });
+        Found { hash, place }
+    }
+
+    /// Whether the leaf, which has this element, is no remains.
+    #[inline]
+    fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
+        self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
     }
 
     /// The score of a member.
     pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
-        self.find(member).map(|(_, score)| score)
+        self.find(member).score()
     }
 
-    /// How many elements lie before an edge. Cost: O(log n).
-    pub(super) fn count_before(&self, edge: Edge<'_>) -> usize {
+    /// Rank and score of a member. Cost: O(log n).
+    pub(super) fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+        let (number, place) = self.find(member).place?;
+        let edge = Edge::BehindElement(place.score, member);
+        let (before, leaf) = self.leaf_before(edge);
+        if leaf == Some(number) {
+            return Some((before + place.index, place.score));
+        }
+        Some((self.count_before(Edge::Element(place.score, member)), place.score))
+    }
+
+    /// The leaf in which an edge lies, and how many elements are in front of the leaf.
+    fn leaf_before(&self, edge: Edge<'_>) -> (usize, Option<u32>) {
         let (mut inner, mut before) = (&*self.top, 0);
         loop {
             let at = child_before(&inner.children, edge, &self.shelf);
             before += inner.children[..at].iter().map(|child| child.count).sum::<usize>();
             match inner.children.get(at).map(|child| &child.link) {
-                None => return before,
+                None => return (before, None),
                 Some(Link::Inner(next)) => inner = next,
-                Some(Link::Leaf(number)) => {
-                    let leaf = self.shelf.get(*number as usize);
-                    let row = leaf.map(RowLeaf::row).unwrap_or_default();
-                    let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
-                    return before + RowIter::new(row).take_while(is_before).count();
-                }
+                Some(Link::Leaf(number)) => return (before, Some(*number)),
             }
         }
+    }
+
+    /// How many elements lie before an edge. Cost: O(log n).
+    pub(super) fn count_before(&self, edge: Edge<'_>) -> usize {
+        let (before, number) = self.leaf_before(edge);
+        let leaf = number.and_then(|number| self.shelf.get(number as usize));
+        before + leaf.map_or(0, |leaf| row::gap_of(leaf.row(), edge).index)
     }
 
     /// The leaf with the element of a rank, and the element's index in the leaf.
@@ -241,76 +298,117 @@ impl Large {
         }
     }
 
-    /// Adds an element whose member is absent. Cost: O(log n).
-    pub(super) fn insert(&mut self, member: &[u8], score: f64, garbage: &mut Vec<ZsetPart>) {
-        let (mut parts, top, count) = self.parts(garbage);
-        let edge = Edge::Element(score, member);
-        let after = parts.insert(top, edge, (member, score));
+    /// Adds an element whose member is absent. `hash` is the member's. Cost: O(log n).
+    pub(super) fn insert(&mut self, member: &[u8], score: f64, hash: u32, garbage: &mut Vec<ZsetPart>) {
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
+        self.enter(Entering { member, score, hash, from: None }, garbage);
+        self.count += 1;
+    }
+
+    /// The hash of a member.
+    pub(super) fn hash_of(&self, member: &[u8]) -> u32 {
+        hash(self.seed, member)
+    }
+
+    fn enter(&mut self, entering: Entering<'_>, garbage: &mut Vec<ZsetPart>) {
+        let (mut parts, top, _) = self.parts(garbage);
+        let edge = Edge::Element(entering.score, entering.member);
+        let after = parts.insert(top, edge, entering);
         if !after.is_empty() {
             let first = Branch::of_arc(top.clone());
             // The clone above and this replacement leave the old top with one owner.
             *top = Arc::new(BranchNode::of(std::iter::once(first).chain(after)));
             parts.work.heap += INNER_BYTES;
         }
-        *count += 1;
         self.heap = parts.work.heap;
     }
 
-    /// Gives a member another score where that leaves it in its leaf, and the leaf its first element; whether it did. Neither the index
-    /// nor the inner nodes change then.
-    pub(super) fn update_in_leaf(&mut self, member: &[u8], score: f64, garbage: &mut Vec<ZsetPart>) -> bool {
-        let Some((number, _)) = self.find(member) else { return false };
-        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+    /// Gives a member that was found another score. Cost: O(log n).
+    pub(super) fn update(&mut self, member: &[u8], score: f64, found: Found, garbage: &mut Vec<ZsetPart>) {
+        let Some((number, place)) = found.place else { return };
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
         let edge = Edge::Element(score, member);
-        let (mut offset, mut old, mut new) = (0, None, None);
-        for (index, entry) in leaf.iter().enumerate() {
-            if entry.member == member {
-                old = Some((index, offset..offset + entry.len));
-            } else {
-                if new.is_none() && !edge.is_behind(entry.score, || entry.member) {
-                    new = Some(offset);
-                }
-                offset += entry.len;
-            }
+        let (_, target) = self.leaf_before(edge);
+        if target == Some(number) && self.update_in_leaf(number, place, (member, score), garbage) {
+            return;
         }
-        // Offsets count without the member's old element. Behind the last element another leaf may begin.
-        let (Some((1.., old)), Some(new @ 1..)) = (old, new) else { return false };
-        if leaf.row().len() - old.len() + row::entry_len(member, score) > ROW_BYTES_MAX {
+        if self.take(member, number, place, garbage) {
+            // The index still names the old leaf: the entry that moves with the member.
+            let from = Some(number);
+            self.enter(Entering { member, score, hash: found.hash, from }, garbage);
+        }
+    }
+
+    /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element stays; whether it did.
+    /// Neither the index nor the inner nodes change then.
+    fn update_in_leaf(
+        &mut self,
+        number: u32,
+        place: RowPlace,
+        (member, score): (&[u8], f64),
+        garbage: &mut Vec<ZsetPart>,
+    ) -> bool {
+        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let (old, need) = (place.end - place.at, row::entry_len(member, score));
+        let gap = row::gap_of(leaf.row(), Edge::Element(score, member)).at;
+        if place.at == 0 || gap == 0 || leaf.row().len() - old + need > ROW_BYTES_MAX {
             return false;
         }
         let (mut parts, _, _) = self.parts(garbage);
         parts.change_leaf(number, |leaf, garbage| {
-            leaf.remove(old, 1, garbage);
-            leaf.insert(new, member, score, garbage);
+            if old == need && leaf.turn(place.at..place.end, gap, (member, score)) {
+                return;
+            }
+            leaf.remove(place.at..place.end, 1, garbage);
+            // Where the gap is now that the old element is gone.
+            let gap = if gap > place.at { gap - old } else { gap };
+            leaf.insert(gap, member, score, garbage);
         });
         self.heap = parts.work.heap;
         true
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; its score. Cost: O(log n).
     pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
-        let score = self.score(member)?;
-        let rank = self.count_before(Edge::Element(score, member));
-        self.remove_ranks(rank..rank + 1, garbage);
-        Some(score)
+        let found = self.find(member);
+        let (number, place) = found.place?;
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
+        if self.take(member, number, place, garbage) {
+            let (parts, _, count) = self.parts(garbage);
+            let LargeParts { index, mut work, .. } = parts;
+            index.remove(found.hash, number, &mut work);
+            *count -= 1;
+            self.heap = work.heap;
+        }
+        Some(place.score)
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(removed), or O(left) where that is less.
+    /// Takes a member out of its leaf and leaves its entry in the index; whether it did, which is always.
+    fn take(&mut self, member: &[u8], number: u32, place: RowPlace, garbage: &mut Vec<ZsetPart>) -> bool {
+        let (mut parts, top, _) = self.parts(garbage);
+        let edge = Edge::BehindElement(place.score, member);
+        let taken = parts.take(top, edge, number, place.at..place.end);
+        debug_assert!(taken, "the index names the leaf that the order names");
+        parts.lower(top);
+        self.heap = parts.work.heap;
+        taken
+    }
+
+    /// Removes the elements of these ranks, which there are. Cost: O(removed), and of many O(log n).
     pub(super) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
-        if ranks.len() > REBUILT_FROM && ranks.len() >= self.count / 2 {
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
+        if ranks.len() > REBUILT_FROM && self.count - ranks.len() <= REBUILT_MAX {
             return self.rebuild_without(ranks, garbage);
+        }
+        if ranks.len() > CUT_FROM {
+            return self.cut(ranks, garbage);
         }
         let mut left = ranks.len();
         while left > 0 {
             let (mut parts, top, count) = self.parts(garbage);
             let removed = parts.remove_run(top, ranks.start, left);
             *count -= removed;
-            while let [Branch { link: Link::Inner(_), .. }] = top.children[..] {
-                let Some(children) = parts.children(top) else { break };
-                let Some(Branch { link: Link::Inner(next), .. }) = children.pop() else { break };
-                *top = next;
-                parts.work.heap -= INNER_BYTES;
-            }
+            parts.lower(top);
             self.heap = parts.work.heap;
             debug_assert!(removed > 0, "the ranks are there");
             if removed == 0 {
@@ -318,6 +416,36 @@ impl Large {
             }
             left -= removed;
         }
+    }
+
+    /// Cuts the elements of these ranks off. Some are left.
+    fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
+        let len = ranks.len();
+        let (mut parts, top, count) = self.parts(garbage);
+        parts.cut(top, ranks);
+        parts.lower(top);
+        *count -= len;
+        self.heap = parts.work.heap;
+        self.clear_remains(CLEARED_BY_CUT, garbage);
+    }
+
+    /// Clears up to so many leaves that were cut off; whether there are more.
+    pub(super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
+        for _ in 0..leaves {
+            let Some(number) = self.remains.pop() else { break };
+            let (mut parts, _, _) = self.parts(garbage);
+            let leaf = parts.shelf.get(number as usize);
+            for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
+                parts.index.remove(hash(parts.seed, entry.member), number, &mut parts.work);
+            }
+            parts.drop_leaf(number);
+            self.heap = parts.work.heap;
+        }
+        self.has_remains()
+    }
+
+    pub(super) fn has_remains(&self) -> bool {
+        !self.remains.is_empty()
     }
 
     /// The set of what is left; the whole old one is garbage.
@@ -374,7 +502,12 @@ impl Large {
         found.sort_unstable();
         found.dedup();
         for of_leaf in found.chunk_by(|one, other| one.0 == other.0) {
-            let Some(leaf) = self.shelf.get(of_leaf[0].0 as usize) else { continue };
+            let number = of_leaf[0].0;
+            let Some(leaf) = self.shelf.get(number as usize) else { continue };
+            let first = leaf.iter().next();
+            if first.is_some_and(|entry| !self.is_live(number, entry.score, entry.member)) {
+                continue;
+            }
             for entry in leaf.iter() {
                 let hash = hash(self.seed, entry.member);
                 if of_leaf.iter().any(|(_, wanted)| *wanted == hash) {
@@ -402,11 +535,8 @@ impl FreeNumbers {
 
 /// The child in which an edge lies: the last whose first element is before the edge, or the first child.
 fn child_before(children: &[Branch], edge: Edge<'_>, shelf: &Shelf<RowLeaf>) -> usize {
-    let behind = children
-        .iter()
-        .take_while(|child| edge.is_behind(child.first, || first_member(&child.link, shelf)))
-        .count();
-    behind.saturating_sub(1)
+    let is_before = |child: &Branch| edge.is_behind(child.first, || first_member(&child.link, shelf));
+    children.partition_point(is_before).saturating_sub(1)
 }
 
 /// The first member under a node.
@@ -530,26 +660,29 @@ impl LargeParts<'_, '_> {
     }
 
     /// Adds an element under a node; the nodes that follow this one now.
-    fn insert(&mut self, inner: &mut Arc<BranchNode>, edge: Edge<'_>, element: (&[u8], f64)) -> Vec<Branch> {
+    fn insert(&mut self, inner: &mut Arc<BranchNode>, edge: Edge<'_>, entering: Entering<'_>) -> Vec<Branch> {
         let at = child_before(&inner.children, edge, self.shelf);
         let Some(children) = self.children(inner) else { return Vec::new() };
         let is_last = at + 1 == children.len();
         let after = match children.get_mut(at) {
             None => {
                 let number = self.shelve(RowLeaf::of_row(&[], 0, 0));
-                let after = self.insert_in_leaf(number, edge, element, true);
+                let after = self.insert_in_leaf(number, edge, entering, true);
                 children.push(self.child_of(number));
                 after
             }
             Some(child) => {
                 let after = match &mut child.link {
-                    Link::Inner(next) => self.insert(next, edge, element),
-                    Link::Leaf(number) => self.insert_in_leaf(*number, edge, element, is_last),
+                    Link::Inner(next) => self.insert(next, edge, entering),
+                    Link::Leaf(number) => self.insert_in_leaf(*number, edge, entering, is_last),
                 };
                 child.refresh(self.shelf);
                 after
             }
         };
+        if after.is_empty() {
+            return after;
+        }
         children.splice(at + 1..at + 1, after);
         self.split(children)
     }
@@ -578,17 +711,16 @@ impl LargeParts<'_, '_> {
         &mut self,
         number: u32,
         edge: Edge<'_>,
-        (member, score): (&[u8], f64),
+        entering: Entering<'_>,
         is_last: bool,
     ) -> Vec<Branch> {
-        let hash = hash(self.seed, member);
+        let Entering { member, score, .. } = entering;
         let leaf = self.shelf.get(number as usize);
         let row = leaf.map(RowLeaf::row).unwrap_or_default();
-        let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
-        let at: usize = RowIter::new(row).take_while(is_before).map(|entry| entry.len).sum();
+        let at = row::gap_of(row, edge).at;
         if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
             self.change_leaf(number, |leaf, garbage| leaf.insert(at, member, score, garbage));
-            self.index.insert(hash, number, &mut self.work);
+            self.enter_index(entering, number);
             return Vec::new();
         }
         if is_last && at == row.len() {
@@ -596,13 +728,22 @@ impl LargeParts<'_, '_> {
             let mut row = vec![0; row::entry_len(member, score)];
             row::write(&mut row, member, score);
             let next = self.shelve(RowLeaf::of_row(&row, 1, 0));
-            self.index.insert(hash, next, &mut self.work);
+            self.enter_index(entering, next);
             return vec![self.child_of(next)];
         }
         let Some(leaf) = leaf else { return Vec::new() };
         let row = leaf.with(at, member, score);
-        self.index.insert(hash, number, &mut self.work);
+        self.enter_index(entering, number);
         self.set_rows(number, &row)
+    }
+
+    /// Has the index name the leaf of an element.
+    fn enter_index(&mut self, entering: Entering<'_>, number: u32) {
+        match entering.from {
+            None => self.index.insert(entering.hash, number, &mut self.work),
+            Some(from) if from == number => {}
+            Some(from) => self.index.moved(entering.hash, from, number, &mut self.work),
+        }
     }
 
     /// Gives a leaf the first piece of a row, and others the rest: their children. The index says so far that all of the row is
@@ -628,21 +769,124 @@ impl LargeParts<'_, '_> {
     fn remove_run(&mut self, inner: &mut Arc<BranchNode>, rank: usize, max: usize) -> usize {
         let Some((at, before)) = child_of_rank(&inner.children, rank) else { return 0 };
         let Some(children) = self.children(inner) else { return 0 };
-        let child = &mut children[at];
-        let removed = match &mut child.link {
+        let removed = match &mut children[at].link {
             Link::Inner(next) => self.remove_run(next, rank - before, max),
             Link::Leaf(number) => self.remove_in_leaf(*number, rank - before, max),
         };
+        self.after_removal(children, at);
+        removed
+    }
+
+    /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
+    fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
+        let Some(children) = self.children(inner) else { return };
+        let (mut behind, mut gone) = (0, 0..0);
+        for at in 0..children.len() {
+            let before = behind;
+            behind += children[at].count;
+            let part = ranks.start.max(before)..ranks.end.min(behind);
+            if part.is_empty() {
+                continue;
+            }
+            if part.len() == behind - before {
+                gone = if gone.is_empty() { at..at + 1 } else { gone.start..at + 1 };
+                continue;
+            }
+            match &mut children[at].link {
+                Link::Inner(next) => self.cut(next, part.start - before..part.end - before),
+                Link::Leaf(number) => {
+                    self.remove_in_leaf(*number, part.start - before, part.len());
+                }
+            }
+            children[at].refresh(self.shelf);
+        }
+        let seam = gone.start;
+        for branch in children.drain(gone) {
+            self.leave_remains(branch.link);
+        }
+        if seam < children.len() {
+            self.join(children, seam);
+        }
+    }
+
+    /// Leaves what hangs on a link to be cleared later.
+    fn leave_remains(&mut self, link: Link) {
+        match link {
+            Link::Leaf(number) => self.remains.push(number),
+            Link::Inner(inner) => {
+                self.note_remains(&inner);
+                self.work.garbage.push(ZsetPart::Inner(inner));
+            }
+        }
+    }
+
+    fn note_remains(&mut self, inner: &BranchNode) {
+        self.work.heap -= INNER_BYTES;
+        for child in &inner.children {
+            match &child.link {
+                Link::Leaf(number) => self.remains.push(*number),
+                Link::Inner(below) => self.note_remains(below),
+            }
+        }
+    }
+
+    /// Brings a node up to date of which a child has lost elements.
+    fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize) {
+        let child = &mut children[at];
         child.refresh(self.shelf);
         if child.count == 0 {
             match children.remove(at).link {
                 Link::Leaf(number) => self.drop_leaf(number),
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
-        } else {
+        } else if self.is_sparse(&child.link) {
             self.join(children, at);
         }
-        removed
+    }
+
+    /// Whether so little is below a link that it may be joined with a neighbour.
+    fn is_sparse(&self, link: &Link) -> bool {
+        match link {
+            Link::Inner(inner) => inner.children.len() < SPARSE,
+            Link::Leaf(number) => {
+                self.shelf.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_MAX / 4)
+            }
+        }
+    }
+
+    /// Takes the element at a range of a leaf's row out. `edge` is behind the element; whether it lies in that leaf.
+    fn take(
+        &mut self,
+        inner: &mut Arc<BranchNode>,
+        edge: Edge<'_>,
+        number: u32,
+        range: Range<usize>,
+    ) -> bool {
+        let at = child_before(&inner.children, edge, self.shelf);
+        let Some(children) = self.children(inner) else { return false };
+        let Some(child) = children.get_mut(at) else { return false };
+        let taken = match &mut child.link {
+            Link::Inner(next) => self.take(next, edge, number, range),
+            Link::Leaf(here) if *here != number => false,
+            Link::Leaf(_) => {
+                self.change_leaf(number, |leaf, garbage| leaf.remove(range, 1, garbage));
+                true
+            }
+        };
+        if taken {
+            self.after_removal(children, at);
+        }
+        taken
+    }
+
+    /// Takes inner nodes with a single inner node below them from the top.
+    fn lower(&mut self, top: &mut Arc<BranchNode>) {
+        while let [Branch { link: Link::Inner(_), .. }] = top.children[..] {
+            let Some(children) = self.children(top) else { break };
+            let Some(Branch { link: Link::Inner(next), .. }) = children.pop() else { break };
+            *top = next;
+            self.work.heap -= INNER_BYTES;
+        }
     }
 
     fn remove_in_leaf(&mut self, number: u32, index: usize, max: usize) -> usize {
@@ -713,6 +957,13 @@ impl LargeParts<'_, '_> {
 
 /// Fewer elements are removed one leaf after the other, however few are left.
 const REBUILT_FROM: usize = 256;
+/// A set with more elements left is not built anew.
+const REBUILT_MAX: usize = 2048;
+/// Fewer elements are removed at once: that takes less than half a millisecond.
+const CUT_FROM: usize = 2048;
+/// Leaves that a cut clears at once, and any other change.
+const CLEARED_BY_CUT: usize = 64;
+const CLEARED_BY_CHANGE: usize = 2;
 
 #[cfg(test)]
 impl Large {
@@ -729,12 +980,13 @@ impl Large {
                 assert!(*low < score || *low == score && before.as_slice() < member, "order");
             }
             last = Some((member.to_vec(), score));
-            let number = self.find(member).expect("invariant 3").0;
+            let number = self.find(member).place.expect("invariant 3").0;
             let hash = hash(self.seed, member);
             assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
         }
-        assert_eq!(self.index.len(), self.count);
-        assert_eq!(self.numbers as usize, leaves + self.free.0.len());
+        let remains = self.remains.iter().filter_map(|number| self.shelf.get(*number as usize));
+        assert_eq!(self.index.len(), self.count + remains.map(RowLeaf::count).sum::<usize>());
+        assert_eq!(self.numbers as usize, leaves + self.free.0.len() + self.remains.len());
         // What others share below the top is counted here too.
         assert!(self.heap >= heap, "invariant 5");
     }

@@ -49,7 +49,7 @@ impl Drop for Witness {
 /// Bytes of a leaf that hold no elements.
 pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
 /// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up walks half of them.
-pub(super) const ROW_BYTES_MAX: usize = 1024 - OVERHEAD;
+pub(super) const ROW_BYTES_MAX: usize = 512 - OVERHEAD;
 
 impl RowLeaf {
     /// A leaf of a row, in an allocation with room for `spare` more bytes.
@@ -133,6 +133,25 @@ impl RowLeaf {
             }
         }
         self.replace(RowLeaf::of_row(&self.with(at, member, score), count, 0), garbage);
+    }
+
+    /// Moves the element in a range of the row to a gap beside it, with another score of the same width: nothing else changes its
+    /// length. `false`, and nothing done, where the leaf is shared.
+    pub(super) fn turn(&mut self, range: Range<usize>, gap: usize, (member, score): (&[u8], f64)) -> bool {
+        let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
+        let span = inner.header.span;
+        let row = &mut inner.slice[span.start as usize..span.end as usize];
+        let at = if gap > range.end {
+            row.copy_within(range.end..gap, range.start);
+            gap - range.len()
+        } else if gap < range.start {
+            row.copy_within(gap..range.start, gap + range.len());
+            gap
+        } else {
+            range.start
+        };
+        row::write(&mut row[at..at + range.len()], member, score);
+        true
     }
 
     /// The row with an element put at an offset.

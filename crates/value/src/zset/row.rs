@@ -10,6 +10,8 @@
 //! Invariants: (1) no function panics or reads beyond the bytes: of bytes that are no row it gives some elements or none;
 //! (2) a score has one form: the narrowest that gives the same bits back, so -0 is a double.
 
+use super::edge::Edge;
+
 /// An element as it stands in a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowEntry<'a> {
@@ -69,27 +71,30 @@ pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
         }
         len => (usize::from(len), rest, 0),
     };
-    let (score, rest, wide) = match head >> 6 {
-        0 => {
-            let (bytes, rest) = rest.split_first_chunk::<2>()?;
-            (f64::from(i16::from_le_bytes(*bytes)), rest, 2)
-        }
-        1 => {
-            let (bytes, rest) = rest.split_first_chunk::<4>()?;
-            (f64::from(i32::from_le_bytes(*bytes)), rest, 4)
-        }
-        2 => {
-            let ([a, b, c, d, e, f], rest) = rest.split_first_chunk::<6>()?;
-            // Shifted down with its sign.
-            (((i64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f])) >> 16) as f64, rest, 6)
-        }
-        _ => {
-            let (bytes, rest) = rest.split_first_chunk::<8>()?;
-            (f64::from_le_bytes(*bytes), rest, 8)
+    // Members follow most scores: then eight bytes are there, whatever the width.
+    let wide = 2 * (1 + usize::from(head >> 6));
+    let score = match rest.first_chunk::<8>() {
+        Some(bytes) => score_of(u64::from_le_bytes(*bytes), wide),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..wide].copy_from_slice(rest.get(..wide)?);
+            score_of(u64::from_le_bytes(bytes), wide)
         }
     };
+    let rest = rest.get(wide..)?;
     let member = rest.get(..len)?;
     Some(RowEntry { member, score, len: 1 + extra + wide + len })
+}
+
+/// The score whose lowest `wide` bytes these are.
+#[inline]
+fn score_of(bits: u64, wide: usize) -> f64 {
+    if wide == 8 {
+        return f64::from_bits(bits);
+    }
+    // Shifted down with its sign.
+    let shift = 64 - 8 * wide as u32;
+    ((bits << shift) as i64 >> shift) as f64
 }
 
 /// The form of a score.
@@ -164,15 +169,89 @@ pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
 pub(super) struct RowPlace {
     pub(super) index: usize,
     pub(super) score: f64,
+    /// Where the element begins, and where it ends.
+    pub(super) at: usize,
+    pub(super) end: usize,
 }
 
-/// The place of a member.
+/// The place of a member. Scores on the way are not read.
 #[inline]
 pub(super) fn find(row: &[u8], member: &[u8]) -> Option<RowPlace> {
-    RowIter::new(row)
-        .enumerate()
-        .find(|(_, entry)| entry.member == member)
-        .map(|(index, entry)| RowPlace { index, score: entry.score })
+    let (mut at, mut index) = (0, 0);
+    loop {
+        let (begin, end) = member_range(row, at)?;
+        let found = row.get(begin..end)?;
+        // Members of one length often differ in their last byte alone.
+        if found.len() == member.len() && found.last() == member.last() && found == member {
+            let score = read(&row[at..])?.score;
+            return Some(RowPlace { index, score, at, end });
+        }
+        at = end;
+        index += 1;
+    }
+}
+
+/// Where the member of the element at `at` begins and ends; `None` at the end of the row.
+#[inline]
+fn member_range(row: &[u8], at: usize) -> Option<(usize, usize)> {
+    let head = *row.get(at)?;
+    let (len, extra) = match head & 63 {
+        LONG => (usize::from(u16::from_le_bytes(*row.get(at + 1..)?.first_chunk()?)), 2),
+        HUGE => (u32::from_le_bytes(*row.get(at + 1..)?.first_chunk()?) as usize, 4),
+        len => (usize::from(len), 0),
+    };
+    let begin = at + 1 + extra + 2 * (1 + usize::from(head >> 6));
+    Some((begin, begin + len))
+}
+
+/// A place between two elements of a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RowGap {
+    /// How many elements are in front of it.
+    pub(super) index: usize,
+    /// How many bytes.
+    pub(super) at: usize,
+}
+
+/// The place of an edge in a row.
+#[inline]
+pub(super) fn gap_of(row: &[u8], edge: Edge<'_>) -> RowGap {
+    let mut gap = RowGap::default();
+    if let Edge::Element(score, member) = edge {
+        gap = gap_of_element(row, score, member);
+    }
+    // The rest: what is no plain element, and the other kinds of edges.
+    for entry in RowIter::new(row.get(gap.at..).unwrap_or_default()) {
+        if !edge.is_behind(entry.score, || entry.member) {
+            break;
+        }
+        gap.index += 1;
+        gap.at += entry.len;
+    }
+    gap
+}
+
+/// The place of an element's edge, or of the first element with a long member or the last few bytes in front of it. What every change
+/// of a score asks: members are read where the score does not say, and nothing is looked at twice.
+fn gap_of_element(row: &[u8], of: f64, member: &[u8]) -> RowGap {
+    let mut gap = RowGap::default();
+    while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {
+        let Some(bytes) = rest.first_chunk::<8>() else { break };
+        let (len, wide) = (usize::from(head & 63), 2 * (1 + usize::from(head >> 6)));
+        let end = gap.at + 1 + wide + len;
+        if len > SHORT_MAX || end > row.len() {
+            break;
+        }
+        let score = score_of(u64::from_le_bytes(*bytes), wide);
+        let is_before =
+            score < of || score == of && rest.get(wide..wide + len).is_some_and(|found| found < member);
+        if !is_before {
+            break;
+        }
+        gap.index += 1;
+        gap.at = end;
+    }
+    gap
 }
 
 /// Cuts a row into pieces of at most `bytes_max` bytes of about the same size; an element that is longer is a piece of its own.

@@ -63,18 +63,21 @@ fn random_operations(seed: u64, shape: Shape, steps: usize) {
         match rng.below(100) {
             0..70 => {
                 let score = score(shape, &mut rng);
-                match zset.view().score(&of) {
-                    Some(old) if old != score => zset.update(&of, score, &mut context),
-                    Some(_) => {}
-                    None => zset.insert(&of, score, &mut context),
-                }
+                zset.change(&of, &mut context, |old| {
+                    assert_eq!(old, twin.0.get(&of).copied());
+                    (old != Some(score)).then_some(score)
+                });
                 twin.0.insert(of, score);
             }
             70..97 => assert_eq!(zset.remove(&of, &mut context), twin.0.remove(&of)),
             97 => {
                 let len = zset.len() as u64;
                 let start = rng.below(len + 1);
-                let most = if rng.below(20) == 0 { len } else { 40.min(len) };
+                let most = match rng.below(20) {
+                    0 => len,
+                    1 => len / 2,
+                    _ => 40.min(len),
+                };
                 let end = (start + rng.below(most + 1)).min(len);
                 let ranks = start as usize..end as usize;
                 for (member, _) in twin.sorted()[ranks.clone()].iter() {
@@ -215,12 +218,62 @@ fn a_scan_visits_what_stays_while_the_set_grows_shrinks_and_changes_scores() {
                     _ => drop(zset.remove(name.as_bytes(), &mut context)),
                 }
                 let name = format!("member:{:06}", rng.below(3000));
-                zset.update(name.as_bytes(), rng.below(1000) as f64, &mut context);
+                zset.change(name.as_bytes(), &mut context, |_| Some(rng.below(1000) as f64));
             }
         }
         let missed =
             (0..3000).filter(|number| !seen.contains(format!("member:{number:06}").as_bytes())).count();
         assert_eq!(missed, 0, "seed {seed}");
+    }
+}
+
+/// What is cut off is absent to every reader at once, can be added again, and is cleared by changes and by itself.
+#[test]
+fn a_long_range_is_gone_before_its_leaves_are_cleared() {
+    for scores in [1, 7, 100_000] {
+        let (mut zset, mut context) = filled(20_000, |number| (number * scores / 20_000) as f64);
+        let share = zset.share();
+        let before: Vec<Vec<u8>> = zset.view().iter_all().map(|(member, _)| member.to_vec()).collect();
+        context.take_garbage();
+        zset.remove_ranks(3000..15_000, &mut context);
+        assert!(zset.has_remains(), "some leaves are left to be cleared");
+        assert_eq!(zset.len(), 8000);
+        let left: Vec<&Vec<u8>> = before[..3000].iter().chain(&before[15_000..]).collect();
+        assert!(zset.view().iter_all().map(|(member, _)| member).eq(left.iter().map(|name| name.as_slice())));
+        assert!(before[3000..15_000].iter().all(|gone| zset.view().score(gone).is_none()));
+        assert!(
+            left.iter().enumerate().all(|(rank, name)| zset.view().rank(name).unwrap_or_default().0 == rank)
+        );
+        let mut seen = std::collections::BTreeSet::new();
+        let mut cursor = 0;
+        loop {
+            cursor = zset.view().scan(cursor, &mut |member, _| {
+                seen.insert(member.to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert!(seen.iter().eq(left.iter().copied().collect::<std::collections::BTreeSet<_>>()));
+        check_quickly(&zset);
+        // Members that were removed come back while their old leaves are still there.
+        for name in before[3000..15_000].iter().step_by(100) {
+            assert_eq!(zset.remove(name, &mut context), None);
+            zset.insert(name, 3.5, &mut context);
+            assert_eq!(zset.view().score(name), Some(3.5));
+            zset.change(name, &mut context, |_| Some(-1.0));
+        }
+        check_quickly(&zset);
+        zset.remove_ranks(10..5000, &mut context);
+        check_quickly(&zset);
+        while zset.clear_remains(8, &mut context) {}
+        assert!(share.view().iter_all().map(|(member, _)| member).eq(before.iter().map(Vec::as_slice)));
+        drop((share, context.take_garbage()));
+        assert!(!zset.has_remains());
+        check_quickly(&zset);
+        if let Body::Large(large) = &zset.0.body {
+            large.check_heap();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 use sluice_value::{PAGE_BYTES, Pages, Type};
+use std::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BitOp {
@@ -52,41 +53,66 @@ pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 /// The strings combined, shorter ones as if zeros followed them to `len`.
 fn combine(op: BitOp, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
-    let mut window = vec![0; len.min(PAGE_BYTES)];
     if len <= PAGE_BYTES {
-        combine_at(op, texts, 0, &mut window);
-        return NewValue::RawOwned(window);
+        let mut all = Vec::with_capacity(len);
+        combine_into(op, texts, 0..len, &mut all);
+        return NewValue::RawOwned(all);
     }
     let mut pages = Pages::new();
+    let mut spare = None;
     for at in (0..len).step_by(PAGE_BYTES) {
-        let window = &mut window[..PAGE_BYTES.min(len - at)];
-        combine_at(op, texts, at, window);
-        // Pages of zeros take no memory as long as they are not written.
-        if window.iter().any(|byte| *byte != 0) {
-            pages.write_at(at, window);
-        }
+        let mut page = spare.take().unwrap_or_else(|| Vec::with_capacity(PAGE_BYTES));
+        combine_into(op, texts, at..len.min(at + PAGE_BYTES), &mut page);
+        spare = pages.push_page(page);
     }
-    pages.write_at(len, b"");
     NewValue::Pages(pages)
 }
 
-/// The same of the bytes from `at` on.
-fn combine_at(op: BitOp, texts: &[Str<'_>], at: usize, window: &mut [u8]) {
-    let Some((first, others)) = texts.split_first() else { return };
-    first.copy_at(at, window);
-    if op == BitOp::Not {
-        window.iter_mut().for_each(|byte| *byte = !*byte);
+/// The same of a range of their bytes, in place of what `page` holds.
+fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Vec<u8>) {
+    page.clear();
+    let Some((first, mut others)) = texts.split_first() else { return };
+    match (whole(*first, &range), others.first().and_then(|second| whole(*second, &range))) {
+        (Some(first), _) if op == BitOp::Not => page.extend(first.iter().map(|byte| !byte)),
+        (Some(first), Some(second)) => {
+            // Two at once: the page is written once.
+            let pairs = first.iter().zip(second);
+            match op {
+                BitOp::And => page.extend(pairs.map(|(one, other)| one & other)),
+                BitOp::Or => page.extend(pairs.map(|(one, other)| one | other)),
+                BitOp::Xor | BitOp::Not => page.extend(pairs.map(|(one, other)| one ^ other)),
+            }
+            others = &others[1..];
+        }
+        (Some(first), None) => page.extend_from_slice(first),
+        (None, _) => {
+            page.resize(range.len(), 0);
+            first.copy_at(range.start, page);
+            if op == BitOp::Not {
+                page.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
     }
     for text in others {
         let mut done = 0;
-        text.for_each_piece(at..at + window.len(), |piece| {
+        text.for_each_piece(range.clone(), |piece| {
             let bytes = piece.bytes();
-            combine_bytes(op, &mut window[done..done + bytes.len()], bytes);
+            combine_bytes(op, &mut page[done..done + bytes.len()], bytes);
             done += bytes.len();
         });
         if op == BitOp::And {
-            window[done..].fill(0);
+            page[done..].fill(0);
         }
+    }
+}
+
+/// The bytes of a range, where they stand in one piece.
+fn whole<'t>(text: Str<'t>, range: &Range<usize>) -> Option<&'t [u8]> {
+    match text {
+        Str::Int(_) => None,
+        Str::Inline(bytes) => bytes.get(range.clone()),
+        Str::Shared(bytes) => bytes.get(range.clone()),
+        Str::Pages(pages) => pages.slices(range.clone()).next().filter(|slice| slice.len() == range.len()),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod slow;
 
+pub(crate) use slow::dumped;
+
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;

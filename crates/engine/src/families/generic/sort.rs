@@ -76,13 +76,6 @@ impl<'a> SortOptions<'a> {
     }
 }
 
-/// An element with what it weighs.
-struct Weighed {
-    element: Vec<u8>,
-    number: f64,
-    text: Option<Vec<u8>>,
-}
-
 pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, false)?;
     let rows = sorted(&mut ctx.db, args, options)?;
@@ -146,9 +139,7 @@ fn sorted(
     let elements: Vec<Vec<u8>> = if options.keeps_order {
         elements.into_iter().skip(range.start).take(range.len()).collect()
     } else {
-        let mut weighed = weigh(db, elements, &options)?;
-        weighed.sort_by(|a, b| options.compare(a, b));
-        weighed.into_iter().skip(range.start).take(range.len()).map(|weighed| weighed.element).collect()
+        in_order(db, elements, range, &options)?
     };
     if options.get.is_empty() {
         return Ok(elements.into_iter().map(Some).collect());
@@ -185,35 +176,72 @@ fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<Vec<Vec<u8
     Ok(all)
 }
 
-fn weigh(
+/// The elements of a range of the order that their weights give.
+fn in_order(
     db: &mut DbRef<'_>,
-    elements: Vec<Vec<u8>>,
+    mut elements: Vec<Vec<u8>>,
+    range: Range<usize>,
     options: &SortOptions<'_>,
-) -> Result<Vec<Weighed>, CmdError> {
-    const NO_NUMBER: CmdError = CmdError::text("ERR One or more scores can't be converted into double");
-    let mut all = Vec::with_capacity(elements.len());
-    for element in elements {
-        let text = options.by.map(|pattern| looked_up(db, pattern, &element));
-        let number = match &text {
-            _ if options.is_alphabetic => 0.0,
-            // What has no weight weighs nothing.
-            Some(None) => 0.0,
-            Some(Some(text)) => parse_f64(text).ok_or(NO_NUMBER)?,
-            None => parse_f64(&element).ok_or(NO_NUMBER)?,
-        };
-        all.push(Weighed { element, number, text: text.flatten() });
+) -> Result<Vec<Vec<u8>>, CmdError> {
+    if options.is_alphabetic && options.by.is_some() {
+        let mut weighed = Vec::with_capacity(elements.len());
+        for element in elements {
+            let text = options.by.and_then(|pattern| looked_up(db, pattern, &element));
+            weighed.push((element, text));
+        }
+        weighed.sort_by(|a, b| options.turned(a.1.cmp(&b.1)));
+        let chosen = weighed.into_iter().skip(range.start).take(range.len());
+        return Ok(chosen.map(|(element, _)| element).collect());
     }
-    Ok(all)
+    if options.is_alphabetic {
+        order_part(&mut elements, range.clone(), |a, b| options.turned(a.cmp(b)));
+        return Ok(elements.into_iter().skip(range.start).take(range.len()).collect());
+    }
+    // Numbers with places are moved about, not elements.
+    let mut numbers = Vec::with_capacity(elements.len());
+    for (place, element) in elements.iter().enumerate() {
+        numbers.push((number_of(db, element, options)?, place));
+    }
+    order_part(&mut numbers, range.clone(), |a, b| {
+        // Elements of one weight in the order of their bytes: the result is the same everywhere.
+        let order = number_order(a.0, b.0).then_with(|| elements[a.1].cmp(&elements[b.1]));
+        options.turned(order)
+    });
+    Ok(numbers[range].iter().map(|(_, place)| std::mem::take(&mut elements[*place])).collect())
+}
+
+/// Brings the items of a range into the places that they have in the whole order, in which those that are equal are the same. The
+/// others are not ordered among themselves.
+fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
+    let mut part = items;
+    if range.is_empty() {
+        return;
+    }
+    if range.end < part.len() {
+        part.select_nth_unstable_by(range.end, &compare);
+        part = &mut part[..range.end];
+    }
+    if range.start > 0 {
+        part.select_nth_unstable_by(range.start, &compare);
+        part = &mut part[range.start..];
+    }
+    part.sort_unstable_by(compare);
+}
+
+/// What an element weighs.
+fn number_of(db: &mut DbRef<'_>, element: &[u8], options: &SortOptions<'_>) -> Result<f64, CmdError> {
+    const NO_NUMBER: CmdError = CmdError::text("ERR One or more scores can't be converted into double");
+    let Some(pattern) = options.by else { return parse_f64(element).ok_or(NO_NUMBER) };
+    match looked_up(db, pattern, element) {
+        // What has no weight weighs nothing.
+        None => Ok(0.0),
+        Some(text) => parse_f64(&text).ok_or(NO_NUMBER),
+    }
 }
 
 impl SortOptions<'_> {
-    fn compare(&self, a: &Weighed, b: &Weighed) -> Ordering {
-        let order = match (self.is_alphabetic, self.by) {
-            (true, Some(_)) => a.text.cmp(&b.text),
-            (true, None) => a.element.cmp(&b.element),
-            // Elements of one weight in the order of their bytes: the result is the same everywhere.
-            (false, _) => number_order(a.number, b.number).then_with(|| a.element.cmp(&b.element)),
-        };
+    /// An order, or its reverse where that is asked for.
+    fn turned(&self, order: Ordering) -> Ordering {
         if self.is_descending { order.reverse() } else { order }
     }
 }

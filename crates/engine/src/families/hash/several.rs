@@ -140,7 +140,14 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             (_, Some(at)) => HashExpiry::At(at),
             (_, None) => HashExpiry::Clear,
         };
+        let is_kept = expiry == HashExpiry::Keep && !clock.all_live(view);
+        let is_expired = |name: &[u8]| view.get(name).is_some_and(|field| field.is_expired(clock.now_ms));
+        let expired: Vec<Vec<u8>> =
+            names().filter(|name| is_kept && is_expired(name)).map(<[u8]>::to_vec).collect();
         store(edit, clock, args, fields.first, expiry);
+        if !expired.is_empty() {
+            ctx.db.effects.propagate_expired_fields(ctx.db.number(), key, expired);
+        }
         ctx.db.effects.rewrite(|| hsetex_argv(args, &fields, expiry));
     }
     ctx.reply.int(1);

@@ -56,6 +56,8 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     ctx.control.apply_limits();
+    // How late a replica may be is a directive.
+    ctx.control.count_good_replicas = true;
     if is_maxmemory_changed {
         warn_of_maxmemory(ctx);
     }

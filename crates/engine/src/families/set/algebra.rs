@@ -139,10 +139,11 @@ fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<SetRef<'_>>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
+    let mut others: Vec<_> = others.iter().map(|set| set.finder()).collect();
     let mut digits = IntBuffer::new();
     for member in smallest.iter() {
         let bytes = member.bytes(&mut digits);
-        if others.iter().all(|set| set.contains(bytes)) && !visit(member) {
+        if others.iter_mut().all(|set| set.contains(bytes)) && !visit(member) {
             return;
         }
     }
@@ -151,10 +152,11 @@ fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
 /// Visits what is in the first set and in none of the others.
 fn subtract(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let Some((Some(first), others)) = sets.split_first() else { return };
+    let mut others: Vec<_> = others.iter().flatten().map(|set| set.finder()).collect();
     let mut digits = IntBuffer::new();
     for member in first.iter() {
         let bytes = member.bytes(&mut digits);
-        if !others.iter().flatten().any(|set| set.contains(bytes)) && !visit(member) {
+        if !others.iter_mut().any(|set| set.contains(bytes)) && !visit(member) {
             return;
         }
     }

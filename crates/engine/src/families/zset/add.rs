@@ -131,28 +131,30 @@ fn add_one(
     added: &mut Added,
 ) -> Result<(), CmdError> {
     let (zset, context) = edit.parts();
-    match zset.view().score(member) {
-        Some(_) if flags.nx => {}
-        Some(old) => {
-            let new = if flags.incr { old + score } else { score };
-            if new.is_nan() {
-                return Err(CmdError::text("ERR resulting score is not a number (NaN)"));
+    let mut is_nan = false;
+    zset.change(member, context, |old| {
+        let Some(old) = old else {
+            if flags.xx {
+                return None;
             }
-            if flags.gt && new <= old || flags.lt && new >= old {
-                return Ok(());
-            }
-            added.score = Some(new);
-            if new != old {
-                zset.update(member, new, context);
-                added.changed += 1;
-            }
-        }
-        None if flags.xx => {}
-        None => {
-            zset.insert(member, score, context);
             added.new += 1;
             added.score = Some(score);
+            return added.score;
+        };
+        let new = if flags.incr { old + score } else { score };
+        is_nan = new.is_nan();
+        if flags.nx || is_nan || flags.gt && new <= old || flags.lt && new >= old {
+            return None;
         }
+        added.score = Some(new);
+        if new == old {
+            return None;
+        }
+        added.changed += 1;
+        added.score
+    });
+    if is_nan && !flags.nx {
+        return Err(CmdError::text("ERR resulting score is not a number (NaN)"));
     }
     Ok(())
 }

@@ -159,3 +159,36 @@ fn a_failed_sync_is_not_made_good_by_another() {
     assert_eq!(std::fs::read(folder.join("f")).expect("the name is durable"), b"");
     std::fs::remove_dir_all(&folder).expect("removable");
 }
+
+/// What a link to a whole file leaves when each of its steps fails: the file itself always, and the second name or none.
+#[test]
+fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
+    // The link, the rename and the folder; nothing strikes behind them.
+    for first in 1..=4 {
+        for fault in [Fault::Crash, Fault::TornRename, Fault::SyncError] {
+            let folder = folder();
+            let (source, target) = (folder.join("dump.rdb"), folder.join("base.rdb"));
+            std::fs::write(&source, OLD).expect("writable");
+            let plan = Plan { fault, first, count: 1, seed: 1 };
+            let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
+            let linked = Replacement::of_link(storage, &source, folder.join(TEMPORARY));
+            let done = linked.and_then(|mut replacement| {
+                replacement.aim_at(target.clone());
+                replacement.finish()
+            });
+            assert_eq!(std::fs::read(&source).expect("there"), OLD, "{fault:?} {first}");
+            if done.is_ok() {
+                assert_eq!(std::fs::read(&target).expect("there"), OLD, "{fault:?} {first}");
+                assert!(!folder.join(TEMPORARY).exists(), "{fault:?} {first}");
+            }
+            let strikes = match first {
+                1 => fault == Fault::Crash,
+                2 => fault != Fault::SyncError,
+                3 => fault != Fault::TornRename,
+                _ => false,
+            };
+            assert_eq!(done.is_err(), strikes, "{fault:?} {first}");
+            std::fs::remove_dir_all(&folder).expect("removable");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! FAILOVER: this server hands its role to a replica that has everything.
+//!
+//! ```text
+//!  none ──FAILOVER──► waiting-for-sync ──replica has all, or FORCE and timeout──► failover-in-progress ──accepted──► none, a replica
+//!    ▲                      │ timeout, ABORT                                             │ refused, ABORT
+//!    └──────────────────────┴────────────────────────────── primary again ◄─────────────┘
+//! ```
+//!
+//! Invariants: (1) writes wait from the command on until the failover has ended, so nothing is added to the stream but the question to
+//! the replicas how far they are; (2) clients that wait for keys or replicas wait on until the target has accepted: when the failover comes
+//! to nothing, they have noticed nothing; (3) `failover-in-progress` is the role of a replica that asks its primary, the target, to become
+//! one; the reply decides, and no time does.
+
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::families::replication::has_reached;
+use crate::process::{LogLevel, Process};
+use crate::replica::RoleWanted;
+use crate::session::{ReplicaState, Session, Sessions};
+use sluice_replication::Primary;
+
+/// A failover under way.
+#[derive(Debug)]
+pub(crate) struct Failover {
+    /// The replica that was named, or that was found.
+    pub target: Option<FailoverTarget>,
+    /// A target that lacks something takes over when the time is up.
+    pub force: bool,
+    /// When it is not waited for any more, ms of the monotonic clock.
+    pub deadline_ms: Option<u64>,
+    /// Offset of the stream that the target must have.
+    pub offset: u64,
+    /// The target was asked to take over.
+    pub is_in_progress: bool,
+    /// FAILOVER ABORT.
+    pub is_aborted: bool,
+}
+
+/// The replica that shall take over, as the client has named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailoverTarget {
+    pub host: String,
+    pub port: i64,
+}
+
+impl Failover {
+    /// As INFO says it.
+    pub(crate) fn stage_name(&self) -> &'static str {
+        if self.is_in_progress { "failover-in-progress" } else { "waiting-for-sync" }
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        let host = self.target.as_ref().map_or(0, |target| target.host.capacity());
+        sluice_base::heap::boxed::<Failover>() + sluice_base::heap::block(host)
+    }
+}
+
+impl FailoverTarget {
+    /// Where a replica says that it can be reached.
+    fn of(session: &Session) -> FailoverTarget {
+        let (ip, port) = session.caller.replica_address();
+        FailoverTarget { host: ip.to_owned(), port: i64::from(port) }
+    }
+
+    /// The replica that is reached there, if one is connected.
+    pub(crate) fn replica(&self, control: &Control, sessions: &Sessions) -> Option<ReplicaState> {
+        let mut sessions = control.replicas().into_iter().filter_map(|key| sessions.get(key));
+        let found = sessions.find(|session| {
+            let (ip, port) = session.caller.replica_address();
+            ip.eq_ignore_ascii_case(&self.host) && i64::from(port) == self.port
+        });
+        found.and_then(|session| session.caller.replica_state())
+    }
+}
+
+/// What a step of a failover that waits comes to.
+enum FailoverStep {
+    Wait,
+    GiveUp,
+    HandOver(FailoverTarget, &'static str),
+}
+
+impl Engine {
+    /// Whether the target of a failover was asked to take over.
+    pub fn is_failing_over(&self) -> bool {
+        self.control.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
+    }
+
+    /// Goes on with what waits for a change of roles: once an iteration.
+    #[inline]
+    pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
+        if self.control.failover.is_some() || self.control.failover_asked {
+            self.advance_roles(process);
+        }
+    }
+
+    #[cold]
+    fn advance_roles(&mut self, process: &mut dyn Process) {
+        if self.control.failover_asked && self.control.role_wanted.is_none() {
+            self.control.failover_asked = false;
+            self.let_writes_go_on(process);
+        }
+        match self.failover_step(process) {
+            FailoverStep::Wait => {}
+            FailoverStep::GiveUp => self.abort_failover("Replica never caught up before timeout", process),
+            FailoverStep::HandOver(target, why) => self.hand_over(target, why, process),
+        }
+    }
+
+    fn failover_step(&self, process: &mut dyn Process) -> FailoverStep {
+        let control = &self.control;
+        let Some(failover) = control.failover.as_ref().filter(|failover| !failover.is_in_progress) else {
+            return FailoverStep::Wait;
+        };
+        let now_ms = process.recent().mono_ns / 1_000_000;
+        if failover.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
+            return match &failover.target {
+                Some(target) if failover.force => FailoverStep::HandOver(target.clone(), TIME_IS_OVER),
+                Some(_) | None => FailoverStep::GiveUp,
+            };
+        }
+        // What they delete is a part of the stream.
+        if control.migrations.are_under_way() {
+            return FailoverStep::Wait;
+        }
+        let has_all =
+            |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, failover.offset);
+        let found = match &failover.target {
+            Some(target) => {
+                target.replica(control, &self.sessions).is_some_and(has_all).then(|| target.clone())
+            }
+            None => {
+                let mut sessions = control.stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+                // One that has not said where it can be reached cannot be followed.
+                let can_lead = |session: &&Session| {
+                    session.caller.replica_address().1 > 0
+                        && session.caller.replica_state().is_some_and(has_all)
+                };
+                sessions.find(can_lead).map(FailoverTarget::of)
+            }
+        };
+        found.map_or(FailoverStep::Wait, |target| FailoverStep::HandOver(target, IS_SYNCED))
+    }
+
+    /// Asks the target to take over: this server follows it from now on.
+    fn hand_over(&mut self, target: FailoverTarget, why: &str, process: &mut dyn Process) {
+        let FailoverTarget { host, port } = target.clone();
+        let Ok(port) = u16::try_from(port) else {
+            return self.abort_failover("the target's port is none", process);
+        };
+        process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
+        if let Some(failover) = &mut self.control.failover {
+            failover.target = Some(target);
+            failover.is_in_progress = true;
+        }
+        self.control.role_wanted =
+            Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new() });
+        self.settle_role(process);
+    }
+
+    /// The target has taken over.
+    pub fn end_failover(&mut self, process: &mut dyn Process) {
+        if self.control.failover.take().is_some() {
+            self.unblock_for_role(process);
+            self.refresh();
+            self.let_writes_go_on(process);
+        }
+    }
+
+    /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called between units.
+    pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
+        self.give_failover_up(reason, process);
+        self.serve_waiting(process);
+    }
+
+    /// Ends a failover that a client does not want any more: behind its command.
+    #[inline]
+    pub(crate) fn settle_failover(&mut self, process: &mut dyn Process) {
+        if self.control.failover.as_ref().is_some_and(|failover| failover.is_aborted) {
+            self.give_failover_up("Failover manually aborted", process);
+        }
+    }
+
+    #[cold]
+    fn give_failover_up(&mut self, reason: &str, process: &mut dyn Process) {
+        let Some(failover) = self.control.failover.take() else { return };
+        let target = match &failover.target {
+            Some(FailoverTarget { host, port }) => format!("to {host}:{port} "),
+            None => String::new(),
+        };
+        process.log(LogLevel::Notice, &format!("FAILOVER {target}aborted: {reason}"));
+        if failover.is_in_progress {
+            self.control.role_wanted = Some(RoleWanted { primary: None, by: String::new() });
+            self.settle_role(process);
+        }
+        self.refresh();
+        self.control.blocking.end_pause();
+    }
+
+    fn let_writes_go_on(&mut self, process: &mut dyn Process) {
+        self.control.blocking.end_pause();
+        self.serve_waiting(process);
+    }
+}
+
+const TIME_IS_OVER: &str = "FAILOVER to {} time out exceeded, failing over.";
+const IS_SYNCED: &str = "Failover target {} is synced, failing over.";

@@ -1,0 +1,177 @@
+//! The main channel, driven: what comes on it while the snapshot comes on another connection, and its execution behind the snapshot.
+
+use super::Server;
+use crate::bio::Garbage;
+use crate::clients::SocketOwner;
+use crate::connection::input::InputState;
+use crate::connection::{self, Connection};
+use crate::replica::LinkHolder;
+use crate::replica::main_channel::{MainLink, StreamBuffer};
+use sluice_engine::{LogLevel, SessionKey};
+use sluice_evloop::{Event, Received, SendBuf};
+use sluice_replication::{Input, Primary};
+
+impl Server {
+    /// Keeps the connection as the main channel, and makes another.
+    pub(super) fn connect_second(&mut self, attempt: u64, primary: Primary) {
+        if let LinkHolder::Attached(source) = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody)
+        {
+            self.follower.main = Some(MainLink::new(source));
+        }
+        self.connect_link(attempt, primary);
+    }
+
+    /// Sends on the main channel: lines, which are shorter than what a socket takes at once.
+    pub(super) fn send_on_main_channel(&mut self, bytes: Vec<u8>) {
+        let Some(main) = &self.follower.main else { return };
+        self.host.counts.net_output_bytes += bytes.len() as u64;
+        // The end of the connection is reported by the receive, too.
+        let _ = self.sockets.event_loop.send(main.source, SendBuf { head: bytes, shared: Vec::new() });
+    }
+
+    /// What comes on the main channel from now on is the stream.
+    pub(super) fn buffer_stream(&mut self, first: &[u8]) {
+        if let Some(main) = &mut self.follower.main {
+            main.buffer = Some(StreamBuffer::default());
+            self.host.stream_buffer.peak = 0;
+            self.keep_of_stream(first);
+        }
+    }
+
+    /// Takes an event of the main channel's descriptor.
+    pub(super) fn main_channel_event(&mut self, event: Event) {
+        let attempt = self.follower.link.attempt();
+        let Event::Received { received, .. } = event else { return };
+        let chunk = match received {
+            Received::Data(chunk) => chunk,
+            Received::Eof | Received::Failed(_) => return self.link_step(Input::MainEnded(attempt)),
+        };
+        self.host.counts.net_input_bytes += chunk.len() as u64;
+        self.host.counts.net_repl_input_bytes += chunk.len() as u64;
+        match self.follower.main.as_ref().is_some_and(|main| main.buffer.is_some()) {
+            true => self.keep_of_stream(&chunk),
+            false => self.link_step(Input::MainReceived(attempt, &chunk)),
+        }
+        self.sockets.event_loop.give_back(chunk);
+    }
+
+    /// Keeps bytes of the stream. Beyond the bound nothing more is received.
+    fn keep_of_stream(&mut self, bytes: &[u8]) {
+        let bound = self.engine.replica_output_limit();
+        let Some(main) = &mut self.follower.main else { return };
+        let Some(buffer) = &mut main.buffer else { return };
+        buffer.push(bytes);
+        let is_full = bound.is_some_and(|bound| buffer.bytes() > bound) && !main.is_full;
+        self.host.stream_buffer.set(buffer.footprint());
+        if is_full {
+            main.is_full = true;
+            let (source, bytes) = (main.source, buffer.bytes());
+            self.sockets.event_loop.recv_stop(source);
+            let text = format!(
+                "Dual channel replication: Replication buffer limit reached ({bytes} bytes), stopping buffering. Further \
+                 accumulation will occur on primary side."
+            );
+            self.host.note(LogLevel::Notice, &text);
+        }
+    }
+
+    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was buffered first.
+    pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
+        // Nothing is received until what has come is executed.
+        self.sockets.event_loop.recv_stop(main.source);
+        let (key, transport) = self.transport_of_link(main.source);
+        self.follower.holder = LinkHolder::Session(key);
+        self.sockets.clients.add(key);
+        let mut connection = Connection::new(key, transport);
+        connection.authentication = sluice_resp::Admission::Authenticated;
+        connection.is_held_back = true;
+        connection::Owner::put(self, connection);
+        self.follower.replay = Some(main.buffer.unwrap_or_default());
+        self.replay_stream();
+    }
+
+    /// Executes a block of what was buffered; behind the last one, the socket is received from again.
+    pub(super) fn replay_stream(&mut self) {
+        let Some(key) = self.follower.session() else { return };
+        let Some(mut connection) = connection::Owner::take(self, key) else { return };
+        // A command that waits has the others wait.
+        if !matches!(connection.input.state(), InputState::Open | InputState::Large) {
+            return connection::Owner::put(self, connection);
+        }
+        let block = self.follower.replay.as_mut().and_then(StreamBuffer::take_block);
+        self.host.stream_buffer.set(self.stream_buffer_footprint());
+        self.note_heard();
+        match block {
+            Some(block) => {
+                connection::Owner::process(self, &mut connection, &block);
+                connection::Owner::report_usage(self, &mut connection);
+                connection::Owner::put(self, connection);
+            }
+            None => {
+                self.follower.replay = None;
+                self.host.stream_buffer.set(0);
+                let text = "Dual channel replication: Successfully streamed replication data into memory";
+                self.host.note(LogLevel::Notice, text);
+                connection.is_held_back = false;
+                connection::resume(self, connection);
+            }
+        }
+    }
+
+    /// Takes bytes of the link's session that come although its socket is not received from: they belong behind what was buffered.
+    /// An end is met again when the socket is received from. Any other event comes back.
+    pub(super) fn keep_late(&mut self, event: Event) -> Option<Event> {
+        let (Some(key), Some(replay)) = (self.follower.session(), &mut self.follower.replay) else {
+            return Some(event);
+        };
+        match event {
+            Event::Received { token, received } if token == connection::token_of(key) => {
+                if let Received::Data(chunk) = received {
+                    replay.push(&chunk);
+                    self.sockets.event_loop.give_back(chunk);
+                }
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    /// Whether a block of what was buffered can be executed at once.
+    pub(super) fn has_replay(&self) -> bool {
+        let owner = self.follower.session().and_then(|key| self.sockets.clients.owner(key));
+        self.follower.replay.is_some()
+            && matches!(owner, Some(SocketOwner::Main(connection))
+                if matches!(connection.input.state(), InputState::Open | InputState::Large))
+    }
+
+    /// Bytes of the stream that are kept.
+    pub(super) fn stream_buffer_footprint(&self) -> usize {
+        let kept = self.follower.main.as_ref().and_then(|main| main.buffer.as_ref());
+        kept.or(self.follower.replay.as_ref()).map_or(0, StreamBuffer::footprint)
+    }
+
+    /// Gives up the main channel, and what it has brought.
+    pub(super) fn close_main_channel(&mut self) {
+        if let Some(main) = self.follower.main.take() {
+            self.sockets.event_loop.close(main.source);
+            self.forget_stream(main.buffer);
+        }
+    }
+
+    /// What was buffered and not executed is of no use any more.
+    pub(super) fn forget_replay(&mut self, key: SessionKey) {
+        if self.follower.session() == Some(key)
+            && let Some(replay) = self.follower.replay.take()
+        {
+            self.forget_stream(Some(replay));
+        }
+    }
+
+    /// Frees a buffer elsewhere: it may be as large as the output limit of replicas.
+    fn forget_stream(&mut self, buffer: Option<StreamBuffer>) {
+        self.host.stream_buffer.set(0);
+        if let Some(buffer) = buffer {
+            self.free(Garbage::Stream(buffer));
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! MIGRATE's way to the other server: a thread for each migration, and the connections that are kept for the next one.
+//!
+//! Invariants: (1) the main thread waits for none of these threads, but inside a transaction, where it does the work itself; (2) a
+//! connection has one user: it is taken out of the cache and comes back behind a reply to each of its requests; (3) the cache
+//! keeps at most [`KEPT_MAX`] connections, each for ten seconds after its last use; (4) what is not sent or answered within the
+//! timeout of the client ends the connection.
+
+use crate::replica::connect::{ConnectPlan, connect};
+use sluice_engine::{Migration, MigrationOutcome};
+use sluice_evloop::Waker;
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The threads under way, and the connections that are kept.
+pub struct Migrator {
+    kept: Arc<KeptLinks>,
+    sender: Sender<(u64, MigrationOutcome)>,
+    receiver: Receiver<(u64, MigrationOutcome)>,
+    running: usize,
+    waker: Waker,
+    /// When the connections were looked at last, seconds of the monotonic clock.
+    looked_s: u64,
+}
+
+/// Connections that no migration uses.
+#[derive(Default)]
+pub struct KeptLinks(Mutex<HashMap<(String, u16), KeptLink>>);
+
+struct KeptLink {
+    link: TargetLink,
+    /// Seconds since its last use, as the main thread has counted them.
+    age_s: u64,
+}
+
+/// A connection to another server.
+struct TargetLink {
+    stream: TcpStream,
+    /// The database that is selected there, if that is known.
+    db: Option<i64>,
+    /// What came behind the last line.
+    input: Vec<u8>,
+}
+
+impl KeptLinks {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, u16), KeptLink>> {
+        // No code of others runs under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn take(&self, target: &(String, u16)) -> Option<TargetLink> {
+        self.lock().remove(target).map(|kept| kept.link)
+    }
+
+    fn put(&self, target: (String, u16), link: TargetLink) {
+        let mut kept = self.lock();
+        if kept.len() >= KEPT_MAX
+            && let Some(oldest) =
+                kept.iter().max_by_key(|(_, kept)| kept.age_s).map(|(target, _)| target.clone())
+        {
+            kept.remove(&oldest);
+        }
+        kept.insert(target, KeptLink { link, age_s: 0 });
+    }
+
+    fn grow_older(&self, seconds: u64) {
+        self.lock().retain(|_, kept| {
+            kept.age_s += seconds;
+            kept.age_s <= KEPT_S
+        });
+    }
+}
+
+impl Migrator {
+    pub fn new(kept: Arc<KeptLinks>, waker: Waker) -> Migrator {
+        let (sender, receiver) = channel();
+        Migrator { kept, sender, receiver, running: 0, waker, looked_s: 0 }
+    }
+
+    /// Begins a migration on a thread of its own.
+    pub fn begin(&mut self, migration: Migration, source: String) {
+        let (id, kept) = (migration.id, self.kept.clone());
+        let (sender, waker) = (self.sender.clone(), self.waker.clone());
+        self.running += 1;
+        let started = std::thread::Builder::new().name("migrate".into()).spawn(move || {
+            let _stack = crate::crash::SignalStack::install();
+            let outcome = run(&migration, &source, &kept);
+            // Large values are freed here, and not where clients wait.
+            drop(migration);
+            if sender.send((id, outcome)).is_ok() {
+                waker.wake();
+            }
+        });
+        if started.is_err() {
+            // It is taken up as if the target could not be reached.
+            let outcome =
+                MigrationOutcome { taken: Vec::new(), error: Some(MigrationStep::Connecting.text()) };
+            let _ = self.sender.send((id, outcome));
+        }
+    }
+
+    /// The next migration that has ended, with what came of it.
+    pub fn ended(&mut self) -> Option<(u64, MigrationOutcome)> {
+        if self.running == 0 {
+            return None;
+        }
+        let ended = self.receiver.try_recv().ok()?;
+        self.running -= 1;
+        Some(ended)
+    }
+
+    /// Closes connections that have not been used for long. `now_s`: seconds of the monotonic clock.
+    pub fn tick(&mut self, now_s: u64) {
+        if now_s > self.looked_s {
+            self.kept.grow_older(now_s - self.looked_s);
+            self.looked_s = now_s;
+        }
+    }
+}
+
+/// Where a migration failed, as the client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MigrationStep {
+    Connecting,
+    Writing,
+    Reading,
+}
+
+impl MigrationStep {
+    fn text(self) -> Vec<u8> {
+        match self {
+            MigrationStep::Connecting => b"IOERR error or timeout connecting to the client".to_vec(),
+            MigrationStep::Writing => b"IOERR error or timeout writing to target instance".to_vec(),
+            MigrationStep::Reading => b"IOERR error or timeout reading to target instance".to_vec(),
+        }
+    }
+}
+
+/// A failure of the connection.
+struct Broken {
+    step: MigrationStep,
+    is_timeout: bool,
+}
+
+impl Broken {
+    fn at(step: MigrationStep) -> impl Fn(io::Error) -> Broken {
+        move |error| Broken {
+            step,
+            is_timeout: matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
+}
+
+/// Does a migration. It may take its timeout for each key.
+pub fn run(migration: &Migration, source: &str, kept: &KeptLinks) -> MigrationOutcome {
+    let mut outcome = MigrationOutcome::default();
+    for is_last in [false, true] {
+        let Err(Broken { step, is_timeout }) = attempt(migration, source, kept, &mut outcome) else {
+            return outcome;
+        };
+        // A connection that was kept may have ended long ago.
+        if is_last
+            || is_timeout
+            || step == MigrationStep::Connecting
+            || !outcome.taken.is_empty()
+            || outcome.error.is_some()
+        {
+            outcome.error.get_or_insert_with(|| step.text());
+            break;
+        }
+    }
+    outcome
+}
+
+fn attempt(
+    migration: &Migration,
+    source: &str,
+    kept: &KeptLinks,
+    outcome: &mut MigrationOutcome,
+) -> Result<(), Broken> {
+    let timeout = Duration::from_millis(migration.timeout_ms);
+    let target = (migration.host.clone(), migration.port);
+    let mut link = match kept.take(&target) {
+        Some(link) => link,
+        None => open(migration, source, timeout)?,
+    };
+    let writing = Broken::at(MigrationStep::Writing);
+    link.stream.set_write_timeout(Some(timeout)).map_err(&writing)?;
+    link.stream.set_read_timeout(Some(timeout)).map_err(&writing)?;
+    let mut out = Vec::new();
+    let authenticates = migration.push_auth(&mut out);
+    let selects = link.db != Some(migration.db);
+    if selects {
+        migration.push_select(&mut out);
+    }
+    for number in 0..migration.key_count() {
+        migration.push_restore(number, &mut out);
+        if out.len() >= SENT_AT_ONCE_BYTES {
+            link.stream.write_all(&out).map_err(&writing)?;
+            out.clear();
+        }
+    }
+    link.stream.write_all(&out).map_err(&writing)?;
+    let reading = Broken::at(MigrationStep::Reading);
+    let auth = if authenticates { link.line().map_err(&reading)? } else { b"+".to_vec() };
+    let select = if selects { link.line().map_err(&reading)? } else { b"+".to_vec() };
+    for number in 0..migration.key_count() {
+        let restore = link.line().map_err(&reading)?;
+        match [&auth, &select, &restore].into_iter().find(|line| line.starts_with(b"-")) {
+            None => outcome.taken.push(number),
+            Some(line) => {
+                let told = || [b"ERR Target instance replied with error: ", &line[1..]].concat();
+                outcome.error.get_or_insert_with(told);
+            }
+        }
+    }
+    link.db = outcome.error.is_none().then_some(migration.db);
+    kept.put(target, link);
+    Ok(())
+}
+
+fn open(migration: &Migration, source: &str, timeout: Duration) -> Result<TargetLink, Broken> {
+    let (host, port) = (migration.host.clone(), migration.port);
+    let plan = ConnectPlan { host, port, source: source.to_owned(), timeout };
+    let socket = connect(&plan).map_err(|error| Broken {
+        // A host that refuses is met by the reference when it writes.
+        step: if error.kind() == ErrorKind::ConnectionRefused {
+            MigrationStep::Writing
+        } else {
+            MigrationStep::Connecting
+        },
+        is_timeout: false,
+    })?;
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false).map_err(Broken::at(MigrationStep::Connecting))?;
+    // Port -1 does not exist, but database -1 is what the reference takes for selected at first.
+    Ok(TargetLink { stream, db: Some(-1), input: Vec::new() })
+}
+
+impl TargetLink {
+    /// The next line of what the target answers, without its end.
+    fn line(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let rest = self.input.split_off(end + 1);
+                let line = std::mem::replace(&mut self.input, rest);
+                return Ok(line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]).to_vec());
+            }
+            if self.input.len() > LINE_BYTES_MAX {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            let mut buffer = [0; 4096];
+            match self.stream.read(&mut buffer)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                len => self.input.extend_from_slice(&buffer[..len]),
+            }
+        }
+    }
+}
+
+/// Connections that are kept.
+const KEPT_MAX: usize = 64;
+/// Seconds for which one is kept.
+const KEPT_S: u64 = 10;
+/// Bytes of requests that are collected before they are sent.
+const SENT_AT_ONCE_BYTES: usize = 64 * 1024;
+/// The longest line of an answer.
+const LINE_BYTES_MAX: usize = 64 * 1024;
