@@ -16,6 +16,7 @@ pub fn fuzz_primary(data: &[u8]) {
         address: b"",
         version: "9.0.0",
         resume: (how & 1 > 0).then_some(&point),
+        dual_channel: how & 2 > 0,
     };
     let mut link = ReplicaLink::new(7);
     let primary = Primary { host: "primary".to_owned(), port: 1 };

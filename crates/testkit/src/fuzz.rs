@@ -74,10 +74,10 @@ fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
     let reply = rig.argv(client, &[b"DUMP", b"k"]);
     let begins = reply.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let mut payload = reply[begins..reply.len().saturating_sub(FOOTER.len() + 2)].to_vec();
-    for change in changes.chunks_exact(2) {
-        let at = usize::from(change[0]) % payload.len().max(1);
+    for [place, value] in changes.as_chunks::<2>().0 {
+        let at = usize::from(*place) % payload.len().max(1);
         if let Some(byte) = payload.get_mut(at) {
-            *byte = change[1];
+            *byte = *value;
         }
     }
     payload
