@@ -415,7 +415,7 @@ fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
     let mut rig = appending();
     let replica = rig.replica();
     for (line, db) in [
-        ("SELECT 3", None),
+        ("SELECT 3", Some(0)),
         ("SET a 1", Some(3)),
         ("SELECT 1", None),
         ("SET a 2", Some(1)),
