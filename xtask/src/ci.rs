@@ -82,7 +82,7 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [LongRun; 11] = [
+    let runs: [LongRun; 13] = [
         ("differential", || differential_deep()),
         ("differential-arms", differential_arms),
         ("differential-append-only", differential_append_only),
@@ -91,6 +91,8 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
         ("valgrind", valgrind),
         ("loom-mutants", loom_mutants),
         ("races", races),
+        ("sim", sim),
+        ("sim-mistakes", sim_mistakes),
         ("matrix", matrix),
         ("conformance", || conformance::run(&[])),
         ("conformance-io-threads", || conformance::run(&["--io-threads".into()])),
@@ -329,6 +331,35 @@ fn loom_mutants() -> Result<Ran> {
         }
     }
     Ok(Ran::Passed)
+}
+
+/// Seeds of the simulation of replication in a long run; the test of the crate runs the first thousand.
+const SIM_SEEDS_DEEP: u64 = 10_000;
+
+/// The simulation of replication, with many seeds, and optimised.
+fn sim() -> Result<Ran> {
+    let mut run = shell::cargo();
+    run.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")]);
+    run.arg("run").arg("--target-dir").arg(shell::target_dir().join("sim"));
+    run.args([
+        "--release",
+        "--quiet",
+        "--package",
+        "sluice-sim",
+        "--",
+        "--seeds",
+        &SIM_SEEDS_DEEP.to_string(),
+    ]);
+    shell::pass(&mut run)
+}
+
+/// Each mistake that `sluice_base::mistake` knows must be found by the simulation of replication.
+fn sim_mistakes() -> Result<Ran> {
+    let mut test = shell::cargo();
+    test.env("RUSTFLAGS", "--cfg sluice_mistakes");
+    test.arg("test").arg("--target-dir").arg(shell::target_dir().join("mistakes"));
+    test.args(["--quiet", "--package", "sluice-sim", "--test", "mistakes", "--", "--nocapture"]);
+    shell::pass(&mut test)
 }
 
 /// Crates whose unit tests run under valgrind: those with memory that they manage themselves. evloop's are the slabs of

@@ -392,7 +392,7 @@ fn a_base_says_where_in_the_history_its_data_stand() {
         rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
         let (_, before, _) = rig.process.aof_cuts.pop().unwrap();
         let (replid, offset) = (info(&mut rig, "master_replid"), info(&mut rig, "master_repl_offset"));
-        let end = format!("#REPL-ID:{replid}\r\n#REPL-OFFSET:{offset}\r\n");
+        let end = format!("#REPL-ID:{replid}\r\n#REPL-DB:0\r\n#REPL-OFFSET:{offset}\r\n");
         assert!(before.ends_with(end.as_bytes()), "{}", before.escape_ascii());
         while rig.engine.has_job() {
             rig.engine.save_slice(1_000_000, &mut rig.process);
@@ -407,6 +407,27 @@ fn a_base_says_where_in_the_history_its_data_stand() {
         restarted.finish_loads();
         assert_eq!(replication(&mut restarted).1, "-1");
     }
+}
+
+/// A primary of today may come back as a replica: what it is sent then is in the database that its own stream had selected.
+#[test]
+fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
+    let mut rig = appending();
+    let replica = rig.replica();
+    for (line, db) in [
+        ("SELECT 3", Some(0)),
+        ("SET a 1", Some(3)),
+        ("SELECT 1", None),
+        ("SET a 2", Some(1)),
+        ("SET a 3", None),
+    ] {
+        rig.run(line);
+        rig.end_iteration();
+        let log = String::from_utf8(appended(&mut rig)).unwrap();
+        let found = log.split("#REPL-DB:").nth(1).and_then(|rest| rest.split('\r').next()?.parse().ok());
+        assert_eq!(found, db, "{line}: {log}");
+    }
+    rig.engine.disconnect(replica);
 }
 
 #[test]
