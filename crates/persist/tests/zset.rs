@@ -120,7 +120,8 @@ fn is_refused(kind: u8, value: &[u8]) {
     match load(kind, value) {
         Err(PayloadError::Bad(error)) => {
             // A member that stands twice is found when the set is whole, whatever its form was.
-            let is_meant = error.problem == Problem::Zset || kind == 12 && error.problem == Problem::ZsetZiplist;
+            let is_meant =
+                error.problem == Problem::Zset || kind == 12 && error.problem == Problem::ZsetZiplist;
             assert!(is_meant, "{:?}: {}", error.problem, value.escape_ascii());
         }
         other => panic!("{other:?}: {}", value.escape_ascii()),
