@@ -812,7 +812,7 @@ fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     let mut twin = Twin::with(seed, mode, layout);
     // Looking at 16,384 tables takes its time.
     let between = if layout == Layout::One { 8 } else { 100 };
-    for round in 0..3000 {
+    for round in 0..6000 {
         twin.step();
         if round % between == 0 {
             twin.compare();

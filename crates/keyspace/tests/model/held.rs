@@ -135,8 +135,8 @@ impl Held {
 
     /// A few changes of both in one edit.
     pub fn change(&mut self, db: &mut DbMut<'_>, key: &[u8], is_there: bool, rng: &mut Rng) {
-        // Some edits empty what they change.
-        let empties = rng.below(8) == 0;
+        // Half of the edits empty what they change.
+        let empties = rng.below(2) == 0;
         let count = if rng.below(6) == 0 { 150 } else { 1 + rng.below(5) };
         match self {
             Held::Set(members) => change_set(members, db, key, (count, empties), rng),
@@ -223,6 +223,8 @@ fn change_zset(
 
 fn change_stream(entries: &mut Entries, db: &mut DbMut<'_>, key: &[u8], is_there: bool, rng: &mut Rng) {
     let limits = StreamLimits::default();
+    // A look ahead deletes what has expired, as with every write.
+    assert_eq!(db.edit_stream(db.key(key), limits).unwrap().is_some(), is_there);
     let mut edit = match is_there {
         true => db.edit_stream(db.key(key), limits).unwrap().unwrap(),
         false => db.create_stream(db.key(key), limits),
