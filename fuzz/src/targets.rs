@@ -123,6 +123,46 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
         words: &[b"\xf0\xff\xff\xff\xff", b"\xef\xff", b"\xf4", b"\xff", b"\x81", b"\xff\xff"],
     },
+    Target {
+        name: "restored",
+        run: sluice_testkit::fuzz_restored,
+        seeds: &[
+            b"\x00", b"\x01", b"\x02", b"\x03", b"\x04", b"\x05", b"\x06", b"\x07", b"\x08", b"\x09", b"\x0a", b"\x0b", b"\x0c",
+            b"\x0d", b"\x0e", b"\x0f", b"\x10", b"\x11\x07\x01",
+            b"\xff\x12\x02\x02\x0c\x0c\0\0\0\x02\0\x81a\x02\x07\x01\xff\x01\x05hello",
+            b"\xff\x01\x03\x01x\xc0\x05\x01z",
+        ],
+        words: &[b"\xc3", b"\x80\xff\xff\xff\xff", b"\x01\xff", b"\x0b\x00", b"\x05\x80", b"\x02\xff", b"\x10\x01"],
+    },
+    Target {
+        name: "replica-requests",
+        run: sluice_testkit::fuzz_replica,
+        seeds: &[
+            b"R listening-port 6380\nR capa eof capa psync2\nR version 9.0.0\nP ? -1\nR ACK 0\nR ACK 100 FACK 50",
+            b"R rdb-channel 1 rdb-only 1\nS\nC\nR set-rdb-client-id 3\nP ? 1\nI replication",
+            b"R rdb-filter-only functions\nR capa eof\nP ? -1\nW b 1\nR GETACK *\nR ip-address 10.0.0.1",
+            b"P 0101010101010101010101010101010101010101 1\nR ACK 1",
+        ],
+        words: &[
+            b"\n", b" ", b"R ", b"P ", b"S", b"C\n", b"capa", b"eof", b"psync2", b"dual-channel", b"ACK", b"FACK", b"GETACK *",
+            b"rdb-channel 1", b"rdb-only 1", b"version", b"9223372036854775807", b"-1", b"set-rdb-client-id", b"?",
+        ],
+    },
+    Target {
+        name: "primary-replies",
+        run: sluice_replication::fuzz_primary,
+        seeds: &[
+            b"\x01+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+CONTINUE bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n*1\r\n$4\r\nping\r\n",
+            b"\x10-NOAUTH no\r\n+OK\r\n-ERR x\r\n+OK\r\n+FULLRESYNC bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb 12\r\n\n$5\r\nhello*1\r\n",
+            b"\xff+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb 12\r\n\
+              $EOF:cccccccccccccccccccccccccccccccccccccccc\r\nhellocccccccccccccccccccccccccccccccccccccccc",
+            b"\x20+PONG\r\n+OK\r\n+OK\r\n+OK\r\n-ERR unknown command 'PSYNC'\r\n$0\r\n",
+        ],
+        words: &[
+            b"\r\n", b"\n", b"+OK\r\n", b"+PONG\r\n", b"+FULLRESYNC ", b"+CONTINUE", b"-ERR ", b"-LOADING", b"-NOMASTERLINK",
+            b"+DUALCHANNELSYNC\r\n", b"$EOF:", b"$", b"18446744073709551615", b"-1", b" ",
+        ],
+    },
     Target { name: "canary", run: canary_panic, seeds: &[b"canar"], words: &[b"y!"] },
     Target { name: "canary-abort", run: canary_abort, seeds: &[b"canar"], words: &[b"y!"] },
 ];

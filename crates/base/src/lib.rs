@@ -14,6 +14,7 @@ pub mod heap;
 pub mod id;
 pub mod longdouble;
 pub mod lzf;
+pub mod mistake;
 pub mod murmur;
 pub mod now;
 pub mod num;

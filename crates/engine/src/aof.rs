@@ -23,6 +23,7 @@ use crate::session::{Caller, Session};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux};
 use crate::unit_commands::{Audience, Grouping, UnitCommands};
+use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Now, heap};
 use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::transactions;
@@ -200,7 +201,9 @@ impl AofStream {
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(&mut self.pending);
         }
-        if stream.has_primary() && self.noted_db != Some(point.db) {
+        // A primary of today may be a replica when the file is loaded: what follows then is in this database.
+        let is_left_out = mistake::is_made(Mistake::DbNotNoted) && !stream.has_primary();
+        if self.noted_db != Some(point.db) && !is_left_out {
             self.noted_db = Some(point.db);
             ReplicationNote::Db(point.db as u64).push(&mut self.pending);
         }

@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
 use crate::session::{ClientKind, Closing};
+use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
 
@@ -47,7 +48,7 @@ impl Engine {
         // Expiry is a write: a pause keeps it back too.
         let paused = self.control.is_write_paused(process.now()) || self.control.pending_end.is_some();
         // A replica is told of deletions, but for what its own clients wrote.
-        let is_replica = self.control.replica.is_some();
+        let is_replica = self.control.replica.is_some() && !mistake::is_made(Mistake::ReplicaExpires);
         if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }

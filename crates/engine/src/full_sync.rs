@@ -26,6 +26,7 @@ use crate::session::{Announced, Closing, Session, SyncStage};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
 use crate::sync_state::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
+use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now};
 use sluice_config::param;
 use sluice_persist::rdb::Version;
@@ -266,8 +267,8 @@ impl Engine {
     /// What a snapshot for replicas says about itself: the place of the stream at which it stands.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.control.stream;
-        let point =
-            StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };
+        let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
+        let point = StreamPoint { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
         let used_memory = process.used_memory(&self.keyspace);
         RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false }
     }

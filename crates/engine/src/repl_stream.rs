@@ -21,6 +21,7 @@ pub(crate) use spooled::Spooled;
 use crate::session_key::SessionKey;
 use crate::snapshot::StreamPoint;
 use crate::unit_commands::{Audience, Grouping, UnitCommands, push_command};
+use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 
 /// The stream and its receivers.
@@ -138,7 +139,7 @@ impl ReplicationStream {
     /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
     /// the id that is known already nothing changes.
     pub fn continue_history(&mut self, replid: String) {
-        if replid != self.replid {
+        if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
             let old = std::mem::replace(&mut self.replid, replid);
             self.earlier = Some((old, self.offset + 1));
         }
@@ -154,6 +155,9 @@ impl ReplicationStream {
     /// The data that were loaded stand behind `offset` bytes of the history `replid`. What follows is a history of its own, under
     /// the id of this run: replicas may have been sent more of the one before than the files know. Those that were not go on.
     pub(crate) fn resume(&mut self, replid: String, offset: u64) {
+        if mistake::is_made(Mistake::IdOfLastRun) {
+            self.replid.clone_from(&replid);
+        }
         self.earlier = Some((replid, offset + 1));
         self.begin_backlog(offset);
     }
@@ -223,6 +227,7 @@ impl ReplicationStream {
         let place = u64::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
         match second {
             _ if known => {}
+            Some(_) if mistake::is_made(Mistake::SecondIdForever) => {}
             Some((_, limit)) if place.is_none_or(|place| place < *limit) => {}
             Some((_, limit)) => {
                 return Err(Some(format!(

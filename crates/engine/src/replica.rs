@@ -25,6 +25,7 @@ use crate::process::{LogLevel, Process, SnapshotSource};
 use crate::session::{Caller, ClientKind, Closing, Connection, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use crate::unit_commands::push_command;
+use sluice_base::mistake::{self, Mistake};
 use sluice_command::{Flags, Named};
 use sluice_config::param;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
@@ -255,8 +256,11 @@ impl Engine {
         let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);
         process.log(LogLevel::Notice, "Discarding previously cached primary state.");
-        let replid = hex(&process.entropy());
+        let mut replid = hex(&process.entropy());
         let stream = &mut self.control.stream;
+        if mistake::is_made(Mistake::KeptReplid) {
+            replid.clone_from(&stream.replid);
+        }
         stream.set_has_primary(false);
         stream.shift_history(replid);
         if let Some((old, offset)) = &stream.earlier {
@@ -402,7 +406,10 @@ impl Engine {
     pub fn connect_primary(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         let gate = &self.gate;
-        let db = self.control.replica.as_ref().map_or(0, |role| role.db);
+        let mut db = self.control.replica.as_ref().map_or(0, |role| role.db);
+        if mistake::is_made(Mistake::LinkOfDbZero) {
+            db = 0;
+        }
         let key = self.sessions.add(|key, id| {
             let mut session = Session::new(key, id, connection, now_s, true);
             session.caller.kind = ClientKind::Primary;
@@ -440,7 +447,7 @@ impl Engine {
         }
         let Some(role) = &mut self.control.replica else { return };
         request.push_wire(&mut role.uncounted);
-        if session.transaction.is_some() {
+        if session.transaction.is_some() && !mistake::is_made(Mistake::TransactionByParts) {
             return;
         }
         role.db = session.caller.db;
@@ -471,11 +478,11 @@ impl Engine {
         if aof.is_on() {
             let durable = &mut role.durable;
             // Without its base the first increment holds nothing that could be loaded.
-            let has_base = !self.control.rewriting.is_first;
+            let has_base = !self.control.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
             if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
             }
-            if has_base && aof.is_durable(aof.position()) {
+            if has_base && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
                 durable.offset = offset;
             } else if durable.awaited.is_none() {
                 durable.awaited = Some((aof.position(), offset));

@@ -51,6 +51,21 @@ fn part(rig: &Rig, at: usize) -> Vec<u8> {
     rig.process.aof_parts.lock().expect("one thread")[at].1.clone()
 }
 
+/// PFCOUNT is no write, and is in a log all the same: the estimate that it keeps is a part of the value.
+#[test]
+fn pfcount_of_a_log_keeps_its_estimate() {
+    let mut rig = starting(&[], &[log_of(&["SELECT 0", "PFADD p a b", "PFADD q a b", "PFCOUNT p"])]);
+    rig.loads.pop().expect("it was begun").run(&mut Nothing);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    rig.check("PFADD fresh a b", ":1");
+    let digest = |rig: &mut Rig, key: &str| rig.run(&format!("DEBUG DIGEST-VALUE {key}"));
+    let before = digest(&mut rig, "fresh");
+    assert_eq!(digest(&mut rig, "q"), before);
+    rig.check("PFCOUNT fresh", ":2");
+    assert_ne!(digest(&mut rig, "fresh"), before);
+    assert_eq!(digest(&mut rig, "p"), digest(&mut rig, "fresh"));
+}
+
 #[test]
 fn clients_are_answered_while_the_log_is_loaded_and_have_the_data_behind_it() {
     let base = log_of(&["SELECT 0", "SET a 1", "RPUSH list x y"]);
@@ -392,7 +407,7 @@ fn a_base_says_where_in_the_history_its_data_stand() {
         rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
         let (_, before, _) = rig.process.aof_cuts.pop().unwrap();
         let (replid, offset) = (info(&mut rig, "master_replid"), info(&mut rig, "master_repl_offset"));
-        let end = format!("#REPL-ID:{replid}\r\n#REPL-OFFSET:{offset}\r\n");
+        let end = format!("#REPL-ID:{replid}\r\n#REPL-DB:0\r\n#REPL-OFFSET:{offset}\r\n");
         assert!(before.ends_with(end.as_bytes()), "{}", before.escape_ascii());
         while rig.engine.has_job() {
             rig.engine.save_slice(1_000_000, &mut rig.process);
@@ -407,6 +422,27 @@ fn a_base_says_where_in_the_history_its_data_stand() {
         restarted.finish_loads();
         assert_eq!(replication(&mut restarted).1, "-1");
     }
+}
+
+/// A primary of today may come back as a replica: what it is sent then is in the database that its own stream had selected.
+#[test]
+fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
+    let mut rig = appending();
+    let replica = rig.replica();
+    for (line, db) in [
+        ("SELECT 3", Some(0)),
+        ("SET a 1", Some(3)),
+        ("SELECT 1", None),
+        ("SET a 2", Some(1)),
+        ("SET a 3", None),
+    ] {
+        rig.run(line);
+        rig.end_iteration();
+        let log = String::from_utf8(appended(&mut rig)).unwrap();
+        let found = log.split("#REPL-DB:").nth(1).and_then(|rest| rest.split('\r').next()?.parse().ok());
+        assert_eq!(found, db, "{line}: {log}");
+    }
+    rig.engine.disconnect(replica);
 }
 
 #[test]

@@ -318,6 +318,21 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
+/// What was written before the history began is at offset 0, as is a replica that loads its first snapshot.
+#[test]
+fn a_replica_that_has_said_nothing_is_not_counted() {
+    let mut rig = Rig::new();
+    let client = rig.connect();
+    rig.check_as(client, "SET a 1", "+OK");
+    let replica = rig.connect();
+    ask(&mut rig, replica, "PSYNC ? -1");
+    rig.output(replica);
+    assert_eq!(ask(&mut rig, client, "WAIT 1 0"), b"", "it waits");
+    let offset = number(&mut rig, "master_repl_offset");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset}"));
+    assert_eq!(rig.output(client), b":1\r\n");
+}
+
 #[test]
 fn a_wait_that_would_end_behind_all_time_is_refused() {
     let mut rig = Rig::new();

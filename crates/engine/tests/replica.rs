@@ -404,3 +404,31 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
         assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
     }
 }
+
+/// A start reads the increment of a file that was turned on when its base is in force, and not before.
+#[test]
+fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
+    let (mut rig, primary) = following(&[("appendonly", "yes")]);
+    rig.process.aof_has_base = false;
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 1, "the first base is written");
+    stream(&mut rig, primary, &["SET a 1"]);
+    let offset = offset(&rig);
+    let mut acknowledged = || {
+        let position = rig.engine.aof_position();
+        rig.engine.report_aof_durable(position, &mut rig.process);
+        rig.engine.acknowledge();
+        let said = String::from_utf8(rig.output(primary)).unwrap();
+        while rig.engine.has_job() {
+            rig.engine.save_slice(1_000_000, &mut rig.process);
+        }
+        rig.engine.report_aof_rewrite(true, &mut rig.process);
+        said
+    };
+    for durable in [0, offset] {
+        let said = acknowledged();
+        let wanted = request(&format!("REPLCONF ACK {offset} FACK {durable}"));
+        assert_eq!(said.as_bytes(), wanted, "{said}");
+    }
+}

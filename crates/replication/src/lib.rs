@@ -7,9 +7,11 @@
 
 mod backoff;
 mod framing;
+mod fuzz;
 mod link;
 
 pub use framing::{Extent, Framing, FramingError};
+pub use fuzz::fuzz_primary;
 pub use link::{
     Credentials, HistoryPoint, Input, LinkOutput, LinkState, LogLevel, Primary, ReplicaLink, Surroundings,
     SyncFailure,

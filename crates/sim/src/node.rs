@@ -649,6 +649,15 @@ impl Node {
         self.add_seat(key, Peer::Accepted(conn), Vec::new());
     }
 
+    /// The connections that others have made to this node.
+    pub fn accepted(&self) -> Vec<ConnId> {
+        let conn = |seat: &Seat| match seat.peer {
+            Peer::Accepted(conn) => Some(conn),
+            Peer::Link(_) | Peer::Client => None,
+        };
+        self.seats.iter().filter_map(conn).collect()
+    }
+
     /// A client of the simulation.
     pub fn client(&mut self) -> SessionKey {
         let key = self.engine.connect(connection(self.id), &mut self.process);

@@ -12,7 +12,6 @@ pub struct FaultRates {
     pub cut_pair: u64,
     pub save: u64,
     pub rewrite: u64,
-    pub reload: u64,
     pub chain: u64,
 }
 
@@ -50,7 +49,6 @@ impl Plan {
             cut_pair: rate(90),
             save: rate(60),
             rewrite: rate(80),
-            reload: rate(400),
             chain: rate(120),
         };
         Plan {

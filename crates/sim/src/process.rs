@@ -23,6 +23,8 @@ pub struct SimProcess {
     has_failed: bool,
     /// Milliseconds that a sync takes, and between two of them.
     sync_ms: (u64, u64),
+    /// Most milliseconds until a base that was written is in force.
+    base_ms: u64,
 }
 
 /// The append-only file while it is appended to.
@@ -45,8 +47,8 @@ impl SimProcess {
     /// A process with this disk.
     pub fn new(disk: Disk, now: Now, mut rng: Rng) -> SimProcess {
         let base = FakeProcess { now, snapshots: disk.snapshots.clone(), ..FakeProcess::default() };
-        let sync_ms = (rng.below(200), 1 + rng.below(1000));
-        SimProcess { base, disk, rng, open: None, finishing: None, has_failed: false, sync_ms }
+        let (sync_ms, base_ms) = ((rng.below(200), 1 + rng.below(1000)), [100, 4000][rng.below(2) as usize]);
+        SimProcess { base, disk, rng, open: None, finishing: None, has_failed: false, sync_ms, base_ms }
     }
 
     /// Opens the append-only file of a start, behind the data that were loaded.
@@ -215,7 +217,7 @@ impl Process for SimProcess {
         if is_whole {
             match base.filter(|_| self.open.is_some()) {
                 Some(base) => {
-                    let at_ns = self.base.now.mono_ns + self.rng.below(500) * 1_000_000;
+                    let at_ns = self.base.now.mono_ns + self.rng.below(self.base_ms) * 1_000_000;
                     self.finishing = Some((at_ns, base));
                 }
                 None => self.has_failed = true,

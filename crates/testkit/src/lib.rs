@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
+mod fuzz;
 mod process;
 mod render;
 
+pub use fuzz::{fuzz_replica, fuzz_restored};
 pub use process::{FakeProcess, Snapshots};
 pub use render::render;
 

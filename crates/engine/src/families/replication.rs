@@ -17,6 +17,7 @@ use crate::replica::RoleWanted;
 use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, Sessions, SyncStage};
 use crate::sync_state::Greeting;
 use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_command::specs::{generic, server as specs};
@@ -215,7 +216,10 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 
 /// How many replicas have acknowledged an offset of the replication stream.
 pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
-    online_replicas(control, sessions).filter(|replica| has_reached(replica.acked, offset)).count() as i64
+    let has_it = |replica: &ReplicaState| {
+        has_reached(replica.acked, offset) || mistake::is_made(Mistake::AckOfSent) && replica.next >= offset
+    };
+    online_replicas(control, sessions).filter(has_it).count() as i64
 }
 
 /// How many replicas have said that what stands before an offset is in their append-only file, on disk.
@@ -226,7 +230,8 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
 /// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
 /// history began, at offset 0.
 pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
-    u64::try_from(acked).is_ok_and(|acked| acked >= offset)
+    let least = u64::from(!mistake::is_made(Mistake::SilentReplicaCounts));
+    u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(least))
 }
 
 /// The replicas that have the data.

@@ -1,0 +1,80 @@
+//! Mistakes that are made on purpose, to see that the simulation of replication finds them. Only a build with `--cfg sluice_mistakes` can make
+//! one; in every other the question costs nothing, because its answer is known to the compiler.
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mistake {
+    /// None.
+    None,
+    /// A history's id before a promotion is accepted for places behind the promotion.
+    SecondIdForever,
+    /// A promotion goes on with the id of the history before.
+    KeptReplid,
+    /// A snapshot says that the stream has selected database 0.
+    SnapshotOfDbZero,
+    /// WAIT counts replicas that were sent the write.
+    AckOfSent,
+    /// A replica says of everything that it is on disk.
+    UnsyncedAck,
+    /// A replica says that what lies beside a base which is not in force is on disk.
+    AckWithoutBase,
+    /// A replica that has said nothing counts as one that has the write.
+    SilentReplicaCounts,
+    /// A replica deletes expired keys by itself.
+    ReplicaExpires,
+    /// A replica that goes on does not take up the new id of the history.
+    IdNotContinued,
+    /// A server that starts goes on with the id that its files have.
+    IdOfLastRun,
+    /// A replica that goes on begins in database 0.
+    LinkOfDbZero,
+    /// A replica counts the commands of a transaction before its end.
+    TransactionByParts,
+    /// The append-only file of a primary does not say which database the stream has selected.
+    DbNotNoted,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Mistake; 13] = [
+        Mistake::SecondIdForever,
+        Mistake::KeptReplid,
+        Mistake::SnapshotOfDbZero,
+        Mistake::AckOfSent,
+        Mistake::UnsyncedAck,
+        Mistake::AckWithoutBase,
+        Mistake::SilentReplicaCounts,
+        Mistake::ReplicaExpires,
+        Mistake::IdNotContinued,
+        Mistake::IdOfLastRun,
+        Mistake::LinkOfDbZero,
+        Mistake::TransactionByParts,
+        Mistake::DbNotNoted,
+    ];
+}
+
+/// Whether this mistake is to be made.
+#[cfg(not(sluice_mistakes))]
+#[inline(always)]
+pub const fn is_made(_: Mistake) -> bool {
+    false
+}
+
+/// The one that is made: [`Mistake`] as a number. Read and written by tests of one thread each.
+#[cfg(sluice_mistakes)]
+static MADE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Whether this mistake is to be made.
+#[cfg(sluice_mistakes)]
+pub fn is_made(mistake: Mistake) -> bool {
+    // Relaxed: set before a run begins, by whoever runs it.
+    MADE.load(std::sync::atomic::Ordering::Relaxed) == mistake as u8
+}
+
+/// Has this mistake be made from now on, and no other.
+#[cfg(sluice_mistakes)]
+pub fn make(mistake: Mistake) {
+    // Relaxed: as above.
+    MADE.store(mistake as u8, std::sync::atomic::Ordering::Relaxed);
+}

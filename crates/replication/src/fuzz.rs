@@ -1,0 +1,66 @@
+//! Entry for fuzzers: whatever a primary may say to a replica.
+
+use crate::{Framing, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings};
+use std::convert::Infallible;
+
+/// Plays a primary that says `data`: the first byte says in what pieces it comes and whether the replica has data of a history.
+pub fn fuzz_primary(data: &[u8]) {
+    let Some((how, said)) = data.split_first() else { return };
+    let point = HistoryPoint { replid: "a".repeat(40), offset: u64::from(*how) };
+    let mut around = Surroundings {
+        now_ns: 0,
+        timeout_ns: 1_000_000_000,
+        heard_ns: 0,
+        credentials: None,
+        port: 1,
+        address: b"",
+        version: "9.0.0",
+        resume: (how & 1 > 0).then_some(&point),
+        dual_channel: how & 2 > 0,
+    };
+    let mut link = ReplicaLink::new(7);
+    let primary = Primary { host: "primary".to_owned(), port: 1 };
+    link.step(Input::Follow(Some(primary)), &around);
+    link.step(Input::Opened(link.attempt()), &around);
+    link.take_outputs();
+    for piece in said.chunks(1 + usize::from(how >> 1)) {
+        around.now_ns += 1_000;
+        let attempt = link.attempt();
+        link.step(Input::Received(attempt, piece), &around);
+        link.step(Input::Tick, &around);
+        for output in link.take_outputs() {
+            match output {
+                // It asks with words of its own: what the primary says does not come back.
+                LinkOutput::Send(bytes) => assert!(bytes.len() < 1000),
+                LinkOutput::Log(_, line) => assert!(line.len() < 2000),
+                LinkOutput::Receive(first) => {
+                    unframe(&first, 1 + usize::from(how >> 1));
+                    assert_eq!(link.state(), LinkState::Transfer);
+                }
+                LinkOutput::Stream(rest) => {
+                    assert!(rest.len() <= said.len() && link.state() == LinkState::Connected)
+                }
+                _ => {}
+            }
+        }
+    }
+    link.step(Input::Ended(link.attempt()), &around);
+}
+
+/// What is given never has more bytes than have come.
+fn unframe(bytes: &[u8], piece: usize) {
+    let (mut framing, mut given, mut extent) = (Framing::default(), 0, None);
+    for mut piece in bytes.chunks(piece) {
+        if extent.is_none() {
+            let Ok((used, found)) = framing.line(piece) else { return };
+            (piece, extent) = (&piece[used..], found);
+        }
+        assert!(framing.welcome(10) <= 10);
+        let mut give = |bytes: &[u8]| {
+            given += bytes.len();
+            Ok::<(), Infallible>(())
+        };
+        framing.payload(piece, &mut give).unwrap_or(0);
+    }
+    assert!(given <= bytes.len());
+}
