@@ -35,6 +35,8 @@ struct Exclusion {
     skip: bool,
     /// Whether the unit ends there, because code between its tests fails: what stands behind is not run.
     ends: bool,
+    /// Whether it passes at times: what it wants depends on the moment.
+    at_times: bool,
     /// Whether it fails only where IO threads are forced.
     threads_only: bool,
     /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for several tests.
@@ -153,12 +155,13 @@ fn read(path: &Path) -> Result<Table> {
         let flag = |name: &str| entry.get(name).and_then(toml::Value::as_bool).unwrap_or(false);
         let (skip, ends, threads_only) = (flag("skip"), flag("ends"), flag("io-threads"));
         let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
+        let at_times = flag("at-times");
         let count = entry.get("count").and_then(toml::Value::as_integer);
         let count = count.map(usize::try_from).transpose()?;
         if count == Some(0) || (count.is_some() && (skip || test.contains('*') || unit.contains('*'))) {
             return Err(format!("{TABLE}: {entry}: a count is of one name that is run, and not 0").into());
         }
-        exclusions.push(Exclusion { unit, test, skip, ends, threads_only, count, used: 0 });
+        exclusions.push(Exclusion { unit, test, skip, ends, at_times, threads_only, count, used: 0 });
     }
     let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
     let tags = table.get("tags").and_then(toml::Value::as_table).into_iter().flatten();
@@ -327,7 +330,7 @@ fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
 fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
     let named = ran.iter().any(|unit| unit.name == entry.unit);
     let complete = all.iter().all(|unit| ran.iter().any(|ran| &ran.name == unit));
-    entry.used < entry.count.unwrap_or(1) && (named || complete)
+    !entry.at_times && entry.used < entry.count.unwrap_or(1) && (named || complete)
 }
 
 #[cfg(test)]
@@ -344,6 +347,7 @@ mod tests {
             test: test.into(),
             skip: false,
             ends: false,
+            at_times: false,
             threads_only: false,
             count: None,
             used: 0,

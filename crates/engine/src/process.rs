@@ -85,8 +85,15 @@ pub trait Process {
     fn end_aof_rewrite(&mut self, is_whole: bool);
 
     /// The base of the rewrite that [`Process::cut_aof`] has begun is the snapshot file of this name, which is durable.
-    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force.
-    fn use_snapshot_as_base(&mut self, name: &[u8]);
+    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where [`Process::has_links`].
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        let _ = name;
+    }
+
+    /// Whether a file can have a second name, which [`Process::use_snapshot_as_base`] needs. Without, a rewrite is begun.
+    fn has_links(&self) -> bool {
+        false
+    }
 
     /// Whether a base of the append-only file is in force: not while the first is written.
     fn has_aof_base(&mut self) -> bool;

@@ -192,6 +192,7 @@ impl Engine {
         let is_unchanged = control.loaded_file_at.take() == Some(control.dirty);
         let wants_base = control.wants_aof() && !control.aof.is_on();
         let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
+        let is_rdb = is_rdb && process.has_links();
         let is_free = control.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
         if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() || process.is_aof_closing() {
             return false;

@@ -693,6 +693,10 @@ impl Process for Host {
         self.note(LogLevel::Notice, &text);
     }
 
+    fn has_links(&self) -> bool {
+        true
+    }
+
     fn use_snapshot_as_base(&mut self, name: &[u8]) {
         let file = self.count_snapshot();
         let Some(aof) = &self.aof else { return };

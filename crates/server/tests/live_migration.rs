@@ -43,6 +43,8 @@ impl Redis {
         let child = Command::new(binary)
             .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", ""])
             .args(["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"])
+            // A server with debug assertions lags behind.
+            .args(["--repl-backlog-size", "512mb"])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();

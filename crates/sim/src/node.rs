@@ -772,6 +772,9 @@ impl Node {
                 | Action::FreeDb(_)
                 | Action::FreeCaptured(_)
                 | Action::TrimInput { .. }
+                | Action::FillPackets(_)
+                // No client of the simulation asks for one.
+                | Action::Migrate(_)
                 | Action::DelayAof(_)
                 | Action::Shutdown
                 | Action::KeepRunning

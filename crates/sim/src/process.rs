@@ -5,7 +5,8 @@ use sluice_base::{Now, Rng};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts,
-    LogLevel, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
+    LogLevel, Migration, MigrationOutcome, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
+    SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::Keyspace;
 use sluice_testkit::FakeProcess;
@@ -226,6 +227,10 @@ impl Process for SimProcess {
     fn has_aof_base(&mut self) -> bool {
         self.open.as_ref().is_some_and(|open| open.is_in_force)
     }
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
+        self.base.migrate(migration)
+    }
+
     fn close_aof(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
         self.append(&pending, position);
         self.finishing = None;

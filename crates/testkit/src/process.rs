@@ -512,6 +512,9 @@ impl Process for FakeProcess {
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         self.aof_ended.push(is_whole);
     }
+    fn has_links(&self) -> bool {
+        true
+    }
     fn use_snapshot_as_base(&mut self, name: &[u8]) {
         self.aof_snapshot_bases.push(name.to_vec());
     }

@@ -377,8 +377,8 @@ impl Zset {
         self.0.put(member, score, context);
     }
 
-    /// Stores the score that `new_score` makes of the one that a member has, if it is in the set; none leaves the set as it is. The member is
-    /// looked for once. Cost: O(log n).
+    /// Stores the score that `new_score` makes of the one that a member has, if it is in the set; none leaves the set as it is. The
+    /// member is looked for once. Cost: O(log n).
     pub fn change(
         &mut self,
         member: &[u8],

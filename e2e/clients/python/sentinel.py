@@ -79,7 +79,7 @@ def exercise(work, processes):
         node.client.execute_command("REPLICAOF", "127.0.0.1", nodes[0].port)
     until("two replicas", lambda: all(n.client.info("replication").get("master_link_status") == "up" for n in nodes[1:]))
     lines = (
-        f"sentinel monitor {NAME} 127.0.0.1 {nodes[0].port} 2\nsentinel down-after-milliseconds {NAME} 1500\n"
+        f"sentinel monitor {NAME} 127.0.0.1 {nodes[0].port} 2\nsentinel down-after-milliseconds {NAME} 3000\n"
         f"sentinel failover-timeout {NAME} 15000"
     )
     sentinels = [start(os.path.join(tools, "valkey-sentinel"), f"sentinel{i}", lines) for i in range(3)]

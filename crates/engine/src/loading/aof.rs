@@ -231,8 +231,6 @@ impl Process for ReplayProcess<'_, '_> {
 
     fn end_aof_rewrite(&mut self, _: bool) {}
 
-    fn use_snapshot_as_base(&mut self, _: &[u8]) {}
-
     fn has_aof_base(&mut self) -> bool {
         false
     }

@@ -8,12 +8,15 @@
 //! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
 //! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
 //!
-//! A long range is cut off in O(log n): its leaves are no longer below the top, and [`Large::clear_remains`] takes them from the shelf
-//! and their members from the index later, with every change a few. Till then a leaf that the index names counts if the order names it too.
+//! A long range is cut off in O(log n), and what is left of it cleared later: see `large/cut.rs`.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
-//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second owner is dropped here: it goes
-//! to the garbage; (5) `heap` is what the parts have allocated.
+//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second
+//! owner is dropped here: it goes to the garbage; (5) `heap` is what the parts have allocated.
+
+#[cfg(test)]
+mod check;
+mod cut;
 
 use std::mem::replace;
 use std::ops::Range;
@@ -27,6 +30,7 @@ use super::leaf::{ROW_BYTES_MAX, RowLeaf};
 use super::row::{self, RowIter, RowPlace};
 use super::shelf::{Shelf, ShelfNode, Shelved};
 use super::{ZsetPart, ZsetWork};
+use cut::CLEARED_BY_CHANGE;
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -49,8 +53,8 @@ pub(super) struct Large {
     free: FreeNumbers,
     seed: HashSeed,
     heap: usize,
-    /// Leaves that were cut off, which stand on the shelf and in the index still: cleared a few at a time.
-    remains: Vec<u32>,
+    /// What was cut off: leaves stand on the shelf and in the index still, and are cleared a few at a time.
+    remains: Vec<Link>,
 }
 
 /// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
@@ -111,7 +115,7 @@ struct LargeParts<'l, 'w> {
     index: &'l mut MemberIndex,
     numbers: &'l mut u32,
     free: &'l mut FreeNumbers,
-    remains: &'l mut Vec<u32>,
+    remains: &'l mut Vec<Link>,
     seed: HashSeed,
     work: ZsetWork<'w>,
 }
@@ -228,7 +232,7 @@ impl Large {
 
     /// Bytes that have no other owner.
     pub(super) fn own_bytes(&self) -> usize {
-        own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes()
+        own_bytes(&self.top) + self.remains_own_bytes() + self.shelf.own_bytes() + self.index.own_bytes()
     }
 
     /// Where a member is, if it is.
@@ -240,12 +244,6 @@ impl Large {
             self.is_live(number, place.score, member).then_some((number, place))
         });
         Found { hash, place }
-    }
-
-    /// Whether the leaf, which has this element, is no remains.
-    #[inline]
-    fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
-        self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
     }
 
     /// The score of a member.
@@ -416,36 +414,6 @@ impl Large {
             }
             left -= removed;
         }
-    }
-
-    /// Cuts the elements of these ranks off. Some are left.
-    fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
-        let len = ranks.len();
-        let (mut parts, top, count) = self.parts(garbage);
-        parts.cut(top, ranks);
-        parts.lower(top);
-        *count -= len;
-        self.heap = parts.work.heap;
-        self.clear_remains(CLEARED_BY_CUT, garbage);
-    }
-
-    /// Clears up to so many leaves that were cut off; whether there are more.
-    pub(super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
-        for _ in 0..leaves {
-            let Some(number) = self.remains.pop() else { break };
-            let (mut parts, _, _) = self.parts(garbage);
-            let leaf = parts.shelf.get(number as usize);
-            for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
-                parts.index.remove(hash(parts.seed, entry.member), number, &mut parts.work);
-            }
-            parts.drop_leaf(number);
-            self.heap = parts.work.heap;
-        }
-        self.has_remains()
-    }
-
-    pub(super) fn has_remains(&self) -> bool {
-        !self.remains.is_empty()
     }
 
     /// The set of what is left; the whole old one is garbage.
@@ -777,59 +745,6 @@ impl LargeParts<'_, '_> {
         removed
     }
 
-    /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
-    fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
-        let Some(children) = self.children(inner) else { return };
-        let (mut behind, mut gone) = (0, 0..0);
-        for at in 0..children.len() {
-            let before = behind;
-            behind += children[at].count;
-            let part = ranks.start.max(before)..ranks.end.min(behind);
-            if part.is_empty() {
-                continue;
-            }
-            if part.len() == behind - before {
-                gone = if gone.is_empty() { at..at + 1 } else { gone.start..at + 1 };
-                continue;
-            }
-            match &mut children[at].link {
-                Link::Inner(next) => self.cut(next, part.start - before..part.end - before),
-                Link::Leaf(number) => {
-                    self.remove_in_leaf(*number, part.start - before, part.len());
-                }
-            }
-            children[at].refresh(self.shelf);
-        }
-        let seam = gone.start;
-        for branch in children.drain(gone) {
-            self.leave_remains(branch.link);
-        }
-        if seam < children.len() {
-            self.join(children, seam);
-        }
-    }
-
-    /// Leaves what hangs on a link to be cleared later.
-    fn leave_remains(&mut self, link: Link) {
-        match link {
-            Link::Leaf(number) => self.remains.push(number),
-            Link::Inner(inner) => {
-                self.note_remains(&inner);
-                self.work.garbage.push(ZsetPart::Inner(inner));
-            }
-        }
-    }
-
-    fn note_remains(&mut self, inner: &BranchNode) {
-        self.work.heap -= INNER_BYTES;
-        for child in &inner.children {
-            match &child.link {
-                Link::Leaf(number) => self.remains.push(*number),
-                Link::Inner(below) => self.note_remains(below),
-            }
-        }
-    }
-
     /// Brings a node up to date of which a child has lost elements.
     fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize) {
         let child = &mut children[at];
@@ -840,7 +755,11 @@ impl LargeParts<'_, '_> {
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
         } else if self.is_sparse(&child.link) {
-            self.join(children, at);
+            // Pops empty the leaf at an end: joining that moves members that are about to go.
+            let is_end = at == 0 || at + 1 == children.len();
+            if !is_end || matches!(children[at].link, Link::Inner(_)) {
+                self.join(children, at);
+            }
         }
     }
 
@@ -961,61 +880,3 @@ const REBUILT_FROM: usize = 256;
 const REBUILT_MAX: usize = 2048;
 /// Fewer elements are removed at once: that takes less than half a millisecond.
 const CUT_FROM: usize = 2048;
-/// Leaves that a cut clears at once, and any other change.
-const CLEARED_BY_CUT: usize = 64;
-const CLEARED_BY_CHANGE: usize = 2;
-
-#[cfg(test)]
-impl Large {
-    /// Checks the invariants. O(n).
-    pub(super) fn check(&self) {
-        let mut leaves = 0;
-        let mut heap = self.shelf.own_bytes() + self.index.own_bytes();
-        let depth = self.check_inner(&self.top, &mut leaves, &mut heap);
-        assert!(depth > 0);
-        assert_eq!(self.entries(0).count(), self.count);
-        let mut last: Option<(Vec<u8>, f64)> = None;
-        for (member, score) in self.entries(0) {
-            if let Some((before, low)) = &last {
-                assert!(*low < score || *low == score && before.as_slice() < member, "order");
-            }
-            last = Some((member.to_vec(), score));
-            let number = self.find(member).place.expect("invariant 3").0;
-            let hash = hash(self.seed, member);
-            assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
-        }
-        let remains = self.remains.iter().filter_map(|number| self.shelf.get(*number as usize));
-        assert_eq!(self.index.len(), self.count + remains.map(RowLeaf::count).sum::<usize>());
-        assert_eq!(self.numbers as usize, leaves + self.free.0.len() + self.remains.len());
-        // What others share below the top is counted here too.
-        assert!(self.heap >= heap, "invariant 5");
-    }
-
-    /// Checks that no byte is forgotten or counted twice, of a set no part of which is shared.
-    pub(super) fn check_heap(&self) {
-        assert_eq!(self.heap, own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes());
-    }
-
-    fn check_inner(&self, inner: &Arc<BranchNode>, leaves: &mut usize, heap: &mut usize) -> usize {
-        *heap += INNER_BYTES;
-        assert!(inner.children.len() <= FANOUT);
-        assert!(inner.children.capacity() == CAPACITY, "{}", inner.children.capacity());
-        let mut depths = Vec::new();
-        for child in &inner.children {
-            let mut again = child.clone();
-            again.refresh(&self.shelf);
-            assert_eq!((again.count, again.first), (child.count, child.first));
-            assert!(child.count > 0, "invariant 2");
-            depths.push(match &child.link {
-                Link::Inner(next) => self.check_inner(next, leaves, heap),
-                Link::Leaf(number) => {
-                    *leaves += 1;
-                    assert_eq!(self.shelf.get(*number as usize).map(RowLeaf::count), Some(child.count));
-                    0
-                }
-            });
-        }
-        assert!(depths.windows(2).all(|pair| pair[0] == pair[1]), "invariant 1");
-        depths.first().map_or(1, |depth| depth + 1)
-    }
-}

@@ -1,0 +1,120 @@
+//! Long ranges that are cut off, and what is left of them.
+//!
+//! A cut takes the subtrees of a range from below the top. Their leaves stand on the shelf, and in the index, until they are cleared:
+//! a few by every change, the rest by compaction. Till then a leaf that the index names counts if the order names it too.
+
+use std::ops::Range;
+
+use triomphe::Arc;
+
+use super::{BranchNode, Edge, INNER_BYTES, Large, LargeParts, Link, RowLeaf, ZsetPart, hash, own_bytes};
+
+/// Leaves that a cut clears at once, and any other change.
+const CLEARED_BY_CUT: usize = 64;
+pub(super) const CLEARED_BY_CHANGE: usize = 2;
+
+impl Large {
+    /// The same of inner nodes that were cut off.
+    pub(super) fn remains_own_bytes(&self) -> usize {
+        let of = |link: &Link| match link {
+            Link::Inner(inner) => own_bytes(inner),
+            Link::Leaf(_) => 0,
+        };
+        self.remains.iter().map(of).sum()
+    }
+
+    /// Whether the leaf, which has this element, is no remains.
+    #[inline]
+    pub(super) fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
+        self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
+    }
+
+    /// Cuts the elements of these ranks off. Some are left.
+    pub(super) fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
+        let len = ranks.len();
+        let (mut parts, top, count) = self.parts(garbage);
+        parts.cut(top, ranks);
+        parts.lower(top);
+        *count -= len;
+        self.heap = parts.work.heap;
+        self.clear_remains(CLEARED_BY_CUT, garbage);
+    }
+
+    /// Clears up to so many leaves that were cut off; whether there are more.
+    pub(in super::super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
+        let mut left = leaves;
+        while left > 0
+            && let Some(link) = self.remains.pop()
+        {
+            let (mut parts, _, _) = self.parts(garbage);
+            left -= parts.clear(link);
+            self.heap = parts.work.heap;
+        }
+        self.has_remains()
+    }
+
+    pub(in super::super) fn has_remains(&self) -> bool {
+        !self.remains.is_empty()
+    }
+}
+
+impl LargeParts<'_, '_> {
+    /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
+    fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
+        let Some(children) = self.children(inner) else { return };
+        let (mut behind, mut gone) = (0, 0..0);
+        for (at, child) in children.iter_mut().enumerate() {
+            let before = behind;
+            behind += child.count;
+            let part = ranks.start.max(before)..ranks.end.min(behind);
+            if part.is_empty() {
+                continue;
+            }
+            if part.len() == child.count {
+                gone = if gone.is_empty() { at..at + 1 } else { gone.start..at + 1 };
+                continue;
+            }
+            match &mut child.link {
+                Link::Inner(next) => self.cut(next, part.start - before..part.end - before),
+                Link::Leaf(number) => {
+                    self.remove_in_leaf(*number, part.start - before, part.len());
+                }
+            }
+            child.refresh(self.shelf);
+        }
+        let seam = gone.start;
+        self.remains.extend(children.drain(gone).map(|branch| branch.link));
+        if seam < children.len() {
+            self.join(children, seam);
+        }
+    }
+
+    /// Clears a leaf that was cut off, or takes an inner node apart; how many leaves were cleared.
+    fn clear(&mut self, link: Link) -> usize {
+        let number = match link {
+            Link::Leaf(number) => number,
+            Link::Inner(inner) => {
+                self.remains.extend(inner.children.iter().map(|child| child.link.clone()));
+                self.work.heap -= INNER_BYTES;
+                if !inner.is_unique() {
+                    self.work.garbage.push(ZsetPart::Inner(inner));
+                }
+                return 0;
+            }
+        };
+        let leaf = self.shelf.get(number as usize);
+        for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
+            self.index.remove(hash(self.seed, entry.member), number, &mut self.work);
+        }
+        self.drop_leaf(number);
+        1
+    }
+}
+
+#[cfg(test)]
+pub(super) fn leaves_below(link: &Link, found: &mut Vec<u32>) {
+    match link {
+        Link::Leaf(number) => found.push(*number),
+        Link::Inner(inner) => inner.children.iter().for_each(|child| leaves_below(&child.link, found)),
+    }
+}
