@@ -587,7 +587,7 @@ impl World {
         if self.rng.below(4) > 0 {
             return Ok(());
         }
-        let mut client = std::mem::replace(&mut self.promiser, Client::default());
+        let mut client = std::mem::take(&mut self.promiser);
         let at = self.attach(&mut client);
         self.promiser = client;
         let Some((id, key)) = at else { return Ok(()) };
