@@ -247,7 +247,7 @@ pub static MIGRATE: Spec = Spec {
             ],
         )
         .optional(),
-        key("keys", 1).after("KEYS").optional().repeated().since("3.0.6"),
+        key("keys", 1).shown_as("key").after("KEYS").optional().repeated().since("3.0.6"),
     ],
     tips: &["nondeterministic_output"],
     history: &[
