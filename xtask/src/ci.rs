@@ -19,6 +19,9 @@ const DIFFERENTIAL_COMMANDS: [u64; 2] = [50_000, 1_000_000];
 /// Commands of the same in `ci`, and for each way in `deep`, where append-only files are loaded again behind each stream.
 const DIFFERENTIAL_COMMANDS_LOGS: [u64; 2] = [10_000, 200_000];
 
+/// Commands of the same in `ci` and in `deep`, where each command is held to the keys that it declares.
+const DIFFERENTIAL_COMMANDS_CHECKED: [u64; 2] = [10_000, 200_000];
+
 /// Commands in each way of [`ARMS`].
 const DIFFERENTIAL_COMMANDS_ARM: u64 = 200_000;
 /// Seed of the differential test in `ci`: what differs is then the change's doing. New seeds are for `deep`, and for runs by hand.
@@ -61,6 +64,9 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("differential, append-only files", || {
         differential_run(DIFFERENTIAL_COMMANDS_LOGS[0], DIFFERENTIAL_SEED, &["--append-only"])
     });
+    steps.step("differential, declared keys", || {
+        differential_checked(DIFFERENTIAL_COMMANDS_CHECKED[0], DIFFERENTIAL_SEED, &[])
+    });
     if !without_tests {
         steps.step("clients", || clients::run(&[]));
     }
@@ -82,10 +88,11 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [LongRun; 13] = [
+    let runs: [LongRun; 14] = [
         ("differential", || differential_deep()),
         ("differential-arms", differential_arms),
         ("differential-append-only", differential_append_only),
+        ("differential-checked", || differential_checked(DIFFERENTIAL_COMMANDS_CHECKED[1], 1, &[])),
         ("differential-canary", differential_canary),
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
         ("valgrind", valgrind),
@@ -167,6 +174,15 @@ pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 
+/// The built server with debug assertions, or `None` while the workspace has no server.
+pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
+    if !shell::root().join("crates/server/Cargo.toml").exists() {
+        return Ok(None);
+    }
+    shell::run(shell::cargo().args(["build", "--package", "sluice-server", "--package", "sluice-check"]))?;
+    Ok(Some(shell::target_dir().join("debug/sluice-server")))
+}
+
 /// The reference server's binary, where the environment names one.
 pub(crate) fn peer_server() -> Option<PathBuf> {
     std::env::var_os(PEER_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -174,11 +190,25 @@ pub(crate) fn peer_server() -> Option<PathBuf> {
 
 /// The differential test with defaults; skips without a reference or without our server.
 fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
+    differential_of(build_server, commands, seed, more)
+}
+
+/// The same with our server as a build with debug assertions: each command is held to the keys that it declares.
+fn differential_checked(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
+    differential_of(build_checked_server, commands, seed, &[more, &["--checked"]].concat())
+}
+
+fn differential_of(
+    build: fn() -> Result<Option<PathBuf>>,
+    commands: u64,
+    seed: u64,
+    more: &[&str],
+) -> Result<Ran> {
     let Some(peer) = peer_server() else {
         println!("differential: skipped: {PEER_VARIABLE} names no reference server");
         return Ok(Ran::Skipped);
     };
-    let Some(ours) = build_server()? else {
+    let Some(ours) = build()? else {
         println!("differential: skipped: the workspace has no server yet");
         return Ok(Ran::Skipped);
     };

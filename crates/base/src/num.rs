@@ -139,11 +139,25 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     } else if let Some(whole) = as_whole(value) {
         push_i64(out, whole);
     } else {
-        if value < 0.0 {
-            out.push(b'-');
-        }
-        layout(out, &grisu::shortest(value.abs()));
+        push_digits(out, value);
     }
+}
+
+/// The same, but a whole number too is written by its shortest digits: 1e+15 and not 1000000000000000. 1 to 25 bytes.
+pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
+    if value.is_finite() && value != 0.0 {
+        push_digits(out, value);
+    } else {
+        push_f64(out, value);
+    }
+}
+
+/// A finite number other than zero, as the digits of Grisu2.
+fn push_digits(out: &mut Vec<u8>, value: f64) {
+    if value < 0.0 {
+        out.push(b'-');
+    }
+    layout(out, &grisu::shortest(value.abs()));
 }
 
 /// Appends digits in the layout of the wire: plain when that is short, else `d.ddde±x`.

@@ -3,6 +3,7 @@
 
 pub mod acl;
 pub mod arity;
+pub mod databases;
 pub mod doc;
 pub mod docs;
 pub mod help;

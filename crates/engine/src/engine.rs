@@ -6,6 +6,7 @@ use crate::background::Job;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
 use crate::evict::Eviction;
+use crate::exec::DeclaredKeysCheck;
 use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::prepare::{PreparedBatch, Preparer};
@@ -49,6 +50,8 @@ pub struct Engine {
     pub(crate) changes: u64,
     /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
     pub(crate) has_unusual_access: bool,
+    /// Whether commands are held to the keys that they declare.
+    pub(crate) declared_keys_check: DeclaredKeysCheck,
 }
 
 /// Where the cron stands between calls.
@@ -128,6 +131,7 @@ impl Engine {
             events: None,
             changes: 0,
             has_unusual_access: false,
+            declared_keys_check: DeclaredKeysCheck::DEFAULT,
             compaction: CompactionState::default(),
             eviction: Eviction::default(),
             job: None,

@@ -8,11 +8,13 @@
 
 mod batch;
 pub mod ctx;
+mod declared;
 mod dispatch;
 mod replay;
 mod transaction;
 
 pub use batch::{Flow, Submitted};
+pub use declared::DeclaredKeysCheck;
 pub(crate) use replay::AofEnd;
 
 use crate::args::Args;
@@ -148,7 +150,14 @@ impl Engine {
         }
         let mark = session.outbox.mark();
         let db = session.caller.db;
+        let is_checked = self.declared_keys_check.is_on();
+        if is_checked {
+            self.record_declared_keys();
+        }
         let result = self.dispatch(unit, session, spec, args, now, process);
+        if is_checked {
+            self.check_declared_keys(spec, args, db);
+        }
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(outcome) => match self.put_off(outcome, unit, session, spec, args, request, now, process) {

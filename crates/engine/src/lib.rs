@@ -70,7 +70,7 @@ pub use background::Slice;
 pub use delivery::SHARED_BYTES_MIN;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use error::CmdError;
-pub use exec::{Flow, Submitted};
+pub use exec::{DeclaredKeysCheck, Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, LoadEnded, LoadJob, LoadProgress, LoadThread, NotLoaded};
 pub use migration::{Migration, MigrationOutcome};

@@ -1,8 +1,20 @@
 //! Behaviour of DEBUG.
 #![allow(missing_docs)]
 
-use sluice_engine::{Action, Crash};
+use sluice_engine::{Action, Crash, DeclaredKeysCheck};
 use sluice_testkit::{Rig, check};
+
+/// The canary of the check that commands meet the keys that they declare: the weights of SORT are exempt, and here they are not.
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "sort met a key that it does not declare: \"w_a\" in database 0")]
+fn a_command_that_meets_a_key_that_it_does_not_declare_ends_the_process() {
+    let mut rig = Rig::new();
+    rig.run("RPUSH l a");
+    rig.check("SORT l BY w_*", "[\"a\"]");
+    rig.engine.check_keys(DeclaredKeysCheck::WithoutExemptions);
+    rig.run("SORT l BY w_*");
+}
 
 #[test]
 fn digest_value_is_the_references() {
@@ -31,6 +43,20 @@ fn digest_value_does_not_see_how_a_large_string_is_kept() {
     assert!(rig.run("DEBUG OBJECT pages").contains(" encoding:raw serializedlength:240005 "));
     rig.run("APPEND pages x");
     assert_ne!(digest(&mut rig, "pages"), digest(&mut rig, "whole"));
+}
+
+#[test]
+fn digests_of_sorted_sets_hold_the_shortest_digits_of_scores() {
+    check(&[
+        ("ZADD z 7e16 a", ":1"),
+        ("DEBUG DIGEST-VALUE z", "[+07ffe1cf51a956190520afd1fcf4918898fa95d5]"),
+        ("ZADD z 1e15 a", ":0"),
+        ("DEBUG DIGEST-VALUE z", "[+907f70c1c08fa0cc4323da52d5068a9dcaeb2539]"),
+        ("ZADD z 0.1 a", ":0"),
+        ("DEBUG DIGEST-VALUE z", "[+6605f56364a85f2c14bc54c5b4318ac4616eb60a]"),
+        ("ZADD z inf a", ":0"),
+        ("DEBUG DIGEST-VALUE z", "[+693af63fc2885cc02fbc107a856fc4b9687305ed]"),
+    ]);
 }
 
 #[test]

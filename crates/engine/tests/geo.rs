@@ -98,6 +98,7 @@ fn searching_circles_and_boxes() {
         ("GEORADIUSBYMEMBER g Palermo 100 mi WITHDIST", r#"[["Palermo", "0.0000"], ["edge1", "56.7939"]]"#),
         ("GEORADIUSBYMEMBER_RO g Palermo 600000 ft", r#"["Palermo", "edge1", "Catania"]"#),
         ("GEORADIUSBYMEMBER g none 200 km", "-ERR member none does not exist"),
+        ("GEORADIUSBYMEMBER g \"no\\x00ne\" 200 km", "-ERR member no does not exist"),
         ("GEORADIUSBYMEMBER none Palermo x km", "[]"),
         ("GEORADIUSBYMEMBER none Palermo x km FOO", "-ERR syntax error"),
         (
@@ -156,6 +157,13 @@ fn searching_polygons() {
             r#"[["Palermo", "57112.6019", ["13.36138933897018433", "38.11555639549629859"]], ["Catania", "111096.0599", ["15.08726745843887329", "37.50266842333162032"]]]"#,
         ),
         ("GEOSEARCH g BYPOLYGON 4 0 0 0 5 5 5 5 0", r#"["far"]"#),
+        // All digits are the reference's.
+        ("GEOADD h 10.338 5.076 a", ":1"),
+        (
+            "GEOSEARCHSTORE d h BYPOLYGON 3 81.442 2.945249 -0.754347 -1.408156 -0.166138 84.850 STOREDIST",
+            ":1",
+        ),
+        ("ZSCORE d a", "\"4.239279541036586e+6\""),
         ("GEOSEARCH g BYPOLYGON 3 0 0 0 50 50 50 ASC", r#"["Catania", "Palermo"]"#),
         ("GEOSEARCH g BYPOLYGON 3 12 37 16 37 14 40 BYPOLYGON 3 0 0 0 5 5 5 ASC", "[]"),
         ("GEOSEARCH g BYPOLYGON 2 12 37 16 37", "-ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"),

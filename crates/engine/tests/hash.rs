@@ -388,6 +388,13 @@ fn arguments_are_refused_in_the_references_order_and_words() {
             "-ERR numfields should be greater than 0 and match the provided number of fields",
         ),
         ("HGETEX h FOO FIELDS 1 a", "-ERR syntax error"),
+        // The word is looked for from the key on.
+        ("HGETEX FIELDS h 1 a", "-ERR value is not an integer or out of range"),
+        ("HGETEX FIELDS FIELDS 1 a", "-ERR value is not an integer or out of range"),
+        ("HSETEX FIELDS NX FIELDS 1 a b", "-ERR value is not an integer or out of range"),
+        ("HSETEX FIELDS 2 a b c d", ":1"),
+        ("HGETEX fields 2 a b", "[nil, nil]"),
+        ("HGETEX FIELDS 3 a c d", r#"["b", "d", nil]"#),
         ("HGETEX h EX FIELDS 1 a", "-ERR syntax error"),
         ("HGETEX h EX 0 FIELDS 1 a", r#"["2"]"#),
         ("HGETEX h EX -1 FIELDS 1 a", "-ERR invalid expire time in 'hgetex' command"),

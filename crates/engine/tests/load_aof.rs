@@ -51,6 +51,21 @@ fn part(rig: &Rig, at: usize) -> Vec<u8> {
     rig.process.aof_parts.lock().expect("one thread")[at].1.clone()
 }
 
+/// PFCOUNT is no write, and is in a log all the same: the estimate that it keeps is a part of the value.
+#[test]
+fn pfcount_of_a_log_keeps_its_estimate() {
+    let mut rig = starting(&[], &[log_of(&["SELECT 0", "PFADD p a b", "PFADD q a b", "PFCOUNT p"])]);
+    rig.loads.pop().expect("it was begun").run(&mut Nothing);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    rig.check("PFADD fresh a b", ":1");
+    let digest = |rig: &mut Rig, key: &str| rig.run(&format!("DEBUG DIGEST-VALUE {key}"));
+    let before = digest(&mut rig, "fresh");
+    assert_eq!(digest(&mut rig, "q"), before);
+    rig.check("PFCOUNT fresh", ":2");
+    assert_ne!(digest(&mut rig, "fresh"), before);
+    assert_eq!(digest(&mut rig, "p"), digest(&mut rig, "fresh"));
+}
+
 #[test]
 fn clients_are_answered_while_the_log_is_loaded_and_have_the_data_behind_it() {
     let base = log_of(&["SELECT 0", "SET a 1", "RPUSH list x y"]);

@@ -111,6 +111,10 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("EAm", &["ZREM z a"], ""),
     ("EAm", &["ZSCAN z 0"], "e0:keymiss z"),
     ("EAm", &["SET s v", "SET t v PX 5", "!pass", "!refused PFCOUNT s t"], ""),
+    ("EAm", &["SET s v PX 5", "!pass", "SDIFFSTORE d a s b"], "e0:keymiss a; e0:expired s; e0:keymiss s; e0:keymiss b"),
+    ("EAm", &["SET s v PX 5", "!pass", "BITOP AND d a s s"], "e0:keymiss a; e0:expired s; e0:keymiss s; e0:keymiss s"),
+    ("EA", &["SET s v PX 5", "!pass", "SDIFFSTORE d a s b"], "e0:expired s"),
+    ("EAm", &["SET s v PX 5", "SET t v", "!pass", "!refused SUNIONSTORE d s t"], "e0:expired s; e0:keymiss s"),
     ("EAm", &["LPUSH s a", "SADD t v", "PEXPIRE t 5", "!pass", "!refused SMOVE s t x"], "e0:expired t"),
     ("EAm", &["SADD t v", "PEXPIRE t 5", "!pass", "SMOVE s t x"], "e0:expired t"),
     // A target that has expired is deleted by the command.

@@ -261,6 +261,10 @@ const ROWS: &[(&str, &str)] = &[
     ("XADD s 1-1 a b | XADD s MAXLEN 1 1-2 a b", "XADD s MAXLEN 1 1-2 a b"),
     ("XADD s 1-1 a b | XADD s maxlen ~ 1 1-2 a b", "XADD s maxlen = 2 1-2 a b"),
     ("XADD s 1-1 a b | XADD s MINID ~ 1-2 LIMIT 10 1-* a b", "XADD s MINID = 1-1 LIMIT 10 1-2 a b"),
+    // Where nothing is left, the threshold is above everything that was there.
+    ("XADD s MINID ~ 10-0 4-* a b", "XADD s MINID = 18446744073709551615-18446744073709551615 4-0 a b"),
+    ("XADD s 1-1 a b | XTRIM s MINID ~ 6-0", "XTRIM s MINID = 18446744073709551615-18446744073709551615"),
+    ("XADD s MAXLEN ~ 0 4-* a b", "XADD s MAXLEN = 0 4-0 a b"),
     ("XADD s 1-1 a b | XDEL s 1-1 2-2", "XDEL s 1-1 2-2"),
     ("XADD s 1-1 a b | XDEL s 2-2", ""),
     ("XADD s 1-1 a b | XTRIM s MAXLEN 0", "XTRIM s MAXLEN 0"),

@@ -379,6 +379,32 @@ fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_
     assert_eq!(acked(&mut rig, primary), told(end, end));
 }
 
+/// The RDB file that was received becomes the base of the append-only file; a load that is no file's is rewritten.
+#[test]
+fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
+    let mut primary = Rig::new();
+    primary.run("SET theirs 1");
+    primary.check("SAVE", "+OK");
+    for preamble in ["yes", "no"] {
+        let mut rig = Rig::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", preamble)]);
+        rig.process.snapshots = primary.process.snapshots.clone();
+        assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+        rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+        rig.end_iteration();
+        rig.finish_loads();
+        let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        rig.check("EXISTS theirs", ":1");
+        let is_reused = preamble == "yes";
+        assert_eq!(rig.process.aof_snapshot_bases.len(), usize::from(is_reused), "{preamble}");
+        let info = rig.run("INFO persistence");
+        assert!(info.contains(&format!("aof_rewrite_in_progress:{}", u8::from(is_reused))), "{info}");
+        assert!(info.contains(&format!("aof_rewrite_scheduled:{}", u8::from(!is_reused))), "{info}");
+        rig.engine.report_aof_rewrite(true, &mut rig.process);
+        assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
+    }
+}
+
 /// A start reads the increment of a file that was turned on when its base is in force, and not before.
 #[test]
 fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
@@ -404,31 +430,5 @@ fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
         let said = acknowledged();
         let wanted = request(&format!("REPLCONF ACK {offset} FACK {durable}"));
         assert_eq!(said.as_bytes(), wanted, "{said}");
-    }
-}
-
-/// The RDB file that was received becomes the base of the append-only file; a load that is no file's is rewritten.
-#[test]
-fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
-    let mut primary = Rig::new();
-    primary.run("SET theirs 1");
-    primary.check("SAVE", "+OK");
-    for preamble in ["yes", "no"] {
-        let mut rig = Rig::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", preamble)]);
-        rig.process.snapshots = primary.process.snapshots.clone();
-        assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
-        rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
-        rig.end_iteration();
-        rig.finish_loads();
-        let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
-        rig.engine.adopt_history(point, &mut rig.process);
-        rig.check("EXISTS theirs", ":1");
-        let is_reused = preamble == "yes";
-        assert_eq!(rig.process.aof_snapshot_bases.len(), usize::from(is_reused), "{preamble}");
-        let info = rig.run("INFO persistence");
-        assert!(info.contains(&format!("aof_rewrite_in_progress:{}", u8::from(is_reused))), "{info}");
-        assert!(info.contains(&format!("aof_rewrite_scheduled:{}", u8::from(!is_reused))), "{info}");
-        rig.engine.report_aof_rewrite(true, &mut rig.process);
-        assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
     }
 }

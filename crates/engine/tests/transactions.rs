@@ -150,6 +150,7 @@ fn a_watched_key_that_changes_makes_exec_answer_nil() {
         ("SET k v", "SWAPDB 5 0"),
         ("PING", "APPEND k v"),
         ("SET k v EX 1", "!expire"),
+        ("PING", "XGROUP CREATE k g $ MKSTREAM"),
     ];
     for (before, change) in changes {
         for own in [false, true] {
@@ -184,6 +185,7 @@ fn what_is_no_change_of_a_watched_key_lets_exec_run() {
         ("SET k v", "SWAPDB 1 2"),
         ("SET k v", "SWAPDB 0 0"),
         ("RPUSH k a b", "LTRIM k -6 -1"),
+        ("XADD k 1-1 a b", "XGROUP CREATE k g $ MKSTREAM"),
         ("SELECT 2", "FLUSHDB"),
     ];
     for (before, line) in unchanged {

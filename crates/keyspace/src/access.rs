@@ -96,6 +96,7 @@ impl<'a> DbRef<'a> {
     #[inline(always)]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
+        self.effects.meet(self.number, key);
         let entry = db.find_entry(key)?;
         if let Some(at) = entry.expiry()
             && is_expired(at, &self.access)
@@ -107,7 +108,8 @@ impl<'a> DbRef<'a> {
     }
 
     /// What is stored under `key`, expired or not, without any trace of the look-up.
-    pub fn stored(&self, key: Key<'_>) -> Option<Entry<'a>> {
+    pub fn stored(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        self.effects.meet(self.number, key);
         self.db.find_entry(key)
     }
 
@@ -245,10 +247,12 @@ impl DbMut<'_> {
             (Some(found), Some(wanted)) => db.type_of(found.handle) != wanted,
             (None, _) | (_, None) => false,
         };
+        let before = self.effects.begin_expiring_ahead();
         keys.any(|key| {
             let found = self.find(key);
             ends(found, &self.dbs[self.number])
         });
+        self.effects.end_expiring_ahead(before);
         self.as_read()
     }
 
@@ -270,6 +274,7 @@ impl DbMut<'_> {
     /// The entry's position, for a write: a logically expired key is deleted here, before the command's own change.
     #[inline]
     fn find(&mut self, key: Key<'_>) -> Option<Found> {
+        self.effects.meet(self.number, key);
         let (found, head) = self.dbs[self.number].find_head(key)?;
         if head.has_expiry() {
             return self.find_living(found, key);
@@ -832,6 +837,7 @@ impl DbMut<'_> {
 
     /// Frees the name of a key, expired or not; whether it was there.
     fn take_stored(&mut self, key: Key<'_>) -> bool {
+        self.effects.meet(self.number, key);
         let Some(found) = self.dbs[self.number].find(key) else { return false };
         let value = self.db().remove(found, key);
         self.effects.discard(value);

@@ -6,12 +6,16 @@
 //! look-ups alone excepted.
 
 mod event;
+mod met;
 
 pub use event::{Class, Classes, Event};
+pub use met::MetKey;
 
 use crate::{Db, Key};
+use met::MetKeys;
 use sluice_base::heap;
 use sluice_value::{Stream, Value};
+use std::collections::VecDeque;
 
 /// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub struct Effects {
     recorded: bool,
     changes: u64,
     modified: Vec<ModifiedKey>,
+    /// Keys that had expired, deleted ahead of the look-ups that miss them: told with these.
+    expired_ahead: VecDeque<ModifiedKey>,
     ready: Vec<(usize, KeyRef)>,
     databases: Vec<DbChange>,
     expired_by_read: Vec<(usize, Box<[u8]>)>,
@@ -87,6 +93,7 @@ pub struct Effects {
     /// What was in databases that were emptied, with their numbers.
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
+    met: MetKeys,
     left_to_others: u64,
 }
 
@@ -132,7 +139,8 @@ pub enum Propagation {
 impl Effects {
     /// Bytes that the allocator has given for the lists, which are empty between commands.
     pub fn footprint(&self) -> usize {
-        let keys = heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
+        let ahead = self.expired_ahead.capacity() * size_of::<ModifiedKey>();
+        let keys = ahead + heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
         let expired =
             heap::vec(&self.expired_by_read) + heap::vec(&self.expired_by_write) + heap::vec(&self.evicted);
         let expired = expired + heap::vec(&self.expired_fields);
@@ -232,11 +240,12 @@ impl Effects {
     /// Whether a key, or a database as a whole, was modified while modified keys were recorded.
     #[inline]
     pub fn has_modified(&self) -> bool {
-        !self.modified.is_empty() || !self.databases.is_empty()
+        !self.modified.is_empty() || !self.expired_ahead.is_empty() || !self.databases.is_empty()
     }
 
     /// How many modified keys are recorded.
-    pub fn modified_len(&self) -> usize {
+    pub fn modified_len(&mut self) -> usize {
+        self.tell_expired_ahead();
         self.modified.len()
     }
 
@@ -260,6 +269,7 @@ impl Effects {
 
     /// Keys that were modified, in order; recorded only for the classes listened to.
     pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
+        self.tell_expired_ahead();
         self.modified.drain(..)
     }
 
@@ -430,6 +440,9 @@ impl Effects {
     #[inline]
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
+        if event != Event::Expired {
+            self.meet_written(db, key);
+        }
         if !self.listening.is_empty() {
             self.note_modified(db, key, event, true);
         }
@@ -441,6 +454,7 @@ impl Effects {
     /// An event of a key that changed nothing.
     #[cold]
     pub(crate) fn key_told(&mut self, db: usize, key: Key<'_>, event: Event) {
+        self.meet_written(db, key);
         if !self.listening.is_empty() {
             self.note_modified(db, key, event, false);
         }
@@ -482,7 +496,35 @@ impl Effects {
             return;
         }
         self.recorded = true;
-        self.modified.push(ModifiedKey { db, key: KeyRef::of(key), event, is_change });
+        let modified = ModifiedKey { db, key: KeyRef::of(key), event, is_change };
+        let is_same = |ahead: &ModifiedKey| ahead.db == db && ahead.key == modified.key;
+        if event != Event::KeyMiss {
+            self.tell_expired_ahead();
+        } else if self.expired_ahead.front().is_some_and(is_same) {
+            self.modified.extend(self.expired_ahead.pop_front());
+        }
+        self.modified.push(modified);
+    }
+
+    /// From here on, until [`Effects::end_expiring_ahead`], keys are deleted that have expired and that look-ups are about to
+    /// miss.
+    pub(crate) fn begin_expiring_ahead(&mut self) -> usize {
+        self.modified_len()
+    }
+
+    /// The keys deleted since then are told each with the look-up that misses the key, in the order of the look-ups: that is the
+    /// order in which a client gets the events. Where nobody listens to misses, they are told at once.
+    pub(crate) fn end_expiring_ahead(&mut self, since: usize) {
+        if self.records_misses() {
+            self.expired_ahead.extend(self.modified.drain(since..));
+        }
+    }
+
+    #[inline]
+    fn tell_expired_ahead(&mut self) {
+        if !self.expired_ahead.is_empty() {
+            self.modified.extend(self.expired_ahead.drain(..));
+        }
     }
 
     /// A read found a key expired.

@@ -28,7 +28,7 @@ pub use db::{Compacted, CutState, Db, Found};
 pub use edit::{HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
-    LazyFreeThreshold, ModifiedKey, Propagation,
+    LazyFreeThreshold, MetKey, ModifiedKey, Propagation,
 };
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};

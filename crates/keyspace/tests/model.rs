@@ -1,6 +1,10 @@
 //! The keyspace against a map: random commands, the same answers, and the invariants of every database after each.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "model/held.rs"]
+mod held;
+
+use held::Held;
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -19,6 +23,8 @@ struct Item {
     value: Vec<u8>,
     /// The elements of a list, which has no `value`.
     list: Option<VecDeque<Vec<u8>>>,
+    /// What another collection holds, which has no `value` either.
+    held: Option<Held>,
     expiry: Option<i64>,
     /// What OBJECT ENCODING may say: not decided for strings in one piece, which depend on sizes.
     encoding: Option<Encoding>,
@@ -113,7 +119,7 @@ impl Twin {
     fn step(&mut self) -> &'static str {
         let db = self.rng.below(DATABASES as u64) as usize;
         let key = self.any_key();
-        let name = match self.rng.below(26) {
+        let name = match self.rng.below(36) {
             0..=3 => self.set(db, &key),
             4 => self.append(db, &key),
             5 => self.set_range(db, &key),
@@ -126,6 +132,7 @@ impl Twin {
             13 => self.read(db, &key),
             14 => self.expire_now(db, &key),
             15..=24 => self.change_list(db, &key),
+            25..=34 => self.change_held(db, &key),
             _ => {
                 self.now_ms += self.rng.below(20) as i64;
                 "pass"
@@ -161,7 +168,7 @@ impl Twin {
             SetExpiry::At(at) => Some(at),
             SetExpiry::Clear => None,
         };
-        self.models[db].insert(key.to_vec(), Item { value, list: None, expiry, encoding });
+        self.models[db].insert(key.to_vec(), Item { value, list: None, held: None, expiry, encoding });
         "set"
     }
 
@@ -174,7 +181,7 @@ impl Twin {
         if offset > 200_000 {
             return "append to too much";
         }
-        if item.list.is_some() {
+        if item.list.is_some() || item.held.is_some() {
             let result = self.write(db, |d| d.write_at(d.key(key), offset, &more, Event::Append));
             assert_eq!(result, Err(WrongType));
             return "append to a list";
@@ -193,13 +200,13 @@ impl Twin {
             near @ ..1100 => near,
             far => (far - 1100) * 1000,
         };
-        if self.live(db, key).is_some_and(|item| item.list.is_some()) {
+        if self.live(db, key).is_some_and(|item| item.list.is_some() || item.held.is_some()) {
             let result = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange));
             assert_eq!(result, Err(WrongType));
             return "setrange of a list";
         }
         let len = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange).unwrap());
-        let fresh = || Item { value: Vec::new(), list: None, expiry: None, encoding: None };
+        let fresh = || Item { value: Vec::new(), list: None, held: None, expiry: None, encoding: None };
         if self.live(db, key).is_none() {
             self.models[db].insert(key.to_vec(), fresh());
         }
@@ -291,8 +298,13 @@ impl Twin {
         match self.live(db, key) {
             None => {
                 assert_eq!(result, Ok(7));
-                let item =
-                    Item { value: b"7".to_vec(), list: None, expiry: None, encoding: Some(Encoding::Int) };
+                let item = Item {
+                    value: b"7".to_vec(),
+                    list: None,
+                    held: None,
+                    expiry: None,
+                    encoding: Some(Encoding::Int),
+                };
                 self.models[db].insert(key.to_vec(), item);
             }
             Some(item) => match sluice_base::num::parse_i64(&item.value) {
@@ -365,9 +377,40 @@ impl Twin {
             return "list emptied";
         }
         let expiry = old.and_then(|item| item.expiry);
-        let item = Item { value: Vec::new(), list: Some(elements), expiry, encoding };
+        let item = Item { value: Vec::new(), list: Some(elements), held: None, expiry, encoding };
         self.models[db].insert(key.to_vec(), item);
         "list edit"
+    }
+
+    /// Some changes of a set, a hash, a sorted set or a stream in one edit.
+    fn change_held(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let mut rng = Rng::new(self.rng.below(1 << 40));
+        let old = self.live(db, key).cloned();
+        let wanted = Held::any_empty(&mut rng);
+        let held = match old.as_ref().map(|item| item.held.clone()) {
+            None => Some(wanted.clone()),
+            Some(held) => held.filter(|held| held.type_of() == wanted.type_of() || rng.below(4) > 0),
+        };
+        let Some(mut held) = held else {
+            // What is asked for is not what is there, unless it was drawn so.
+            let is_same = old.as_ref().and_then(|item| item.held.as_ref()).map(Held::type_of);
+            if is_same != Some(wanted.type_of()) {
+                self.write(db, |d| wanted.is_refused(d, key));
+            }
+            return "held edit of another type";
+        };
+        self.write(db, |d| held.change(d, key, old.is_some(), &mut rng));
+        self.effects.drain_ready();
+        self.effects.drain_modified();
+        self.effects.drain_garbage();
+        if held.is_gone() {
+            self.models[db].remove(key);
+            return if old.is_some() { "held emptied" } else { "held edit of nothing" };
+        }
+        let expiry = old.and_then(|item| item.expiry);
+        let item = Item { value: Vec::new(), list: None, held: Some(held), expiry, encoding: None };
+        self.models[db].insert(key.to_vec(), item);
+        "held edit"
     }
 
     /// What an edit leaves: its event and its changes, `del` behind it, and the mark for those who wait.
@@ -459,19 +502,18 @@ impl Twin {
 struct Content {
     value: Vec<u8>,
     list: Option<VecDeque<Vec<u8>>>,
+    held: Option<Held>,
     expiry: Option<i64>,
 }
 
-fn content(value: ValueRef<'_>, expiry: Option<i64>) -> Content {
-    let (value, list) = match value {
+fn content(whole: ValueRef<'_>, expiry: Option<i64>) -> Content {
+    let (value, list) = match whole {
         ValueRef::Str(text) => (text.to_vec(), None),
         ValueRef::List(list) => (Vec::new(), Some(elements_of(list))),
-        ValueRef::Hash(_) => unreachable!("hashes have a model of their own: tests/hash.rs"),
-        ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_) => {
-            unreachable!("no step of this test makes one")
-        }
+        ValueRef::Hash(_) | ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_) => (Vec::new(), None),
     };
-    Content { value, list, expiry }
+    let held = Held::of(whole);
+    Content { value, list, held, expiry }
 }
 
 /// Every entry of all databases, logically expired ones too.
@@ -578,6 +620,8 @@ fn every_change_is_captured_before_it_happens() {
         "increment",
         "list edit",
         "list emptied",
+        "held edit",
+        "held emptied",
     ] {
         assert!(
             changes.get(name).is_some_and(|count| *count > 10),
@@ -720,6 +764,7 @@ struct Seen {
     key: Vec<u8>,
     value: Vec<u8>,
     list: Option<VecDeque<Vec<u8>>>,
+    held: Option<Held>,
     len: usize,
     expiry: Option<i64>,
     encoding: Encoding,
@@ -729,14 +774,23 @@ fn seen(entry: Entry<'_>) -> Seen {
     let (value, list, len) = match entry.value() {
         ValueRef::Str(text) => (text.to_vec(), None, text.len()),
         ValueRef::List(list) => (Vec::new(), Some(elements_of(list)), 0),
-        ValueRef::Hash(_) => unreachable!("hashes have a model of their own: tests/hash.rs"),
-        ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_) => {
-            unreachable!("no step of this test makes one")
+        ValueRef::Hash(_) | ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_) => {
+            (Vec::new(), None, 0)
         }
     };
-    assert_eq!(entry.type_of(), if list.is_some() { Type::List } else { Type::String });
+    let held = Held::of(entry.value());
+    let plain = if list.is_some() { Type::List } else { Type::String };
+    assert_eq!(entry.type_of(), held.as_ref().map_or(plain, Held::type_of));
     assert!(entry.size_bytes() >= 16);
-    Seen { key: entry.key().to_vec(), value, list, len, expiry: entry.expiry(), encoding: entry.encoding() }
+    Seen {
+        key: entry.key().to_vec(),
+        value,
+        list,
+        held,
+        len,
+        expiry: entry.expiry(),
+        encoding: entry.encoding(),
+    }
 }
 
 fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
@@ -744,6 +798,7 @@ fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
     assert!(entry.value == item.value, "value of a key of {} bytes", key.len());
     assert_eq!(entry.len, item.value.len());
     assert!(entry.list == item.list, "list of a key of {} bytes", key.len());
+    assert!(entry.held == item.held, "collection of a key of {} bytes", key.len());
     assert_eq!(entry.expiry, item.expiry);
     match item.encoding {
         Some(encoding) => {
@@ -757,7 +812,7 @@ fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     let mut twin = Twin::with(seed, mode, layout);
     // Looking at 16,384 tables takes its time.
     let between = if layout == Layout::One { 8 } else { 100 };
-    for round in 0..3000 {
+    for round in 0..6000 {
         twin.step();
         if round % between == 0 {
             twin.compare();
@@ -779,6 +834,9 @@ fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
         "list emptied",
         "list edit of a string",
         "list edit without a change",
+        "held edit",
+        "held emptied",
+        "held edit of another type",
     ] {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
@@ -829,7 +887,7 @@ fn cycles(layout: Layout) {
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
         twin.write(0, |d| d.set(d.key(&key), NewValue::Str(b"value"), set, Event::Set));
         let value = b"value".to_vec();
-        twin.models[0].insert(key, Item { value, list: None, expiry, encoding: None });
+        twin.models[0].insert(key, Item { value, list: None, held: None, expiry, encoding: None });
     }
     let mut first_db = 0;
     for _ in 0..120 {
@@ -858,7 +916,8 @@ fn shrinking_keeps_every_key() {
         let expiry = if i % 2 == 0 { Some(twin.now_ms + 1_000_000) } else { None };
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
         twin.write(0, |d| d.set(d.key(&key_of(i)), NewValue::Plain(b"v"), set, Event::Set));
-        twin.models[0].insert(key_of(i), Item { value: b"v".to_vec(), list: None, expiry, encoding: None });
+        twin.models[0]
+            .insert(key_of(i), Item { value: b"v".to_vec(), list: None, held: None, expiry, encoding: None });
     }
     let before = twin.keyspace.db(0).index_bytes();
     for i in 100..4000 {

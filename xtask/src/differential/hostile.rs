@@ -134,6 +134,10 @@ pub(crate) fn bytes_before_auth(rng: &mut Rng) -> Vec<u8> {
         // Some ask often: replies to the unauthenticated are bounded.
         let times = if rng.below(8) == 0 { 40 } else { 1 };
         (0..times).for_each(|_| bytes.extend_from_slice(piece));
+        // What comes with RESET was parsed by ours as a request of a client that had authenticated.
+        if piece.starts_with(b"RESET") {
+            break;
+        }
     }
     bytes
 }

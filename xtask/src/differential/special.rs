@@ -501,9 +501,37 @@ fn config_set(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
     words
 }
 
+/// Where elements have different scores, what a range by members holds is any: it is asked of a key whose scores are all 0.
+fn even_scores(name: &str, words: &mut [Vec<u8>]) {
+    let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
+    let is_lex =
+        name.starts_with('z') && (name.contains("lex") || words.iter().any(|word| is(word, "BYLEX")));
+    let of_zsets = |word: &Vec<u8>| word.len() == 2 && word[0] == b'z';
+    let at = if name == "zrangestore" { 2 } else { 1 };
+    let is_chosen = words.last().is_some_and(|word| word.last().is_some_and(|byte| byte.is_multiple_of(2)));
+    let Some(key) = words.get_mut(at).filter(|key| of_zsets(key)) else { return };
+    let is_add = name == "zadd" && key.as_slice() == b"z0" && is_chosen;
+    if !is_lex && !is_add {
+        return;
+    }
+    *key = b"even".to_vec();
+    if is_add {
+        let len = words.len();
+        let scores = words.iter_mut().enumerate().skip(2).filter(|(at, _)| (len - *at).is_multiple_of(2));
+        let is_score = |word: &[u8]| std::str::from_utf8(word).is_ok_and(|text| text.parse::<f64>().is_ok());
+        scores.filter(|(_, word)| is_score(word)).for_each(|(_, word)| *word = b"0".to_vec());
+    }
+}
+
 /// Takes the sting out of a call: no expiry so near that it could come between the two servers, no draw so large that
 /// it would fill the memory, no timeout that ends the connection.
 pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
+    even_scores(name, words);
+    if name.starts_with("sort") && words.iter().any(|word| word.eq_ignore_ascii_case(b"BY")) {
+        // Elements without a weight are equal then: which of them LIMIT leaves is chance.
+        let alpha = words.iter_mut().skip(2).filter(|word| word.eq_ignore_ascii_case(b"ALPHA"));
+        alpha.for_each(|word| *word = b"ASC".to_vec());
+    }
     let expiring = ["expire", "pexpire", "setex", "psetex", "restore", "hexpire", "hpexpire"].contains(&name);
     for at in 1..words.len() {
         let before = words[at - 1].to_ascii_uppercase();

@@ -24,6 +24,8 @@ const STATICS: &[&str] = &[
     "crates/server/src/alloc",
     "crates/server/src/signals",
     "crates/server/src/crash",
+    // Only in builds that make mistakes on purpose.
+    "crates/base/src/mistake",
 ];
 
 /// The table.

@@ -35,7 +35,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
 }
 
 fn is_product(path: &str) -> bool {
-    path.starts_with("crates/") && path.contains("/src/") && !path.starts_with("crates/testkit/")
+    let is_of_tests = ["crates/testkit/", "crates/sim/"].iter().any(|folder| path.starts_with(folder));
+    path.starts_with("crates/") && path.contains("/src/") && !is_of_tests
 }
 
 /// The name of the type that a line declares.

@@ -27,6 +27,24 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
     result
 }
 
+/// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all the same (PFMERGE with
+/// a target alone): these are the keys for which rights are asked.
+pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
+    let before = found.len();
+    if keys(spec, args, found).is_ok() {
+        return;
+    }
+    found.truncate(before);
+    if let Keys::Specs(specs) = spec.keys {
+        for one in specs {
+            let before = found.len();
+            if keys_of_spec(one, args, found).is_err() {
+                found.truncate(before);
+            }
+        }
+    }
+}
+
 /// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in which most
 /// commands have them in a row at a fixed place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! and not at all without: the file ends within it, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the file,
 //! one record, one transaction.
 
+use super::ctx::Handler;
 use super::{unknown_command, unknown_subcommand};
 use crate::args::Args;
 use crate::engine::Engine;
@@ -270,7 +271,8 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        if !spec.flags.has(Flags::WRITE) && !is_select {
+        let keeps = matches!(self.handlers[spec.id.0 as usize], Handler::Keeping(_));
+        if !spec.flags.has(Flags::WRITE) && !keeps && !is_select {
             return Ok(());
         }
         let session = &mut replay.session;

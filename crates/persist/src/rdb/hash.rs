@@ -145,13 +145,17 @@ fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     Some(hash)
 }
 
-/// A zipmap: the number of pairs, which need not be right, the pairs, `FF`. A length is a byte up to 253, or `FE` and a u32, little
-/// endian; between the length of a value and the value is a byte that says how many unused bytes follow the value.
+/// A zipmap: the number of pairs, or `FE` where a byte is too small, the pairs, `FF`. A length is a byte up to 253, or `FE` and a
+/// u32, little endian; between the length of a value and the value is a byte that says how many unused bytes follow the value.
 fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
-    let (_, mut rest) = bytes.split_first()?;
+    let (&count, mut rest) = bytes.split_first()?;
     let mut builder = HashBuilder::new(HashForm::Pairs, 0, 0, limits);
+    let mut pairs = 0;
     loop {
         if let [ZIPMAP_END] = rest {
+            if count != ZIPMAP_LONG && usize::from(count) != pairs {
+                return None;
+            }
             // The reference writes none without a field, and reads none.
             return builder.finish();
         }
@@ -161,6 +165,7 @@ fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
             return None;
         }
         rest = behind;
+        pairs += 1;
     }
 }
 

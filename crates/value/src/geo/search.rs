@@ -57,8 +57,7 @@ impl Region {
             y += latitude.cos() * longitude.sin();
             z += latitude.sin();
         }
-        let count = corners.len() as f64;
-        let (x, y, z) = (x / count, y / count, z / count);
+        // The direction of the sum is that of the mean. A division by the number of corners changes last digits.
         let latitude = z.atan2((x * x + y * y).sqrt()).to_degrees_exactly();
         let middle = GeoPlace { longitude: y.atan2(x).to_degrees_exactly(), latitude };
         Region::Polygon { middle, corners }

@@ -122,13 +122,13 @@ struct LargeParts<'l, 'w> {
 
 /// Where a member is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundMember {
     hash: u32,
     /// The leaf, and the place in its row.
     place: Option<(u32, RowPlace)>,
 }
 
-impl Found {
+impl FoundMember {
     pub(super) fn score(self) -> Option<f64> {
         self.place.map(|(_, place)| place.score)
     }
@@ -237,13 +237,13 @@ impl Large {
 
     /// Where a member is, if it is.
     #[inline]
-    pub(super) fn find(&self, member: &[u8]) -> Found {
+    pub(super) fn find(&self, member: &[u8]) -> FoundMember {
         let hash = hash(self.seed, member);
         let place = self.index.candidates(hash).find_map(|number| {
             let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
             self.is_live(number, place.score, member).then_some((number, place))
         });
-        Found { hash, place }
+        FoundMember { hash, place }
     }
 
     /// The score of a member.
@@ -322,7 +322,13 @@ impl Large {
     }
 
     /// Gives a member that was found another score. Cost: O(log n).
-    pub(super) fn update(&mut self, member: &[u8], score: f64, found: Found, garbage: &mut Vec<ZsetPart>) {
+    pub(super) fn update(
+        &mut self,
+        member: &[u8],
+        score: f64,
+        found: FoundMember,
+        garbage: &mut Vec<ZsetPart>,
+    ) {
         let Some((number, place)) = found.place else { return };
         self.clear_remains(CLEARED_BY_CHANGE, garbage);
         let edge = Edge::Element(score, member);

@@ -3,7 +3,7 @@
 use super::{place_at, reply_distance, reply_place, unit_at};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use crate::families::zset::{store_sorted, zset_of};
 use crate::slow_reads::{SlowRead, root_of};
 use sluice_base::num::parse_f64;
@@ -223,8 +223,9 @@ impl<'d> SearchCall<'d> {
 
     fn member(&mut self, member: &[u8]) -> Result<(), CmdError> {
         let score = self.zset.and_then(|zset| zset.score(member));
-        let score =
-            score.ok_or_else(|| CmdError::owned([b"ERR member ", member, b" does not exist"].concat()))?;
+        let score = score.ok_or_else(|| {
+            CmdError::owned([b"ERR member ", until_zero(member), b" does not exist"].concat())
+        })?;
         self.from = Some(GeoPlace::of_score(score));
         Ok(())
     }

@@ -99,7 +99,7 @@ impl FieldOptions {
 }
 
 pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let fields = NamedFields::find(args, 2)?;
+    let fields = NamedFields::find(args, 1)?;
     let options = FieldOptions::parse(args, 2..fields.word, FieldCommand::Hsetex)?;
     fields.check(args, 2, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
@@ -207,7 +207,7 @@ fn hsetex_argv(args: Args<'_>, fields: &NamedFields, expiry: HashExpiry) -> Argv
 }
 
 pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let fields = NamedFields::find(args, 2)?;
+    let fields = NamedFields::find(args, 1)?;
     let options = FieldOptions::parse(args, 2..fields.word, FieldCommand::Hgetex)?;
     fields.check(args, 1, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);

@@ -266,6 +266,8 @@ impl Trimming {
         }
         let text = match self.to {
             TrimTo::Len(_) => stream.log().len().to_string().into_bytes(),
+            // Where no entry is left, the threshold has to be above what was removed.
+            TrimTo::MinId(_) if stream.log().len() == 0 => StreamId::MAX.to_text(),
             TrimTo::MinId(_) => stream.log().first_id().to_text(),
         };
         Some(ExactThreshold { at: self.threshold_at, text })

@@ -80,6 +80,7 @@ pub(super) fn create(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         b"$" => last_id_of(edit.as_ref().map(StreamEdit::stream)),
         _ => id_at(args.at(4), 0)?,
     };
+    let is_new = edit.is_none();
     let mut edit = match edit.is_some() {
         true => edit.expect("it was just looked at"),
         false => {
@@ -91,7 +92,12 @@ pub(super) fn create(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if !stream.add_group(ConsumerGroup::new(args.at(3), id, options.entries_read), context) {
         return Err(CmdError::text("BUSYGROUP Consumer Group name already exists"));
     }
-    edit.told(Event::XGroupCreate, 1);
+    // A group changes a stream for nobody who watches the stream; a stream that comes into being does.
+    if is_new {
+        edit.modified(Event::XGroupCreate, 1);
+    } else {
+        edit.told(Event::XGroupCreate, 1);
+    }
     drop(edit);
     ctx.reply.ok();
     Ok(Outcome::Done)

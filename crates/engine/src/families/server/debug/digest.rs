@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
-use sluice_base::num::{IntBuffer, push_f64};
+use sluice_base::num::{IntBuffer, push_f64_shortest};
 use sluice_keyspace::{Entry, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
 
@@ -73,7 +73,7 @@ impl Fold {
                     let mut element = Fold::default();
                     element.mix(member);
                     let mut text = Vec::new();
-                    push_f64(&mut text, score);
+                    push_f64_shortest(&mut text, score);
                     element.mix(&text);
                     self.xor(&element.0);
                 }

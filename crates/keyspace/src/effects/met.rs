@@ -1,0 +1,69 @@
+//! The keys that a command meets, recorded for the check that a command declares its keys.
+//!
+//! Invariants: (1) a build without debug assertions has no list and records nothing; (2) between commands the list is empty.
+
+use crate::{Effects, Key};
+
+/// A key that a command has looked up by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetKey {
+    /// Database.
+    pub db: usize,
+    /// Key.
+    pub key: Box<[u8]>,
+    /// Whether the command has changed the key. A deletion of a key that had expired is no change by the command.
+    pub is_written: bool,
+}
+
+/// The list.
+#[derive(Debug, Default)]
+pub(super) struct MetKeys {
+    #[cfg(debug_assertions)]
+    is_on: bool,
+    #[cfg(debug_assertions)]
+    keys: Vec<MetKey>,
+}
+
+impl MetKeys {
+    #[cfg(debug_assertions)]
+    fn add(&mut self, db: usize, key: Key<'_>, is_written: bool) {
+        if self.is_on {
+            self.keys.push(MetKey { db, key: key.bytes.into(), is_written });
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    fn add(&mut self, _: usize, _: Key<'_>, _: bool) {}
+}
+
+impl Effects {
+    /// From now on records the keys that are met, until [`Effects::take_met_keys`].
+    pub fn record_met_keys(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            self.met = MetKeys { is_on: true, keys: Vec::new() };
+        }
+    }
+
+    /// The keys that were met since recording began, in order, some of them more than once. Nothing where the build has no debug
+    /// assertions.
+    pub fn take_met_keys(&mut self) -> Vec<MetKey> {
+        #[cfg(debug_assertions)]
+        return std::mem::take(&mut self.met).keys;
+        #[cfg(not(debug_assertions))]
+        Vec::new()
+    }
+
+    /// A command looks a key up by name.
+    #[inline(always)]
+    pub(crate) fn meet(&mut self, db: usize, key: Key<'_>) {
+        self.met.add(db, key, false);
+    }
+
+    /// A command has changed a key.
+    #[inline(always)]
+    pub(super) fn meet_written(&mut self, db: usize, key: Key<'_>) {
+        self.met.add(db, key, true);
+    }
+}
