@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A log: bytes, and how many of them are durable.
 #[derive(Debug, Default)]
-struct Log {
+struct AofLog {
     bytes: Vec<u8>,
     durable: usize,
 }
@@ -26,7 +26,7 @@ struct InForce {
 /// The append-only file.
 #[derive(Debug, Default)]
 pub struct AofDisk {
-    logs: Vec<Log>,
+    logs: Vec<AofLog>,
     in_force: Option<InForce>,
 }
 
@@ -46,7 +46,7 @@ impl Disk {
     /// A log that no start reads yet.
     pub fn add_log(&self) -> usize {
         let mut aof = self.lock();
-        aof.logs.push(Log::default());
+        aof.logs.push(AofLog::default());
         aof.logs.len() - 1
     }
 
@@ -76,7 +76,7 @@ impl Disk {
         for log in old.into_iter().flat_map(|old| old.logs) {
             let is_used = aof.in_force.as_ref().is_some_and(|now| now.logs.contains(&log));
             if !is_used {
-                aof.logs[log] = Log::default();
+                aof.logs[log] = AofLog::default();
             }
         }
     }
@@ -151,21 +151,21 @@ impl AofFiles for Files {
             name: log.map_or_else(|| "base".to_owned(), |log| format!("incr.{log}")),
             is_base: log.is_none(),
             is_old_style: false,
-            source: Box::new(Part { bytes: bytes.to_vec(), at: 0, log, disk: self.0.clone() }),
+            source: Box::new(DiskPart { bytes: bytes.to_vec(), at: 0, log, disk: self.0.clone() }),
         };
         let logs = in_force.logs.iter().map(|log| part(&aof.logs[*log].bytes, Some(*log)));
         Ok(std::iter::once(part(&in_force.base, None)).chain(logs).collect())
     }
 }
 
-struct Part {
+struct DiskPart {
     bytes: Vec<u8>,
     at: usize,
     log: Option<usize>,
     disk: Arc<Mutex<AofDisk>>,
 }
 
-impl SnapshotSource for Part {
+impl SnapshotSource for DiskPart {
     fn open(&mut self) -> Result<Option<u64>, String> {
         Ok(Some(self.bytes.len() as u64))
     }
@@ -178,7 +178,7 @@ impl SnapshotSource for Part {
     }
 }
 
-impl AofSource for Part {
+impl AofSource for DiskPart {
     fn truncate(&mut self, size: u64) -> Result<(), String> {
         let Some(log) = self.log else { return Err("a base is whole".to_owned()) };
         let log = &mut self.disk.lock().unwrap_or_else(PoisonError::into_inner).logs[log];

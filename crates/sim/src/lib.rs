@@ -19,4 +19,4 @@ mod promises;
 mod workload;
 mod world;
 
-pub use world::{Met, Options, run};
+pub use world::{Met, SimOptions, run};

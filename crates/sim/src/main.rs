@@ -3,7 +3,7 @@
 //! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit status says whether
 //! everything held.
 
-use sluice_sim::{Met, Options, run};
+use sluice_sim::{Met, SimOptions, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let option = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let number = |name: &str| option(name).and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("--seed") {
-        return match run(seed, Options { is_traced: true, ..Options::default() }) {
+        return match run(seed, SimOptions { is_traced: true, ..SimOptions::default() }) {
             Ok(met) => {
                 println!("seed {seed}: {met:?}");
                 ExitCode::SUCCESS
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let (first, count) = (number("--first").unwrap_or(0), number("--seeds").unwrap_or(1000));
     let (mut met, mut failures) = (Met::default(), 0);
     for seed in first..first.saturating_add(count) {
-        match run(seed, Options::default()) {
+        match run(seed, SimOptions::default()) {
             Ok(more) => met.add(more),
             Err(why) => {
                 failures += 1;

@@ -95,10 +95,10 @@ enum DownloadStage {
 }
 
 /// A snapshot on its way to a load.
-type SharedBytes = Arc<Mutex<Shared>>;
+type SharedBytes = Arc<Mutex<SharedSnapshot>>;
 
 #[derive(Default)]
-struct Shared {
+struct SharedSnapshot {
     bytes: Vec<u8>,
     /// Otherwise the connection has ended before.
     is_whole: bool,
@@ -114,7 +114,7 @@ impl SnapshotSource for SharedSource {
         Ok(Some(0))
     }
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
-        let Shared { bytes, is_whole } = &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let SharedSnapshot { bytes, is_whole } = &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = &bytes[self.at.min(bytes.len())..];
         let len = rest.len().min(into.len());
         if len == 0 && !is_whole {
@@ -137,7 +137,7 @@ impl LoadThread for Here {
 }
 
 /// A node that runs.
-pub struct Node {
+pub struct SimNode {
     pub id: NodeId,
     pub engine: Engine,
     pub process: SimProcess,
@@ -160,7 +160,7 @@ pub struct Node {
     digested: Option<(u64, HistoryPoint, u64)>,
 }
 
-impl Node {
+impl SimNode {
     /// Starts a node on its disk, as the server does.
     pub fn start(
         id: NodeId,
@@ -168,7 +168,7 @@ impl Node {
         follows: Option<NodeId>,
         disk: Disk,
         (now, mut rng): (Now, Rng),
-    ) -> Result<Node, String> {
+    ) -> Result<SimNode, String> {
         let config = config_of(id, plan, follows)?;
         let mut process = SimProcess::new(disk, now, Rng::new(rng.next_u64()));
         let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: rng.next_u64() };
@@ -183,7 +183,7 @@ impl Node {
                 .begin_load_at_start(&mut process)
                 .map_err(|_| "no RDB file can be opened".to_owned())?,
         };
-        let mut node = Node {
+        let mut node = SimNode {
             id,
             engine,
             process,
@@ -205,7 +205,7 @@ impl Node {
             node.load_at_start(now)?;
         }
         if plan.has_aof {
-            let Node { engine, process, .. } = &mut node;
+            let SimNode { engine, process, .. } = &mut node;
             process.open_aof(engine);
         }
         Ok(node)
@@ -239,7 +239,7 @@ impl Node {
         }
         self.act(net);
         self.engine.end_iteration(&mut self.process);
-        let Node { engine, process, .. } = self;
+        let SimNode { engine, process, .. } = self;
         process.feed_aof(engine);
         self.write(net);
         self.close(net);
@@ -527,7 +527,7 @@ impl Node {
             DownloadStage::ToMemory(shared) => {
                 let whole = std::mem::take(&mut download.bytes);
                 *shared.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Shared { bytes: whole, is_whole: true };
+                    SharedSnapshot { bytes: whole, is_whole: true };
                 let (conn, rest) = (download.conn, std::mem::take(&mut download.rest));
                 self.holder = Holder::Received(conn, rest);
                 if let Some((due_ns, _)) = &mut self.load {
@@ -566,7 +566,8 @@ impl Node {
         match &download.stage {
             DownloadStage::ToMemory(shared) => {
                 let bytes = std::mem::take(&mut download.bytes);
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) = Shared { bytes, is_whole: false };
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
+                    SharedSnapshot { bytes, is_whole: false };
                 if let Some((due_ns, _)) = &mut self.load {
                     *due_ns = 0;
                 }

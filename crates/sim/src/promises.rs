@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// What is asked for behind a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum AskedFor {
     /// `WAIT replicas`.
     Wait(u64),
     /// `WAITAOF local replicas`.
@@ -15,7 +15,7 @@ pub enum Asked {
 
 /// A write whose promise is awaited.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingPromise {
     pub key: Vec<u8>,
     pub primary: NodeId,
     pub client: SessionKey,

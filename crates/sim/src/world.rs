@@ -13,9 +13,9 @@
 use crate::disk::Disk;
 use crate::history::Histories;
 use crate::net::{Net, NodeId};
-use crate::node::{Node, node_of};
+use crate::node::{SimNode, node_of};
 use crate::plan::Plan;
-use crate::promises::{Asked, Given, Pending, key_of};
+use crate::promises::{AskedFor, Given, PendingPromise, key_of};
 use crate::workload::{self, SessionState, Words};
 use sluice_base::{Now, Rng};
 use sluice_engine::{LinkState, SessionKey};
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 /// What a run is told beside its seed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct SimOptions {
     /// Events and logs are written to standard output.
     pub is_traced: bool,
     /// The Sentinel promotes the replica with the lowest offset: a mistake that must be found.
@@ -57,8 +57,8 @@ impl Met {
 }
 
 /// A node with what outlives it.
-struct Place {
-    node: Option<Node>,
+struct NodePlace {
+    node: Option<SimNode>,
     disk: Disk,
     /// Whom it follows as its configuration file says.
     follows: Option<NodeId>,
@@ -88,15 +88,15 @@ struct Opening {
 /// See the module.
 pub struct World {
     plan: Plan,
-    options: Options,
+    options: SimOptions,
     rng: Rng,
     now: Now,
     net: Net,
-    places: Vec<Place>,
+    places: Vec<NodePlace>,
     openings: Vec<Opening>,
     clients: Vec<Client>,
     promiser: Client,
-    pending: Option<Pending>,
+    pending: Option<PendingPromise>,
     given: Vec<Given>,
     promises: u64,
     /// Whom the Sentinel takes for the primary, and the id of its history when it was seen last.
@@ -119,7 +119,7 @@ const FAILOVER_NS: u64 = 1_500 * MS;
 const HEALED_MS: u64 = 150_000;
 
 /// Runs the simulation of a seed. Errors: what does not hold.
-pub fn run(seed: u64, options: Options) -> Result<Met, String> {
+pub fn run(seed: u64, options: SimOptions) -> Result<Met, String> {
     let mut world = World::new(seed, options)?;
     let played = world.play();
     if played.is_err() && options.is_traced {
@@ -129,7 +129,7 @@ pub fn run(seed: u64, options: Options) -> Result<Met, String> {
 }
 
 impl World {
-    fn new(seed: u64, options: Options) -> Result<World, String> {
+    fn new(seed: u64, options: SimOptions) -> Result<World, String> {
         let mut rng = Rng::new(seed);
         let plan = Plan::new(&mut rng);
         let mut net = Net::default();
@@ -139,8 +139,8 @@ impl World {
         for (id, node) in plan.nodes.iter().enumerate() {
             let disk = Disk::default();
             let follows = (id > 0).then_some(0);
-            let started = Node::start(id, node, follows, disk.clone(), (START, Rng::new(rng.next_u64())))?;
-            places.push(Place {
+            let started = SimNode::start(id, node, follows, disk.clone(), (START, Rng::new(rng.next_u64())))?;
+            places.push(NodePlace {
                 node: Some(started),
                 disk,
                 follows,
@@ -424,7 +424,7 @@ impl World {
         let rng = Rng::new(self.rng.next_u64());
         let place = &self.places[id];
         let started =
-            Node::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
+            SimNode::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
         let mut node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
         if self.options.is_traced {
             for line in node.take_log() {
@@ -595,8 +595,8 @@ impl World {
         let name = key_of(self.promises);
         let replicas = 1 + self.rng.below(self.places.len() as u64 - 1);
         let asked = match self.rng.below(2) {
-            0 => Asked::Wait(replicas),
-            _ => Asked::WaitAof(self.rng.below(1 + u64::from(self.plan.nodes[id].has_aof)), replicas),
+            0 => AskedFor::Wait(replicas),
+            _ => AskedFor::WaitAof(self.rng.below(1 + u64::from(self.plan.nodes[id].has_aof)), replicas),
         };
         let timeout_ms = (1 + self.rng.below(3000)).to_string();
         self.trace(|| format!("to {id}: {} {asked:?} {timeout_ms}", name.escape_ascii()));
@@ -604,17 +604,17 @@ impl World {
         node.replies(key);
         node.request(key, &[b"SET", &name, b"1"]);
         match asked {
-            Asked::Wait(count) => {
+            AskedFor::Wait(count) => {
                 node.request(key, &[b"WAIT", count.to_string().as_bytes(), timeout_ms.as_bytes()]);
             }
-            Asked::WaitAof(local, count) => {
+            AskedFor::WaitAof(local, count) => {
                 let (local, count) = (local.to_string(), count.to_string());
                 node.request(key, &[b"WAITAOF", local.as_bytes(), count.as_bytes(), timeout_ms.as_bytes()]);
             }
         }
         let (had, excused) = (BTreeSet::new(), BTreeSet::new());
         self.pending =
-            Some(Pending { key: name, primary: id, client: key, had, excused, replies: Vec::new() });
+            Some(PendingPromise { key: name, primary: id, client: key, had, excused, replies: Vec::new() });
         Ok(())
     }
 
@@ -657,9 +657,9 @@ impl World {
     }
 
     /// WAIT has told a number.
-    fn waited(&mut self, pending: Pending, count: u64) -> Result<(), String> {
+    fn waited(&mut self, pending: PendingPromise, count: u64) -> Result<(), String> {
         self.trace(|| format!("{} has reached {count}; had {:?}", pending.key.escape_ascii(), pending.had));
-        let Pending { key, primary, mut had, excused, .. } = pending;
+        let PendingPromise { key, primary, mut had, excused, .. } = pending;
         had.remove(&primary);
         if (had.len() as u64) + self.counted_twice(primary) < count {
             let key = key.escape_ascii();
@@ -674,8 +674,8 @@ impl World {
     }
 
     /// WAITAOF has told numbers.
-    fn waited_for_disks(&mut self, pending: Pending, local: bool, count: u64) -> Result<(), String> {
-        let Pending { key, primary, mut had, excused, .. } = pending;
+    fn waited_for_disks(&mut self, pending: PendingPromise, local: bool, count: u64) -> Result<(), String> {
+        let PendingPromise { key, primary, mut had, excused, .. } = pending;
         let on_disk: BTreeSet<NodeId> = (0..self.places.len())
             .filter(|id| self.plan.nodes[*id].has_aof && self.places[*id].disk.has_durably(&key))
             .collect();
@@ -743,7 +743,7 @@ impl World {
 
     fn is_settled(&mut self) -> bool {
         let primary = self.primary;
-        let point = |place: &Place| place.node.as_ref().and_then(|node| node.engine.history_point());
+        let point = |place: &NodePlace| place.node.as_ref().and_then(|node| node.engine.history_point());
         let Some(wanted) = point(&self.places[primary]) else { return false };
         self.places.iter().enumerate().all(|(id, place)| {
             let is_up = place.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);

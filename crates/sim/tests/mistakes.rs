@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use sluice_base::mistake::{Mistake, make};
-use sluice_sim::{Options, run};
+use sluice_sim::{SimOptions, run};
 
 /// So many seeds have to be enough.
 const SEEDS: u64 = 1000;
@@ -13,7 +13,7 @@ fn every_mistake_is_found() {
     let mut not_found = Vec::new();
     for mistake in Mistake::ALL {
         make(mistake);
-        let found = (0..SEEDS).find_map(|seed| run(seed, Options::default()).err().map(|why| (seed, why)));
+        let found = (0..SEEDS).find_map(|seed| run(seed, SimOptions::default()).err().map(|why| (seed, why)));
         match found {
             Some((seed, why)) => println!("{mistake:?}: seed {seed}: {why}"),
             None => not_found.push(mistake),

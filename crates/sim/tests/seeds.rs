@@ -1,7 +1,7 @@
 //! What a thousand seeds come to meet must hold; `cargo xtask deep sim` runs ten thousand.
 #![allow(missing_docs)]
 
-use sluice_sim::{Met, Options, run};
+use sluice_sim::{Met, SimOptions, run};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
                     if seed >= SEEDS {
                         return;
                     }
-                    let found = run(seed, Options::default());
+                    let found = run(seed, SimOptions::default());
                     let (met, failures) = &mut *all.lock().unwrap();
                     match found {
                         Ok(more) => met.add(more),
@@ -43,14 +43,14 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     for seed in 0..5 {
-        let twice = [run(seed, Options::default()), run(seed, Options::default())];
+        let twice = [run(seed, SimOptions::default()), run(seed, SimOptions::default())];
         assert_eq!(format!("{:?}", twice[0]), format!("{:?}", twice[1]), "seed {seed}");
     }
 }
 
 #[test]
 fn a_sentinel_that_promotes_the_replica_with_the_lowest_offset_is_found() {
-    let options = Options { promotes_lowest: true, ..Options::default() };
+    let options = SimOptions { promotes_lowest: true, ..SimOptions::default() };
     let found = (0..300).find(|seed| run(*seed, options).is_err_and(|why| why.contains("is promoted")));
     assert!(found.is_some(), "no seed finds it");
 }
