@@ -149,7 +149,13 @@ impl Engine {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
-            let change = if event == Event::Expired { Change::Expired } else { Change::Modified };
+            // One that had expired when it was watched was not there, whoever deletes it.
+            let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
+            let is_deleted = event == Event::Del && !control.watching.is_empty() && is_gone();
+            let change = match event == Event::Expired || is_deleted {
+                true => Change::Expired,
+                false => Change::Modified,
+            };
             if is_change {
                 control.watching.changed(db, key, change);
             }

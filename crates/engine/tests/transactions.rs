@@ -210,6 +210,16 @@ fn a_key_that_had_expired_when_it_was_watched_was_absent() {
     rig.check("EXISTS k", ":0");
     rig.check("MULTI", "+OK");
     rig.check("EXEC", "[]");
+    // A command that stores nothing deletes what has expired, too; one that stores something changes the key.
+    for (line, is_changed) in [("SDIFFSTORE k none", false), ("SDIFFSTORE k set", true)] {
+        rig.run("SADD set a");
+        rig.run("SET k v PX 1");
+        rig.pass_ms(10);
+        rig.check("WATCH k", "+OK");
+        rig.run(line);
+        rig.check("MULTI", "+OK");
+        rig.check("EXEC", if is_changed { "nil-array" } else { "[]" });
+    }
 }
 
 #[test]
