@@ -6,8 +6,8 @@
 //!    └──────────────────────┴────────────────────────────── primary again ◄─────────────┘
 //! ```
 //!
-//! Invariants: (1) writes wait from the command on until the failover has ended, so nothing is added to the stream but the question to
-//! the replicas how far they are; (2) clients that wait for keys or replicas wait on until the target has accepted: when the failover comes
+//! Invariants: (1) writes wait from the command on until the failover has ended, so nothing is added to the stream but the question of a
+//! client's WAIT, and the target has acknowledged its end when it is asked; (2) clients that wait for keys or replicas wait on until the target has accepted: when the failover comes
 //! to nothing, they have noticed nothing; (3) `failover-in-progress` is the role of a replica that asks its primary, the target, to become
 //! one; the reply decides, and no time does.
 
@@ -28,8 +28,6 @@ pub(crate) struct Failover {
     pub force: bool,
     /// When it is not waited for any more, ms of the monotonic clock.
     pub deadline_ms: Option<u64>,
-    /// Offset of the stream that the target must have.
-    pub offset: u64,
     /// The target was asked to take over.
     pub is_in_progress: bool,
     /// FAILOVER ABORT.
@@ -124,8 +122,10 @@ impl Engine {
         if control.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
+        // The end of the stream, and not where it ended when the command came: a question to the replicas, which somebody who waits has asked
+        // meanwhile, is a part of it, and the target would know no place behind it. Replicas say how far they are once a second.
         let has_all =
-            |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, failover.offset);
+            |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, control.stream.offset);
         let found = match &failover.target {
             Some(target) => {
                 target.replica(control, &self.sessions).is_some_and(has_all).then(|| target.clone())

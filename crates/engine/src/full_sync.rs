@@ -158,6 +158,7 @@ impl Engine {
         }
         for client in std::mem::take(&mut self.control.full_syncs.ended) {
             self.control.stream.owe();
+            self.control.full_syncs.readers.retain(|reader| *reader != client);
             let Some(session) = self.sessions.get(client) else { continue };
             let name = session.caller.replica_name();
             process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
@@ -407,6 +408,7 @@ impl Engine {
     /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made either.
     pub(crate) fn leave_full_sync(&mut self, session: &Session) {
         let Some(feed) = &session.feed else { return };
+        self.control.full_syncs.readers.retain(|reader| *reader != session.key);
         self.control.full_syncs.leave(&feed.source);
         if self.control.full_syncs.shared.is_none() && self.control.full_syncs.began_s.take().is_some() {
             self.drop_job();

@@ -241,10 +241,6 @@ impl Engine {
             self.delete_migrated(db, &keys, &outcome.taken, now);
             self.commit_unasked_in(db, now);
         }
-        if let Some(failover) = &mut self.control.failover {
-            failover.offset = self.control.stream.offset;
-            self.control.ask_replicas = true;
-        }
         let (written_at, durable_at) = (self.control.stream.offset, self.control.aof.position());
         let waits = self.sessions.get_mut(client).filter(|session| {
             session.waiting.as_ref().is_some_and(|waiting| waiting.on == WaitFor::Migration(id))

@@ -49,6 +49,30 @@ fn two_of_ours_exchange_their_roles_again_and_again() {
     assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1);
 }
 
+/// The target has said that it has everything before it is asked: nothing may be added to the stream then that it lacks.
+#[test]
+fn idle_servers_exchange_their_roles_without_a_full_copy() {
+    let (first, second) = (Server::start(&[]), Server::start(&[]));
+    let (mut a, mut b) = (first.client(), second.client());
+    follow(&mut b, &mut a, first.port);
+    a.check("SET k 1", "+OK\r\n");
+    for _ in 0..2 {
+        let end = format!("offset={},", a.info_number("master_repl_offset"));
+        until("the acknowledgement", || a.info("slave0").contains(&end).then_some(()));
+        a.check("FAILOVER", "+OK\r\n");
+        until("the roles", || (a.info("master_link_status") == "up").then_some(()));
+        assert_eq!((b.info("role").as_str(), b.info_number("sync_full")), ("master", 0));
+        let end = format!("offset={},", b.info_number("master_repl_offset"));
+        until("the acknowledgement", || b.info("slave0").contains(&end).then_some(()));
+        b.check("FAILOVER", "+OK\r\n");
+        until("the roles", || (b.info("master_link_status") == "up").then_some(()));
+        assert_eq!((a.info("role").as_str(), a.info_number("sync_full")), ("master", 1));
+    }
+    b.check("REPLICAOF NO ONE", "+OK\r\n");
+    until("no replica", || (a.info("connected_slaves") == "0").then_some(()));
+    a.check("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n");
+}
+
 #[test]
 fn a_transaction_that_waits_for_the_failover_is_refused_behind_it() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));

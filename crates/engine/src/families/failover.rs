@@ -36,10 +36,8 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     ctx.process.log(LogLevel::Notice, &text);
     let now_ms = ctx.now.mono_ns / 1_000_000;
     let deadline_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
-    let offset = ctx.control.stream.offset;
-    let failover = Failover { target, force, deadline_ms, offset, is_in_progress: false, is_aborted: false };
+    let failover = Failover { target, force, deadline_ms, is_in_progress: false, is_aborted: false };
     ctx.control.failover = Some(Box::new(failover));
-    ctx.control.ask_replicas = true;
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -74,7 +72,9 @@ fn check(ctx: &ServerCtx<'_>, wanted: &FailoverArgs) -> Result<(), CmdError> {
     let control = &*ctx.control;
     refuse_if(control.failover.is_some(), "ERR FAILOVER already in progress.")?;
     refuse_if(control.replica.is_some(), "ERR FAILOVER is not valid when server is a replica.")?;
-    refuse_if(control.replicas().is_empty(), "ERR FAILOVER requires connected replicas.")?;
+    let mut replicas = control.replicas().into_iter().filter_map(|key| ctx.sessions.get(key));
+    let is_alone = !replicas.any(|session| session.caller.replica_state().is_some());
+    refuse_if(is_alone, "ERR FAILOVER requires connected replicas.")?;
     let lacks = wanted.force && (wanted.timeout_ms.is_none() || wanted.target.is_none());
     refuse_if(lacks, "ERR FAILOVER with force option requires both a timeout and target HOST and IP.")?;
     let Some(target) = &wanted.target else { return Ok(()) };
