@@ -199,6 +199,6 @@ fn the_replica_can_be_promoted_meanwhile() {
 }
 
 #[test]
-fn it_does_not_matter_how_the_server_is_run() {
-    common::rerun_in_arms("it_does_not_matter_how_the_server_is_run");
+fn the_same_with_io_threads() {
+    common::rerun_with("the_same_with_io_threads", "--io-threads 4 --io-threads-always-active yes");
 }

@@ -107,6 +107,6 @@ fn ours_and_the_reference_hand_the_role_to_each_other() {
 }
 
 #[test]
-fn it_does_not_matter_how_the_server_is_run() {
-    common::rerun_in_arms("it_does_not_matter_how_the_server_is_run");
+fn the_same_with_io_threads() {
+    common::rerun_with("the_same_with_io_threads", "--io-threads 4 --io-threads-always-active yes");
 }

@@ -166,6 +166,6 @@ fn a_target_that_is_not_there_is_told_as_the_reference_does() {
 }
 
 #[test]
-fn it_does_not_matter_how_the_server_is_run() {
-    common::rerun_in_arms("it_does_not_matter_how_the_server_is_run");
+fn the_same_with_io_threads() {
+    common::rerun_with("the_same_with_io_threads", "--io-threads 4 --io-threads-always-active yes");
 }
