@@ -25,7 +25,8 @@ const ACL: &str = "access control lists";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const MODULES: &str = "modules";
-const REPLICATION: &str = "replication";
+const REPLICATION: &str = "the rest of replication";
+const MPTCP: &str = "multipath TCP";
 const SCRIPTS: &str = "scripting";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
@@ -38,6 +39,8 @@ const NO_ACL_FILE: &str =
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
+const OLD_DATA_LAZY: &str = "the old data are always freed in the background";
+const REPLICA_GOES_ON: &str = "a replica whose disk fails always goes on";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const OWN_FSYNC: &str = "another thread than the main one forces the append-only file to disk";
@@ -354,9 +357,9 @@ params! {
             "Port that a replica reports instead of its own; 0 is its own.";
         REPLICA_IGNORE_MAXMEMORY: Bool = boolean("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory"),
             "Leave eviction to the primary.";
-        REPLICA_IGNORE_DISK_WRITE_ERRORS: Bool = boolean("replica-ignore-disk-write-errors", false).later(REPLICATION),
+        REPLICA_IGNORE_DISK_WRITE_ERRORS: Bool = boolean("replica-ignore-disk-write-errors", false).ignored(REPLICA_GOES_ON),
             "Go on when a replica cannot write what the primary sends to disk, instead of ending the process.";
-        REPLICA_LAZY_FLUSH: Bool = boolean("replica-lazy-flush", true).alias("slave-lazy-flush").later(REPLICATION),
+        REPLICA_LAZY_FLUSH: Bool = boolean("replica-lazy-flush", true).alias("slave-lazy-flush").ignored(OLD_DATA_LAZY),
             "Free the old data set in the background when a full copy arrives.";
         MIN_REPLICAS_TO_WRITE: Int = number("min-replicas-to-write", 0, 0, INT).alias("min-slaves-to-write"),
             "Replicas that must be near before writes are accepted; 0 asks for none.";
@@ -372,7 +375,7 @@ params! {
             "Seconds between pings to replicas.";
         REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false),
             "Fill packets to replicas at the price of a delay.";
-        REPL_MPTCP: Bool = boolean("repl-mptcp", false).immutable().later(REPLICATION),
+        REPL_MPTCP: Bool = boolean("repl-mptcp", false).immutable().later(MPTCP),
             "Use multipath TCP on the link to the primary.";
         REPL_DISKLESS_SYNC: Bool = boolean("repl-diskless-sync", true).debug(),
             "Send a full copy to the socket without writing a file first.";
