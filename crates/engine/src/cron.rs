@@ -168,6 +168,10 @@ impl Engine {
             return;
         }
         let stream = &mut self.control.stream;
+        // Behind the unit that has asked for it.
+        if let Some(failover) = &mut self.control.failover {
+            failover.offset.get_or_insert(stream.offset);
+        }
         if stream.has_begun() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else {

@@ -28,8 +28,8 @@ pub(crate) struct Failover {
     pub force: bool,
     /// When it is not waited for any more, ms of the monotonic clock.
     pub deadline_ms: Option<u64>,
-    /// Offset of the stream that the target must have.
-    pub offset: u64,
+    /// Offset of the stream that the target must have; none before the unit of the command has ended: it may add to the stream.
+    pub offset: Option<u64>,
     /// The target was asked to take over.
     pub is_in_progress: bool,
     /// FAILOVER ABORT.
@@ -124,8 +124,8 @@ impl Engine {
         if control.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
-        let has_all =
-            |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, failover.offset);
+        let Some(offset) = failover.offset else { return FailoverStep::Wait };
+        let has_all = |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, offset);
         let found = match &failover.target {
             Some(target) => {
                 target.replica(control, &self.sessions).is_some_and(has_all).then(|| target.clone())

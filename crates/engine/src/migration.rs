@@ -242,7 +242,7 @@ impl Engine {
             self.commit_unasked_in(db, now);
         }
         if let Some(failover) = &mut self.control.failover {
-            failover.offset = self.control.stream.offset;
+            failover.offset = None;
             self.control.ask_replicas = true;
         }
         let (written_at, durable_at) = (self.control.stream.offset, self.control.aof.position());

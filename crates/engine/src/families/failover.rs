@@ -36,8 +36,8 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     ctx.process.log(LogLevel::Notice, &text);
     let now_ms = ctx.now.mono_ns / 1_000_000;
     let deadline_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
-    let offset = ctx.control.stream.offset;
-    let failover = Failover { target, force, deadline_ms, offset, is_in_progress: false, is_aborted: false };
+    let failover =
+        Failover { target, force, deadline_ms, offset: None, is_in_progress: false, is_aborted: false };
     ctx.control.failover = Some(Box::new(failover));
     ctx.control.ask_replicas = true;
     ctx.reply.ok();
