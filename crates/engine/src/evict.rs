@@ -57,6 +57,8 @@ pub(crate) enum Room {
 const GAUGE_FRESH_NS: u64 = 1_000_000;
 /// Keys evicted between two looks at the clock.
 const KEYS_PER_LOOK: u64 = 16;
+/// Steps of clearing between two looks at the clock.
+const STEPS_PER_LOOK: usize = 256;
 /// Keys whose deletions are committed together.
 const KEYS_PER_COMMIT: u64 = 128;
 /// Up to so many clients are looked at in each iteration, more of them every [`CLIENTS_EVERY_NS`].
@@ -127,6 +129,9 @@ impl Engine {
         if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
             return self.note_room(Room::Enough, now);
         }
+        if let Some(room) = self.clear_remains(now, process) {
+            return self.note_room(room, process.now());
+        }
         let rule = self.control.limits.eviction.rule.filter(|_| !self.control.limits.import_mode);
         let Some((order, among)) = rule else {
             return self.note_room(Room::None, now);
@@ -160,6 +165,29 @@ impl Engine {
         let end = process.now();
         self.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
         self.note_room(room, end)
+    }
+
+    /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for it: `None` where that
+    /// was not enough.
+    fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Room> {
+        if self.has_job() {
+            // As compaction, which does it otherwise.
+            return None;
+        }
+        let (limit, budget_ns) = (self.control.limits.maxmemory, self.control.limits.eviction.budget_ns);
+        for db in 0..self.keyspace.databases() {
+            while self.keyspace.clear_remains(db, STEPS_PER_LOOK) {
+                let remains = self.keyspace.take_remains(db);
+                self.actions.extend(remains.into_iter().map(Action::FreeValue));
+                if self.gauged_bytes() <= limit {
+                    return Some(Room::Enough);
+                }
+                if process.now().mono_ns.saturating_sub(now.mono_ns) >= budget_ns {
+                    return Some(Room::Later);
+                }
+            }
+        }
+        None
     }
 
     /// The limit, or what room is made by, may be another: looks at the end of this iteration.

@@ -35,7 +35,7 @@ pub struct Rewriting {
     /// The append-only file was turned on, and its first base is not in force: the next start would not read it.
     pub(crate) is_first: bool,
     /// The base of the one under way is the RDB file that the primary has sent.
-    has_snapshot: bool,
+    pub(crate) has_snapshot: bool,
     /// The last one that ended failed.
     pub(crate) failed: bool,
     /// Failures since the last success.
@@ -368,6 +368,7 @@ impl Engine {
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
     pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
         self.control.cancel_scheduled_rewrite(process);
+        self.control.rewriting.has_snapshot = false;
         if let Some(began_s) = self.control.rewriting.began_s.take() {
             self.control.rewriting.last_s = Some(process.recent().unix_s() - began_s);
             self.drop_job();

@@ -42,6 +42,7 @@ pub(crate) fn save(
     let refusal = match () {
         () if control.snapshot_holds_more() => Some(PARTLY_LOADED),
         () if control.awaits_sync_file() => Some(BEHIND_SYNC),
+        () if control.rewriting.has_snapshot => Some(BEHIND_BASE),
         () => None,
     };
     if let Some(line) = refusal {
@@ -76,6 +77,9 @@ pub(crate) fn save(
 }
 
 const BEHIND_SYNC: &str = "Not saving: the snapshot of the primary is about to be loaded from the RDB file.";
+
+// A younger file would be linked as the base of commands that it has already.
+const BEHIND_BASE: &str = "Not saving: the RDB file is about to become the base of the append-only file.";
 
 const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys that were passed over when it was loaded, and \
                              they would be lost. Give another dbfilename, or move that file and load without it.";

@@ -365,3 +365,23 @@ fn a_share_of_maxmemory_bounds_the_clients() {
     rig.engine.end_iteration(&mut rig.process);
     assert!(rig.is_closing(a) && !rig.is_closing(b));
 }
+
+/// What a long range of a sorted set leaves behind goes before any key does, and before a write is refused.
+#[test]
+fn what_a_removed_range_held_makes_room_first() {
+    for policy in ["allkeys-lru", "noeviction"] {
+        let mut rig = rig_with(policy, &[]);
+        for i in 0..20_000 {
+            rig.run(&format!("ZADD z {i} member:{i:06}"));
+        }
+        rig.check("ZREMRANGEBYRANK z 1000 16999", ":16000");
+        let limit = used(&rig);
+        limit_to(&mut rig, limit);
+        fill(&mut rig, "before", 1000);
+        rig.check("SET after 1", "+OK");
+        assert_eq!(count(&mut rig), 1002, "{policy}");
+        assert_eq!(stat(&mut rig, "evicted_keys"), 0, "{policy}");
+        assert!(used(&rig) <= limit + 4096, "{policy}");
+        rig.check("ZRANGE z 999 1000", r#"["member:000999", "member:017000"]"#);
+    }
+}

@@ -164,6 +164,23 @@ fn the_replica_that_has_everything_takes_over() {
 }
 
 #[test]
+fn what_its_transaction_writes_behind_it_is_handed_over() {
+    let (mut rig, replica) = with_replica();
+    rig.run("SET a 1");
+    acknowledge(&mut rig, replica);
+    let before = field(&mut rig, "master_repl_offset");
+    for line in ["MULTI", "SET b 1", "FAILOVER", "SET c 1", "EXEC"] {
+        rig.run(line);
+    }
+    rig.end_iteration();
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", before.as_bytes()]);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "waiting-for-sync");
+    acknowledge(&mut rig, replica);
+    assert_eq!(state(&mut rig), "failover-in-progress");
+}
+
+#[test]
 fn clients_that_can_be_redirected_are_when_the_target_has_taken_over() {
     let (mut rig, _) = with_replica();
     let (waits, reads) = (rig.connect(), rig.connect());

@@ -400,8 +400,11 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
         let info = rig.run("INFO persistence");
         assert!(info.contains(&format!("aof_rewrite_in_progress:{}", u8::from(is_reused))), "{info}");
         assert!(info.contains(&format!("aof_rewrite_scheduled:{}", u8::from(!is_reused))), "{info}");
+        // Another file of that name would be linked in its place.
+        rig.check("SAVE", if is_reused { "-ERR" } else { "+OK" });
         rig.engine.report_aof_rewrite(true, &mut rig.process);
         assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
+        rig.check("SAVE", "+OK");
     }
 }
 

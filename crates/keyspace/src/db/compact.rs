@@ -63,6 +63,12 @@ impl Keyspace {
         self.dbs_mut()[number].compact_step(budget)
     }
 
+    /// Has sorted sets of a database give back what they hold for elements that are gone, with at most `budget` steps; whether there
+    /// was one. No entry is moved.
+    pub fn clear_remains(&mut self, number: usize, budget: usize) -> bool {
+        self.dbs_mut()[number].clear_zset_remains(budget)
+    }
+
     /// Takes what the steps have replaced, to be freed on another thread.
     pub fn take_remains(&mut self, number: usize) -> Vec<Value> {
         std::mem::take(&mut self.dbs_mut()[number].store.remains)

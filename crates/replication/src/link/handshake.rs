@@ -222,7 +222,7 @@ impl Handshake {
     fn full(&mut self, words: &[u8], out: &mut Vec<LinkOutput>) -> Answer {
         let text = String::from_utf8_lossy(words).into_owned();
         let parsed = text.split_once(' ').and_then(|(replid, offset)| {
-            let offset = offset.trim_end().parse().ok()?;
+            let offset = parse_offset(offset.trim_end())?;
             is_replid(replid.as_bytes()).then(|| HistoryPoint { replid: replid.to_owned(), offset })
         });
         let Some(point) = parsed else {
@@ -290,6 +290,11 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     }
     out.push(LinkOutput::Send(bytes));
     Awaited::Sync { is_partial: around.resume.is_some() }
+}
+
+/// An offset of a history. None of a primary comes near the end of 64 bits, and what stands behind it is counted on from it.
+pub(super) fn parse_offset(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }
 
 /// Appends a command as an array of strings.

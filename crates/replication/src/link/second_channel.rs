@@ -9,7 +9,7 @@
 //! `$ENDOFF` names the place of the snapshot in the history: the main channel asks for what comes behind. The snapshot may be loaded
 //! before the primary has answered that.
 
-use super::handshake::{LINE_BYTES_MAX, command, is_replid, shown};
+use super::handshake::{LINE_BYTES_MAX, command, is_replid, parse_offset, shown};
 use super::{Credentials, HistoryPoint, Surroundings};
 
 /// The connection of the handshake while a snapshot comes.
@@ -103,7 +103,7 @@ impl SnapshotGreeting {
         let text = String::from_utf8_lossy(line).into_owned();
         let mut words = text.strip_prefix("$ENDOFF:").unwrap_or_default().split(' ');
         let mut parsed = || {
-            let offset = words.next()?.parse().ok()?;
+            let offset = parse_offset(words.next()?)?;
             let replid = words.next().filter(|replid| is_replid(replid.as_bytes()))?.to_owned();
             // The snapshot names the database that the stream has selected.
             let _db: i64 = words.next()?.parse().ok()?;

@@ -221,6 +221,8 @@ fn nonsense_for_an_answer_ends_the_attempt() {
         assert_eq!(bed.receive(answer.as_bytes()), [LinkOutput::Close], "{answer}");
     }
     let mut bed = Bed::asking(None);
+    assert_eq!(bed.receive(format!("+FULLRESYNC {ID} {}\r\n", u64::MAX).as_bytes()), [LinkOutput::Close]);
+    let mut bed = Bed::asking(None);
     assert_eq!(bed.receive(&[b'x'; 20_000]), [LinkOutput::Close]);
 }
 
