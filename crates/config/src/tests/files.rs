@@ -245,7 +245,7 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     assert_eq!(said("port 1\nsave 1 1\nappendonly no"), "");
     assert_eq!(
         said("rdb-del-sync-files yes"),
-        "'rdb-del-sync-files' is set but has no effect yet: it waits for replication"
+        "'rdb-del-sync-files' is set but has no effect yet: it waits for the rest of replication"
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
 }
