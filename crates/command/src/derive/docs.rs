@@ -1,7 +1,7 @@
 //! What COMMAND DOCS says.
 
 use super::doc::Doc;
-use crate::spec::{Arg, ArgKind, Flags, Spec};
+use crate::spec::{Arg, Flags, Spec};
 
 /// The documentation of a command, which COMMAND DOCS shows under its full name; unknown commands are left out there.
 pub fn docs(spec: &Spec) -> Doc {
@@ -56,9 +56,10 @@ fn argument(arg: &Arg) -> Doc {
     if let Some(key_spec) = arg.key_spec {
         parts.push(("key_spec_index", Doc::Int(key_spec.into())));
     }
-    // A word that stands for itself is shown even when it is empty (MIGRATE).
-    if !arg.token.is_empty() || matches!(arg.kind, ArgKind::PureToken) {
-        parts.push(("token", Doc::Str(arg.token)));
+    if !arg.token.is_empty() {
+        // The empty string of MIGRATE, which stands between quotes wherever people read it.
+        let token = if arg.token == "\"\"" { "" } else { arg.token };
+        parts.push(("token", Doc::Str(token)));
     }
     push_text(&mut parts, "summary", arg.summary);
     push_text(&mut parts, "since", arg.since);
