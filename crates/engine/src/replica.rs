@@ -181,6 +181,18 @@ impl Engine {
 
     /// Learns how far the link is; `is_committed`: a snapshot that was received is being put in force, or loaded.
     pub fn report_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
+        self.note_link(link, is_committed, process);
+        self.settle_role(process);
+    }
+
+    /// Takes up a role that waited for the end of a load: behind what the step of the link wanted done, which names the history of the data
+    /// that were loaded and begins their stream.
+    pub fn settle_link(&mut self, process: &mut dyn Process) {
+        self.settle_role(process);
+    }
+
+    /// Learns how far the link is.
+    pub(crate) fn note_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
         let Some(role) = &mut self.control.replica else { return };
         if (role.link, role.is_committed) == (link, is_committed) {
             return;
@@ -191,7 +203,6 @@ impl Engine {
             role.down_since_s = process.recent().unix_s();
         }
         self.refresh();
-        self.settle_role(process);
     }
 
     /// Takes up the role that a client has asked for: between two units.

@@ -192,7 +192,11 @@ fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
     let epoch = rig.engine.role_epoch();
     rig.check("REPLICAOF NO ONE", "+OK");
     assert_eq!(rig.engine.role_epoch(), epoch);
-    assert!(rig.run("INFO replication").contains("role:slave"));
+    let info = rig.run("INFO replication");
+    assert!(info.contains("role:slave"));
+    // Who looks for a replica to promote must not take this one for what it is about to lose.
+    assert!(info.contains("slave_repl_offset:1\\r"), "{info}");
+    assert!(rig.engine.history_point().is_none());
     rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
     assert_ne!(rig.engine.role_epoch(), epoch);
     assert!(rig.run("INFO replication").contains("role:master"));

@@ -377,6 +377,7 @@ impl SimNode {
         for output in outputs {
             self.do_for_link(output, net);
         }
+        self.engine.settle_link(&mut self.process);
     }
 
     fn do_for_link(&mut self, output: LinkOutput, net: &mut Net) {

@@ -429,7 +429,9 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     out.add("master_last_io_seconds_ago", silent_s);
     out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
     // The reference's number where nothing is known.
-    let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
+    // Data that a snapshot is about to replace are no reason to promote this server.
+    let stays = !role.is_committed && (role.is_up() || role.can_resume);
+    let offset = if stays { control.stream.offset } else { 1 };
     out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
     out.add("slave_repl_offset", offset);
     out.add("replicas_repl_buffer_size", view.facts.stream_buffer.bytes);

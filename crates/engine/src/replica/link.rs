@@ -9,7 +9,8 @@ use sluice_config::param;
 use sluice_replication::{Credentials, HistoryPoint, Input, LinkOutput, ReplicaLink, Surroundings};
 
 impl Engine {
-    /// Takes a step of the machine of the link, and learns how far the link is. What the machine wants done is returned, in order.
+    /// Takes a step of the machine of the link, and learns how far the link is. What the machine wants done is returned, in order;
+    /// [`Engine::settle_link`] is to be called behind that.
     /// `heard_ns`: when something was heard last on a connection that others read; `version`: the one that is announced.
     pub fn step_link(
         &mut self,
@@ -37,13 +38,14 @@ impl Engine {
         };
         link.step(input, &around);
         let outputs = link.take_outputs();
-        self.report_link(link.state(), link.is_committed(), process);
+        self.note_link(link.state(), link.is_committed(), process);
         outputs
     }
 
-    /// Where the data stand in a history, if they belong to one.
+    /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
         match &self.control.replica {
+            Some(role) if role.is_committed => None,
             Some(_) => self.resume_point(),
             None => self
                 .control

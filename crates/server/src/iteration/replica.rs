@@ -169,6 +169,7 @@ impl Server {
         for output in outputs {
             self.do_for_link(output);
         }
+        self.engine.settle_link(&mut self.host);
         self.publish_sync_facts();
     }
 
