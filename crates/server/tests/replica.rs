@@ -649,6 +649,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     let start = || {
         Server::start_in(Dir::new(), |command| {
             command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
+            // The received file is the base only where the append-only file of before is closed by the end of the load.
+            command.args(["--key-load-delay", "1000000"]);
             command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
         })
     };
