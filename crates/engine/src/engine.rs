@@ -254,6 +254,7 @@ impl Engine {
             spool: None,
             is_main_channel: false,
             next: self.control.stream.offset,
+            superseded_at: None,
         }));
         session.mask = self.gate.session_mask(session);
         let stream = &mut self.control.stream;
