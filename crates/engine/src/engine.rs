@@ -498,6 +498,7 @@ impl Control {
             stream: crate::repl_stream::ReplicationStream::new(replid),
             replica: None,
             role_epoch: 0,
+            link_epoch: 0,
             role_wanted: None,
             local_expiries: Default::default(),
             loaded_stream_db: None,
