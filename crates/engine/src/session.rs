@@ -236,7 +236,7 @@ pub struct ReplicaState {
     pub is_main_channel: bool,
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
-    /// Where in the stream a later connection has begun whose replica says that it is reached at the same address and port.
+    /// Where the stream ended when a later connection came whose replica says that it is reached at the same address and port.
     pub superseded_at: Option<u64>,
 }
 
@@ -247,7 +247,7 @@ impl ReplicaState {
     }
 
     /// Whether its acknowledgements count beside those of later connections from the same address: a replica that has come back has
-    /// acknowledged nothing on this connection behind the place from which it goes on. Whoever has is another replica: addresses of several
+    /// acknowledged nothing on this connection behind the end that the stream had then. Whoever has is another replica: addresses of several
     /// can be the same behind a translation of addresses.
     pub(crate) fn is_counted(&self) -> bool {
         let is_other = |place: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > place);

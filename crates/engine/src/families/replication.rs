@@ -149,9 +149,11 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// A replica comes, which goes on at this place of the stream, or behind it. Where it was connected before, and that connection is not known
-/// to have ended, what it has acknowledged there does not count any more: it would count twice.
-fn supersede(ctx: &mut ServerCtx<'_>, place: u64) {
+/// A replica comes. Where it was connected before, and that connection is not known to have ended, what it has acknowledged there does not
+/// count any more: it would count twice. That is at most the present end of the stream, and may be more than it has now: a crash may have
+/// taken data from it.
+fn supersede(ctx: &mut ServerCtx<'_>) {
+    let end = ctx.control.stream.offset;
     let caller = &ctx.session.caller;
     let takes_stream =
         caller.announced.as_deref().is_some_and(|announced| !announced.rdb_channel && !announced.rdb_only);
@@ -166,14 +168,14 @@ fn supersede(ctx: &mut ServerCtx<'_>, place: u64) {
             && own_ip.eq_ignore_ascii_case(ip)
             && let Some(replica) = &mut earlier.caller.replica
         {
-            replica.superseded_at = replica.superseded_at.max(Some(place));
+            replica.superseded_at = replica.superseded_at.max(Some(end));
         }
     }
 }
 
 /// A replica that was away goes on at this position of the history.
 fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
-    supersede(ctx, place);
+    supersede(ctx);
     become_replica(ctx, SyncStage::Online, true);
     let stream = &mut ctx.control.stream;
     let knows_ids = ctx.session.caller.announced.as_deref().is_some_and(|announced| announced.psync2);
@@ -210,8 +212,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) {
     if greeting == Greeting::Full {
         ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
     }
-    // It may have had all of the history, and has none of it now.
-    supersede(ctx, ctx.control.stream.offset);
+    supersede(ctx);
     become_replica(ctx, SyncStage::Wanted, greeting == Greeting::Full);
     ctx.control.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
 }
