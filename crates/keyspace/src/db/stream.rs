@@ -1,8 +1,8 @@
 //! Streams on their way to be changed: they always lie beside their entry.
 
-use super::{Db, Found, mixed_up};
+use super::{Db, Found};
 use crate::entry::{self, Form};
-use sluice_value::{Stream, Value};
+use sluice_value::Stream;
 
 impl Db {
     /// The place of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
@@ -18,34 +18,12 @@ impl Db {
 
     /// The stream at a place.
     pub(crate) fn stream_mut(&mut self, index: u32) -> &mut Stream {
-        match self.store.values.get_mut(index) {
-            Some(Value::Stream(stream)) => stream,
-            Some(
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Hash(_)
-                | Value::Zset(_)
-                | Value::Set(_),
-            )
-            | None => mixed_up(),
-        }
+        self.store.outside_mut(index)
     }
 
     /// The same, to look at.
     pub(crate) fn stream_at(&self, index: u32) -> &Stream {
-        match self.store.values.get(index) {
-            Some(Value::Stream(stream)) => stream,
-            Some(
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Hash(_)
-                | Value::Zset(_)
-                | Value::Set(_),
-            )
-            | None => mixed_up(),
-        }
+        self.store.outside(index)
     }
 
     /// Counts the bytes of a stream that was changed, and had so many before.
