@@ -24,7 +24,7 @@ pub trait Variant: Sized {
     fn into_value(self) -> Value;
 }
 
-/// A collection whose place is inside the block of its entry or beside it.
+/// A collection that lies inside the block of its entry or beside it.
 pub trait Collection: Variant + Default {
     /// What OBJECT ENCODING tells apart.
     type Encoding: Copy + PartialEq;

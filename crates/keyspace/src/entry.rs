@@ -66,7 +66,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What the form says beside the place of a string.
+    /// The form taken apart.
     #[inline]
     pub(crate) fn kind(self) -> FormKind {
         match self {

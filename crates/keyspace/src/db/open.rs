@@ -1,6 +1,7 @@
 //! Collections on their way out of their entry, to be changed, and back: inside the block while they are small, else beside it.
 //!
-//! Invariant: a collection outside that is open has a stand-in in its place, of the same type; its elements mean nothing.
+//! Invariant: while a collection outside is open, its slot among the values holds a stand-in of the same type, whose elements mean
+//! nothing.
 
 use super::change::Meta;
 use super::{Db, Found, Store, mixed_up};
@@ -88,7 +89,7 @@ impl Db {
         }
     }
 
-    /// Puts a changed collection back, whichever place suits it now; an empty one takes its key with it. What is left over is
+    /// Puts a changed collection back, inside the block or beside it as suits it now; an empty one takes its key with it. What is left over is
     /// given back, to be freed where it hurts least.
     pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
         let Open { value, home } = open;

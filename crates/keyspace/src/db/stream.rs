@@ -5,7 +5,7 @@ use crate::entry::{self, Form};
 use sluice_value::Stream;
 
 impl Db {
-    /// The place of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
+    /// The index of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
     /// [`Db::account_stream`] has to follow.
     pub(crate) fn open_stream(&mut self, found: Found) -> Option<u32> {
         let head = self.head(found.handle);
@@ -16,7 +16,7 @@ impl Db {
         Some(entry::index_of(entry::payload(head, self.store.slab.body(found.handle))))
     }
 
-    /// The stream at a place.
+    /// The stream of that index.
     pub(crate) fn stream_mut(&mut self, index: u32) -> &mut Stream {
         self.store.outside_mut(index)
     }
