@@ -43,15 +43,6 @@ pub(crate) enum Next {
     Wait(Box<WaitFor>),
 }
 
-/// A command with the request that calls it. It goes by value through what is inlined into the loop over a batch: see
-/// [`Engine::process_request`].
-#[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub spec: &'static Spec,
-    pub args: Args<'a>,
-    pub request: Request<'a>,
-}
-
 impl Engine {
     /// Runs one request of a client that waited, again.
     #[cold]
@@ -69,16 +60,19 @@ impl Engine {
 
     /// Runs one command of a transaction.
     #[cold]
+    #[allow(clippy::too_many_arguments)]
     fn run_queued(
         &mut self,
         unit: &mut Unit,
         session: &mut Session,
-        call: Call<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
         let permit = self.gate.of_queued();
-        self.run_command(unit, permit, session, call, now, process)
+        self.run_command(unit, permit, session, spec, args, request, now, process)
     }
 
     /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80 instructions
@@ -126,8 +120,7 @@ impl Engine {
             },
         };
         let mut unit = self.open_unit(*now);
-        let call = Call { spec, args, request };
-        let next = self.run_command(&mut unit, permit, session, call, now, process);
+        let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
         if self.control.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);
@@ -136,19 +129,21 @@ impl Engine {
     }
 
     /// Executes a command that may run, as part of a unit, and commits it.
+    #[allow(clippy::too_many_arguments)]
     #[inline(always)]
     fn run_command(
         &mut self,
         unit: &mut Unit,
         permit: Permit,
         session: &mut Session,
-        call: Call<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
         // Consumed: a permit is good for one run.
         let Permit { .. } = permit;
-        let Call { spec, args, request } = call;
         if !unit.is_nested() {
             session.caller.last_command = Some(spec);
             session.caller.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
@@ -165,7 +160,7 @@ impl Engine {
         }
         let failed = match result {
             Ok(Outcome::Done) => false,
-            Ok(outcome) => match self.put_off(outcome, unit, session, call, now, process) {
+            Ok(outcome) => match self.put_off(outcome, unit, session, spec, args, request, now, process) {
                 Ok(failed) => failed,
                 Err(next) => return next,
             },
@@ -209,25 +204,28 @@ impl Engine {
 
     /// Begins what a command waits for, or does in place what nobody can wait for inside a transaction: whether that has failed.
     #[cold]
+    #[allow(clippy::too_many_arguments)]
     fn put_off(
         &mut self,
         outcome: Outcome,
         unit: &Unit,
         session: &mut Session,
-        call: Call<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Result<bool, Next> {
         match outcome {
             Outcome::Done => Ok(false),
-            Outcome::Wait(on) => Err(self.begin_wait(session, call, on, unit.now, process)),
+            Outcome::Wait(on) => Err(self.begin_wait(session, spec, args, request, on, unit.now, process)),
             Outcome::WaitSince(on, replaced) => {
                 self.control.blocking.replaced_args = replaced;
-                Err(self.begin_wait(session, call, on, unit.now, process))
+                Err(self.begin_wait(session, spec, args, request, on, unit.now, process))
             }
             Outcome::Produce(read) => {
-                self.commit_command(session.caller.db, call.args, unit.now, session.caller.proto);
-                Err(self.begin_slow_read(session, call, read, now, process))
+                self.commit_command(session.caller.db, args, unit.now, session.caller.proto);
+                Err(self.begin_slow_read(session, spec, args, read, now, process))
             }
             Outcome::Migrate(migration) if unit.is_nested() => {
                 let moved = self.migrate_in_place(session, *migration, unit.now, process);
@@ -237,7 +235,7 @@ impl Engine {
                 Ok(moved.is_err())
             }
             Outcome::Migrate(migration) => {
-                Err(self.begin_migration(session, call, migration, unit.now, process))
+                Err(self.begin_migration(session, spec, args, migration, unit.now, process))
             }
         }
     }
@@ -245,10 +243,13 @@ impl Engine {
     /// A command has found that it must wait. MONITOR shows it now, and not when it is served: but for a slow read, which
     /// happens when a thread is free.
     #[cold]
+    #[allow(clippy::too_many_arguments)]
     fn begin_wait(
         &mut self,
         session: &mut Session,
-        Call { spec, args, request }: Call<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
         on: Box<WaitFor>,
         now: Now,
         process: &mut dyn Process,

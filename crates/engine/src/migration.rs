@@ -14,16 +14,18 @@
 //! primary's; (4) no more than [`IN_FLIGHT_MAX`] migrations have roots.
 
 use crate::action::Action;
+use crate::args::Args;
 use crate::blocking::WaitFor;
 use crate::engine::Engine;
 use crate::error::CmdError;
-use crate::exec::{Call, Next};
+use crate::exec::Next;
 use crate::families::generic::dumped;
 use crate::process::Process;
 use crate::session::Session;
 use crate::session_key::SessionKey;
 use crate::unit_commands::push_command;
 use sluice_base::Now;
+use sluice_command::Spec;
 use sluice_keyspace::{Access, Event, ExpiryMode, Touch};
 use sluice_persist::rdb;
 use sluice_resp::Reply;
@@ -191,7 +193,8 @@ impl Engine {
     pub(crate) fn begin_migration(
         &mut self,
         session: &mut Session,
-        Call { spec, args, .. }: Call<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
         mut migration: Box<Migration>,
         now: Now,
         process: &mut dyn Process,

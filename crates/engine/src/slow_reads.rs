@@ -17,13 +17,13 @@ use crate::args::Args;
 use crate::blocking::WaitFor;
 use crate::ctx::{Outcome, Run};
 use crate::engine::Engine;
-use crate::exec::{Call, Next};
+use crate::exec::Next;
 use crate::prepare::Hashing;
 use crate::process::Process;
 use crate::session::{Closing, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use sluice_base::{Bytes, Now, heap};
-use sluice_command::Named;
+use sluice_command::{Named, Spec};
 use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::{Outbox, Protocol, Reply, Request};
 use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetRef};
@@ -294,7 +294,8 @@ impl Engine {
     pub(crate) fn begin_slow_read(
         &mut self,
         session: &mut Session,
-        Call { spec, args, .. }: Call<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
         mut read: Box<SlowRead>,
         now: &mut Now,
         process: &mut dyn Process,

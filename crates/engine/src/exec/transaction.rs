@@ -8,7 +8,6 @@ use crate::args::Args;
 use crate::ctx::{Outcome, Run};
 use crate::engine::Engine;
 use crate::error::CmdError;
-use crate::exec::Call;
 use crate::prepare::Hashing;
 use crate::prepare::Prepared;
 use crate::process::Process;
@@ -83,7 +82,7 @@ impl Engine {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared, &hashing);
-            self.run_queued(unit, session, Call { spec, args, request }, now, process);
+            self.run_queued(unit, session, spec, args, request, now, process);
         }
         unit.unnest();
         session.caller.flags.in_exec = false;
