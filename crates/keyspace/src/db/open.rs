@@ -130,6 +130,7 @@ impl Db {
     }
 
     /// The same for a collection that came from outside, whose form for a block has so many bytes.
+    #[inline]
     fn close_outside<C: Collection>(
         &mut self,
         key: Key<'_>,
