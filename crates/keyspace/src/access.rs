@@ -4,8 +4,9 @@ mod text;
 
 pub use text::StrEdit;
 
-use crate::db::{Db, Found, Meta};
-use crate::edit::{HashEdit, ListEdit, SetEdit, ZsetEdit};
+use crate::collection::Collection;
+use crate::db::{Db, Found, Meta, Open};
+use crate::edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
@@ -15,8 +16,8 @@ use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{HashLimits, List, ListLimits, Set, SetLimits, Stream, StreamLimits, Type};
-use sluice_value::{Zset, ZsetContext, ZsetLimits};
+use sluice_value::{HashEncoding, HashLimits, List, ListEncoding, ListLimits, Set, SetLimits};
+use sluice_value::{Stream, StreamLimits, Type, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -505,14 +506,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: ListLimits,
     ) -> Result<Option<ListEdit<'e>>, WrongType> {
-        let Some(found) = self.find(key) else { return Ok(None) };
-        let db = &mut self.dbs[self.number];
-        let clock = self.access.touch.after(db.clock(found.handle));
-        let expiry = db.expiry(found.handle);
-        let open = db.open_list(found).ok_or(WrongType)?;
-        db.set_clock(found.handle, clock);
-        let meta = Meta { expiry, clock };
-        Ok(Some(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open)))
+        self.edit(key, limits)
     }
 
     /// The same; a key that is absent is an empty list, which comes into being when it has elements at the end of the edit.
@@ -524,22 +518,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: ListLimits,
     ) -> Result<ListEdit<'e>, WrongType> {
-        let found = self.find(key);
-        if found.is_none() {
-            self.clear_hidden(key);
-        }
-        let db = &mut self.dbs[self.number];
-        let (open, meta) = match found {
-            Some(found) => {
-                let clock = self.access.touch.after(db.clock(found.handle));
-                let meta = Meta { expiry: db.expiry(found.handle), clock };
-                let open = db.open_list(found).ok_or(WrongType)?;
-                db.set_clock(found.handle, clock);
-                (open, meta)
-            }
-            None => (db.open_new_list(), Meta { expiry: None, clock: self.access.touch.fresh() }),
-        };
-        Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+        self.edit_or_create(key, limits, |db| db.blank(ListEncoding::Listpack))
     }
 
     /// Begins to change the hash of a key; `None` when the key is absent.
@@ -551,8 +530,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: HashLimits,
     ) -> Result<Option<HashEdit<'e>>, WrongType> {
-        let Some(found) = self.find(key) else { return Ok(None) };
-        self.edit_found_hash(found, key, limits).map(Some)
+        self.edit(key, limits)
     }
 
     /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end of the edit.
@@ -564,28 +542,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: HashLimits,
     ) -> Result<HashEdit<'e>, WrongType> {
-        if let Some(found) = self.find(key) {
-            return self.edit_found_hash(found, key, limits);
-        }
-        self.clear_hidden(key);
-        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
-        let db = &mut self.dbs[self.number];
-        let open = db.open_new_hash();
-        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
-    }
-
-    fn edit_found_hash<'e>(
-        &'e mut self,
-        found: Found,
-        key: Key<'e>,
-        limits: HashLimits,
-    ) -> Result<HashEdit<'e>, WrongType> {
-        let db = &mut self.dbs[self.number];
-        let meta =
-            Meta { expiry: db.expiry(found.handle), clock: self.access.touch.after(db.clock(found.handle)) };
-        let open = db.open_hash(found).ok_or(WrongType)?;
-        db.set_clock(found.handle, meta.clock);
-        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+        self.edit_or_create(key, limits, |db| db.blank(HashEncoding::Listpack))
     }
 
     /// Begins to change the stream of a key; `None` when the key is absent.
@@ -633,14 +590,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: ZsetLimits,
     ) -> Result<Option<ZsetEdit<'e>>, WrongType> {
-        let Some(found) = self.find(key) else { return Ok(None) };
-        let context = self.zset_context(limits);
-        let db = &mut self.dbs[self.number];
-        let clock = self.access.touch.after(db.clock(found.handle));
-        let meta = Meta { expiry: db.expiry(found.handle), clock };
-        let open = db.open_zset(found).ok_or(WrongType)?;
-        db.set_clock(found.handle, clock);
-        Ok(Some(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open)))
+        self.edit(key, limits)
     }
 
     /// The same; a key that is absent is an empty set, which comes into being when it has elements at the end of the edit.
@@ -652,23 +602,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: ZsetLimits,
     ) -> Result<ZsetEdit<'e>, WrongType> {
-        let found = self.find(key);
-        if found.is_none() {
-            self.clear_hidden(key);
-        }
-        let context = self.zset_context(limits);
-        let db = &mut self.dbs[self.number];
-        let (open, meta) = match found {
-            Some(found) => {
-                let clock = self.access.touch.after(db.clock(found.handle));
-                let meta = Meta { expiry: db.expiry(found.handle), clock };
-                let open = db.open_zset(found).ok_or(WrongType)?;
-                db.set_clock(found.handle, clock);
-                (open, meta)
-            }
-            None => (db.open_new_zset(), Meta { expiry: None, clock: self.access.touch.fresh() }),
-        };
-        Ok(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open))
+        self.edit_or_create(key, limits, |db| db.blank(ZsetEncoding::Listpack))
     }
 
     /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change.
@@ -692,8 +626,7 @@ impl DbMut<'_> {
         key: Key<'e>,
         limits: SetLimits,
     ) -> Result<Option<SetEdit<'e>>, WrongType> {
-        let Some(found) = self.find(key) else { return Ok(None) };
-        self.edit_found_set(found, key, limits).map(Some)
+        self.edit(key, limits)
     }
 
     /// The same; a key that is absent is an empty set, which comes into being when it has members at the end of the edit. So
@@ -708,28 +641,46 @@ impl DbMut<'_> {
         first: &[u8],
         count: usize,
     ) -> Result<SetEdit<'e>, WrongType> {
+        self.edit_or_create(key, limits, |_| Set::new(Set::first_encoding(first, count, limits), limits))
+    }
+
+    fn edit<'e, C: Collection>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: C::Limits,
+    ) -> Result<Option<Edit<'e, C>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        self.edit_found(found, key, limits).map(Some)
+    }
+
+    fn edit_or_create<'e, C: Collection>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: C::Limits,
+        new: impl FnOnce(&mut Db) -> C,
+    ) -> Result<Edit<'e, C>, WrongType> {
         if let Some(found) = self.find(key) {
-            return self.edit_found_set(found, key, limits);
+            return self.edit_found(found, key, limits);
         }
         self.clear_hidden(key);
         let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
         let db = &mut self.dbs[self.number];
-        let open = db.open_new_set(Set::first_encoding(first, count, limits), limits);
-        Ok(SetEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+        let open = Open::new(new(db));
+        Ok(Edit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
-    fn edit_found_set<'e>(
+    fn edit_found<'e, C: Collection>(
         &'e mut self,
         found: Found,
         key: Key<'e>,
-        limits: SetLimits,
-    ) -> Result<SetEdit<'e>, WrongType> {
+        limits: C::Limits,
+    ) -> Result<Edit<'e, C>, WrongType> {
         let db = &mut self.dbs[self.number];
         let clock = self.access.touch.after(db.clock(found.handle));
         let meta = Meta { expiry: db.expiry(found.handle), clock };
-        let open = db.open_set(found).ok_or(WrongType)?;
+        let open = db.open(found).ok_or(WrongType)?;
         db.set_clock(found.handle, clock);
-        Ok(SetEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+        Ok(Edit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.

@@ -9,26 +9,22 @@
 mod change;
 mod compact;
 mod cut;
-mod hash;
 mod in_place;
-mod list;
-mod set;
+mod open;
+mod remains;
 mod store;
 mod stream;
 mod tables;
 mod take;
 mod volatile;
-mod zset;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
-pub(crate) use hash::OpenHash;
-pub(crate) use list::OpenList;
-pub(crate) use set::OpenSet;
-pub(crate) use zset::OpenZset;
+pub(crate) use open::Open;
 
-use crate::entry::{self, Form, Head, Name};
+use crate::collection::Variant;
+use crate::entry::{self, Form, FormKind, Head, Name};
 use crate::hasher::KeyHasher;
 use crate::view::Entry;
 use crate::{ChunkMemory, Key, reference_string_encoding};
@@ -167,11 +163,7 @@ impl Db {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes)
-            + store.zset_scratch.as_ref().map_or(0, Zset::heap_bytes);
-        let hash_scratch = store.hash_scratch.as_ref().map_or(0, Hash::heap_bytes);
-        let set_scratch = store.set_scratch.as_ref().map_or(0, Set::heap_bytes);
-        let scratch = scratch + hash_scratch + set_scratch + self.volatile.footprint();
+        let scratch = store.scratch.heap_bytes() + self.volatile.footprint();
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
         self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
@@ -294,73 +286,41 @@ impl Db {
 
     /// The type of an entry's value.
     pub fn type_of(&self, handle: Handle) -> Type {
-        match self.head(handle).form() {
-            Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
-            Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
-            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => Type::Hash,
-            Form::StreamOutside => Type::Stream,
-            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
-                Type::Set
-            }
-            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => Type::Zset,
+        match self.head(handle).form().kind() {
+            FormKind::Str => Type::String,
+            FormKind::List(_) => Type::List,
+            FormKind::Hash(_) => Type::Hash,
+            FormKind::Zset(_) => Type::Zset,
+            FormKind::Set(_) => Type::Set,
+            FormKind::Stream => Type::Stream,
         }
     }
 
     /// How the value is stored, in the reference's terms.
     pub(crate) fn encoding(&self, handle: Handle) -> Encoding {
         let head = self.head(handle);
-        match head.form() {
-            Form::StrInt => Encoding::Int,
-            Form::StrInlineRaw | Form::StrOutside => Encoding::Raw,
-            Form::StrInline => {
-                let value = entry::payload(head, self.store.slab.body(handle)).len();
-                reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
-            }
-            Form::ListInlineListpack => Encoding::Listpack,
-            Form::ListInlineQuicklist => Encoding::Quicklist,
-            Form::StreamOutside => Encoding::Stream,
-            Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
-                Value::List(list) => list.encoding().into(),
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::Hash(_)
-                | Value::Stream(_)
-                | Value::Zset(_)
-                | Value::Set(_) => mixed_up(),
-            },
-            Form::HashInlineListpack | Form::ZsetInlineListpack => Encoding::Listpack,
-            Form::HashInlineHashtable => Encoding::Hashtable,
-            Form::HashOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
-                Value::Hash(hash) => hash.encoding().into(),
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Stream(_)
-                | Value::Zset(_)
-                | Value::Set(_) => mixed_up(),
-            },
-            Form::SetInlineIntset => Encoding::Intset,
-            Form::SetInlineListpack => Encoding::Listpack,
-            Form::SetInlineHashtable => Encoding::Hashtable,
-            Form::SetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
-                Value::Set(set) => set.encoding().into(),
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Hash(_)
-                | Value::Stream(_)
-                | Value::Zset(_) => mixed_up(),
-            },
-            Form::ZsetInlineSkiplist => Encoding::Skiplist,
-            Form::ZsetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
-                Value::Zset(zset) => zset.encoding().into(),
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Stream(_)
-                | Value::Hash(_)
-                | Value::Set(_) => mixed_up(),
-            },
+        let payload = entry::payload(head, self.store.slab.body(handle));
+        match head.form().kind() {
+            FormKind::Str => self.str_encoding(handle, head, payload.len()),
+            FormKind::List(Some(encoding)) => encoding.into(),
+            FormKind::List(None) => List::of(self.value_at(payload)).encoding().into(),
+            FormKind::Hash(Some(encoding)) => encoding.into(),
+            FormKind::Hash(None) => Hash::of(self.value_at(payload)).encoding().into(),
+            FormKind::Zset(Some(encoding)) => encoding.into(),
+            FormKind::Zset(None) => Zset::of(self.value_at(payload)).encoding().into(),
+            FormKind::Set(Some(encoding)) => encoding.into(),
+            FormKind::Set(None) => Set::of(self.value_at(payload)).encoding().into(),
+            FormKind::Stream => Encoding::Stream,
+        }
+    }
+
+    fn str_encoding(&self, handle: Handle, head: Head, payload_len: usize) -> Encoding {
+        if head.is_form(Form::StrInt) {
+            Encoding::Int
+        } else if head.is_form(Form::StrInline) {
+            reference_string_encoding(self.key(handle).len(), head.has_expiry(), payload_len)
+        } else {
+            Encoding::Raw
         }
     }
 

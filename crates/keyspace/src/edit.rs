@@ -1,62 +1,73 @@
 //! Edits: the way to a mutable collection.
 //!
-//! An edit begins with the check of the type, before anything changes, and ends by [`ListEdit::done`] or
-//! [`ListEdit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release builds record
-//! the key as modified, since it may be. A collection without elements takes its key with it.
-
-mod set;
-mod zset;
-
-pub use set::SetEdit;
-pub use zset::ZsetEdit;
+//! An edit begins with the check of the type, before anything changes, and ends by [`Edit::done`] or [`Edit::unchanged`]. One
+//! that is dropped otherwise is a mistake of ours: debug builds panic, release builds record the key as modified, since it
+//! may be. A collection without elements takes its key with it.
 
 use crate::Key;
-use crate::db::{Db, Meta, OpenList};
+use crate::collection::{Collection, Variant};
+use crate::db::{Db, Meta, Open};
 use crate::effects::{Effects, Event};
-use sluice_value::{List, ListContext, ListEncoding, ListLimits, Value};
+use sluice_value::{Hash, List, Set, Zset};
 
-mod hash;
-pub use hash::HashEdit;
-
-/// A list that is being changed.
-pub struct ListEdit<'a> {
+/// A collection that is being changed.
+pub struct Edit<'a, C: Collection> {
     db: &'a mut Db,
     effects: &'a mut Effects,
     number: usize,
     key: Key<'a>,
     meta: Meta,
     len_before: usize,
-    encoding_before: ListEncoding,
-    context: ListContext,
-    /// `None` once it is back in its entry.
-    open: Option<OpenList>,
+    encoding_before: C::Encoding,
+    context: C::Context,
+    /// The key is told to have come into being already.
+    is_told_new: bool,
+    /// `None` once the collection is back in its entry.
+    open: Option<Open<C>>,
 }
 
-impl<'a> ListEdit<'a> {
+/// A list that is being changed.
+pub type ListEdit<'a> = Edit<'a, List>;
+/// A hash that is being changed.
+pub type HashEdit<'a> = Edit<'a, Hash>;
+/// A set that is being changed.
+pub type SetEdit<'a> = Edit<'a, Set>;
+/// A sorted set that is being changed.
+pub type ZsetEdit<'a> = Edit<'a, Zset>;
+
+impl<'a, C: Collection> Edit<'a, C> {
     pub(crate) fn new(
         db: &'a mut Db,
         effects: &'a mut Effects,
         (number, key): (usize, Key<'a>),
-        (meta, limits): (Meta, ListLimits),
-        open: OpenList,
-    ) -> ListEdit<'a> {
-        let len_before = open.list.len();
-        let encoding_before = open.list.encoding();
-        let context = ListContext { limits, ..ListContext::default() };
-        ListEdit { db, effects, number, key, meta, len_before, encoding_before, context, open: Some(open) }
+        (meta, limits): (Meta, C::Limits),
+        open: Open<C>,
+    ) -> Edit<'a, C> {
+        let context = C::context(limits, db.hasher().seed());
+        let (len_before, encoding_before) = (open.value.len(), open.value.encoding());
+        let (is_told_new, open) = (false, Some(open));
+        Edit { db, effects, number, key, meta, len_before, encoding_before, context, is_told_new, open }
     }
 
-    /// The list, and what changing it needs.
+    /// The collection, and what changing it needs.
     #[inline]
-    pub fn parts(&mut self) -> (&mut List, &mut ListContext) {
+    pub fn parts(&mut self) -> (&mut C, &mut C::Context) {
         let open = self.open.as_mut().expect("it is there until the edit ends");
-        (&mut open.list, &mut self.context)
+        (&mut open.value, &mut self.context)
     }
 
-    /// The list, to look at.
+    /// The collection, to look at.
     #[inline]
-    pub fn list(&self) -> &List {
-        &self.open.as_ref().expect("it is there until the edit ends").list
+    pub fn value(&self) -> &C {
+        &self.open.as_ref().expect("it is there until the edit ends").value
+    }
+
+    /// Something else that happened to the key, before what the edit ends with. It counts as no change of its own.
+    pub fn also(&mut self, event: Event) {
+        if !self.value().is_empty() {
+            self.tell_new();
+        }
+        self.effects.key_modified(self.number, self.key, event, 0);
     }
 
     /// Ends the edit: `event` happened to the key, which counts as so many changes.
@@ -64,26 +75,14 @@ impl<'a> ListEdit<'a> {
         self.close(event, changes);
     }
 
-    /// Something else that happened to the key, before what the edit ends with. It counts as no change of its own.
-    pub fn also(&mut self, event: Event) {
-        self.effects.key_modified(self.number, self.key, event, 0);
-    }
-
-    /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key do not fail.
-    pub fn publish_unchanged(self, event: Event) {
-        let (number, key) = (self.number, self.key);
-        self.effects.key_told(number, key, event);
-        self.unchanged();
-    }
-
     /// Ends an edit that changed nothing, unless it be the encoding.
     pub fn unchanged(mut self) {
         if let Some(open) = self.open.take() {
-            debug_assert_eq!(open.list.len(), self.len_before);
-            if open.list.encoding() == self.encoding_before {
+            debug_assert_eq!(open.value.len(), self.len_before);
+            if open.value.encoding() == self.encoding_before {
                 self.db.close_unchanged(open);
             } else {
-                let value = self.db.close_list(self.key, open, self.meta);
+                let value = self.db.close(self.key, open, self.meta);
                 self.effects.discard(value);
             }
         }
@@ -91,29 +90,66 @@ impl<'a> ListEdit<'a> {
 
     fn close(&mut self, event: Event, changes: u64) {
         let Some(open) = self.open.take() else { return };
-        let len = open.list.len();
-        let value = self.db.close_list(self.key, open, self.meta);
+        let len = open.value.len();
+        let value = self.db.close(self.key, open, self.meta);
         self.effects.discard(value);
-        for part in self.context.garbage.drain(..) {
-            let copied = part.copied_bytes();
-            self.effects.discard_part(Value::List(part), copied);
-        }
-        if self.len_before == 0 && len > 0 {
-            self.effects.key_created(self.number, self.key);
+        C::discard_garbage(&mut self.context, self.effects);
+        if len > 0 {
+            self.tell_new();
         }
         self.effects.key_modified(self.number, self.key, event, changes);
         if len == 0 {
             self.effects.key_modified(self.number, self.key, Event::Del, 0);
-        } else if len > self.len_before {
+        } else if C::IS_WAITED_FOR && len > self.len_before {
             self.effects.key_ready(self.number, self.key);
+        }
+    }
+
+    /// Says once that a key has come into being that was absent.
+    #[inline]
+    fn tell_new(&mut self) {
+        if self.len_before == 0 && !self.is_told_new {
+            self.is_told_new = true;
+            self.effects.key_created(self.number, self.key);
         }
     }
 }
 
-impl Drop for ListEdit<'_> {
+impl Edit<'_, List> {
+    /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key do not fail.
+    pub fn publish_unchanged(self, event: Event) {
+        self.effects.key_told(self.number, self.key, event);
+        self.unchanged();
+    }
+}
+
+impl Edit<'_, Hash> {
+    /// Fields were stored whose time had passed already: a key that was absent came into being, and went.
+    pub fn came_and_went(&mut self) {
+        self.tell_new();
+    }
+
+    /// So many fields whose time had passed were in the way of the edit.
+    pub fn met_expired(&mut self, count: u64) {
+        if count > 0 {
+            self.also(Event::HExpired);
+            self.effects.count_fields_deleted(count);
+        }
+    }
+}
+
+impl Edit<'_, Set> {
+    /// Puts another set in place of the whole.
+    pub fn replace(&mut self, set: Set) {
+        let old = std::mem::replace(self.parts().0, set);
+        self.effects.discard(Some(old.into_value()));
+    }
+}
+
+impl<C: Collection> Drop for Edit<'_, C> {
     fn drop(&mut self) {
         if self.open.is_some() {
-            self.close(Event::LSet, 1);
+            self.close(C::UNSAID, 1);
             // Where a test fails for another reason, that reason is what it should show.
             debug_assert!(std::thread::panicking(), "an edit was dropped without saying what it did");
         }

@@ -66,40 +66,25 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form of a list inside its block.
+    /// The form taken apart.
     #[inline]
-    pub(crate) fn list_inline(encoding: ListEncoding) -> Form {
-        match encoding {
-            ListEncoding::Listpack => Form::ListInlineListpack,
-            ListEncoding::Quicklist => Form::ListInlineQuicklist,
-        }
-    }
-
-    /// The form of a hash inside its block.
-    #[inline]
-    pub(crate) fn hash_inline(encoding: HashEncoding) -> Form {
-        match encoding {
-            HashEncoding::Listpack => Form::HashInlineListpack,
-            HashEncoding::Hashtable => Form::HashInlineHashtable,
-        }
-    }
-
-    /// The form of a sorted set inside its block.
-    #[inline]
-    pub(crate) fn zset_inline(encoding: ZsetEncoding) -> Form {
-        match encoding {
-            ZsetEncoding::Listpack => Form::ZsetInlineListpack,
-            ZsetEncoding::Skiplist => Form::ZsetInlineSkiplist,
-        }
-    }
-
-    /// The form of a set inside its block.
-    #[inline]
-    pub(crate) fn set_inline(encoding: SetEncoding) -> Form {
-        match encoding {
-            SetEncoding::Intset => Form::SetInlineIntset,
-            SetEncoding::Listpack => Form::SetInlineListpack,
-            SetEncoding::Hashtable => Form::SetInlineHashtable,
+    pub(crate) fn kind(self) -> FormKind {
+        match self {
+            Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => FormKind::Str,
+            Form::ListInlineListpack => FormKind::List(Some(ListEncoding::Listpack)),
+            Form::ListInlineQuicklist => FormKind::List(Some(ListEncoding::Quicklist)),
+            Form::ListOutside => FormKind::List(None),
+            Form::HashInlineListpack => FormKind::Hash(Some(HashEncoding::Listpack)),
+            Form::HashInlineHashtable => FormKind::Hash(Some(HashEncoding::Hashtable)),
+            Form::HashOutside => FormKind::Hash(None),
+            Form::ZsetInlineListpack => FormKind::Zset(Some(ZsetEncoding::Listpack)),
+            Form::ZsetInlineSkiplist => FormKind::Zset(Some(ZsetEncoding::Skiplist)),
+            Form::ZsetOutside => FormKind::Zset(None),
+            Form::SetInlineIntset => FormKind::Set(Some(SetEncoding::Intset)),
+            Form::SetInlineListpack => FormKind::Set(Some(SetEncoding::Listpack)),
+            Form::SetInlineHashtable => FormKind::Set(Some(SetEncoding::Hashtable)),
+            Form::SetOutside => FormKind::Set(None),
+            Form::StreamOutside => FormKind::Stream,
         }
     }
 
@@ -148,6 +133,24 @@ impl Form {
             | Form::SetOutside => true,
         }
     }
+}
+
+/// A form taken apart: the type of the value, and the encoding of a collection inside the block; `None` where it lies outside and
+/// knows its encoding.
+#[derive(Clone, Copy)]
+pub(crate) enum FormKind {
+    /// A string.
+    Str,
+    /// A list.
+    List(Option<ListEncoding>),
+    /// A hash.
+    Hash(Option<HashEncoding>),
+    /// A sorted set.
+    Zset(Option<ZsetEncoding>),
+    /// A set.
+    Set(Option<SetEncoding>),
+    /// A stream.
+    Stream,
 }
 
 /// Bits of the access clock (LRU or LFU).

@@ -162,7 +162,7 @@ impl Keyspace {
         let Some(found) = db.find(key) else { return 0 };
         let mut fields = Vec::new();
         let meta = Meta { expiry: db.expiry(found.handle), clock: db.clock(found.handle) };
-        let Some(open) = db.open_hash(found) else { return 0 };
+        let Some(open) = db.open(found) else { return 0 };
         let mut edit = HashEdit::new(db, effects, (number, key), (meta, HashLimits::default()), open);
         let (hash, context) = edit.parts();
         hash.remove_expired(now_ms, FIELDS_PER_STEP, context, |field| fields.push(field.to_vec()));

@@ -9,6 +9,7 @@
 
 mod access;
 mod captured;
+mod collection;
 mod dataset;
 mod db;
 mod edit;
@@ -25,7 +26,7 @@ pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
 pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{Compacted, CutState, Db, Found};
-pub use edit::{HashEdit, ListEdit, SetEdit, ZsetEdit};
+pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
     LazyFreeThreshold, MetKey, ModifiedKey, Propagation,

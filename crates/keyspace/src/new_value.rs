@@ -1,12 +1,10 @@
 //! Values on their way into an entry.
 
 use crate::Str;
-use crate::entry::{self, Form};
+use crate::collection::Collection;
+use crate::entry::{self, Form, FormKind};
 use sluice_base::Bytes;
-use sluice_value::{
-    Hash, HashEncoding, List, ListEncoding, PAGE_BYTES, Pages, Set, SetEncoding, Stream, Value, Zset,
-    ZsetEncoding,
-};
+use sluice_value::{Hash, List, PAGE_BYTES, Pages, Set, Stream, Value, Zset};
 
 /// What to store.
 #[derive(Debug)]
@@ -97,11 +95,11 @@ impl<'a> Payload<'a> {
             NewValue::Plain(bytes) => placed(Form::StrInline, bytes),
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
-            NewValue::List(list) => Payload::list(key_len, has_expiry, list),
-            NewValue::Set(set) => Payload::set(key_len, has_expiry, set),
-            NewValue::Hash(hash) => Payload::hash(key_len, has_expiry, hash),
+            NewValue::List(list) => Payload::collection(key_len, has_expiry, list),
+            NewValue::Set(set) => Payload::collection(key_len, has_expiry, set),
+            NewValue::Hash(hash) => Payload::collection(key_len, has_expiry, hash),
             NewValue::Stream(stream) => Payload::Outside(Form::StreamOutside, Value::Stream(stream)),
-            NewValue::Zset(zset) => Payload::zset(key_len, has_expiry, zset),
+            NewValue::Zset(zset) => Payload::collection(key_len, has_expiry, zset),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
     }
@@ -111,86 +109,38 @@ impl<'a> Payload<'a> {
         if entry::fits_inside(key_len, has_expiry, bytes.len()) {
             return Payload::Owned(form, bytes);
         }
-        match form {
-            Form::StrInline | Form::StrInlineRaw => Payload::string_outside(Bytes::from_vec(bytes)),
-            Form::ListInlineListpack => Payload::list_outside(&bytes, ListEncoding::Listpack),
-            Form::ListInlineQuicklist => Payload::list_outside(&bytes, ListEncoding::Quicklist),
-            Form::HashInlineListpack => Payload::hash_outside(&bytes, HashEncoding::Listpack),
-            Form::HashInlineHashtable => Payload::hash_outside(&bytes, HashEncoding::Hashtable),
-            Form::ZsetInlineListpack => Payload::zset_outside(&bytes, ZsetEncoding::Listpack),
-            Form::ZsetInlineSkiplist => Payload::zset_outside(&bytes, ZsetEncoding::Skiplist),
-            Form::SetInlineIntset => Payload::set_outside(&bytes, SetEncoding::Intset),
-            Form::SetInlineListpack => Payload::set_outside(&bytes, SetEncoding::Listpack),
-            Form::SetInlineHashtable => Payload::set_outside(&bytes, SetEncoding::Hashtable),
+        match form.kind() {
+            FormKind::Str if form == Form::StrInline || form == Form::StrInlineRaw => {
+                Payload::string_outside(Bytes::from_vec(bytes))
+            }
+            FormKind::List(Some(encoding)) => Payload::outside(List::from_inline(&bytes, encoding)),
+            FormKind::Hash(Some(encoding)) => Payload::outside(Hash::from_inline(&bytes, encoding)),
+            FormKind::Zset(Some(encoding)) => Payload::outside(Zset::from_inline(&bytes, encoding)),
+            FormKind::Set(Some(encoding)) => Payload::outside(Set::from_inline(&bytes, encoding)),
             // Eight bytes and four fit beside every name.
-            Form::StrInt
-            | Form::StrOutside
-            | Form::ListOutside
-            | Form::HashOutside
-            | Form::StreamOutside
-            | Form::ZsetOutside
-            | Form::SetOutside => Payload::Owned(form, bytes),
+            FormKind::Str
+            | FormKind::List(None)
+            | FormKind::Hash(None)
+            | FormKind::Zset(None)
+            | FormKind::Set(None)
+            | FormKind::Stream => Payload::Owned(form, bytes),
         }
     }
 
-    fn list(key_len: usize, has_expiry: bool, list: List) -> Payload<'a> {
-        match list.inline_len() {
+    fn collection<C: Collection>(key_len: usize, has_expiry: bool, value: C) -> Payload<'a> {
+        match value.inline_len() {
             Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
                 let mut bytes = vec![0; len];
-                list.write_inline(&mut bytes);
-                Payload::Owned(Form::list_inline(list.encoding()), bytes)
+                value.write_inline(&mut bytes);
+                Payload::Owned(C::inline_form(value.encoding()), bytes)
             }
-            Some(_) | None => Payload::Outside(Form::ListOutside, Value::List(list)),
+            Some(_) | None => Payload::outside(value),
         }
     }
 
-    fn list_outside(bytes: &[u8], encoding: ListEncoding) -> Payload<'a> {
-        Payload::Outside(Form::ListOutside, Value::List(List::from_inline(bytes, encoding)))
-    }
-
-    fn hash(key_len: usize, has_expiry: bool, hash: Hash) -> Payload<'a> {
-        match hash.inline_len() {
-            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
-                let mut bytes = vec![0; len];
-                hash.write_inline(&mut bytes);
-                Payload::Owned(Form::hash_inline(hash.encoding()), bytes)
-            }
-            Some(_) | None => Payload::Outside(Form::HashOutside, Value::Hash(hash)),
-        }
-    }
-
-    fn hash_outside(bytes: &[u8], encoding: HashEncoding) -> Payload<'a> {
-        Payload::Outside(Form::HashOutside, Value::Hash(Hash::from_inline(bytes, encoding)))
-    }
-
-    fn zset(key_len: usize, has_expiry: bool, zset: Zset) -> Payload<'a> {
-        match zset.inline_len() {
-            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
-                let mut bytes = vec![0; len];
-                zset.write_inline(&mut bytes);
-                Payload::Owned(Form::zset_inline(zset.encoding()), bytes)
-            }
-            Some(_) | None => Payload::Outside(Form::ZsetOutside, Value::Zset(zset)),
-        }
-    }
-
-    fn zset_outside(bytes: &[u8], encoding: ZsetEncoding) -> Payload<'a> {
-        Payload::Outside(Form::ZsetOutside, Value::Zset(Zset::from_inline(bytes, encoding)))
-    }
-
-    fn set(key_len: usize, has_expiry: bool, set: Set) -> Payload<'a> {
-        match set.inline_len() {
-            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
-                let mut bytes = vec![0; len];
-                set.write_inline(&mut bytes);
-                Payload::Owned(Form::set_inline(set.encoding()), bytes)
-            }
-            Some(_) | None => Payload::Outside(Form::SetOutside, Value::Set(set)),
-        }
-    }
-
-    fn set_outside(bytes: &[u8], encoding: SetEncoding) -> Payload<'a> {
-        Payload::Outside(Form::SetOutside, Value::Set(Set::from_inline(bytes, encoding)))
+    /// A collection beside its entry.
+    pub(crate) fn outside<C: Collection>(value: C) -> Payload<'a> {
+        Payload::Outside(C::OUTSIDE, value.into_value())
     }
 
     /// A string that was written whole.

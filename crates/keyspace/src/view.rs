@@ -1,13 +1,14 @@
 //! Values as readers see them.
 
 use crate::Touch;
+use crate::collection::Variant;
 use crate::db::{Db, mixed_up};
 use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
 use sluice_value::{
-    Encoding, HashEncoding, HashRef, ListEncoding, ListRef, Pages, Piece, SetEncoding, SetRef, Stream, Type,
-    Value, ZsetEncoding, ZsetRef,
+    Encoding, Hash, HashEncoding, HashRef, List, ListEncoding, ListRef, Pages, Piece, Set, SetEncoding,
+    SetRef, Stream, Type, Value, Zset, ZsetEncoding, ZsetRef,
 };
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
@@ -330,21 +331,21 @@ pub(crate) fn value_of<'a>(
         Form::ListInlineQuicklist => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
         }
-        Form::ListOutside => ValueRef::List(list_outside(outside(payload))),
+        Form::ListOutside => ValueRef::List(List::of(outside(payload)).view()),
         Form::HashInlineListpack => {
             ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Listpack })
         }
         Form::HashInlineHashtable => {
             ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Hashtable })
         }
-        Form::HashOutside => ValueRef::Hash(hash_outside(outside(payload))),
+        Form::HashOutside => ValueRef::Hash(Hash::of(outside(payload)).view()),
         Form::ZsetInlineListpack => {
             ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Listpack })
         }
         Form::ZsetInlineSkiplist => {
             ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Skiplist })
         }
-        Form::ZsetOutside => ValueRef::Zset(zset_outside(outside(payload))),
+        Form::ZsetOutside => ValueRef::Zset(Zset::of(outside(payload)).view()),
         Form::SetInlineIntset => {
             ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Intset })
         }
@@ -354,77 +355,7 @@ pub(crate) fn value_of<'a>(
         Form::SetInlineHashtable => {
             ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Hashtable })
         }
-        Form::SetOutside => ValueRef::Set(set_outside(outside(payload))),
-        Form::StreamOutside => ValueRef::Stream(stream_outside(outside(payload))),
-    }
-}
-
-/// The list that a payload of form `ListOutside` names.
-#[inline]
-fn list_outside(value: &Value) -> ListRef<'_> {
-    match value {
-        Value::List(list) => list.view(),
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::Hash(_)
-        | Value::Stream(_)
-        | Value::Zset(_)
-        | Value::Set(_) => mixed_up(),
-    }
-}
-
-/// The hash that a payload of form `HashOutside` names.
-#[inline]
-fn hash_outside(value: &Value) -> HashRef<'_> {
-    match value {
-        Value::Hash(hash) => hash.view(),
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::List(_)
-        | Value::Stream(_)
-        | Value::Zset(_)
-        | Value::Set(_) => mixed_up(),
-    }
-}
-
-/// The zset that a payload of form `ZsetOutside` names.
-#[inline]
-fn zset_outside(value: &Value) -> ZsetRef<'_> {
-    match value {
-        Value::Zset(zset) => zset.view(),
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::List(_)
-        | Value::Hash(_)
-        | Value::Stream(_)
-        | Value::Set(_) => mixed_up(),
-    }
-}
-
-/// The set that a payload of form `SetOutside` names.
-#[inline]
-fn set_outside(value: &Value) -> SetRef<'_> {
-    match value {
-        Value::Set(set) => set.view(),
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::List(_)
-        | Value::Hash(_)
-        | Value::Stream(_)
-        | Value::Zset(_) => mixed_up(),
-    }
-}
-
-/// The stream that a payload of form `StreamOutside` names.
-#[inline]
-fn stream_outside(value: &Value) -> &Stream {
-    match value {
-        Value::Stream(stream) => stream,
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::List(_)
-        | Value::Hash(_)
-        | Value::Zset(_)
-        | Value::Set(_) => mixed_up(),
+        Form::SetOutside => ValueRef::Set(Set::of(outside(payload)).view()),
+        Form::StreamOutside => ValueRef::Stream(Stream::of(outside(payload))),
     }
 }

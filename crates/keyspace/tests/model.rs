@@ -364,7 +364,7 @@ impl Twin {
                 let (list, context) = edit.parts();
                 list.remove_back(usize::MAX, context);
             }
-            let encoding = edit.list().encoding();
+            let encoding = edit.value().encoding();
             edit.done(Event::LPush, count);
             Some(encoding.into())
         });

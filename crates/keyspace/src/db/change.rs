@@ -220,7 +220,7 @@ impl Db {
 
     /// Takes the value outside of an entry away, which has to get another one or to go next. The caller has passed the
     /// hook.
-    fn take_value(&mut self, handle: Handle) -> Option<Value> {
+    pub(super) fn take_value(&mut self, handle: Handle) -> Option<Value> {
         let head = self.head(handle);
         if !head.form().is_outside() {
             return None;

@@ -1,10 +1,11 @@
 //! What a database stores, apart from the tables that find it: entries, and the values and keys that lie outside of them.
 
 use super::cut::Cut;
+use crate::collection::Scratch;
 use crate::entry::{self, Name};
 use crate::hasher::KeyHasher;
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{Hash, List, Set, Value, Zset};
+use sluice_value::Value;
 
 /// Blocks, large values and large keys of one database.
 pub(crate) struct Store {
@@ -13,19 +14,12 @@ pub(crate) struct Store {
     pub(super) keys: TypedSlab<Box<[u8]>>,
     /// Bytes of `values` and `keys`.
     pub(super) outside_bytes: usize,
-    /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
-    /// list outside meanwhile. Its elements mean nothing.
-    pub(super) scratch: Option<List>,
-    /// The same for hashes.
-    pub(super) hash_scratch: Option<Hash>,
-    /// The same for sorted sets: where an inline one is while it is changed.
-    pub(super) zset_scratch: Option<Zset>,
-    /// Numbers of values that were sorted sets with remains: [`Zset::has_remains`].
+    /// Memory of collections that is used again.
+    pub(super) scratch: Scratch,
+    /// Numbers of values that were sorted sets with remains: [`sluice_value::Zset::has_remains`].
     pub(super) zsets_with_remains: Vec<u32>,
     /// What clearing them has replaced, to be freed elsewhere.
     pub(super) remains: Vec<Value>,
-    /// The same for sets.
-    pub(super) set_scratch: Option<Set>,
     /// The cut that is open.
     pub(super) cut: Option<Box<Cut>>,
     pub(super) hasher: KeyHasher,
@@ -38,12 +32,9 @@ impl Store {
             values: TypedSlab::new(),
             keys: TypedSlab::new(),
             outside_bytes: 0,
-            scratch: None,
-            hash_scratch: None,
-            zset_scratch: None,
+            scratch: Scratch::default(),
             zsets_with_remains: Vec::new(),
             remains: Vec::new(),
-            set_scratch: None,
             cut: None,
             hasher,
         }

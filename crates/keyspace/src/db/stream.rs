@@ -1,11 +1,11 @@
 //! Streams on their way to be changed: they always lie beside their entry.
 
-use super::{Db, Found, mixed_up};
+use super::{Db, Found};
 use crate::entry::{self, Form};
-use sluice_value::{Stream, Value};
+use sluice_value::Stream;
 
 impl Db {
-    /// The place of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
+    /// The index of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
     /// [`Db::account_stream`] has to follow.
     pub(crate) fn open_stream(&mut self, found: Found) -> Option<u32> {
         let head = self.head(found.handle);
@@ -16,36 +16,14 @@ impl Db {
         Some(entry::index_of(entry::payload(head, self.store.slab.body(found.handle))))
     }
 
-    /// The stream at a place.
+    /// The stream of that index.
     pub(crate) fn stream_mut(&mut self, index: u32) -> &mut Stream {
-        match self.store.values.get_mut(index) {
-            Some(Value::Stream(stream)) => stream,
-            Some(
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Hash(_)
-                | Value::Zset(_)
-                | Value::Set(_),
-            )
-            | None => mixed_up(),
-        }
+        self.store.outside_mut(index)
     }
 
     /// The same, to look at.
     pub(crate) fn stream_at(&self, index: u32) -> &Stream {
-        match self.store.values.get(index) {
-            Some(Value::Stream(stream)) => stream,
-            Some(
-                Value::Str(_)
-                | Value::Pages(_)
-                | Value::List(_)
-                | Value::Hash(_)
-                | Value::Zset(_)
-                | Value::Set(_),
-            )
-            | None => mixed_up(),
-        }
+        self.store.outside(index)
     }
 
     /// Counts the bytes of a stream that was changed, and had so many before.

@@ -16,10 +16,14 @@ pub(crate) struct VolatileKeys {
 impl VolatileKeys {
     /// Notes that the first expiry of a key's fields was `before` and is `after`; none where no field expires, and where the key
     /// holds no hash. Cost: O(log n) where the two differ.
+    #[inline]
     pub(super) fn change(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
-        if before == after {
-            return;
+        if before != after {
+            self.set(key, before, after);
         }
+    }
+
+    fn set(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
         if let Some(at) = before
             && self.by_expiry.remove(&(at, key.into()))
         {

@@ -116,7 +116,7 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let passed = at.is_some_and(|at| has_passed(ctx, at));
     let names = || args.iter_from(fields.first).step_by(2);
     let edit = ctx.db.edit_or_create_hash(key, ctx.limits.hash)?;
-    let view = edit.hash().view();
+    let view = edit.value().view();
     let allowed = names().all(|name| match options.fields {
         Presence::Any => true,
         Presence::Absent => clock.get(view, name).is_none(),

@@ -68,7 +68,7 @@ pub(super) fn set_field(
 pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let clock = FieldClock::of(&ctx.db.access);
     let mut edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
-    if clock.get(edit.hash().view(), args.at(2)).is_some() {
+    if clock.get(edit.value().view(), args.at(2)).is_some() {
         edit.unchanged();
         ctx.reply.int(0);
         return Ok(Outcome::Done);
@@ -122,7 +122,7 @@ pub(super) fn hincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let amount = args.int(3)?;
     let clock = FieldClock::of(&ctx.db.access);
     let edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
-    let sum = match clock.get(edit.hash().view(), args.at(2)) {
+    let sum = match clock.get(edit.value().view(), args.at(2)) {
         None => Ok(amount),
         Some(field) => match int_of(field.value) {
             None => Err(CmdError::text("ERR hash value is not an integer")),
@@ -165,7 +165,7 @@ fn store_number(
     event: Event,
 ) -> StoredNumber {
     let (_, expired) = set_field(&mut edit, clock, args.at(2), text, HashExpiry::Keep);
-    let expiry = edit.hash().view().get(args.at(2)).and_then(|field| field.expiry);
+    let expiry = edit.value().view().get(args.at(2)).and_then(|field| field.expiry);
     edit.met_expired(u64::from(expired));
     edit.done(event, 1);
     StoredNumber { expiry, expired }
@@ -188,7 +188,7 @@ pub(super) fn hincrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let clock = FieldClock::of(&ctx.db.access);
     let edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
-    let old = match clock.get(edit.hash().view(), args.at(2)) {
+    let old = match clock.get(edit.value().view(), args.at(2)) {
         None => LongDouble::parse(b"0"),
         Some(field) => LongDouble::parse(field.value.bytes(&mut IntBuffer::new())),
     };

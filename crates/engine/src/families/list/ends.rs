@@ -42,7 +42,7 @@ fn push_all(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side, onto: Onto) -> R
     before_adding(&mut edit, values.clone());
     let added = values.len();
     values.for_each(|value| push(&mut edit, side, value));
-    let len = edit.list().len();
+    let len = edit.value().len();
     edit.done(side.pushed(), added as u64);
     reply_len(&mut ctx.reply, len)
 }
@@ -97,7 +97,7 @@ pub(crate) fn op_pop(
     shape: Shape,
 ) -> Result<usize, CmdError> {
     let Some(mut edit) = ctx.db.edit_list(key, ctx.limits.list)? else { return Ok(0) };
-    let list = edit.list();
+    let list = edit.value();
     let len = list.len();
     let count = match shape {
         Shape::Single => 1,

@@ -133,7 +133,7 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.set(0);
         return Ok(Outcome::Done);
     };
-    let len = edit.set().len();
+    let len = edit.value().len();
     if count == 0 {
         edit.unchanged();
         ctx.reply.set(0);
@@ -141,7 +141,7 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     if count >= len {
         ctx.reply.set(len);
-        edit.set().view().iter().for_each(|member| reply_member(&mut ctx.reply, member));
+        edit.value().view().iter().for_each(|member| reply_member(&mut ctx.reply, member));
         let empty = Set::new(SetEncoding::Intset, ctx.limits.set);
         edit.replace(empty);
         edit.done(Event::SPop, len as u64);
@@ -151,13 +151,13 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let mut drawn = Vec::with_capacity(count);
     ctx.reply.set(count);
-    draw(edit.set().view(), count, ctx.rng, |member| {
+    draw(edit.value().view(), count, ctx.rng, |member| {
         drawn.push(member.bytes(&mut IntBuffer::new()).to_vec());
         reply_member(&mut ctx.reply, member);
     });
     // The reference makes a new set of what is left where that is little: a hash table becomes a listpack again.
-    if edit.set().encoding() != SetEncoding::Listpack && (len - count).saturating_mul(LITTLE) <= count {
-        let rest = rest_of(edit.set(), &drawn, ctx.limits.set);
+    if edit.value().encoding() != SetEncoding::Listpack && (len - count).saturating_mul(LITTLE) <= count {
+        let rest = rest_of(edit.value(), &drawn, ctx.limits.set);
         edit.replace(rest);
     } else {
         let (set, context) = edit.parts();

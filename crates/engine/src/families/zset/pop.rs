@@ -86,7 +86,7 @@ fn op_pop(
     (count, shown): (usize, ElementsShown),
 ) -> Result<bool, CmdError> {
     let Some(mut edit) = ctx.db.edit_zset(key, ctx.limits.zset)? else { return Ok(false) };
-    let zset = edit.zset().view();
+    let zset = edit.value().view();
     let len = zset.len();
     let count = count.min(len);
     let (ranks, direction) = match end {
@@ -181,7 +181,7 @@ fn blocking_pop(ctx: &mut WriteCtx<'_>, args: Args<'_>, end: PopEnd) -> Run {
     for index in 1..last {
         let key = args.key(index);
         let Some(mut edit) = ctx.db.edit_zset(key, ctx.limits.zset)? else { continue };
-        let zset = edit.zset().view();
+        let zset = edit.value().view();
         let rank = match end {
             PopEnd::Min => 0,
             PopEnd::Max => zset.len() - 1,

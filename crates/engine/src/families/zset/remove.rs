@@ -47,7 +47,7 @@ fn remove_range(
         ctx.reply.int(0);
         return Ok(Outcome::Done);
     };
-    let ranks = ranks(edit.zset().view());
+    let ranks = ranks(edit.value().view());
     let removed = ranks.len();
     if removed == 0 {
         edit.unchanged();

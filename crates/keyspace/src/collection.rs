@@ -1,0 +1,334 @@
+//! Collections: what the keyspace has to know of a type whose values lie inside the block of their entry while they are small,
+//! and beside it otherwise.
+//!
+//! Everything that opens, changes, closes and moves a collection is written once, for a [`Collection`], and compiled for each
+//! type. A stream is none: its values always lie beside their entry.
+
+use crate::db::mixed_up;
+use crate::effects::{Effects, Event};
+use crate::entry::{Form, FormKind};
+use sluice_base::{Bytes, HashSeed};
+use sluice_value::{Hash, HashContext, HashEncoding, HashLimits};
+use sluice_value::{List, ListContext, ListEncoding, ListLimits};
+use sluice_value::{Set, SetContext, SetEncoding, SetLimits};
+use sluice_value::{Stream, Value, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
+
+/// What one variant of [`Value`] holds. A value of another variant than the entry's form says means that memory is corrupt:
+/// a panic.
+pub trait Variant: Sized {
+    /// What the value holds.
+    fn of(value: &Value) -> &Self;
+    /// The same, to be changed.
+    fn of_mut(value: &mut Value) -> &mut Self;
+    /// The value that holds it.
+    fn into_value(self) -> Value;
+}
+
+/// A collection that lies inside the block of its entry or beside it.
+pub trait Collection: Variant + Default {
+    /// What OBJECT ENCODING tells apart.
+    type Encoding: Copy + PartialEq;
+    /// The thresholds between the encodings.
+    type Limits;
+    /// What changes need, and what they leave behind.
+    type Context;
+    /// The form of an entry whose collection lies beside it.
+    const OUTSIDE: Form;
+    /// Whether clients can wait for a key to hold more elements.
+    const IS_WAITED_FOR: bool;
+    /// What an edit says that ended without a word.
+    const UNSAID: Event;
+
+    /// The encoding that a form says: `Some(None)` beside the entry, where the collection knows its encoding; `None` for a form of
+    /// another type.
+    fn encoding_in(form: Form) -> Option<Option<Self::Encoding>>;
+    /// The form of an entry whose block holds a collection of that encoding.
+    fn inline_form(encoding: Self::Encoding) -> Form;
+    /// The kept collection of this type.
+    fn scratch(kept: &mut Scratch) -> &mut Option<Self>;
+    /// The context of a change. Members of large collections are hashed under `seed`.
+    fn context(limits: Self::Limits, seed: HashSeed) -> Self::Context;
+    /// Hands over what changes have left behind, to be freed where it hurts least.
+    fn discard_garbage(context: &mut Self::Context, effects: &mut Effects);
+
+    /// How many elements.
+    fn len(&self) -> usize;
+    /// Whether there is no element.
+    fn is_empty(&self) -> bool;
+    /// The encoding to report.
+    fn encoding(&self) -> Self::Encoding;
+    /// Bytes allocated. O(1).
+    fn heap_bytes(&self) -> usize;
+    /// How many bytes [`Collection::write_inline`] writes; `None` where they are too many for a block.
+    fn inline_len(&self) -> Option<usize>;
+    /// Writes the form for the block of an entry. `out` is as long as [`Collection::inline_len`] says.
+    fn write_inline(&self, out: &mut [u8]);
+    /// Becomes what [`Collection::write_inline`] wrote, in memory that is there.
+    fn load_inline(&mut self, bytes: &[u8], encoding: Self::Encoding);
+    /// The collection that [`Collection::write_inline`] wrote.
+    fn from_inline(bytes: &[u8], encoding: Self::Encoding) -> Self;
+
+    /// Whether its memory is worth keeping for the next one: it is small, and nobody shares it.
+    #[inline]
+    fn is_scratch(&self) -> bool {
+        true
+    }
+    /// The first expiry of an element.
+    #[inline]
+    fn earliest(&self) -> Option<i64> {
+        None
+    }
+    /// Whether it holds memory for elements that are gone, which compaction clears.
+    #[inline]
+    fn has_remains(&self) -> bool {
+        false
+    }
+}
+
+/// A collection of each type that belongs to no key, whose memory is used again: where one inside its block is while it is changed,
+/// and what stands for one outside meanwhile. Its elements mean nothing.
+#[derive(Default)]
+pub struct Scratch {
+    list: Option<List>,
+    hash: Option<Hash>,
+    zset: Option<Zset>,
+    set: Option<Set>,
+}
+
+impl Scratch {
+    /// Bytes allocated. O(1).
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.list.as_ref().map_or(0, List::heap_bytes)
+            + self.hash.as_ref().map_or(0, Hash::heap_bytes)
+            + self.zset.as_ref().map_or(0, Zset::heap_bytes)
+            + self.set.as_ref().map_or(0, Set::heap_bytes)
+    }
+}
+
+macro_rules! variants {
+    ($($variant:ident)+) => { $(
+        impl Variant for $variant {
+            #[inline]
+            fn of(value: &Value) -> &$variant {
+                let Value::$variant(held) = value else { mixed_up() };
+                held
+            }
+            #[inline]
+            fn of_mut(value: &mut Value) -> &mut $variant {
+                let Value::$variant(held) = value else { mixed_up() };
+                held
+            }
+            #[inline]
+            fn into_value(self) -> Value {
+                Value::$variant(self)
+            }
+        }
+    )+ };
+}
+
+variants! { List Hash Zset Set Stream }
+
+/// The part of [`Collection`] that differs by names alone: a type, its encoding with the form for each inside the block, the form
+/// beside it, and where its scratch is kept.
+macro_rules! by_name {
+    ($type:ident, $encoding:ident { $($name:ident => $form:ident),+ }, $outside:ident, $scratch:ident) => {
+        type Encoding = $encoding;
+        const OUTSIDE: Form = Form::$outside;
+
+        #[inline]
+        fn encoding_in(form: Form) -> Option<Option<$encoding>> {
+            let FormKind::$type(encoding) = form.kind() else { return None };
+            Some(encoding)
+        }
+        #[inline]
+        fn inline_form(encoding: $encoding) -> Form {
+            match encoding {
+                $($encoding::$name => Form::$form,)+
+            }
+        }
+        #[inline]
+        fn scratch(kept: &mut Scratch) -> &mut Option<$type> {
+            &mut kept.$scratch
+        }
+        #[inline]
+        fn len(&self) -> usize {
+            $type::len(self)
+        }
+        #[inline]
+        fn is_empty(&self) -> bool {
+            $type::is_empty(self)
+        }
+        #[inline]
+        fn encoding(&self) -> $encoding {
+            $type::encoding(self)
+        }
+        #[inline]
+        fn heap_bytes(&self) -> usize {
+            $type::heap_bytes(self)
+        }
+        #[inline]
+        fn inline_len(&self) -> Option<usize> {
+            $type::inline_len(self)
+        }
+        #[inline]
+        fn write_inline(&self, out: &mut [u8]) {
+            $type::write_inline(self, out);
+        }
+        #[inline]
+        fn load_inline(&mut self, bytes: &[u8], encoding: $encoding) {
+            $type::load_inline(self, bytes, encoding);
+        }
+        #[inline]
+        fn from_inline(bytes: &[u8], encoding: $encoding) -> $type {
+            $type::from_inline(bytes, encoding)
+        }
+    };
+}
+
+impl Collection for List {
+    by_name! {
+        List, ListEncoding { Listpack => ListInlineListpack, Quicklist => ListInlineQuicklist }, ListOutside, list
+    }
+    type Limits = ListLimits;
+    type Context = ListContext;
+    const IS_WAITED_FOR: bool = true;
+    const UNSAID: Event = Event::LSet;
+
+    #[inline]
+    fn context(limits: ListLimits, _: HashSeed) -> ListContext {
+        ListContext { limits, ..ListContext::default() }
+    }
+
+    #[inline]
+    fn discard_garbage(context: &mut ListContext, effects: &mut Effects) {
+        for part in context.garbage.drain(..) {
+            let copied = part.copied_bytes();
+            effects.discard_part(Value::List(part), copied);
+        }
+    }
+}
+
+impl Collection for Hash {
+    by_name! {
+        Hash, HashEncoding { Listpack => HashInlineListpack, Hashtable => HashInlineHashtable }, HashOutside, hash
+    }
+    type Limits = HashLimits;
+    type Context = HashContext;
+    const IS_WAITED_FOR: bool = false;
+    const UNSAID: Event = Event::HSet;
+
+    #[inline]
+    fn context(limits: HashLimits, _: HashSeed) -> HashContext {
+        HashContext { limits, ..HashContext::default() }
+    }
+
+    #[inline]
+    fn discard_garbage(context: &mut HashContext, effects: &mut Effects) {
+        discard_strings(&mut context.garbage, effects);
+    }
+
+    #[inline]
+    fn is_scratch(&self) -> bool {
+        Hash::is_scratch(self)
+    }
+
+    #[inline]
+    fn earliest(&self) -> Option<i64> {
+        self.view().earliest()
+    }
+}
+
+impl Collection for Zset {
+    by_name! {
+        Zset, ZsetEncoding { Listpack => ZsetInlineListpack, Skiplist => ZsetInlineSkiplist }, ZsetOutside, zset
+    }
+    type Limits = ZsetLimits;
+    type Context = ZsetContext;
+    const IS_WAITED_FOR: bool = true;
+    const UNSAID: Event = Event::ZAdd;
+
+    #[inline]
+    fn context(limits: ZsetLimits, seed: HashSeed) -> ZsetContext {
+        ZsetContext::new(limits, seed)
+    }
+
+    #[inline]
+    fn discard_garbage(context: &mut ZsetContext, effects: &mut Effects) {
+        if let Some(garbage) = context.take_garbage() {
+            let copied = garbage.copied_bytes();
+            effects.discard_part(Value::Zset(garbage), copied);
+        }
+    }
+
+    #[inline]
+    fn has_remains(&self) -> bool {
+        Zset::has_remains(self)
+    }
+}
+
+impl Collection for Set {
+    by_name! {
+        Set,
+        SetEncoding { Intset => SetInlineIntset, Listpack => SetInlineListpack, Hashtable => SetInlineHashtable },
+        SetOutside,
+        set
+    }
+    type Limits = SetLimits;
+    type Context = SetContext;
+    const IS_WAITED_FOR: bool = false;
+    const UNSAID: Event = Event::SAdd;
+
+    #[inline]
+    fn context(limits: SetLimits, _: HashSeed) -> SetContext {
+        SetContext { limits, ..SetContext::default() }
+    }
+
+    #[inline]
+    fn discard_garbage(context: &mut SetContext, effects: &mut Effects) {
+        discard_strings(&mut context.garbage, effects);
+    }
+
+    #[inline]
+    fn is_scratch(&self) -> bool {
+        Set::is_scratch(self)
+    }
+}
+
+#[inline]
+fn discard_strings(garbage: &mut Vec<Bytes>, effects: &mut Effects) {
+    for bytes in garbage.drain(..) {
+        effects.discard(Some(Value::Str(bytes)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Debug;
+
+    /// Every encoding that a type's forms say, and whether the type knows its own form outside.
+    fn check<C: Collection<Encoding: Debug>>(encodings: &[C::Encoding], others: &[Form]) {
+        for encoding in encodings {
+            assert_eq!(C::encoding_in(C::inline_form(*encoding)), Some(Some(*encoding)));
+            assert!(!C::inline_form(*encoding).is_outside());
+        }
+        assert_eq!(C::encoding_in(C::OUTSIDE), Some(None));
+        assert!(C::OUTSIDE.is_outside());
+        for other in others {
+            assert_eq!(C::encoding_in(*other), None, "{other:?} is of another type");
+        }
+    }
+
+    #[test]
+    fn forms_and_encodings_name_each_other() {
+        let list =
+            [Form::HashInlineListpack, Form::SetInlineListpack, Form::ZsetOutside, Form::StreamOutside];
+        check::<List>(&[ListEncoding::Listpack, ListEncoding::Quicklist], &list);
+        let hash = [Form::ListInlineListpack, Form::SetInlineHashtable, Form::SetOutside, Form::StrInline];
+        check::<Hash>(&[HashEncoding::Listpack, HashEncoding::Hashtable], &hash);
+        let zset = [Form::SetInlineListpack, Form::ListOutside, Form::StrOutside];
+        check::<Zset>(&[ZsetEncoding::Listpack, ZsetEncoding::Skiplist], &zset);
+        let set = [Form::HashInlineHashtable, Form::ZsetInlineListpack, Form::HashOutside, Form::StrInt];
+        check::<Set>(&[SetEncoding::Intset, SetEncoding::Listpack, SetEncoding::Hashtable], &set);
+    }
+}

@@ -1,0 +1,234 @@
+//! Collections on their way out of their entry, to be changed, and back: inside the block while they are small, else beside it.
+//!
+//! Invariant: while a collection outside is open, its slot among the values holds a stand-in of the same type, whose elements mean
+//! nothing.
+
+use super::change::Meta;
+use super::{Db, Found, Store, mixed_up};
+use crate::Key;
+use crate::collection::{Collection, Variant};
+use crate::entry::{self, Head, Name};
+use crate::new_value::Payload;
+use sluice_collections::slab::{Handle, Slab};
+use sluice_value::Value;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A collection that was taken out of its entry.
+pub(crate) struct Open<C> {
+    /// The elements.
+    pub value: C,
+    home: Home,
+}
+
+/// Where an open collection came from.
+enum Home {
+    /// No entry: the key is absent.
+    Absent,
+    /// The entry's block, whose bytes are still there.
+    Inside(Found),
+    /// The values, where a stand-in is now.
+    Outside(Outside),
+}
+
+/// Where a collection outside belongs, and what it was before the change.
+struct Outside {
+    found: Found,
+    index: u32,
+    heap_bytes: usize,
+    earliest: Option<i64>,
+}
+
+impl<C> Open<C> {
+    /// A collection for a key that is absent.
+    #[inline]
+    pub(crate) fn new(value: C) -> Open<C> {
+        Open { value, home: Home::Absent }
+    }
+}
+
+impl Db {
+    /// An empty collection, in memory that was used before where there is some.
+    pub(crate) fn blank<C: Collection>(&mut self, encoding: C::Encoding) -> C {
+        let mut value = C::scratch(&mut self.store.scratch).take().unwrap_or_default();
+        value.load_inline(&[], encoding);
+        value
+    }
+
+    /// Takes the collection of an entry out; `None` for another type. [`Db::close`] or [`Db::close_unchanged`] has to follow.
+    pub(crate) fn open<C: Collection>(&mut self, found: Found) -> Option<Open<C>> {
+        let head = self.head(found.handle);
+        let encoding = C::encoding_in(head.form())?;
+        self.before_change(found.handle);
+        let mut value = C::scratch(&mut self.store.scratch).take().unwrap_or_default();
+        let payload = entry::payload(head, self.store.slab.body(found.handle));
+        let home = match encoding {
+            Some(encoding) => {
+                value.load_inline(payload, encoding);
+                Home::Inside(found)
+            }
+            None => {
+                let index = entry::index_of(payload);
+                std::mem::swap(self.store.outside_mut(index), &mut value);
+                let (heap_bytes, earliest) = (value.heap_bytes(), value.earliest());
+                Home::Outside(Outside { found, index, heap_bytes, earliest })
+            }
+        };
+        Some(Open { value, home })
+    }
+
+    /// Puts a collection back that was not changed.
+    pub(crate) fn close_unchanged<C: Collection>(&mut self, open: Open<C>) {
+        let Open { value, home } = open;
+        match home {
+            Home::Absent | Home::Inside(_) => self.store.recycle(value),
+            Home::Outside(Outside { index, heap_bytes, .. }) => {
+                // A look for an element that is absent may have copied shared nodes, which takes other memory.
+                self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
+                self.store.put_back(index, value);
+            }
+        }
+    }
+
+    /// Puts a changed collection back, inside the block or beside it as suits it now; an empty one takes its key with it. What is left over is
+    /// given back, to be freed where it hurts least.
+    pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
+        let Open { value, home } = open;
+        let is_empty = value.is_empty();
+        let len =
+            value.inline_len().filter(|len| entry::fits_inside(key.bytes.len(), meta.expiry.is_some(), *len));
+        match (home, len) {
+            (Home::Outside(outside), len) => return self.close_outside(key, value, outside, len, meta),
+            (Home::Absent, _) if is_empty => self.store.recycle(value),
+            (Home::Absent, Some(len)) => {
+                let name = self.store_name(key.bytes);
+                let handle = self.build_inline(name, &value, (len, 0), meta);
+                self.enter(key, handle, meta);
+                self.store.recycle(value);
+            }
+            (Home::Absent, None) => {
+                self.insert_payload(key, Payload::outside(value), meta);
+            }
+            (Home::Inside(found), _) if is_empty => {
+                self.remove(found, key);
+                self.store.recycle(value);
+            }
+            (Home::Inside(found), Some(len)) => {
+                if !self.write_inline(found.handle, &value, len) {
+                    let name = self.name_again(found.handle, key);
+                    let handle = self.build_inline(name, &value, (len, len / 4), meta);
+                    self.replace_block(found, key, handle);
+                }
+                self.store.recycle(value);
+            }
+            (Home::Inside(found), None) => {
+                self.volatile.change(key.bytes, None, value.earliest());
+                let handle = self.build(self.name_again(found.handle, key), Payload::outside(value), meta);
+                self.replace_block(found, key, handle);
+            }
+        }
+        None
+    }
+
+    /// The same for a collection that came from outside, whose form for a block has so many bytes.
+    #[inline]
+    fn close_outside<C: Collection>(
+        &mut self,
+        key: Key<'_>,
+        value: C,
+        Outside { found, index, heap_bytes, earliest }: Outside,
+        len: Option<usize>,
+        meta: Meta,
+    ) -> Option<Value> {
+        self.volatile.change(key.bytes, earliest, value.earliest());
+        self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
+        if value.has_remains() && !self.store.zsets_with_remains.contains(&index) {
+            self.store.zsets_with_remains.push(index);
+        }
+        let is_empty = value.is_empty();
+        let block = match len {
+            // Only well below the bound, lest a collection at the bound moves with every change.
+            Some(len) if len <= BACK_INSIDE_MAX && !is_empty => {
+                let name = self.name_again(found.handle, key);
+                Some(self.build_inline(name, &value, (len, 0), meta))
+            }
+            Some(_) | None => None,
+        };
+        self.store.put_back(index, value);
+        if is_empty {
+            return self.remove(found, key);
+        }
+        let block = block?;
+        let value = self.take_value(found.handle);
+        self.replace_block(found, key, block);
+        value
+    }
+
+    /// Writes a collection over an inline one; `false`, and no change, when the block has no room or far too much.
+    fn write_inline<C: Collection>(&mut self, handle: Handle, value: &C, len: usize) -> bool {
+        let head = self.head(handle);
+        let body = self.store.slab.body_mut(handle);
+        let start = entry::payload_at(head, body);
+        let Some(slack) = body.len().checked_sub(start + len) else { return false };
+        if slack > entry::SLACK_MAX.min(8 + len / 2) {
+            return false;
+        }
+        value.write_inline(&mut body[start..start + len]);
+        let head = entry::with_end(head.with_form(C::inline_form(value.encoding())), body, start + len);
+        self.store.slab.head(handle).store(head.0, Relaxed);
+        true
+    }
+
+    /// A block with a collection of `len` bytes and room for about `spare` more.
+    fn build_inline<C: Collection>(
+        &mut self,
+        name: Name<'_>,
+        value: &C,
+        (len, spare): (usize, usize),
+        meta: Meta,
+    ) -> Handle {
+        let size = entry::block_len(name.len(), meta.expiry.is_some(), len);
+        let handle = self.alloc((size + spare).min(Slab::MAX_BLOCK));
+        let form = C::inline_form(value.encoding());
+        let head = Head::new(meta.clock, form).with_expiry(meta.expiry.is_some());
+        let body = self.store.slab.body_mut(handle);
+        name.write(body);
+        if let Some(at) = meta.expiry {
+            entry::write_expiry(head, body, at);
+        }
+        let start = entry::payload_at(head, body);
+        value.write_inline(&mut body[start..start + len]);
+        let head = entry::with_end(head, body, start + len);
+        self.store.slab.head(handle).store(head.0, Relaxed);
+        handle
+    }
+}
+
+impl Store {
+    /// The value outside of this number.
+    #[inline]
+    pub(super) fn outside<V: Variant>(&self, index: u32) -> &V {
+        V::of(self.values.get(index).unwrap_or_else(|| mixed_up()))
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn outside_mut<V: Variant>(&mut self, index: u32) -> &mut V {
+        V::of_mut(self.values.get_mut(index).unwrap_or_else(|| mixed_up()))
+    }
+
+    /// Puts a collection where a stand-in is.
+    fn put_back<C: Collection>(&mut self, index: u32, mut value: C) {
+        std::mem::swap(self.outside_mut(index), &mut value);
+        self.recycle(value);
+    }
+
+    /// Keeps a collection's memory for the next of its type.
+    fn recycle<C: Collection>(&mut self, value: C) {
+        if value.is_scratch() {
+            *C::scratch(&mut self.scratch) = Some(value);
+        }
+    }
+}
+
+/// A collection outside comes back into its block when it needs no more bytes than this.
+const BACK_INSIDE_MAX: usize = 256;
