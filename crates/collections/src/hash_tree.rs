@@ -15,6 +15,7 @@
 //! fields fills no leaf; (2) changing a tree costs O(log n) and frees no more than a few nodes; long strings are left in
 //! `garbage`, to be dropped elsewhere; (3) dropping a tree costs O(n) where no other owner is: drop it on another thread.
 
+mod gather;
 mod iter;
 mod leaf;
 mod node;
@@ -28,6 +29,7 @@ use sluice_base::hash::{HashSeed, siphash13};
 use std::ops::RangeInclusive;
 use triomphe::Arc;
 
+pub use gather::MemberGathering;
 pub use iter::HashTreeIter;
 
 /// What a tree holds.

@@ -73,6 +73,20 @@ impl HashLeaf {
         HashLeaf { bytes: Vec::new(), long: None, earliest: NEVER, len: 0, room: 0, volatile: 0, content }
     }
 
+    /// A leaf of members that differ, each with its hash. No memory is copied twice.
+    pub(super) fn of_members<'t>(members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone) -> HashLeaf {
+        let mut leaf = HashLeaf::new(Content::Members);
+        let bytes = members.clone().map(|(_, name)| HashLeaf::entry_len_max(name.bytes().len())).sum();
+        leaf.make_room(members.len().next_multiple_of(ROOM_STEP), bytes);
+        members.for_each(|(hash, name)| leaf.push(hash, name, TreeText::Bytes(b""), None));
+        leaf
+    }
+
+    /// Bytes of the entry of a member of so many bytes; a byte more where the member has memory of its own and one of few places.
+    pub(super) fn entry_len_max(len: usize) -> usize {
+        if len > INSIDE_MAX { 2 } else { number_len(len << 2) + len }
+    }
+
     pub(super) fn len(&self) -> usize {
         usize::from(self.len)
     }
