@@ -156,6 +156,13 @@ impl<'a> SetRef<'a> {
         }
     }
 
+    /// Asks the processor for what it takes to look members up soon, in a set that is large.
+    pub fn prefetch<'n>(self, members: impl Iterator<Item = &'n [u8]>) {
+        if let SetShape::Tree(tree) = self.shape() {
+            tree.prefetch(members);
+        }
+    }
+
     /// Whether a member is found in few steps: the set is no long row, which is searched member by member.
     pub fn is_searched_quickly(self) -> bool {
         match self.shape() {
