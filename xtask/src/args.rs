@@ -40,13 +40,14 @@ impl Arguments {
 
     /// Takes `--name N`; `default` where it is absent. `_` may group the digits.
     pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64> {
-        match self.option(name)? {
-            None => Ok(default),
-            Some(text) => text
-                .replace('_', "")
-                .parse()
-                .map_err(|_| format!("{name} needs a whole number, not {text:?}").into()),
-        }
+        Ok(self.option_number(name)?.unwrap_or(default))
+    }
+
+    /// Takes `--name N`, if there is one. `_` may group the digits.
+    pub(crate) fn option_number(&mut self, name: &str) -> Result<Option<u64>> {
+        let Some(text) = self.option(name)? else { return Ok(None) };
+        let number = text.replace('_', "").parse();
+        number.map(Some).map_err(|_| format!("{name} needs a whole number, not {text:?}").into())
     }
 
     /// The words that are left; an error when one of them looks like an option.

@@ -38,13 +38,13 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     fuzzer.run_all(&targets, seed, seconds)
 }
 
-/// All targets for `seconds` each, with a seed of today, but no longer than `total_seconds` together.
-pub(crate) fn smoke(seconds: u64, total_seconds: u64) -> Result<Ran> {
+/// All targets with this seed, for so many seconds each and no longer than so many together.
+pub(crate) fn smoke(seed: u64, [seconds, total_seconds]: [u64; 2]) -> Result<Ran> {
     let fuzzer = Fuzzer::build()?;
     fuzzer.check_canaries()?;
     let targets = fuzzer.targets()?;
     let share = total_seconds / (targets.len() as u64).max(1);
-    fuzzer.run_all(&targets, shell::unix_seconds(), seconds.min(share).max(1))?;
+    fuzzer.run_all(&targets, seed, seconds.min(share).max(1))?;
     Ok(Ran::Passed)
 }
 

@@ -9,6 +9,7 @@ mod bench;
 mod ci;
 mod clients;
 mod conformance;
+mod deep;
 mod differential;
 mod fuzz;
 mod generate;
@@ -42,7 +43,11 @@ const TASKS: &[Task] = &[
         run: ci::ci,
     },
     Task { name: "test", about: "the tests of the workspace, then the client programs", run: ci::test },
-    Task { name: "deep", about: "the long runs; records when each one last passed", run: ci::deep },
+    Task {
+        name: "deep",
+        about: "the long runs; records when each one last passed: [--seed N] [--commands N] [run...] (--help)",
+        run: deep::deep,
+    },
     Task {
         name: "tidy",
         about: "layers, unsafe fence, clocks, lengths, headers, ids of requirements (--tighten)",
@@ -90,6 +95,11 @@ fn main() -> ExitCode {
         eprintln!("xtask: no task is called {name:?}; `cargo xtask help` lists them");
         return ExitCode::from(2);
     };
+    // `deep` prints more about itself.
+    if task.name != "deep" && arguments.iter().skip(1).any(|word| word == "--help") {
+        println!("cargo xtask {}: {}; docs/hacking.md has more", task.name, task.about);
+        return ExitCode::SUCCESS;
+    }
     match (task.run)(arguments.get(1..).unwrap_or_default()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

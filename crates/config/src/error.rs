@@ -25,12 +25,15 @@ pub struct BadLine {
     pub reason: String,
 }
 
+/// The source of a line that is an option of the command line.
+pub const COMMAND_LINE: &str = "command line";
+
 /// Where a directive stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
-    /// The file's name as given to [`crate::parse_file`] or by the loader.
+    /// The file's name as given to [`crate::parse_file`] or by the loader; [`COMMAND_LINE`] for an option.
     pub source: String,
-    /// Counted from 1; the command line's options follow the file's last line.
+    /// Counted from 1; for [`crate::parse_file`] the command line's options follow the file's last line, as in the reference.
     pub line: usize,
     /// The line without blanks at its ends.
     pub text: String,
@@ -39,7 +42,8 @@ pub struct Location {
 }
 
 impl LoadError {
-    /// What the operator reads: several lines, the first empty; `version` is the server's.
+    /// What the operator reads: several lines, the first empty; `version` is the server's. The first lines are the
+    /// reference's; ours follow them: where an option stands, what is wrong with a comment, how to see all errors at once.
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
@@ -51,17 +55,49 @@ impl LoadError {
                 };
                 format!(
                     "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n\
-                     Reading {file}, at line {line}\n>>> '{text}'\n{reason}\n"
+                     Reading {file}, at line {line}\n>>> '{text}'\n{reason}\n{}{CHECK_HINT}",
+                    bad.place.hint()
                 )
             }
-            LoadError::Include { path, reason, .. } => {
-                format!("Fatal error, can't open config file '{path}': {reason}\n")
+            LoadError::Include { place, path, reason } => {
+                let Location { source, line, .. } = place;
+                format!(
+                    "Fatal error, can't open config file '{path}': {reason}\n\
+                     The file is included by {source}, line {line}.\n{CHECK_HINT}"
+                )
             }
         }
     }
 }
 
-/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`.
+/// The last line of a report.
+const CHECK_HINT: &str =
+    "sluice-server --check-config lists everything that is wrong with a configuration.\n";
+
+/// What a `#` behind a value is taken for surprises those who know other formats.
+const COMMENT_HINT: &str = "a comment must stand on a line of its own";
+
+impl Location {
+    /// Lines for the operator beyond the reference's: none for most errors.
+    fn hint(&self) -> String {
+        if self.source == COMMAND_LINE {
+            let name = self.text.split_whitespace().next().unwrap_or_default();
+            return format!("This line is from the command line: option --{name}.\n");
+        }
+        if self.has_comment_behind_words() {
+            return format!("The line has a '#' behind its first word: {COMMENT_HINT}.\n");
+        }
+        String::new()
+    }
+
+    /// Whether a word of the line's, but the first, begins with `#`. An option of the command line has no comments.
+    fn has_comment_behind_words(&self) -> bool {
+        self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word.starts_with('#'))
+    }
+}
+
+/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`, with a hint behind it where a
+/// comment is taken for a value.
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = match self {
@@ -77,7 +113,10 @@ impl std::fmt::Display for LoadError {
                 write!(f, "can't open config file '{path}': {reason}")?
             }
         }
-        if place.line > 0 { write!(f, ": '{}'", place.text) } else { Ok(()) }
+        if place.line > 0 {
+            write!(f, ": '{}'", place.text)?;
+        }
+        if place.has_comment_behind_words() { write!(f, " ({COMMENT_HINT})") } else { Ok(()) }
     }
 }
 

@@ -38,7 +38,7 @@ mod value;
 
 pub use arguments::{CommandLine, command_line};
 pub use config::Config;
-pub use error::{BadLine, LoadError, Location, Rename};
+pub use error::{BadLine, COMMAND_LINE, LoadError, Location, Rename};
 pub use example::example_conf;
 pub use fuzz::fuzz_parse;
 pub use load::{Loader, check_texts, parse_file};

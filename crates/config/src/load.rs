@@ -3,7 +3,7 @@
 use sluice_base::quote::{Dialect, Unbalanced, split_args};
 
 use crate::config::{Config, TRIED_AT_START};
-use crate::error::{BadLine, LoadError, Location, Rename};
+use crate::error::{BadLine, COMMAND_LINE, LoadError, Location, Rename};
 use crate::row::{ParamId, Traits};
 use crate::table::{RETIRED, param};
 use crate::value::{Onto, Reason};
@@ -22,9 +22,11 @@ pub fn parse_file(
     options: &[u8],
     loader: &mut Loader<'_>,
 ) -> Result<Config, LoadError> {
-    let whole = [text, b"\n", options].concat();
     let mut load = Load::new(1, loader);
-    let _stopped = load.text(&whole, source, 0);
+    // The reference appends the options to the file and counts on.
+    let lines_before = text.split(|byte| *byte == b'\n').count();
+    let _stopped =
+        load.text(text, source, 0).and_then(|()| load.lines(options, COMMAND_LINE, 0, lines_before));
     match load.errors.pop() {
         Some(error) => Err(error),
         None => Ok(load.config),
@@ -82,6 +84,17 @@ impl<'a, 'b> Load<'a, 'b> {
 
     /// Takes the lines of `text` and notes what is wrong with them.
     fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), TooManyErrors> {
+        self.lines(text, source, depth, 0)
+    }
+
+    /// The same, with so many lines before the first one.
+    fn lines(
+        &mut self,
+        text: &[u8],
+        source: &str,
+        depth: usize,
+        lines_before: usize,
+    ) -> Result<(), TooManyErrors> {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = trimmed(line);
             if matches!(line, [] | [b'#' | 0, ..]) {
@@ -89,7 +102,7 @@ impl<'a, 'b> Load<'a, 'b> {
             }
             let place = || Location {
                 source: source.into(),
-                line: index + 1,
+                line: lines_before + index + 1,
                 text: String::from_utf8_lossy(line).into_owned(),
                 depth,
             };

@@ -81,20 +81,20 @@ pub enum AofBacklog {
     Changing,
 }
 
-/// The position of the last write of each key, by the key's hash. Keys share places: a reply may wait for a write of another
+/// The position of the last write of each key, by the key's hash. Keys share slots of this table: a reply may wait for a write of another
 /// key, never too short.
 #[derive(Debug)]
 struct WrittenAt {
     places: Box<[u64]>,
-    /// Every place counts as this at least.
+    /// Every slot counts as this position at least.
     floor: u64,
-    /// Places that the unit under way has written.
+    /// Slots whose keys the unit under way has written.
     touched: Vec<u16>,
     /// The unit under way has written what no key names.
     touched_all: bool,
 }
 
-/// Places: 512 KiB of them. A client that writes a million keys a second at 100 µs an fsync has about 100 of them open.
+/// Slots of the table: 512 KiB. A client that writes a million keys a second at 100 µs an fsync has about 100 of them open.
 const PLACES: usize = 1 << 16;
 
 impl WrittenAt {

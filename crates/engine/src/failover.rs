@@ -123,7 +123,7 @@ impl Engine {
             return FailoverStep::Wait;
         }
         // The end of the stream, and not where it ended when the command came: a question to the replicas, which somebody who waits has asked
-        // meanwhile, is a part of it, and the target would know no place behind it. Replicas say how far they are once a second.
+        // meanwhile, is a part of it, and the target would know no position behind it. Replicas say how far they are once a second.
         let has_all =
             |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, control.stream.offset);
         let found = match &failover.target {

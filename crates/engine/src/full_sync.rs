@@ -265,7 +265,7 @@ impl Engine {
         Ok(pieces)
     }
 
-    /// What a snapshot for replicas says about itself: the place of the stream at which it stands.
+    /// What a snapshot for replicas says about itself: the position of the stream at its cut.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.control.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));

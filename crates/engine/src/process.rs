@@ -127,6 +127,10 @@ pub trait Process {
     /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
 
+    /// CONFIG RESETSTAT: the longest iteration of the event loop ([`Facts::longest_turn_us`]) is that of the iterations from now on. A
+    /// largest value, unlike a count, cannot be subtracted from later ones.
+    fn forget_longest_turn(&mut self) {}
+
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);
 

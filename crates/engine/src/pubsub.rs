@@ -1,6 +1,6 @@
 //! Publish/subscribe: topics with their subscribers, and what the running command has published.
 //!
-//! Invariants: (1) a client stands in the list of a topic once at most, at the place that the client's own list says;
+//! Invariants: (1) a client stands in the list of a topic once at most, at the index that the client's own list says;
 //! (2) a topic without subscribers does not exist; (3) nothing here knows a session: `delivery.rs` sends.
 //!
 //! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has: the last one takes the
@@ -93,7 +93,7 @@ struct Topic {
 #[derive(Debug)]
 struct Subscriber {
     generation: u32,
-    /// By kind: topics, and the client's place among the subscribers of each.
+    /// By kind: topics, and the client's index among the subscribers of each.
     places: [BTreeMap<u32, u32>; 3],
     bytes: usize,
 }
@@ -241,7 +241,7 @@ impl PubSub {
         self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
     }
 
-    /// Takes a subscriber out of a topic's list; the last one gets its place.
+    /// Takes a subscriber out of a topic's list; the last one gets its index.
     fn leave(&mut self, topic: TopicRef, place: u32) {
         let topics = &mut self.topics[topic.kind as usize];
         let subscribers = &mut topics.slots[topic.slot as usize].subscribers;

@@ -47,7 +47,7 @@ pub struct ReplicationStream {
     delivered: u64,
     /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its snapshot.
     owes: bool,
-    /// Places from which replicas will take the stream, which take a snapshot on another connection just now.
+    /// Positions from which replicas will take the stream, which take a snapshot on another connection just now.
     pub(crate) reserved: Vec<Reserved>,
     /// What the backlog does not keep for replicas that take a snapshot.
     pub(crate) spooled: Spooled,
@@ -55,7 +55,7 @@ pub struct ReplicationStream {
     pub(crate) idle_since_s: Option<i64>,
 }
 
-/// A place of the stream that is kept for a replica.
+/// A position of the stream that is kept for a replica.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     /// The client that takes the snapshot.
@@ -197,7 +197,7 @@ impl ReplicationStream {
         self.attach_within(key);
     }
 
-    /// Sends the stream to a session that has the bytes before its place, and knows which database they have selected.
+    /// Sends the stream to a session that has the bytes before its position, and knows which database they have selected.
     pub(crate) fn attach_within(&mut self, key: SessionKey) {
         debug_assert!(self.backlog.is_some());
         self.idle_since_s = None;

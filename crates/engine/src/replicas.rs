@@ -55,7 +55,7 @@ impl Session {
         StreamTaken::Bytes(replica.next.saturating_sub(from))
     }
 
-    /// Whether it has a place in the stream that it cannot take yet, because it takes a snapshot.
+    /// Whether it has a position in the stream that it cannot take yet, because it takes a snapshot.
     fn waits_for_snapshot(&self) -> bool {
         let state = self.caller.replica_state();
         state.is_some_and(|replica| {
@@ -228,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// Keeps no place any longer for replicas whose snapshot's client has gone a while ago, or from which more is kept than the
+    /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which more is kept than the
     /// output limit allows.
     pub(crate) fn forget_reserved(&mut self, now: Now) {
         let Control { stream, limits, .. } = &mut self.control;
@@ -280,7 +280,7 @@ impl Control {
     }
 }
 
-/// Seconds for which a place is kept for a replica whose snapshot's client has gone.
+/// Seconds for which a position is kept for a replica whose snapshot's client has gone.
 const RESERVED_S: i64 = 60;
 /// Bytes beyond the backlog's size from which on what waits behind a snapshot goes to disk.
 const SPOOLED_FROM_BYTES: u64 = 1 << 20;

@@ -45,7 +45,7 @@ pub(crate) struct Wanted {
 pub(crate) enum Greeting {
     /// Nothing: SYNC.
     None,
-    /// The history's id and the snapshot's place in it: PSYNC.
+    /// The history's id and the snapshot's position in it: PSYNC.
     Full,
     /// The same with the client's id: SYNC on a connection of its own, beside that of the stream.
     EndOffset,

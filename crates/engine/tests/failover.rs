@@ -41,6 +41,22 @@ fn log(rig: &Rig) -> String {
 }
 
 #[test]
+fn the_log_says_at_the_beginning_that_writes_wait() {
+    let (mut rig, _) = with_replica();
+    rig.check("FAILOVER TO 10.0.0.2 7001", "-ERR FAILOVER target HOST and PORT is not a replica.");
+    assert!(!log(&rig).contains("wait"), "{}", log(&rig));
+    rig.check("FAILOVER", "+OK");
+    assert!(
+        log(&rig).ends_with(
+            "FAILOVER requested to any replica.\n\
+             Commands that write wait until the failover has ended; FAILOVER ABORT ends it."
+        ),
+        "{}",
+        log(&rig)
+    );
+}
+
+#[test]
 fn errors_are_the_reference_s() {
     let mut rig = Rig::new();
     let syntax = "-ERR syntax error";

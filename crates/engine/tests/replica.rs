@@ -203,6 +203,20 @@ fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
 }
 
 #[test]
+fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
+    let (mut rig, primary) = following(&[]);
+    let lines = ["SET a 1", "REPLICAOF NO ONE", "REPLCONF GETACK *", "SET b 2"];
+    stream(&mut rig, primary, &lines);
+    // What was executed under the link's session is counted under its role.
+    let sent: usize = lines.map(|line| request(line).len()).iter().sum();
+    assert_eq!(offset(&rig), 100 + sent as u64);
+    assert!(rig.run("INFO replication").contains("role:slave"));
+    rig.engine.settle_link(&mut rig.process);
+    assert!(rig.run("INFO replication").contains("role:master"));
+    rig.check("MGET a b", "[\"1\", \"2\"]");
+}
+
+#[test]
 fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
     let (mut rig, _) = following(&[]);
     rig.check("SAVE", "+OK");

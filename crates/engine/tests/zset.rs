@@ -79,6 +79,8 @@ fn adding_and_scores() {
         ("ZSCORE z p", r#""inf""#),
         ("ZINCRBY z nan p", "-ERR value is not a valid float"),
         ("ZINCRBY z x p", "-ERR value is not a valid float"),
+        ("ZINCRBY z nx p", "-ERR syntax error"),
+        ("ZINCRBY z LT GT", "-ERR syntax error"),
         (r#"ZADD e 1 "" 2 a"#, ":2"),
         ("ZRANGE e 0 -1", r#"["", "a"]"#),
         (r#"ZSCORE e """#, r#""1""#),

@@ -20,7 +20,7 @@ use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
 #[derive(Clone, Copy)]
 pub struct Head(pub u32);
 
-/// Type, encoding and place of a value: one number of five bits. The numbers that are missing belong to types to come.
+/// Type, encoding and location of a value: one number of five bits. The numbers that are missing belong to types to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Form {

@@ -58,7 +58,7 @@ impl NewValue<'_> {
 /// A string of more bytes than this is kept in pages, even if it is written whole.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
-/// A value with its place decided: what the block holds, or a value that goes outside.
+/// A value with its location decided: what the block holds, or a value that goes outside.
 pub(crate) enum Payload<'a> {
     /// The payload of [`Form::StrInt`]; made here, since an integer comes without bytes.
     Int([u8; 8]),
@@ -71,7 +71,7 @@ pub(crate) enum Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Decides about the place of `value` beside a key of that length.
+    /// Decides about the location of `value` beside a key of that length.
     #[inline]
     pub fn of(key_len: usize, has_expiry: bool, value: NewValue<'a>) -> Payload<'a> {
         let placed = |form, bytes: &'a [u8]| {
@@ -217,7 +217,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The same payload in the form `form`, which must keep its value in the same place.
+    /// The same payload in the form `form`, which must keep its value in the same location.
     pub(crate) fn with_form(self, form: Form) -> Payload<'a> {
         match self {
             Payload::Int(_) => self,

@@ -36,7 +36,7 @@ pub struct Primary {
     pub port: u16,
 }
 
-/// A place in a history of replication.
+/// A position in a history of replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryPoint {
     /// The id of the history, 40 hexadecimal digits; empty where the primary has not told it (SYNC).
@@ -215,7 +215,7 @@ enum LinkPhase {
         heard_ns: u64,
         handshake: Handshake,
     },
-    /// The connection of the snapshot is made (no greeting yet), and its place is awaited.
+    /// The connection of the snapshot is made (no greeting yet), and the snapshot's position is awaited.
     SecondChannel {
         heard_ns: u64,
         greeting: Option<SnapshotGreeting>,
@@ -500,7 +500,7 @@ impl ReplicaLink {
                     return self.retry_after_failed_sync(around);
                 }
                 StreamAnswer::Accepted { replid, rest } => {
-                    // The snapshot's place is one of the history under either id.
+                    // The snapshot's position is one of the history under either id.
                     point.replid = replid.clone().unwrap_or_else(|| point.replid.clone());
                     *main = MainChannel::Buffered { told_ns: around.now_ns };
                     let is_loaded = *stage == TransferStage::Unanswered;

@@ -52,6 +52,7 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
     }));
     // For as long as the process lives.
     std::mem::forget(SignalStack::install());
+    PROGRAM.find();
     // The library that walks the stack is loaded by the first walk, which a handler cannot do.
     write_frames(&File::options().write(true).open("/dev/null")?);
     set_action(Signal::SIGALRM, SigHandler::Handler(on_alarm), SaFlags::SA_RESTART);
@@ -106,9 +107,58 @@ fn write_frames(log: &File) {
     // SAFETY: the array has room for that many.
     // JUSTIFICATION: the safe way allocates, and the thread may be inside the allocator.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), FRAMES_MAX) };
-    // SAFETY: so many frames were written; the descriptor is open.
-    // JUSTIFICATION: as above.
-    unsafe { libc::backtrace_symbols_fd(frames.as_ptr(), count, std::os::fd::AsRawFd::as_raw_fd(log)) };
+    for frame in frames.iter().take(usize::try_from(count).unwrap_or(0)) {
+        let address = frame.addr();
+        if let Some(offset) = PROGRAM.offset_of(address) {
+            let _ = writeln!(&*log, "sluice-server(+{offset:#x})[{address:#x}]");
+            continue;
+        }
+        // SAFETY: one frame is read, which the array holds; the descriptor is open.
+        // JUSTIFICATION: as above.
+        unsafe { libc::backtrace_symbols_fd(frame, 1, std::os::fd::AsRawFd::as_raw_fd(log)) };
+    }
+}
+
+/// Where the program lies in memory. The C library would name the program by its first argument, over which the process title is
+/// written (`title.rs`).
+struct Program {
+    start: AtomicUsize,
+    /// The first address behind it; 0: not known.
+    end: AtomicUsize,
+}
+
+static PROGRAM: Program = Program { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
+
+impl Program {
+    /// Asks the kernel. Before any handler is installed: reading allocates.
+    fn find(&self) {
+        let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
+        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+        let Some((start, end)) = program_in(&maps, program.as_os_str().as_bytes()) else { return };
+        // Set by the only thread, before a handler could read them.
+        self.start.store(start, Relaxed);
+        self.end.store(end, Relaxed);
+    }
+
+    /// How far behind the program's beginning an address lies; `None` outside of the program.
+    fn offset_of(&self, address: usize) -> Option<usize> {
+        // Follows `find` in the same thread, or in a thread that was started later.
+        let is_inside = address < self.end.load(Relaxed);
+        address.checked_sub(self.start.load(Relaxed)).filter(|_| is_inside)
+    }
+}
+
+/// First address of the mappings of the file `program`, and the address behind them, out of the lines of proc(5)'s `maps`.
+fn program_in(maps: &[u8], program: &[u8]) -> Option<(usize, usize)> {
+    let mut found = None;
+    let is_program = |line: &&[u8]| line.strip_suffix(program).is_some_and(|head| head.ends_with(b" "));
+    for line in maps.split(|byte| *byte == b'\n').filter(is_program) {
+        let range = std::str::from_utf8(line.split(|byte| *byte == b' ').next()?).ok()?;
+        let (start, end) = range.split_once('-')?;
+        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+        found = Some((found.map_or(start, |(first, _)| first), end));
+    }
+    found
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
@@ -326,3 +376,18 @@ const FRAMES_MAX: i32 = 100;
 const PATH_BYTES: usize = 4096;
 /// Seconds after which a report that hangs is given up.
 const REPORT_SECONDS_MAX: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::program_in;
+
+    #[test]
+    fn the_program_is_found_among_the_mappings() {
+        let maps =
+            b"1000-2000 r--p 00000000 fe:00 7    /opt/a b\n2000-5000 r-xp 00001000 fe:00 7    /opt/a b\n\
+                     7000-8000 r--p 00000000 fe:00 9    /lib/libc.so\n9000-a000 rw-p 00000000 00:00 0\n";
+        assert_eq!(program_in(maps, b"/opt/a b"), Some((0x1000, 0x5000)));
+        assert_eq!(program_in(maps, b"/opt/c"), None);
+        assert_eq!(program_in(b"broken /opt/a b", b"/opt/a b"), None);
+    }
+}

@@ -757,6 +757,10 @@ impl Process for Host {
         bytes
     }
 
+    fn forget_longest_turn(&mut self) {
+        self.longest_turn.forget();
+    }
+
     fn purge_memory(&mut self) {
         if let Err(error) = alloc::purge() {
             self.note(LogLevel::Warning, &format!("MEMORY PURGE failed: {}", plain_error(&error)));

@@ -31,6 +31,11 @@ impl LongestTurn {
         self.read(wall_ns, thread_ns());
     }
 
+    /// The next iteration is the longest so far. The readings of the thread's clock go on.
+    pub fn forget(&mut self) {
+        (self.wall_ns, self.cpu_ns) = (0, 0);
+    }
+
     #[cold]
     fn read(&mut self, wall_ns: u64, thread_ns: u64) {
         if wall_ns > self.wall_ns {

@@ -51,7 +51,7 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     let parts = [
         (from_file.as_str(), texts.of_file.as_slice()),
         ("standard input", texts.of_stdin.as_slice()),
-        ("command line", texts.options.as_slice()),
+        (sluice_config::COMMAND_LINE, texts.options.as_slice()),
     ];
     let findings = crate::check::check(&parts, &mut include);
     for text in findings.warnings {

@@ -79,7 +79,7 @@ pub trait StorageFile: Send {
     /// Reads the next bytes; none at the end of the file.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads bytes at a place, for whoever reads a file out of order; none at the end of the file.
+    /// Reads bytes at a position, for whoever reads a file out of order; none at the end of the file.
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Forces to disk what was written.

@@ -36,13 +36,16 @@ fn words_that_ask_for_information_get_it() {
 fn a_wrong_line_stops_the_start_and_is_named() {
     let dir = Dir::new();
     let file = dir.file("a.conf", "# fine\nport 7000\nportt 7001\n");
-    let text = "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 3\n\
-         >>> 'portt 7001'\nBad directive or wrong number of arguments\n";
-    assert_eq!(failure(&[&file], ""), text);
-    assert!(
-        failure(&["--port", "70000"], "")
-            .contains(">>> 'port \"70000\"'\nargument must be between 0 and 65535 inclusive")
+    let hint = "sluice-server --check-config lists everything that is wrong with a configuration.\n";
+    let text = format!(
+        "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 3\n\
+         >>> 'portt 7001'\nBad directive or wrong number of arguments\n{hint}"
     );
+    assert_eq!(failure(&[&file], ""), text);
+    assert!(failure(&["--port", "70000"], "").contains(
+        ">>> 'port \"70000\"'\nargument must be between 0 and 65535 inclusive\n\
+         This line is from the command line: option --port.\n"
+    ));
     assert!(failure(&["--cluster-enabled", "yes"], "").contains("FATAL CONFIG FILE ERROR"));
     assert!(failure(&["--rename-command", "nope", "x"], "").contains("No such command in rename-command"));
     assert!(failure(&["--rename-command", "get", "set"], "").contains("Target command name already exists"));
@@ -57,7 +60,7 @@ fn a_wrong_line_stops_the_start_and_is_named() {
         failure(&[&file], ""),
         format!(
             "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 2\n\
-             >>> 'dir {nowhere}'\nNo such file or directory\n"
+             >>> 'dir {nowhere}'\nNo such file or directory\n{hint}"
         )
     );
     let outer = dir.file("outer.conf", &format!("include {file}\n"));
@@ -66,7 +69,7 @@ fn a_wrong_line_stops_the_start_and_is_named() {
     );
     assert!(
         failure(&["--logfile", &dir.join("missing/log")], "")
-            .ends_with("Can't open the log file: No such file or directory\n")
+            .contains("Can't open the log file: No such file or directory\nThis line is from the command line: option --logfile.\n")
     );
 }
 

@@ -101,13 +101,15 @@ impl Disk {
         ((in_force.base.len() + logs) as u64, in_force.base.len() as u64)
     }
 
-    /// Whether a text is in what a start would read after a crash at this moment.
-    pub fn has_durably(&self, text: &[u8]) -> bool {
+    /// Whether the key, with the value of a promise, is in what a start would read after a crash at this moment. A command whose
+    /// end a crash has cut off does not count.
+    pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };
+        let command = [key, b"\r\n$1\r\n1\r\n"].concat();
         let logs = in_force.logs.iter().map(|log| &aof.logs[*log]);
-        contains(&in_force.base, text)
-            || logs.into_iter().any(|log| contains(&log.bytes[..log.durable], text))
+        contains(&in_force.base, key)
+            || logs.into_iter().any(|log| contains(&log.bytes[..log.durable], &command))
     }
 
     /// The machine crashes: behind what is durable some is left, or nothing.

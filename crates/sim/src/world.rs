@@ -405,6 +405,11 @@ impl World {
         if let Some(pending) = &mut self.pending {
             pending.excused.insert(id);
         }
+        // The process that starts here again gives its sessions the keys that these had.
+        self.pending.take_if(|pending| pending.primary == id);
+        for client in self.clients.iter_mut().chain([&mut self.promiser]) {
+            client.at.take_if(|(at, _)| *at == id);
+        }
         let place = &mut self.places[id];
         (place.syncs, place.continued) = (0, 0);
         drop(node);

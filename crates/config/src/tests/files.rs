@@ -164,8 +164,46 @@ fn an_error_is_reported_as_the_reference_does() {
     assert_eq!(
         error.report("9.1.2"),
         "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 2\n\
-         >>> 'foo bar'\nBad directive or wrong number of arguments\n"
+         >>> 'foo bar'\nBad directive or wrong number of arguments\n\
+         sluice-server --check-config lists everything that is wrong with a configuration.\n"
     );
+}
+
+#[test]
+fn a_report_says_that_an_option_is_from_the_command_line() {
+    for (file, line) in [("", 2), ("port 1", 2), ("port 1\n", 3)] {
+        let options = b"hz 20\nport \"99999x\"";
+        let error = parse_file(file.as_bytes(), "main", options, &mut |_| Ok(Vec::new()));
+        let report = error.expect_err("the port is no number").report("1");
+        let line = line + 1;
+        assert!(
+            report.contains(&format!(
+                "Reading the configuration file, at line {line}\n>>> 'port \"99999x\"'\n\
+                 argument couldn't be parsed into an integer\n\
+                 This line is from the command line: option --port.\n"
+            )),
+            "{file:?}: {report}"
+        );
+    }
+    let report = load("port x").expect_err("no number").report("1");
+    assert!(!report.contains("command line"), "{report}");
+}
+
+#[test]
+fn a_comment_behind_a_value_is_named() {
+    let error = load("maxmemory 1gb # as the machine has two").expect_err("five words too many");
+    let report = error.report("1");
+    assert!(
+        report
+            .contains("wrong number of arguments\nThe line has a '#' behind its first word: a comment must"),
+        "{report}"
+    );
+    assert!(error.to_string().ends_with("(a comment must stand on a line of its own)"), "{error}");
+    for text in ["maxmemory 1gb 2gb", "#x\nmaxmemory x#"] {
+        let error = load(text).expect_err("wrong without a comment");
+        let told = format!("{}{error}", error.report("1"));
+        assert!(!told.contains("comment"), "{told}");
+    }
 }
 
 #[test]
@@ -219,6 +257,8 @@ fn a_check_names_every_wrong_line_and_keeps_the_good_ones() {
     assert_eq!(["port", "hz", "timeout"].map(|name| shown(&config, name)), ["1", "20", "4"]);
     let same = parse_file(file, "main", b"", &mut loader).expect_err("the first error ends it");
     assert_eq!(same, errors[0]);
+    let report = errors[3].report("1");
+    assert!(report.contains("directory\nThe file is included by main, line 4.\n"), "{report}");
 }
 
 #[test]
@@ -235,7 +275,8 @@ fn a_directory_that_cannot_be_entered_is_reported_with_its_line() {
     assert_eq!(
         config.cannot_apply(crate::param::DIR, "No such file or directory").report("9.1.2"),
         "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 3\n\
-         >>> 'dir /two'\nNo such file or directory\n"
+         >>> 'dir /two'\nNo such file or directory\n\
+         sluice-server --check-config lists everything that is wrong with a configuration.\n"
     );
 }
 
@@ -255,7 +296,8 @@ fn a_missing_include_is_fatal() {
     let error = parse_file(b"include x", "outer", b"", &mut |_| Err("No such file or directory".into()));
     assert_eq!(
         error.expect_err("it is missing").report("1"),
-        "Fatal error, can't open config file 'x': No such file or directory\n"
+        "Fatal error, can't open config file 'x': No such file or directory\nThe file is included by outer, line 1.\n\
+         sluice-server --check-config lists everything that is wrong with a configuration.\n"
     );
 }
 

@@ -198,7 +198,10 @@ impl Engine {
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
         self.settle_aof(process);
-        self.settle_role(process);
+        // A role that waited for a load is taken up behind the link's step: the link's session, which ends with its role, executes here.
+        if !session.caller.is_primary() {
+            self.settle_role(process);
+        }
         self.settle_failover(process);
         // The caller is not among the sessions while it runs.
         if self.control.count_good_replicas && session.caller.replica.is_none() {

@@ -34,6 +34,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         None => "FAILOVER requested to any replica.".to_owned(),
     };
     ctx.process.log(LogLevel::Notice, &text);
+    ctx.process.log(LogLevel::Notice, WRITES_WAIT);
     let now_ms = ctx.now.mono_ns / 1_000_000;
     let deadline_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
     let failover = Failover { target, force, deadline_ms, is_in_progress: false, is_aborted: false };
@@ -41,6 +42,9 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
+
+/// An operator whose clients hang looks into the log.
+const WRITES_WAIT: &str = "Commands that write wait until the failover has ended; FAILOVER ABORT ends it.";
 
 fn parse(args: Args<'_>) -> Result<FailoverArgs, CmdError> {
     let mut wanted = FailoverArgs::default();

@@ -148,7 +148,7 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// A replica that was away goes on at this place of the history.
+/// A replica that was away goes on at this position of the history.
 fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
     become_replica(ctx, SyncStage::Online, true);
     let stream = &mut ctx.control.stream;

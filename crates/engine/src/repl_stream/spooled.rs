@@ -34,7 +34,7 @@ impl std::fmt::Debug for Spool {
     }
 }
 
-/// A replica's place at a spool.
+/// A replica as a receiver of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpoolPlace {
     id: u64,
@@ -42,7 +42,7 @@ pub struct SpoolPlace {
 }
 
 impl Spooled {
-    /// So many replicas are going to take the stream from `start` on; their places.
+    /// So many replicas are going to take the stream from `start` on; each as a receiver.
     pub(crate) fn add(
         &mut self,
         spool: Box<dyn StreamSpool>,

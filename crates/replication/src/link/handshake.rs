@@ -207,6 +207,9 @@ impl Handshake {
         };
         let shown = if is_error(line) { [line, b")"].concat() } else { line.to_vec() };
         log(out, LogLevel::Notice, text, &shown);
+        if line.starts_with(b"-NOAUTH") {
+            out.push(LinkOutput::Log(LogLevel::Warning, PASSWORD_WANTED.to_owned()));
+        }
         if !line.starts_with(b"-ERR unknown command") {
             return Answer::Refused;
         }
@@ -325,6 +328,10 @@ pub(super) fn is_replid(text: &[u8]) -> bool {
 }
 
 const NOT_TAKEN_OVER: &str = "The replica does not take over: ";
+
+/// Behind the reference's line, which says what was refused and not what to do.
+const PASSWORD_WANTED: &str =
+    "The primary wants a password: set primaryauth, and primaryuser where the primary has users";
 
 /// The longest answer.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;

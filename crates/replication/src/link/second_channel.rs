@@ -6,7 +6,7 @@
 //!  snapshot channel:        └──► REPLCONF ... rdb-channel, SYNC ──$ENDOFF──► └──► snapshot
 //! ```
 //!
-//! `$ENDOFF` names the place of the snapshot in the history: the main channel asks for what comes behind. The snapshot may be loaded
+//! `$ENDOFF` names the position of the snapshot in the history: the main channel asks for what comes behind. The snapshot may be loaded
 //! before the primary has answered that.
 
 use super::handshake::{LINE_BYTES_MAX, command, is_replid, parse_offset, shown};
@@ -42,7 +42,7 @@ pub(super) enum Greeted {
     More,
     /// The snapshot is asked for.
     Ask(Vec<u8>),
-    /// The place of the snapshot, the client that it goes to, and what has come behind.
+    /// The position of the snapshot, the client that it goes to, and what has come behind.
     Place { point: HistoryPoint, client: u64, rest: Vec<u8> },
     /// There is none, for this reason.
     Refused(String),

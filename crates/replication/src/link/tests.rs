@@ -161,6 +161,29 @@ fn password_and_address_are_told_where_there_are_any() {
 }
 
 #[test]
+fn the_log_says_which_directive_a_primary_with_a_password_needs() {
+    let hints = |answer: &[u8]| {
+        let mut bed = Bed::open();
+        bed.receive(b"+PONG\r\n");
+        bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+        let attempt = bed.link.attempt();
+        let outputs = bed.step(Input::Received(attempt, answer));
+        let lines = outputs.into_iter().filter_map(|output| match output {
+            LinkOutput::Log(_, text) => Some(text),
+            _ => None,
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let told = hints(b"-NOAUTH Authentication required.\r\n");
+    assert_eq!(
+        told[0],
+        "Primary does not support PSYNC or is in error state (reply: -NOAUTH Authentication required.)"
+    );
+    assert!(told[1].contains("set primaryauth"), "{told:?}");
+    assert!(!hints(b"-ERR no\r\n").iter().any(|line| line.contains("primaryauth")));
+}
+
+#[test]
 fn what_a_primary_does_not_understand_of_an_introduction_is_no_obstacle() {
     let mut bed = Bed::open();
     bed.receive(b"+PONG\r\n");

@@ -2,7 +2,7 @@
 //! file.
 //!
 //! ```text
-//!  thread that makes it ──push──► chunks ──next──► replicas, by the main thread: each at its own place
+//!  thread that makes it ──push──► chunks ──next──► replicas, by the main thread: each at its own position
 //!                                  │  │  └─take──► or the thread that writes the file
 //!                                  │  └── beyond MEMORY_MAX: written to the scratch file, which has no name any more
 //!                                  ▼
@@ -86,7 +86,7 @@ enum SpoolChunk {
     Disk(ScratchPlace),
 }
 
-/// A place in the scratch file.
+/// A position in the scratch file.
 #[derive(Clone, Copy)]
 struct ScratchPlace {
     at: u64,

@@ -69,6 +69,10 @@ pub(super) fn zadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn zincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    // An option of ZADD in place of the number is an option without elements there: the reference has one parser for both.
+    if AddFlags::parse(args).1 != 2 {
+        return Err(CmdError::Syntax);
+    }
     add_pairs(ctx, args, AddFlags { incr: true, ..AddFlags::default() }, 2)
 }
 

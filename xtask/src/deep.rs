@@ -1,0 +1,461 @@
+//! `cargo xtask deep`: the long runs, which look for what the checks of every change have no time for.
+//!
+//! Invariants: (1) a run that draws random numbers begins at the seed that is printed, and `--seed` takes it back; (2) a run is recorded
+//! with its commit when it passes, and not where it did less than by default; (3) what a run needs from outside and does not
+//! find, it says and skips.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::args::Arguments;
+use crate::shell::{self, Ran, Steps};
+use crate::{Result, ci, conformance, differential, fuzz, tidy};
+
+/// One of the long runs.
+struct LongRun {
+    name: &'static str,
+    about: &'static str,
+    /// Which options change what the run does.
+    takes: &'static [&'static str],
+    /// Commands of the differential test by default, for each seed or way; 0 where none are sent.
+    commands: u64,
+    run: fn(&Chosen) -> Result<Ran>,
+}
+
+/// What the command line chose, or chance.
+struct Chosen {
+    /// The first seed.
+    seed: u64,
+    /// Commands of each differential test; none: the default of the run.
+    commands: Option<u64>,
+}
+
+impl Chosen {
+    fn commands_or(&self, default: u64) -> u64 {
+        self.commands.unwrap_or(default)
+    }
+}
+
+const SEED: &str = "--seed";
+const COMMANDS: &str = "--commands";
+
+/// The long runs, in the order in which they are run.
+const RUNS: [LongRun; 14] = [
+    LongRun {
+        name: "differential",
+        about: "random commands to ours and the reference, six seeds from --seed on",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_PER_SEED,
+        run: differential_seeds,
+    },
+    LongRun {
+        name: "differential-arms",
+        about: "the same with ours run in other ways: slow reads, io_uring, poll, I/O threads",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_PER_WAY,
+        run: differential_arms,
+    },
+    LongRun {
+        name: "differential-append-only",
+        about: "the same with append-only files, which both servers load again",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_PER_WAY,
+        run: differential_append_only,
+    },
+    LongRun {
+        name: "differential-checked",
+        about: "the same with debug assertions: declared keys, sums of memory",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_PER_WAY,
+        run: differential_checked,
+    },
+    LongRun {
+        name: "differential-canary",
+        about: "the tester must notice a reference that lacks one command",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_CANARY,
+        run: differential_canary,
+    },
+    LongRun {
+        name: "fuzz",
+        about: "all fuzz targets, two hours together",
+        takes: &[SEED],
+        commands: 0,
+        run: |chosen| fuzz::smoke(chosen.seed, FUZZ_SECONDS),
+    },
+    LongRun {
+        name: "valgrind",
+        about: "unit tests of the crates that manage memory themselves, under valgrind",
+        takes: &[],
+        commands: 0,
+        run: valgrind,
+    },
+    LongRun {
+        name: "loom-mutants",
+        about: "the model checks must notice each deliberate mistake",
+        takes: &[],
+        commands: 0,
+        run: loom_mutants,
+    },
+    LongRun {
+        name: "races",
+        about: "the race checker over the server, while the tests of I/O threads run",
+        takes: &[],
+        commands: 0,
+        run: races,
+    },
+    LongRun {
+        name: "sim",
+        about: "the simulation of replication, 10,000 seeds from --seed on",
+        takes: &[SEED],
+        commands: 0,
+        run: sim,
+    },
+    LongRun {
+        name: "sim-mistakes",
+        about: "the simulation must find each deliberate mistake",
+        takes: &[],
+        commands: 0,
+        run: sim_mistakes,
+    },
+    LongRun {
+        name: "matrix",
+        about: "a replica that is cut off in every way, with every way to send and to load a snapshot",
+        takes: &[],
+        commands: 0,
+        run: matrix,
+    },
+    LongRun {
+        name: "conformance",
+        about: "the upstream suite's units",
+        takes: &[],
+        commands: 0,
+        run: |_| conformance::run(&[]),
+    },
+    LongRun {
+        name: "conformance-io-threads",
+        about: "the same with I/O threads forced",
+        takes: &[],
+        commands: 0,
+        run: |_| conformance::run(&["--io-threads".into()]),
+    },
+];
+
+/// Commands of the differential test for each seed.
+const COMMANDS_PER_SEED: u64 = 1_000_000;
+/// Commands of the same for each way to run our server, or to write logs.
+const COMMANDS_PER_WAY: u64 = 200_000;
+/// Commands within which the tester has to notice what is planted.
+const COMMANDS_CANARY: u64 = 20_000;
+/// Seeds of the differential test, from the one that was drawn on.
+const DIFFERENTIAL_SEEDS: u64 = 6;
+
+/// Seconds of fuzzing: per target, and together.
+const FUZZ_SECONDS: [u64; 2] = [600, 7200];
+
+/// Seeds of the simulation of replication; the test of its crate runs the first thousand.
+const SIM_SEEDS: u64 = 10_000;
+
+/// Where it is noted what passed when.
+const RECORD: &str = "docs/deep-runs.toml";
+
+/// The task: `[--seed N] [--commands N] [run...]`; all runs by default, from a seed of today on.
+pub(crate) fn deep(arguments: &[String]) -> Result<()> {
+    let mut arguments = Arguments::new(arguments);
+    if arguments.flag("--help") {
+        print!("{}", help());
+        return Ok(());
+    }
+    let seed = arguments.option_number(SEED)?;
+    let commands = arguments.option_number(COMMANDS)?;
+    let runs = chosen_runs(&arguments.words()?)?;
+    for (option, value) in [(SEED, seed), (COMMANDS, commands)] {
+        if value.is_some() && !runs.iter().any(|run| run.takes.contains(&option)) {
+            return Err(format!(
+                "none of these runs takes {option}; `cargo xtask deep --help` says which do"
+            )
+            .into());
+        }
+    }
+    let chosen = Chosen { seed: seed.unwrap_or_else(shell::unix_seconds), commands };
+    let mut steps = Steps::new();
+    for run in runs {
+        if run.takes.contains(&SEED) {
+            let sent = commands.map_or_else(String::new, |count| format!(" {COMMANDS} {count}"));
+            println!("again: cargo xtask deep {} {SEED} {}{sent}", run.name, chosen.seed);
+        }
+        if steps.step(run.name, || (run.run)(&chosen)) == Some(Ran::Passed) {
+            record(run, &chosen)?;
+        }
+    }
+    steps.finish()
+}
+
+/// The runs that the words name; all without words.
+fn chosen_runs(words: &[String]) -> Result<Vec<&'static LongRun>> {
+    if let Some(unknown) = words.iter().find(|word| !RUNS.iter().any(|run| run.name == *word)) {
+        return Err(format!("no deep run is called {unknown:?}; `cargo xtask deep --help` lists them").into());
+    }
+    Ok(RUNS.iter().filter(|run| words.is_empty() || words.iter().any(|word| word == run.name)).collect())
+}
+
+/// What `--help` prints.
+fn help() -> String {
+    let mut text = "cargo xtask deep [--seed N] [--commands N] [run...]\n\n\
+                    All runs without a name. A run that passes is noted in docs/deep-runs.toml with its commit.\n\n"
+        .to_owned();
+    for run in &RUNS {
+        text.push_str(&format!("  {:24} {}\n", run.name, run.about));
+        if !run.takes.is_empty() {
+            let default =
+                if run.commands > 0 { format!(" ({} by default)", run.commands) } else { String::new() };
+            text.push_str(&format!("  {:24}   takes {}{default}\n", "", run.takes.join(", ")));
+        }
+    }
+    text.push_str(
+        "\n  --seed N      the first seed; by default one of today, which is printed\n\
+         \x20 --commands N  commands for each seed or way; with fewer than by default nothing is noted\n",
+    );
+    text
+}
+
+/// The differential test with so many seeds.
+fn differential_seeds(chosen: &Chosen) -> Result<Ran> {
+    for seed in chosen.seed..chosen.seed.saturating_add(DIFFERENTIAL_SEEDS) {
+        if ci::differential_run(chosen.commands_or(COMMANDS_PER_SEED), seed, &[])? == Ran::Skipped {
+            return Ok(Ran::Skipped);
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// The same with our server as a build with debug assertions.
+fn differential_checked(chosen: &Chosen) -> Result<Ran> {
+    ci::differential_checked(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &[])
+}
+
+/// Other ways to run our server, of which no client may notice anything.
+const ARMS: [&str; 5] = [
+    "--slow-read-elements 1",
+    "--event-loop io_uring",
+    "--event-loop poll",
+    "--io-threads 4 --io-threads-always-active yes",
+    "--io-threads 4 --io-threads-always-active yes --event-loop io_uring",
+];
+
+/// The differential test with our server run in each way of [`ARMS`].
+fn differential_arms(chosen: &Chosen) -> Result<Ran> {
+    for arm in ARMS {
+        println!("differential: {arm}");
+        let more = ["--ours-extra", arm];
+        if ci::differential_run(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &more)? == Ran::Skipped {
+            return Ok(Ran::Skipped);
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// Ways to write append-only files.
+const WAYS_TO_APPEND: [[&str; 2]; 4] = [
+    ["--both-extra", "--aof-timestamp-enabled yes"],
+    ["--both-extra", "--aof-use-rdb-preamble no"],
+    ["--both-extra", "--auto-aof-rewrite-min-size 16kb --auto-aof-rewrite-percentage 1"],
+    ["--ours-extra", "--io-threads 4 --io-threads-always-active yes --event-loop io_uring"],
+];
+
+/// The differential test with append-only files, written in each way of [`WAYS_TO_APPEND`].
+fn differential_append_only(chosen: &Chosen) -> Result<Ran> {
+    for [whose, way] in WAYS_TO_APPEND {
+        println!("differential: {way}");
+        let more = ["--append-only", whose, way];
+        if ci::differential_run(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &more)? == Ran::Skipped {
+            return Ok(Ran::Skipped);
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// The tester must notice a reference whose only fault is that it lacks one command.
+fn differential_canary(chosen: &Chosen) -> Result<Ran> {
+    let Some(peer) = ci::peer_server() else {
+        println!("differential canary: skipped: {} names no reference server", ci::PEER_VARIABLE);
+        return Ok(Ran::Skipped);
+    };
+    let peer = peer.to_string_lossy();
+    let (commands, seed) = (chosen.commands_or(COMMANDS_CANARY).to_string(), chosen.seed.to_string());
+    let words =
+        ["--ours", &peer, "--peer", &peer, "--failures", "1", "--commands", &commands, "--seed", &seed];
+    let words = words.map(str::to_string);
+    let faulty = ["--ours-extra", "--rename-command GETRANGE STRRANGE"].map(str::to_string);
+    differential::differential(&words)
+        .map_err(|error| format!("the reference differs from itself: {error}"))?;
+    match differential::differential(&[words.as_slice(), &faulty].concat()) {
+        Err(_) => Ok(Ran::Passed),
+        Ok(()) => Err("a server without GETRANGE passed".into()),
+    }
+}
+
+/// Each deliberate mistake that a crate's `loom-mutants` file names (one per line) must make a model check fail.
+fn loom_mutants(_: &Chosen) -> Result<Ran> {
+    let crates = ci::crates_with(|folder| folder.join("loom-mutants").is_file())?;
+    if crates.is_empty() {
+        println!("loom mutants: skipped: no crate has a file loom-mutants");
+        return Ok(Ran::Skipped);
+    }
+    for name in crates {
+        shell::run(&mut ci::loom_test(&name))
+            .map_err(|error| format!("{name} without a mistake: {error}"))?;
+        let list = std::fs::read_to_string(shell::root().join("crates").join(&name).join("loom-mutants"))?;
+        for mutant in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            // A mutant that does not build would pass for one that was noticed.
+            shell::run(ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).arg("--no-run"))?;
+            if ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).output()?.status.success() {
+                return Err(format!("{name}: the model checks do not notice the mutant {mutant}").into());
+            }
+            println!("loom mutants: {name}: {mutant} was noticed");
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// The simulation of replication, with many seeds, and optimised.
+fn sim(chosen: &Chosen) -> Result<Ran> {
+    let mut run = shell::cargo();
+    run.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")]);
+    run.arg("run").arg("--target-dir").arg(shell::target_dir().join("sim"));
+    run.args(["--release", "--quiet", "--package", "sluice-sim", "--"]);
+    run.args(["--first", &chosen.seed.to_string(), "--seeds", &SIM_SEEDS.to_string()]);
+    shell::pass(&mut run)
+}
+
+/// Each mistake that `sluice_base::mistake` knows must be found by the simulation of replication.
+fn sim_mistakes(_: &Chosen) -> Result<Ran> {
+    let mut test = shell::cargo();
+    test.env("RUSTFLAGS", "--cfg sluice_mistakes");
+    test.arg("test").arg("--target-dir").arg(shell::target_dir().join("mistakes"));
+    test.args(["--quiet", "--package", "sluice-sim", "--test", "mistakes", "--", "--nocapture"]);
+    shell::pass(&mut test)
+}
+
+/// Crates whose unit tests run under valgrind: those with memory that they manage themselves. evloop's are the slabs of
+/// its ring driver, by the scripted ring, since valgrind does not follow the kernel's.
+const VALGRIND_CRATES: [&str; 3] = ["sluice-collections", "sluice-queue", "sluice-evloop"];
+
+/// Unit tests under valgrind: reads and writes outside what they own, and leaks.
+fn valgrind(_: &Chosen) -> Result<Ran> {
+    if !shell::on_path("valgrind") {
+        println!("valgrind: skipped: needs valgrind on the path");
+        return Ok(Ran::Skipped);
+    }
+    let mut test = shell::cargo();
+    let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";
+    test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
+    // valgrind knows no descriptors of processes.
+    shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
+}
+
+/// The race checker over the whole server, while the tests of IO threads run against it. The standard library is built
+/// with it, or its locks would be taken for none; and memory comes from the system, whose reuse the checker follows.
+fn races(_: &Chosen) -> Result<Ran> {
+    let mut sysroot = Command::new("rustc");
+    let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;
+    if !Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library").is_dir() {
+        println!("races: skipped: needs the standard library's source (rustup component add rust-src)");
+        return Ok(Ran::Skipped);
+    }
+    let reports = shell::target_dir().join("races");
+    if reports.exists() {
+        std::fs::remove_dir_all(&reports)?;
+    }
+    std::fs::create_dir_all(&reports)?;
+    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
+    let mut test = shell::cargo();
+    test.envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)]);
+    // Servers are ended by signals and their exit is not looked at: what counts are the files.
+    test.env("TSAN_OPTIONS", format!("exitcode=0 log_path={}/report", reports.display()));
+    test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
+    test.arg(shell::target_dir().join("tsan"));
+    shell::run(test.args(["--package", "sluice-server", "--test", "iothreads"]))?;
+    match std::fs::read_dir(&reports)?.count() {
+        0 => Ok(Ran::Passed),
+        count => Err(format!("{count} processes had races: {}", reports.display()).into()),
+    }
+}
+
+/// A replica that is cut off in every way, with every way to send and to load a snapshot.
+fn matrix(_: &Chosen) -> Result<Ran> {
+    let mut test = shell::cargo();
+    test.env("SLUICE_TEST_MATRIX", "all");
+    shell::pass(test.args([
+        "test",
+        "--package",
+        "sluice-server",
+        "--test",
+        "replication_matrix",
+        "--",
+        "--quiet",
+    ]))
+}
+
+/// Notes that the run passed on the commit that is checked out, unless it did less than by default.
+fn record(run: &LongRun, chosen: &Chosen) -> Result<()> {
+    let sends_commands = run.takes.contains(&COMMANDS);
+    let commands = chosen.commands_or(run.commands);
+    if sends_commands && commands < run.commands {
+        println!("{}: not noted: {} commands are fewer than {}", run.name, commands, run.commands);
+        return Ok(());
+    }
+    let path = shell::root().join(RECORD);
+    let mut table = tidy::read_table(&path)?;
+    let mut git = Command::new("git");
+    git.current_dir(shell::root()).args(["log", "-1", "--format=%h %cs"]);
+    let commit = shell::output(&mut git)?;
+    let mut entry = toml::Table::new();
+    entry.insert("commit".into(), commit.trim().into());
+    entry.insert("unix_seconds".into(), i64::try_from(shell::unix_seconds())?.into());
+    if run.takes.contains(&SEED) {
+        let sent = if sends_commands { format!(", {commands} commands each") } else { String::new() };
+        entry.insert("what".into(), format!("from seed {} on{sent}", chosen.seed).into());
+    }
+    table.insert(run.name.into(), entry.into());
+    let header = "# When each long run last passed, written by `cargo xtask deep`.\n\n";
+    std::fs::write(path, format!("{header}{}", toml::to_string(&table)?))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RUNS, chosen_runs, deep, help};
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| word.to_string()).collect()
+    }
+
+    #[test]
+    fn help_names_every_run_and_what_it_takes() {
+        let text = help();
+        for run in &RUNS {
+            assert!(text.contains(&format!("  {} ", run.name)), "{text}");
+            assert_eq!(run.commands > 0, run.takes.contains(&"--commands"), "{}", run.name);
+        }
+        assert!(text.contains("takes --seed, --commands (1000000 by default)"), "{text}");
+    }
+
+    #[test]
+    fn words_choose_runs_and_unknown_ones_are_errors() {
+        let names = |of: &[&str]| chosen_runs(&words(of)).map(|runs| runs.len()).ok();
+        assert_eq!(names(&[]), Some(RUNS.len()));
+        assert_eq!(names(&["sim", "fuzz"]), Some(2));
+        assert_eq!(names(&["sims"]), None);
+    }
+
+    #[test]
+    fn an_option_that_no_chosen_run_takes_is_an_error() {
+        for wrong in [&["--seed", "7", "valgrind"][..], &["--commands", "7", "sim"], &["--seeds", "7", "sim"]]
+        {
+            assert!(deep(&words(wrong)).is_err(), "{wrong:?}");
+        }
+    }
+}
