@@ -318,14 +318,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jemalloc_has_read_the_settings() {
-        // SAFETY: the name ends with a zero byte, and jemalloc documents this number as a `size_t`, which `usize` is.
-        // JUSTIFICATION: the number has no safe wrapper.
-        let read = unsafe { tikv_jemalloc_ctl::raw::read::<usize>(b"opt.lg_extent_max_active_fit\0") };
-        assert_eq!(read, Ok(13));
-    }
-
-    #[test]
     fn a_freed_block_is_used_no_longer_though_a_cache_keeps_it() {
         // Sizes that the caches keep. Other tests of this process allocate meanwhile, so the margin is wide.
         let block = |n: usize| vec![1_u8; 512 << (n % 6)];

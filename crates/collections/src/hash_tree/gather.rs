@@ -148,8 +148,7 @@ mod tests {
 
     #[test]
     fn a_tree_made_at_once_is_no_larger_than_one_of_single_members() {
-        let (mut gathering, mut single) =
-            (MemberGathering::new(SEED), HashTree::new(SEED, Content::Members));
+        let (mut gathering, mut single) = (MemberGathering::new(SEED), HashTree::new(SEED, Content::Members));
         for number in 0..50_000 {
             let name = format!("member:{number}");
             gathering.push(name.as_bytes());

@@ -74,7 +74,9 @@ impl HashLeaf {
     }
 
     /// A leaf of members that differ, each with its hash. No memory is copied twice.
-    pub(super) fn of_members<'t>(members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone) -> HashLeaf {
+    pub(super) fn of_members<'t>(
+        members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone,
+    ) -> HashLeaf {
         let mut leaf = HashLeaf::new(Content::Members);
         let bytes = members.clone().map(|(_, name)| HashLeaf::entry_len_max(name.bytes().len())).sum();
         leaf.make_room(members.len().next_multiple_of(ROOM_STEP), bytes);

@@ -68,10 +68,16 @@ mod tests {
     #[test]
     fn a_gathered_set_is_what_single_members_make() {
         let limits = SetLimits { max_intset: 30, max_entries: 20, ..SetLimits::default() };
-        for (ints, strings) in [(0, 0), (5, 0), (30, 0), (31, 0), (90, 0), (900, 0)]
-            .into_iter()
-            .chain([(5, 5), (19, 2), (25, 1), (0, 20), (0, 21), (0, 90), (40, 3), (100, 2000)])
-        {
+        for (ints, strings) in [(0, 0), (5, 0), (30, 0), (31, 0), (90, 0), (900, 0)].into_iter().chain([
+            (5, 5),
+            (19, 2),
+            (25, 1),
+            (0, 20),
+            (0, 21),
+            (0, 90),
+            (40, 3),
+            (100, 2000),
+        ]) {
             for strings_come_first in [false, true] {
                 let numbers = (0..ints).map(|number: i32| number.to_string());
                 let texts = (0..strings).map(|number: i32| format!("text{number}"));

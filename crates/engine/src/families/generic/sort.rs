@@ -196,7 +196,7 @@ fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Ve
         ValueRef::Zset(zset) => {
             let direction = if is_turned { Direction::Down } else { Direction::Up };
             let members = zset.iter(0..zset.len(), direction);
-            all = members.map(|(member, _)| copy(ListItem::Bytes(&member))).collect();
+            all = members.map(|(member, _)| copy(ListItem::Bytes(member))).collect();
         }
         ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => return Err(CmdError::WrongType),
     }
@@ -251,9 +251,8 @@ fn in_numeric_order(
         numbers.push((if options.is_descending { !rank } else { rank }, place));
     }
     // Elements of one weight in the order of their bytes: the result is the same everywhere.
-    let by_bytes = |a: &(u64, usize), b: &(u64, usize)| {
-        options.turned(texts.compare(elements[a.1], elements[b.1]))
-    };
+    let by_bytes =
+        |a: &(u64, usize), b: &(u64, usize)| options.turned(texts.compare(elements[a.1], elements[b.1]));
     if range.len() < numbers.len() {
         order_part(&mut numbers, range.clone(), |a, b| a.0.cmp(&b.0).then_with(|| by_bytes(a, b)));
     } else {
@@ -357,8 +356,18 @@ mod tests {
 
     #[test]
     fn ranks_are_in_the_order_of_the_numbers() {
-        let numbers =
-            [f64::NEG_INFINITY, f64::MIN, -2.0, -1.0, -f64::MIN_POSITIVE, 0.0, 1e-300, 1.0, 2.0, f64::INFINITY];
+        let numbers = [
+            f64::NEG_INFINITY,
+            f64::MIN,
+            -2.0,
+            -1.0,
+            -f64::MIN_POSITIVE,
+            0.0,
+            1e-300,
+            1.0,
+            2.0,
+            f64::INFINITY,
+        ];
         assert!(numbers.is_sorted_by(|a, b| rank_of(*a) < rank_of(*b)));
         assert_eq!(rank_of(-0.0), rank_of(0.0));
     }

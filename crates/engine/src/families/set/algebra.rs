@@ -7,7 +7,9 @@ use crate::error::CmdError;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{DbRef, Event, NewValue, SetExpiry};
 use sluice_resp::Reply;
-use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetFinder, SetGathering, SetLimits, SetRef, Type};
+use sluice_value::{
+    ListItem, Set, SetContext, SetEncoding, SetFinder, SetGathering, SetLimits, SetRef, Type,
+};
 use std::ops::Range;
 
 pub(super) fn sinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
