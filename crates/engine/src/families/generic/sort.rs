@@ -11,7 +11,7 @@ use sluice_resp::Reply;
 use sluice_value::{Direction, List, ListContext, ListItem, ListLimits};
 use std::cmp::Ordering;
 use std::ops::Range;
-use texts::{Text, Texts};
+use texts::{SortText, Texts};
 
 /// The options of a call.
 struct SortOptions<'a> {
@@ -109,7 +109,7 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 struct Sorted {
     texts: Texts,
     /// `None` is what GET did not find.
-    rows: Vec<Option<Text>>,
+    rows: Vec<Option<SortText>>,
 }
 
 impl Sorted {
@@ -148,7 +148,7 @@ fn sorted(db: &mut DbRef<'_>, args: Args<'_>, mut options: SortOptions<'_>) -> R
     }
     let (mut texts, elements) = elements(value, &options)?;
     let range = options.range(elements.len());
-    let elements: Vec<Text> = if options.keeps_order {
+    let elements: Vec<SortText> = if options.keeps_order {
         elements.into_iter().skip(range.start).take(range.len()).collect()
     } else {
         in_order(db, &texts, elements, range, &options)?
@@ -172,12 +172,12 @@ fn sorted(db: &mut DbRef<'_>, args: Args<'_>, mut options: SortOptions<'_>) -> R
 
 /// All elements; where they stay in their order, a list or a sorted set that is descending is turned round. Those of an
 /// alphabetic order are bytes.
-fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<Text>), CmdError> {
+fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
     let is_turned = options.keeps_order && options.is_descending;
     let mut texts = Texts::default();
     let mut digits = IntBuffer::new();
     let mut copy = |item: ListItem<'_>| match item {
-        ListItem::Int(number) if !options.is_alphabetic => Text::Int(number),
+        ListItem::Int(number) if !options.is_alphabetic => SortText::Int(number),
         _ => texts.add_bytes(item.bytes(&mut digits)),
     };
     let mut all;
@@ -207,10 +207,10 @@ fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Ve
 fn in_order(
     db: &mut DbRef<'_>,
     texts: &Texts,
-    elements: Vec<Text>,
+    elements: Vec<SortText>,
     range: Range<usize>,
     options: &SortOptions<'_>,
-) -> Result<Vec<Text>, CmdError> {
+) -> Result<Vec<SortText>, CmdError> {
     if options.is_alphabetic && options.by.is_some() {
         let mut weighed = Vec::with_capacity(elements.len());
         let mut name = Vec::new();
@@ -226,7 +226,7 @@ fn in_order(
     }
     if options.is_alphabetic {
         // The first bytes decide most comparisons without a look at the rest.
-        let mut headed: Vec<(u64, Text)> =
+        let mut headed: Vec<(u64, SortText)> =
             elements.iter().map(|element| (texts.head(*element), *element)).collect();
         order_part(&mut headed, range.clone(), |a, b| {
             options.turned(a.0.cmp(&b.0).then_with(|| texts.compare(a.1, b.1)))
@@ -240,10 +240,10 @@ fn in_order(
 fn in_numeric_order(
     db: &mut DbRef<'_>,
     texts: &Texts,
-    elements: &[Text],
+    elements: &[SortText],
     range: Range<usize>,
     options: &SortOptions<'_>,
-) -> Result<Vec<Text>, CmdError> {
+) -> Result<Vec<SortText>, CmdError> {
     // Numbers with places are moved about, not elements.
     let mut numbers = Vec::with_capacity(elements.len());
     for (place, element) in elements.iter().enumerate() {
@@ -293,12 +293,12 @@ fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) 
 fn number_of(
     db: &mut DbRef<'_>,
     texts: &Texts,
-    element: Text,
+    element: SortText,
     options: &SortOptions<'_>,
 ) -> Result<f64, CmdError> {
     const NO_NUMBER: CmdError = CmdError::text("ERR One or more scores can't be converted into double");
     match (options.by, element) {
-        (None, Text::Int(number)) => Ok(number as f64),
+        (None, SortText::Int(number)) => Ok(number as f64),
         (None, _) => parse_f64(texts.item(element).bytes(&mut IntBuffer::new())).ok_or(NO_NUMBER),
         (Some(pattern), _) => {
             let found = looked_up(db, pattern, texts.item(element).bytes(&mut IntBuffer::new()));

@@ -12,7 +12,7 @@ pub(super) struct Texts {
 
 /// An element: an integer, or its place among the bytes of [`Texts`].
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Text {
+pub(super) enum SortText {
     Int(i64),
     Bytes { at: usize, len: usize },
 }
@@ -20,28 +20,28 @@ pub(super) enum Text {
 impl Texts {
     /// Keeps a copy of an element.
     #[inline]
-    pub(super) fn add_bytes(&mut self, bytes: &[u8]) -> Text {
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) -> SortText {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        Text::Bytes { at, len: bytes.len() }
+        SortText::Bytes { at, len: bytes.len() }
     }
 
     /// The element to read.
     #[inline]
-    pub(super) fn item(&self, text: Text) -> ListItem<'_> {
+    pub(super) fn item(&self, text: SortText) -> ListItem<'_> {
         match text {
-            Text::Int(number) => ListItem::Int(number),
-            Text::Bytes { at, len } => ListItem::Bytes(&self.bytes[at..at + len]),
+            SortText::Int(number) => ListItem::Int(number),
+            SortText::Bytes { at, len } => ListItem::Bytes(&self.bytes[at..at + len]),
         }
     }
 
     /// Appends the bytes of an element.
-    pub(super) fn append_to(&self, text: Text, out: &mut Vec<u8>) {
+    pub(super) fn append_to(&self, text: SortText, out: &mut Vec<u8>) {
         out.extend_from_slice(self.item(text).bytes(&mut IntBuffer::new()));
     }
 
     /// The order of the bytes of two elements.
-    pub(super) fn compare(&self, a: Text, b: Text) -> Ordering {
+    pub(super) fn compare(&self, a: SortText, b: SortText) -> Ordering {
         match (self.item(a), self.item(b)) {
             (ListItem::Bytes(a), ListItem::Bytes(b)) => a.cmp(b),
             (a, b) => a.bytes(&mut IntBuffer::new()).cmp(b.bytes(&mut IntBuffer::new())),
@@ -49,7 +49,7 @@ impl Texts {
     }
 
     /// The first eight bytes of an element, in an integer of the same order; zeros follow a shorter one.
-    pub(super) fn head(&self, text: Text) -> u64 {
+    pub(super) fn head(&self, text: SortText) -> u64 {
         let mut head = [0; 8];
         let (item, mut digits) = (self.item(text), IntBuffer::new());
         let bytes = item.bytes(&mut digits);
@@ -68,9 +68,9 @@ mod tests {
     fn heads_and_comparisons_agree_with_the_bytes() {
         let mut rng = Rng::new(4);
         let mut texts = Texts::default();
-        let mut all: Vec<(Text, Vec<u8>)> = Vec::new();
+        let mut all: Vec<(SortText, Vec<u8>)> = Vec::new();
         for number in [0, 7, -7, 70, 700, i64::MIN, i64::MAX] {
-            all.push((Text::Int(number), number.to_string().into_bytes()));
+            all.push((SortText::Int(number), number.to_string().into_bytes()));
         }
         for _ in 0..100 {
             let len = rng.below(12);
