@@ -33,11 +33,17 @@ pub enum Mistake {
     TransactionByParts,
     /// The append-only file of a primary does not say which database the stream has selected.
     DbNotNoted,
+    /// A replica that has come back counts for its connection of before, too.
+    CountedTwice,
+    /// FAILOVER hands over to a replica that may lack something.
+    HandedOverEarly,
+    /// A failover that comes to nothing leaves the writes of clients waiting.
+    PausedForGood,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 13] = [
+    pub const ALL: [Mistake; 16] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
         Mistake::SnapshotOfDbZero,
@@ -51,6 +57,9 @@ impl Mistake {
         Mistake::LinkOfDbZero,
         Mistake::TransactionByParts,
         Mistake::DbNotNoted,
+        Mistake::CountedTwice,
+        Mistake::HandedOverEarly,
+        Mistake::PausedForGood,
     ];
 }
 

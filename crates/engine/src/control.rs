@@ -50,6 +50,8 @@ pub struct Control {
     pub replica: Option<Box<crate::replica::ReplicaRole>>,
     /// Changes whenever another primary is followed, or none any more.
     pub role_epoch: u64,
+    /// What it was when the link was last told whom to follow.
+    pub(crate) link_epoch: u64,
     /// The role that a client has asked for.
     pub(crate) role_wanted: Option<crate::replica::RoleWanted>,
     /// Keys that clients of this server gave an expiry while it was a replica.

@@ -254,6 +254,7 @@ impl Engine {
             spool: None,
             is_main_channel: false,
             next: self.control.stream.offset,
+            superseded_at: None,
         }));
         session.mask = self.gate.session_mask(session);
         let stream = &mut self.control.stream;
@@ -497,6 +498,7 @@ impl Control {
             stream: crate::repl_stream::ReplicationStream::new(replid),
             replica: None,
             role_epoch: 0,
+            link_epoch: 0,
             role_wanted: None,
             local_expiries: Default::default(),
             loaded_stream_db: None,

@@ -17,6 +17,7 @@ use crate::families::replication::has_reached;
 use crate::process::{LogLevel, Process};
 use crate::replica::RoleWanted;
 use crate::session::{ReplicaState, Session, Sessions};
+use sluice_base::mistake::{self, Mistake};
 use sluice_replication::Primary;
 
 /// A failover under way.
@@ -61,14 +62,15 @@ impl FailoverTarget {
         FailoverTarget { host: ip.to_owned(), port: i64::from(port) }
     }
 
-    /// The replica that is reached there, if one is connected.
+    /// The replica that is reached there, if one is connected: the last that has come.
     pub(crate) fn replica(&self, control: &Control, sessions: &Sessions) -> Option<ReplicaState> {
-        let mut sessions = control.replicas().into_iter().filter_map(|key| sessions.get(key));
-        let found = sessions.find(|session| {
+        let sessions = control.replicas().into_iter().filter_map(|key| sessions.get(key));
+        let there = sessions.filter(|session| {
             let (ip, port) = session.caller.replica_address();
             ip.eq_ignore_ascii_case(&self.host) && i64::from(port) == self.port
         });
-        found.and_then(|session| session.caller.replica_state())
+        let states = there.filter_map(|session| session.caller.replica_state());
+        states.min_by_key(|replica| replica.superseded_at.is_some())
     }
 }
 
@@ -83,6 +85,11 @@ impl Engine {
     /// Whether the target of a failover was asked to take over.
     pub fn is_failing_over(&self) -> bool {
         self.control.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
+    }
+
+    /// Whether a failover is under way, which a client of this server has asked for.
+    pub fn has_failover(&self) -> bool {
+        self.control.failover.is_some()
     }
 
     /// Goes on with what waits for a change of roles: once an iteration.
@@ -124,8 +131,11 @@ impl Engine {
         }
         // The end of the stream, and not where it ended when the command came: a question to the replicas, which somebody who waits has asked
         // meanwhile, is a part of it, and the target would know no position behind it. Replicas say how far they are once a second.
-        let has_all =
-            |replica: ReplicaState| replica.is_online() && has_reached(replica.acked, control.stream.offset);
+        let has_all = |replica: ReplicaState| {
+            let is_there = replica.is_online() && replica.is_counted();
+            let has_end = has_reached(replica.acked, control.stream.offset);
+            is_there && (has_end || mistake::is_made(Mistake::HandedOverEarly))
+        };
         let found = match &failover.target {
             Some(target) => {
                 target.replica(control, &self.sessions).is_some_and(has_all).then(|| target.clone())
@@ -195,7 +205,9 @@ impl Engine {
             self.settle_role(process);
         }
         self.refresh();
-        self.control.blocking.end_pause();
+        if !mistake::is_made(Mistake::PausedForGood) {
+            self.control.blocking.end_pause();
+        }
     }
 
     fn let_writes_go_on(&mut self, process: &mut dyn Process) {

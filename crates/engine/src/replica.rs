@@ -340,7 +340,7 @@ impl Engine {
         }
     }
 
-    /// A snapshot that was received takes the place of the file: nothing else may be about to.
+    /// A snapshot that was received takes the place of the file: nothing else may be about to. Not while [`Engine::is_snapshot_wanted`].
     pub fn prepare_commit(&mut self, process: &mut dyn Process) {
         self.break_off_save(process);
         self.control.saving.scheduled = false;

@@ -36,6 +36,8 @@ pub struct Rewriting {
     pub(crate) is_first: bool,
     /// The base of the one under way is the RDB file that the primary has sent.
     pub(crate) has_snapshot: bool,
+    /// One with such a base was broken off: the thread of its append-only file may yet use the RDB file until it has ended.
+    leaves_snapshot: bool,
     /// The last one that ended failed.
     pub(crate) failed: bool,
     /// Failures since the last success.
@@ -212,6 +214,14 @@ impl Engine {
         true
     }
 
+    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its name, because that one would
+    /// become the base of commands that its data have already.
+    pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
+        let rewriting = &mut self.control.rewriting;
+        rewriting.leaves_snapshot &= process.is_aof_closing();
+        rewriting.has_snapshot || rewriting.leaves_snapshot
+    }
+
     /// Ends the file before, and begins what is behind the cut.
     fn cut_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.control.config.bool(param::APPENDONLY);
@@ -368,7 +378,8 @@ impl Engine {
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
     pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
         self.control.cancel_scheduled_rewrite(process);
-        self.control.rewriting.has_snapshot = false;
+        let rewriting = &mut self.control.rewriting;
+        rewriting.leaves_snapshot |= std::mem::take(&mut rewriting.has_snapshot);
         if let Some(began_s) = self.control.rewriting.began_s.take() {
             self.control.rewriting.last_s = Some(process.recent().unix_s() - began_s);
             self.drop_job();

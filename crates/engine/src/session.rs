@@ -12,6 +12,7 @@ use crate::session_key::SessionKey;
 use crate::slow_reads::Producing;
 use crate::sync_state::Feed;
 use crate::transaction::Transaction;
+use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
@@ -235,12 +236,22 @@ pub struct ReplicaState {
     pub is_main_channel: bool,
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
+    /// Where in the stream a later connection has begun whose replica says that it is reached at the same address and port.
+    pub superseded_at: Option<u64>,
 }
 
 impl ReplicaState {
     /// Whether it has the data, and is sent what comes behind.
     pub(crate) fn is_online(&self) -> bool {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
+    }
+
+    /// Whether its acknowledgements count beside those of later connections from the same address: a replica that has come back has
+    /// acknowledged nothing on this connection behind the place from which it goes on. Whoever has is another replica: addresses of several
+    /// can be the same behind a translation of addresses.
+    pub(crate) fn is_counted(&self) -> bool {
+        let is_other = |place: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > place);
+        self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
     }
 }
 

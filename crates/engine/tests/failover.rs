@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use sluice_engine::{HistoryPoint, LinkState, SessionKey};
+use sluice_replication::{Input, LinkOutput, ReplicaLink};
 use sluice_testkit::Rig;
 
 /// A primary with a replica at 10.0.0.2:7000.
@@ -179,6 +180,23 @@ fn the_replica_that_has_everything_takes_over() {
     assert!(log(&rig).contains("Failover target 10.0.0.2:7001 is synced, failing over."), "{}", log(&rig));
 }
 
+/// A target that has lost its data has acknowledged everything on a connection whose end is not known yet.
+#[test]
+fn a_connection_that_a_later_one_of_the_same_replica_supersedes_has_acknowledged_nothing() {
+    for line in ["FAILOVER", "FAILOVER TO 10.0.0.2 7000"] {
+        let (mut rig, replica) = with_replica();
+        rig.run("SET a 1");
+        acknowledge(&mut rig, replica);
+        let back = rig.connect();
+        let announced = "REPLCONF listening-port 7000 ip-address 10.0.0.2 capa psync2";
+        assert_eq!(rig.run_as(back, announced), "+OK");
+        rig.argv_unread(back, &[b"PSYNC", b"?", b"-1"]);
+        let asked = rig.run(line);
+        rig.end_iteration();
+        assert_ne!(state(&mut rig), "failover-in-progress", "{line}: {asked}");
+    }
+}
+
 #[test]
 fn what_its_transaction_writes_behind_it_is_handed_over() {
     let (mut rig, replica) = with_replica();
@@ -194,6 +212,50 @@ fn what_its_transaction_writes_behind_it_is_handed_over() {
     assert_eq!(state(&mut rig), "waiting-for-sync");
     acknowledge(&mut rig, replica);
     assert_eq!(state(&mut rig), "failover-in-progress");
+}
+
+/// A client gives the failover up in the iteration that brings the target's answer: the writes that have waited are in no history of the
+/// target.
+#[test]
+fn an_answer_that_comes_behind_the_end_of_a_failover_is_not_taken() {
+    for is_given_up in [false, true] {
+        let (mut rig, replica) = with_replica();
+        rig.run("SET a 1");
+        acknowledge(&mut rig, replica);
+        rig.check("FAILOVER TO 10.0.0.2 7000", "+OK");
+        acknowledge(&mut rig, replica);
+        assert_eq!(state(&mut rig), "failover-in-progress");
+        let mut link = ReplicaLink::new(1);
+        let target = rig.engine.primary().cloned().unwrap();
+        let mut step = |rig: &mut Rig, input: Input<'_>| {
+            rig.engine.step_link(&mut link, input, (0, "9.1.0"), &mut rig.process)
+        };
+        let connect = step(&mut rig, Input::HandOver(target));
+        let attempt = connect.iter().find_map(|output| match output {
+            LinkOutput::Connect(attempt, _) => Some(*attempt),
+            _ => None,
+        });
+        let attempt = attempt.unwrap();
+        step(&mut rig, Input::Opened(attempt));
+        let mut outputs = step(&mut rig, Input::Received(attempt, b"+PONG\r\n"));
+        let is_asked = |outputs: &[LinkOutput]| {
+            let bytes = |output: &LinkOutput| matches!(output, LinkOutput::Send(bytes) if bytes.windows(5).any(|at| at == b"PSYNC"));
+            outputs.iter().any(bytes)
+        };
+        for _ in 0..10 {
+            if !is_asked(&outputs) {
+                outputs = step(&mut rig, Input::Received(attempt, b"+OK\r\n"));
+            }
+        }
+        assert!(is_asked(&outputs), "{outputs:?}");
+        if is_given_up {
+            rig.check("FAILOVER ABORT", "+OK");
+        }
+        let answer = format!("+CONTINUE {}\r\n", "b".repeat(40));
+        let outputs = step(&mut rig, Input::Received(attempt, answer.as_bytes()));
+        let goes_on = outputs.iter().any(|output| matches!(output, LinkOutput::Continue(_)));
+        assert_eq!(goes_on, !is_given_up, "{outputs:?}");
+    }
 }
 
 #[test]

@@ -318,6 +318,65 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
+/// A connection of the replica that listens at port 7001: it goes on at a place of the history, or is sent everything.
+fn comes(rig: &mut Rig, replid: &str, wanted: i64) -> SessionKey {
+    let client = rig.connect();
+    assert_eq!(rig.run_as(client, "REPLCONF listening-port 7001 capa psync2"), "+OK");
+    ask(rig, client, &format!("PSYNC {replid} {wanted}"));
+    client
+}
+
+#[test]
+fn a_replica_that_has_come_back_counts_once() {
+    let (mut rig, other, replid) = with_replica(&[]);
+    let client = rig.connect();
+    rig.run_as(client, "SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    let before = comes(&mut rig, &replid, offset as i64 + 1);
+    for replica in [other, before] {
+        ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {offset}"));
+    }
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
+    // The end of its connection of before is not known yet.
+    let back = comes(&mut rig, &replid, offset as i64 + 1);
+    ask(&mut rig, back, &format!("REPLCONF ACK {offset} FACK {offset}"));
+    assert_eq!(info(&mut rig, "replication", "connected_slaves"), "3");
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
+    assert_eq!(rig.run_as(client, "WAITAOF 0 0 0"), "[:0, :2]");
+    // What was on its way on the connection of before is no more than the replica has.
+    ask(&mut rig, before, &format!("REPLCONF ACK {offset} FACK {offset}"));
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
+    assert_eq!(ask(&mut rig, client, "WAIT 3 0"), b"", "it waits");
+}
+
+/// It has had the write, and has no data until it has loaded the snapshot.
+#[test]
+fn a_replica_that_comes_back_for_everything_does_not_count_by_what_it_had() {
+    let (mut rig, _, replid) = with_replica(&[]);
+    let client = rig.connect();
+    rig.run_as(client, "SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    let before = comes(&mut rig, &replid, offset as i64 + 1);
+    ask(&mut rig, before, &format!("REPLCONF ACK {offset}"));
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":1");
+    comes(&mut rig, "?", -1);
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":0");
+}
+
+#[test]
+fn two_replicas_behind_one_address_count_both_as_soon_as_the_first_says_more() {
+    let (mut rig, _, replid) = with_replica(&[]);
+    let client = rig.connect();
+    let start = number(&mut rig, "master_repl_offset") as i64 + 1;
+    let replicas = [comes(&mut rig, &replid, start), comes(&mut rig, &replid, start)];
+    rig.run_as(client, "SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    for replica in replicas {
+        ask(&mut rig, replica, &format!("REPLCONF ACK {offset}"));
+    }
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
+}
+
 /// What was written before the history began is at offset 0, as is a replica that loads its first snapshot.
 #[test]
 fn a_replica_that_has_said_nothing_is_not_counted() {

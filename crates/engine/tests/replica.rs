@@ -420,8 +420,10 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
         assert!(info.contains(&format!("aof_rewrite_scheduled:{}", u8::from(!is_reused))), "{info}");
         // Another file of that name would be linked in its place.
         rig.check("SAVE", if is_reused { "-ERR" } else { "+OK" });
+        assert_eq!(rig.engine.is_snapshot_wanted(&mut rig.process), is_reused);
         rig.engine.report_aof_rewrite(true, &mut rig.process);
         assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
+        assert!(!rig.engine.is_snapshot_wanted(&mut rig.process));
         rig.check("SAVE", "+OK");
     }
 }

@@ -64,6 +64,8 @@ pub struct Follower {
     pub heard: (u64, i64, usize),
     /// When time is told to the link next.
     pub next_tick_ns: u64,
+    /// The snapshot that was received waits for another to be the base of the append-only file, and takes its name then.
+    pub commit_waits: bool,
     /// The snapshot that is received, for INFO.
     pub progress: Option<Arc<SyncProgress>>,
 }
@@ -81,6 +83,7 @@ impl Follower {
             heard_ns: 0,
             heard: (0, 0, 0),
             next_tick_ns: 0,
+            commit_waits: false,
             progress: None,
         }
     }

@@ -680,6 +680,45 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
 }
 
+/// The thread of the append-only file gets to the first snapshot when a second one has been received: the base has to be the first all
+/// the same, because the commands behind it are in the second.
+#[test]
+fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
+    if !common::has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let start = |arguments: &[&str], slow_us: &str| {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join("")]).args(arguments);
+            command.env("SLUICE_TEST_FSYNC_US", slow_us);
+        })
+    };
+    let primary = PlayedPrimary::new();
+    // The file of before is closed by the end of the load: the received file is the base only then.
+    let mut server = start(&["--appendonly", "yes", "--key-load-delay", "5000000"], "2000000");
+    let mut client = server.client();
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    link.send_snapshot(&snapshot(&[("a", "1")]));
+    up(&mut client);
+    link.send([request(&[b"SELECT", b"0"]), request(&[b"INCR", b"a"])].concat());
+    until("the stream", || (client.send("GET a\r\n").line() == "$1" && client.line() == "2").then_some(()));
+    drop(link);
+    let mut link = primary.accept();
+    assert!(link.shake_hands().starts_with(&format!("PSYNC {REPLID} ")));
+    link.send(format!("+FULLRESYNC {REPLID} 1000\r\n"));
+    link.send_snapshot(&snapshot(&[("a", "100")]));
+    // It is on its way into the folder then, and another thread puts it in force.
+    assert!(server.log.wait("Successfully renamed the temporary AOF base file").is_some());
+    server.child.kill().unwrap();
+    server.wait();
+    let server = start(&["--appendonly", "yes"], "0");
+    server.client().check("GET a", "$1\r\n2\r\n");
+}
+
 /// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket all the same.
 #[test]
 fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {

@@ -112,11 +112,6 @@ impl Net {
         }
     }
 
-    /// The node that has opened a connection; none where nothing is left of it.
-    pub fn opener(&self, id: ConnId) -> Option<NodeId> {
-        self.conns.get(&id).map(|conn| conn.nodes[0])
-    }
-
     /// What has arrived at a side.
     pub fn receive(&mut self, id: ConnId, side: Side) -> Arrived {
         let Some(conn) = self.conns.get_mut(&id) else {

@@ -357,8 +357,12 @@ impl SimNode {
         let epoch = self.engine.role_epoch();
         if epoch != self.seen_epoch && !self.engine.is_loading() {
             self.seen_epoch = epoch;
-            let primary = self.engine.primary().cloned();
-            self.link_step(Input::Follow(primary), net);
+            match self.engine.primary().cloned() {
+                Some(primary) if self.engine.is_failing_over() => {
+                    self.link_step(Input::HandOver(primary), net);
+                }
+                primary => self.link_step(Input::Follow(primary), net),
+            }
         }
         if self.link.state() == LinkState::None {
             return;
@@ -649,15 +653,6 @@ impl SimNode {
     pub fn accept(&mut self, conn: ConnId) {
         let key = self.engine.connect(connection(self.id), &mut self.process);
         self.add_seat(key, Peer::Accepted(conn), Vec::new());
-    }
-
-    /// The connections that others have made to this node.
-    pub fn accepted(&self) -> Vec<ConnId> {
-        let conn = |seat: &Seat| match seat.peer {
-            Peer::Accepted(conn) => Some(conn),
-            Peer::Link(_) | Peer::Client => None,
-        };
-        self.seats.iter().filter_map(conn).collect()
     }
 
     /// A client of the simulation.

@@ -8,8 +8,12 @@
 //! resynchronisation was right to be accepted; (2) so many replicas as WAIT has said have had the write; (3) so many disks as WAITAOF has said
 //! have it, and a node that crashes comes back with what its disk had; (4) when the primary is lost, the replica of its history with the
 //! highest offset has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when nothing goes
-//! wrong any more, all nodes come to the same point with the same data, and no promise is forgotten.
+//! wrong any more, all nodes come to the same point with the same data, and no promise is forgotten; (6) what FAILOVER promises:
+//! `world/handover.rs`.
 
+mod handover;
+
+use self::handover::Handovers;
 use crate::disk::Disk;
 use crate::history::Histories;
 use crate::net::{Net, NodeId};
@@ -41,6 +45,10 @@ pub struct Met {
     pub waits: u64,
     pub aof_waits: u64,
     pub compared: u64,
+    /// FAILOVER has come to its end, or to nothing; then a write that has waited was executed.
+    pub handed_over: u64,
+    pub not_handed_over: u64,
+    pub resumed: u64,
 }
 
 impl Met {
@@ -53,6 +61,9 @@ impl Met {
         self.waits += other.waits;
         self.aof_waits += other.aof_waits;
         self.compared += other.compared;
+        self.handed_over += other.handed_over;
+        self.not_handed_over += other.not_handed_over;
+        self.resumed += other.resumed;
     }
 }
 
@@ -106,6 +117,7 @@ pub struct World {
     unseen_ns: Option<u64>,
     isolated: Option<NodeId>,
     heals_ns: u64,
+    handovers: Handovers,
     histories: Histories,
     met: Met,
     step: u64,
@@ -168,6 +180,7 @@ impl World {
             unseen_ns: None,
             isolated: None,
             heals_ns: 0,
+            handovers: Handovers::new(seed),
             histories: Histories::default(),
             met: Met::default(),
             step: 0,
@@ -341,9 +354,10 @@ impl World {
                 self.order(id, words);
             }
         }
-        if self.strikes(rates.chain) {
+        if self.strikes(rates.chain) && !self.handovers.is_under_way() {
             self.make_chain();
         }
+        self.hand_over_or_abort();
         Ok(())
     }
 
@@ -362,6 +376,10 @@ impl World {
             return;
         }
         self.places[id].follows = primary;
+        if self.places[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
+            // A primary of before, which waits for replicas that are not its own any more: REPLICAOF is refused meanwhile.
+            self.order(id, &["FAILOVER", "ABORT"]);
+        }
         match primary {
             Some(to) => {
                 let port = crate::node::port_of(to).to_string();
@@ -462,9 +480,13 @@ impl World {
     }
 
     fn sentinel(&mut self) -> Result<(), String> {
+        self.watch_handover()?;
         let primary = self.primary;
         if self.is_seen(primary) {
             self.unseen_ns = None;
+            if self.handovers.is_under_way() {
+                return Ok(());
+            }
             if let Some(point) =
                 self.places[primary].node.as_ref().and_then(|node| node.engine.history_point())
             {
@@ -652,21 +674,12 @@ impl World {
         }
     }
 
-    /// Connections of replicas that have come back while the primary does not know yet that their connection of before has died: as in the
-    /// reference, each counts.
-    fn counted_twice(&self, primary: NodeId) -> u64 {
-        let Some(node) = &self.places[primary].node else { return 0 };
-        let conns = node.accepted();
-        let openers: BTreeSet<NodeId> = conns.iter().filter_map(|conn| self.net.opener(*conn)).collect();
-        (conns.len() - openers.len()) as u64
-    }
-
     /// WAIT has told a number.
     fn waited(&mut self, pending: PendingPromise, count: u64) -> Result<(), String> {
         self.trace(|| format!("{} has reached {count}; had {:?}", pending.key.escape_ascii(), pending.had));
         let PendingPromise { key, primary, mut had, excused, .. } = pending;
         had.remove(&primary);
-        if (had.len() as u64) + self.counted_twice(primary) < count {
+        if (had.len() as u64) < count {
             let key = key.escape_ascii();
             return Err(format!("WAIT said that {count} replicas have {key}, but only {had:?} have had it"));
         }
@@ -688,9 +701,7 @@ impl World {
             format!("{} is on disk: here {local}, at {count}; found at {on_disk:?}", key.escape_ascii())
         });
         let others = on_disk.iter().filter(|id| **id != primary).count() as u64;
-        if others + (excused.len() as u64) + self.counted_twice(primary) < count
-            || local && !on_disk.contains(&primary)
-        {
+        if others + (excused.len() as u64) < count || local && !on_disk.contains(&primary) {
             return Err(format!(
                 "WAITAOF said {local} and {count} of {}, but only the disks of {on_disk:?} have it, and the primary is {primary}",
                 key.escape_ascii()
@@ -711,6 +722,7 @@ impl World {
     /// Nothing goes wrong any more: everybody comes to the same point with the same data.
     fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
+        self.end_handover();
         self.net.heal();
         self.net.latency_ms = self.net.latency_ms.min(20);
         (self.isolated, self.heals_ns) = (None, 0);
@@ -724,7 +736,9 @@ impl World {
         while self.now.mono_ns < end_ns {
             self.pass()?;
             self.sentinel()?;
-            self.heal_roles();
+            if !self.handovers.is_under_way() {
+                self.heal_roles();
+            }
             self.iterate()?;
             if self.is_settled() {
                 return self.check_end();

@@ -35,9 +35,10 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
     let (met, failures) = all.into_inner().unwrap();
     assert!(failures.is_empty(), "{} of {SEEDS} seeds fail:\n{}", failures.len(), failures.join("\n"));
     // A run in which nothing happens shows nothing.
-    let Met { syncs, continued, failovers, crashes, waits, aof_waits, compared } = met;
+    let Met { syncs, continued, failovers, crashes, waits, aof_waits, compared, .. } = met;
     assert!(syncs > 1000 && continued > 1000 && failovers > 200 && crashes > 1000, "{met:?}");
     assert!(waits > 1000 && aof_waits > 500 && compared > 100_000, "{met:?}");
+    assert!(met.handed_over > 150 && met.not_handed_over > 500 && met.resumed > 500, "{met:?}");
 }
 
 #[test]

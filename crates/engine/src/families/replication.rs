@@ -145,11 +145,35 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
         acked_aof: 0,
         spool: None,
         is_main_channel: false,
+        superseded_at: None,
     }));
+}
+
+/// A replica comes, which goes on at this place of the stream, or behind it. Where it was connected before, and that connection is not known
+/// to have ended, what it has acknowledged there does not count any more: it would count twice.
+fn supersede(ctx: &mut ServerCtx<'_>, place: u64) {
+    let caller = &ctx.session.caller;
+    let takes_stream =
+        caller.announced.as_deref().is_some_and(|announced| !announced.rdb_channel && !announced.rdb_only);
+    let (ip, port) = caller.replica_address();
+    if !takes_stream || port == 0 {
+        return;
+    }
+    for key in ctx.control.replicas() {
+        let Some(earlier) = ctx.sessions.get_mut(key) else { continue };
+        let (own_ip, own_port) = earlier.caller.replica_address();
+        if own_port == port
+            && own_ip.eq_ignore_ascii_case(ip)
+            && let Some(replica) = &mut earlier.caller.replica
+        {
+            replica.superseded_at = replica.superseded_at.max(Some(place));
+        }
+    }
 }
 
 /// A replica that was away goes on at this position of the history.
 fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
+    supersede(ctx, place);
     become_replica(ctx, SyncStage::Online, true);
     let stream = &mut ctx.control.stream;
     let knows_ids = ctx.session.caller.announced.as_deref().is_some_and(|announced| announced.psync2);
@@ -186,6 +210,8 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) {
     if greeting == Greeting::Full {
         ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
     }
+    // It may have had all of the history, and has none of it now.
+    supersede(ctx, ctx.control.stream.offset);
     become_replica(ctx, SyncStage::Wanted, greeting == Greeting::Full);
     ctx.control.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
 }
@@ -219,12 +245,13 @@ pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -
     let has_it = |replica: &ReplicaState| {
         has_reached(replica.acked, offset) || mistake::is_made(Mistake::AckOfSent) && replica.next >= offset
     };
-    online_replicas(control, sessions).filter(has_it).count() as i64
+    counted_replicas(control, sessions).filter(has_it).count() as i64
 }
 
 /// How many replicas have said that what stands before an offset is in their append-only file, on disk.
 pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
-    online_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count() as i64
+    counted_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count()
+        as i64
 }
 
 /// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
@@ -232,6 +259,11 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
 pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
     let least = u64::from(!mistake::is_made(Mistake::SilentReplicaCounts));
     u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(least))
+}
+
+/// The replicas that have the data, each once: see [`ReplicaState::is_counted`].
+fn counted_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
+    online_replicas(control, sessions).filter(ReplicaState::is_counted)
 }
 
 /// The replicas that have the data.

@@ -10,7 +10,8 @@ use sluice_replication::{Credentials, HistoryPoint, Input, LinkOutput, ReplicaLi
 
 impl Engine {
     /// Takes a step of the machine of the link, and learns how far the link is. What the machine wants done is returned, in order;
-    /// [`Engine::settle_link`] is to be called behind that.
+    /// [`Engine::settle_link`] is to be called behind that. While the link does not know whom this server follows now, what it receives is
+    /// dropped: [`Input::Follow`] comes next, and ends the connection.
     /// `heard_ns`: when something was heard last on a connection that others read; `version`: the one that is announced.
     pub fn step_link(
         &mut self,
@@ -19,6 +20,17 @@ impl Engine {
         (heard_ns, version): (u64, &str),
         process: &mut dyn Process,
     ) -> Vec<LinkOutput> {
+        match &input {
+            Input::Follow(_) | Input::HandOver(_) => self.control.link_epoch = self.control.role_epoch,
+            // What the primary of before answers, when a client has changed the role in the same iteration, would be taken for the history of
+            // the data: those may be ahead of it, because the writes that waited for a failover were executed.
+            Input::Received(..) | Input::MainReceived(..)
+                if self.control.link_epoch != self.control.role_epoch =>
+            {
+                return Vec::new();
+            }
+            _ => {}
+        }
         let config = &self.control.config;
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
         let announced = config.int(param::REPLICA_ANNOUNCE_PORT);

@@ -69,7 +69,7 @@ pub struct Worker {
     base_thread: Option<BaseThread>,
     /// When the sync began that is under way there.
     sync_began_ns: u64,
-    /// A test's switch: a sync takes so much longer.
+    /// A test's switch: a sync takes so much longer, and so does putting a base in force.
     slow: Duration,
 }
 
@@ -457,6 +457,9 @@ impl Worker {
 
     /// Puts a base that is whole in force, and with it the increment behind it, while more is written.
     fn use_snapshot(&mut self, number: RewriteNumber, snapshot: &Path, file: u64) {
+        if !self.slow.is_zero() {
+            std::thread::sleep(self.slow);
+        }
         let folder = self.folder();
         match NewBase::of_snapshot(folder.storage().clone(), folder.path(), snapshot, file) {
             Ok(base) => self.finish_base(number, base),

@@ -42,6 +42,7 @@ impl Server {
         }
         if self.follower.link.state() != LinkState::None {
             self.hear_threads();
+            self.commit_download();
             self.tick_link();
         }
     }
@@ -95,6 +96,18 @@ impl Server {
                     self.link_step(Input::Failed(attempt, SyncFailure::Transfer));
                 }
             }
+        }
+    }
+
+    /// Has the snapshot that was received take the place of the RDB file, unless that is about to become the base of the append-only file.
+    fn commit_download(&mut self) {
+        if !self.follower.commit_waits || self.engine.is_snapshot_wanted(&mut self.host) {
+            return;
+        }
+        self.follower.commit_waits = false;
+        if let LinkHolder::Receiving(download) = &self.follower.holder {
+            self.engine.prepare_commit(&mut self.host);
+            download.commit();
         }
     }
 
@@ -189,10 +202,8 @@ impl Server {
             LinkOutput::Buffer(first) => self.buffer_stream(&first),
             LinkOutput::Receive(first) => self.leave_for_download(first),
             LinkOutput::Commit => {
-                self.engine.prepare_commit(&mut self.host);
-                if let LinkHolder::Receiving(download) = &self.follower.holder {
-                    download.commit();
-                }
+                self.follower.commit_waits = true;
+                self.commit_download();
             }
             LinkOutput::Load if self.engine.is_loading() => {
                 self.link_step(Input::Failed(attempt, SyncFailure::Transfer))
@@ -301,6 +312,7 @@ impl Server {
     /// The snapshot begins: the event loop is to let go of the connection.
     fn leave_for_download(&mut self, first: Vec<u8>) {
         let LinkHolder::Attached(source) = self.follower.holder else { return };
+        self.follower.commit_waits = false;
         let event_loop = &mut self.sockets.event_loop;
         event_loop.recv_stop(source);
         event_loop.detach(source);

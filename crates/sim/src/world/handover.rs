@@ -1,0 +1,221 @@
+//! FAILOVER: the primary hands its role over, whatever goes wrong meanwhile, and the Sentinel learns of it when it sees the outcome.
+//!
+//! What must hold: (1) without FORCE the node that has taken over has every write of the primary before, and of those that were promised;
+//! (2) when a failover comes to nothing, the primary executes the write that has waited, and soon; (3) both go on in one history, as at the
+//! end of every run.
+
+use super::{FAILOVER_NS, MS, World};
+use crate::net::NodeId;
+use crate::node::port_of;
+use crate::promises::key_of;
+use sluice_base::Rng;
+use sluice_engine::SessionKey;
+use std::collections::BTreeSet;
+
+/// A failover that the Sentinel does not know the outcome of.
+pub(super) struct Handover {
+    from: NodeId,
+    /// Replicas of the primary when it was asked: one of these that is a primary has taken over.
+    replicas: BTreeSet<NodeId>,
+    is_forced: bool,
+    /// A client whose write waits for the outcome.
+    waiter: SessionKey,
+}
+
+/// A client whose write has to be executed, because the failover has come to nothing.
+struct Resumed {
+    at: NodeId,
+    waiter: SessionKey,
+    since_ns: u64,
+    iterations: u64,
+}
+
+/// What of a run is about FAILOVER. Its chances are drawn apart: a run without it is what it was before there was any.
+pub(super) struct Handovers {
+    rng: Rng,
+    /// One in so many steps; 0: none.
+    one_in: u64,
+    under_way: Option<Handover>,
+    resumed: Option<Resumed>,
+}
+
+impl Handovers {
+    /// Those of a seed.
+    pub fn new(seed: u64) -> Handovers {
+        let mut rng = Rng::new(seed ^ 0xFA11_07E4);
+        let one_in = match rng.below(2) {
+            0 => 0,
+            _ => 20 + rng.below(60),
+        };
+        Handovers { rng, one_in, under_way: None, resumed: None }
+    }
+
+    /// Whether the outcome of one is not known.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+}
+
+impl World {
+    /// Asks for a failover, or for its end.
+    pub(super) fn hand_over_or_abort(&mut self) {
+        let Handovers { rng, one_in, under_way, .. } = &mut self.handovers;
+        if *one_in == 0 {
+            return;
+        }
+        if let Some(handover) = under_way {
+            if rng.below(40) == 0 {
+                let from = handover.from;
+                self.order(from, &["FAILOVER", "ABORT"]);
+            }
+        } else if rng.below(*one_in) == 0 && self.is_seen(self.primary) {
+            self.ask_for_failover();
+        }
+    }
+
+    fn ask_for_failover(&mut self) {
+        let from = self.primary;
+        let replicas: BTreeSet<NodeId> =
+            (0..self.places.len()).filter(|id| self.followed(*id) == Some(from)).collect();
+        let rng = &mut self.handovers.rng;
+        let (host, timeout) = (format!("10.0.0.{from}"), (1 + rng.below(3000)).to_string());
+        let target = replicas.iter().nth(rng.below(replicas.len().max(1) as u64) as usize);
+        let port = port_of(target.copied().unwrap_or(from)).to_string();
+        let words: &[&str] = match rng.below(5) {
+            0 => &["FAILOVER"],
+            1 => &["FAILOVER", "TIMEOUT", &timeout],
+            2 => &["FAILOVER", "TO", &host, &port],
+            3 => &["FAILOVER", "TO", &host, &port, "TIMEOUT", &timeout],
+            _ => &["FAILOVER", "TO", &host, &port, "TIMEOUT", &timeout, "FORCE"],
+        };
+        let is_forced = words.contains(&"FORCE");
+        self.order(from, words);
+        let Some(node) = &mut self.places[from].node else { return };
+        if node.engine.has_failover() {
+            let waiter = node.client();
+            node.request(waiter, &[b"SET", b"waiter", b"1"]);
+            self.handovers.under_way = Some(Handover { from, replicas, is_forced, waiter });
+        }
+    }
+
+    /// What the Sentinel does about a failover: the outcome, once the primary of before is seen to know it.
+    pub(super) fn watch_handover(&mut self) -> Result<(), String> {
+        self.check_resumed()?;
+        let Some(handover) = &self.handovers.under_way else { return Ok(()) };
+        let from = handover.from;
+        let Some(node) = self.places[from].node.as_ref().filter(|_| self.is_seen(from)) else {
+            return self.leave_handover();
+        };
+        if node.engine.has_failover() {
+            return Ok(());
+        }
+        match self.followed(from) {
+            Some(target) => self.handed_over(target),
+            None => {
+                let since_ns = self.now.mono_ns;
+                if let Some(Handover { waiter, .. }) = self.handovers.under_way.take() {
+                    self.trace(|| format!("node {from} has not handed over"));
+                    self.met.not_handed_over += 1;
+                    self.handovers.resumed = Some(Resumed { at: from, waiter, since_ns, iterations: 0 });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The primary is not seen, and its outcome with it. When it would be replaced, whoever has taken over is preferred.
+    fn leave_handover(&mut self) -> Result<(), String> {
+        let is_lost = self.unseen_ns.is_some_and(|since_ns| self.now.mono_ns - since_ns > FAILOVER_NS);
+        let Some(handover) = self.handovers.under_way.as_ref().filter(|_| is_lost) else { return Ok(()) };
+        let has_taken_over = |id: &NodeId| {
+            let node = self.places[*id].node.as_ref().filter(|_| self.is_seen(*id));
+            node.is_some_and(|node| node.engine.primary().is_none())
+        };
+        match handover.replicas.iter().copied().find(has_taken_over) {
+            Some(target) => self.handed_over(target),
+            None => {
+                self.handovers.under_way = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// The role has another owner.
+    fn handed_over(&mut self, target: NodeId) -> Result<(), String> {
+        let Some(Handover { from, is_forced, .. }) = self.handovers.under_way.take() else { return Ok(()) };
+        self.trace(|| format!("node {from} has handed over to node {target}"));
+        self.met.handed_over += 1;
+        // One that has crashed since has what its disk had.
+        let has_role = self.places[target].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
+        if has_role && !is_forced {
+            self.check_has_all(from, target)?;
+        }
+        if let Some(point) = self.places[from].node.as_ref().and_then(|node| node.engine.history_point()) {
+            self.primary_replid = point.replid;
+        }
+        (self.primary, self.unseen_ns, self.pending) = (target, None, None);
+        // As it rewrites their configuration files.
+        self.places[from].follows = Some(target);
+        if self.places[from].starts_ns == u64::MAX {
+            self.places[from].starts_ns = self.now.mono_ns + self.handovers.rng.below(3_000) * MS;
+        }
+        self.places[target].follows = None;
+        if has_role {
+            self.forget_lost(target);
+            return Ok(());
+        }
+        if self.places[target].node.is_none() && !self.plan.restarts_primary {
+            self.places[target].starts_ns = u64::MAX;
+        }
+        // One that is down is replaced in its time; one that is up again follows whom it followed before, and is no primary.
+        if self.places[target].node.is_some() { self.fail_over() } else { Ok(()) }
+    }
+
+    /// Checks that a node that has taken over has what was written before.
+    fn check_has_all(&self, from: NodeId, target: NodeId) -> Result<(), String> {
+        let has =
+            |id: NodeId, key: &[u8]| self.places[id].node.as_ref().is_some_and(|node| node.has_key(key));
+        let mut promised = self.given.iter().map(|given| given.key.clone());
+        let mut written = (1..=self.promises).map(key_of).filter(|key| has(from, key));
+        match promised.find(|key| !has(target, key)).or_else(|| written.find(|key| !has(target, key))) {
+            Some(key) => Err(format!(
+                "node {from} has handed over to node {target}, which lacks {}",
+                key.escape_ascii()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether the write that has waited was executed.
+    fn check_resumed(&mut self) -> Result<(), String> {
+        let Some(mut resumed) = self.handovers.resumed.take() else { return Ok(()) };
+        let Resumed { at, waiter, since_ns, iterations } = resumed;
+        let Some(node) = self.places[at].node.as_mut().filter(|node| node.has_client(waiter)) else {
+            return Ok(());
+        };
+        let replies = node.replies(waiter);
+        if replies.starts_with(b"+OK") {
+            self.met.resumed += 1;
+            return Ok(());
+        }
+        if node.engine.primary().is_some() || node.engine.has_failover() {
+            return Ok(());
+        }
+        let is_late = self.now.mono_ns - since_ns > 1_000 * MS && iterations > 3;
+        if is_late || !replies.is_empty() {
+            let replies = replies.escape_ascii();
+            return Err(format!("node {at} has not handed over, and its client was told \"{replies}\""));
+        }
+        resumed.iterations += 1;
+        self.handovers.resumed = Some(resumed);
+        Ok(())
+    }
+
+    /// Nothing goes wrong any more: who waits for a replica that does not come is not waited for.
+    pub(super) fn end_handover(&mut self) {
+        if let Some(from) = self.handovers.under_way.as_ref().map(|handover| handover.from) {
+            self.order(from, &["FAILOVER", "ABORT"]);
+        }
+        self.handovers.one_in = 0;
+    }
+}
