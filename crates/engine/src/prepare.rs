@@ -6,8 +6,8 @@
 use crate::renames::Renames;
 use sluice_base::heap;
 use sluice_command::derive::keys::key_row;
-use sluice_command::{Named, Spec};
-use sluice_keyspace::{Db, KeyHasher};
+use sluice_command::{Group, Named, Spec};
+use sluice_keyspace::{Db, Key, KeyHasher};
 use sluice_resp::Request;
 use std::sync::Arc;
 
@@ -38,6 +38,11 @@ impl Prepared {
             0 => &[],
             more => &hashing.hashes[self.more_at as usize..][..usize::from(more)],
         }
+    }
+
+    /// Whether the command is one of sets or of hashes.
+    fn concerns_members(self) -> bool {
+        matches!(self.named, Named::Command(spec) if matches!(spec.group, Group::Set | Group::Hash))
     }
 
     /// The request on its own, outside of its batch: of its keys, the hash of the first is known.
@@ -126,6 +131,33 @@ impl PreparedBatch {
         if !self.hashing.hashes.is_empty() {
             db.prefetch_entries(more);
         }
+    }
+
+    /// Asks the processor for what requests in a row will look up in the set or hash of one key: the argument behind the key is a
+    /// member or a field of most commands of these groups, and of others the question costs little. `request` gives a request by
+    /// number. Requests of changing keys are left alone: to find each key once more would cost what it brings.
+    #[inline]
+    pub(crate) fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
+        let mut at = 0;
+        while at + 1 < self.items.len() {
+            let next = at + self.run_len(at);
+            if next - at > 1 {
+                let first = request(at);
+                let key = Key { bytes: first.arg(1), hash: self.items[at].hash, arg: 1 };
+                let with_member = (at..next).map(&request).filter(|request| request.spans().len() > 2);
+                db.prefetch_members(key, with_member.map(|request| request.arg(2)));
+            }
+            at = next;
+        }
+    }
+
+    /// How many requests from this one on concern one key, a set's or a hash's by their commands; 1 where no other does.
+    #[inline]
+    fn run_len(&self, at: usize) -> usize {
+        let first = self.items[at];
+        let behind = self.items[at + 1..].iter();
+        let same = behind.take_while(|item| item.hash == first.hash && item.first == 1).count();
+        if same == 0 || first.first != 1 || !first.concerns_members() { 1 } else { 1 + same }
     }
 
     /// How many these are.

@@ -481,3 +481,31 @@ fn weights_come_from_fields_of_hashes_and_elements_from_sorted_sets() {
         ("SORT h", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
     ]);
 }
+
+#[test]
+fn a_large_list_is_sorted_whole_and_in_parts() {
+    let mut rig = Rig::new();
+    let numbers: Vec<i64> = (0..3000_i64).map(|n| n * 7919 % 3001 - 1500).collect();
+    for part in numbers.chunks(100) {
+        let words: String = part.iter().map(|number| format!(" {number}")).collect();
+        rig.run(&format!("RPUSH l{words}"));
+    }
+    // Weights that no double tells apart, and the zeros: in the order of the bytes.
+    rig.check("RPUSH l 9007199254740993 9007199254740992 9007199254740992.5 -0 0.0 1e3", ":3006");
+    rig.check("SORT l STORE to", ":3006");
+    rig.check("LRANGE to -4 -1", r#"["1500", "9007199254740992", "9007199254740992.5", "9007199254740993"]"#);
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    let first: Vec<String> = sorted[..5].iter().map(|number| format!("\"{number}\"")).collect();
+    rig.check("SORT l LIMIT 0 5", &format!("[{}]", first.join(", ")));
+    rig.check("LRANGE to 0 4", &format!("[{}]", first.join(", ")));
+    rig.check("SORT l DESC LIMIT 1 2", r#"["9007199254740992.5", "9007199254740992"]"#);
+    rig.check("SORT l DESC STORE to", ":3006");
+    rig.check("LRANGE to 0 1", r#"["9007199254740993", "9007199254740992.5"]"#);
+    rig.check("OBJECT ENCODING to", r#""quicklist""#);
+    let zero = sorted.iter().position(|number| *number == 0).expect("7919 * n is 1500 for some n");
+    rig.check(&format!("SORT l LIMIT {zero} 3"), r#"["-0", "0", "0.0"]"#);
+    rig.check("SORT l ALPHA LIMIT 0 3", r#"["-0", "-1", "-10"]"#);
+    rig.check("SORT l ALPHA DESC LIMIT 0 2", r#"["999", "998"]"#);
+    rig.check("SORT l BY nosort LIMIT 3005 1 GET # GET none_*", r#"["1e3", nil]"#);
+}

@@ -453,3 +453,62 @@ fn a_source_that_has_expired_is_deleted_before_the_result_is_stored() {
     let fed = rig.fed(replica);
     assert!(fed.contains("UNLINK b; SDIFFSTORE c a b"), "{fed}");
 }
+
+/// Members `from..to` of a large set, in requests of a hundred.
+fn fill(rig: &mut Rig, key: &str, members: std::ops::Range<usize>) {
+    for at in members.clone().step_by(100) {
+        let names = (at..members.end.min(at + 100)).map(|member| format!(" member:{member}"));
+        rig.run(&format!("SADD {key}{}", names.collect::<String>()));
+    }
+}
+
+#[test]
+fn large_sets_are_combined_whole_however_many_they_are() {
+    let mut rig = Rig::new();
+    rig.check("CONFIG SET set-max-listpack-entries 950 slow-read-elements 0", "+OK");
+    let keys: Vec<String> = (0..8).map(|key| format!("s{key}")).collect();
+    for (number, key) in keys.iter().enumerate() {
+        // The first is a long listpack, the others are tables; each shares 1,000 members with the next.
+        let len = if number == 0 { 900 } else { 3000 };
+        fill(&mut rig, key, number * 2000..number * 2000 + len);
+    }
+    rig.check("OBJECT ENCODING s0", r#""listpack""#);
+    rig.check("OBJECT ENCODING s1", r#""hashtable""#);
+    for count in 1..=keys.len() {
+        let tables = keys[1..count].join(" ");
+        let all = keys[..count].join(" ");
+        let union = if count == 1 { 900 } else { 900 + 3000 + (count - 2) * 2000 };
+        rig.check(&format!("SUNIONSTORE to {all}"), &format!(":{union}"));
+        rig.check("SCARD to", &format!(":{union}"));
+        let reply = rig.run(&format!("SUNION {all}"));
+        assert_eq!(reply.matches("member:").count(), union);
+        if count > 1 {
+            rig.check(&format!("SUNIONSTORE to {tables} absent {tables}"), &format!(":{}", union - 900));
+        }
+    }
+    rig.check("SINTERSTORE to s1 s2", ":1000");
+    rig.check("OBJECT ENCODING to", r#""hashtable""#);
+    rig.check("SMISMEMBER to member:3999 member:4000 member:4999 member:5000", "[:0, :1, :1, :0]");
+    rig.check("SDIFFSTORE to s1 s2", ":2000");
+    rig.check("SMISMEMBER to member:2000 member:3999 member:4000", "[:1, :1, :0]");
+    rig.check("SADD to member:2000 other", ":1");
+    rig.check("SREM to member:2000 other", ":2");
+    rig.check("SINTERSTORE to s1 s3", ":0");
+    rig.check("EXISTS to", ":0");
+}
+
+#[test]
+fn requests_in_a_row_for_one_large_set_are_answered_one_by_one() {
+    let mut rig = Rig::new();
+    fill(&mut rig, "s", 0..3000);
+    let client = rig.connect();
+    let input =
+        b"SADD s member:7\r\nSADD s\r\nSADD s new member:8\r\nSISMEMBER s new\r\nSCARD s\r\nSREM s new\r\n\
+        GET s\r\nDEL s\r\nSADD s member:7\r\nHSET s f v\r\nSCARD s\r\n";
+    let replies = rig.bytes(client, input);
+    let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    let expected = format!(
+        ":0\r\n-ERR wrong number of arguments for 'sadd' command\r\n:1\r\n:1\r\n:3001\r\n:1\r\n{wrong}:1\r\n:1\r\n{wrong}:1\r\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&replies), expected);
+}

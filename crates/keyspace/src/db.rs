@@ -26,7 +26,7 @@ pub(crate) use open::Open;
 use crate::collection::Variant;
 use crate::entry::{self, Form, FormKind, Head, Name};
 use crate::hasher::KeyHasher;
-use crate::view::Entry;
+use crate::view::{Entry, ValueRef};
 use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{Rng, heap};
 use sluice_collections::Index;
@@ -372,6 +372,15 @@ impl Db {
             None => hashes.for_each(|hash| {
                 self.tables.index(IndexKind::Keys, hash).prefetch_candidates(once(hash), prefetch);
             }),
+        }
+    }
+
+    /// Asks the processor for what it takes to look members of a set, or fields of a hash, up soon. Leaves no trace.
+    pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
+        match self.find_entry(key).map(Entry::value) {
+            Some(ValueRef::Set(set)) => set.prefetch(members),
+            Some(ValueRef::Hash(hash)) => hash.prefetch(members),
+            Some(ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Zset(_) | ValueRef::Stream(_)) | None => {}
         }
     }
 

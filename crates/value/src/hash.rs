@@ -140,6 +140,13 @@ impl<'a> HashRef<'a> {
         }
     }
 
+    /// Asks the processor for what it takes to look fields up soon, in a hash that is large.
+    pub fn prefetch<'n>(self, fields: impl Iterator<Item = &'n [u8]>) {
+        if let HashShape::Tree(tree) = self.shape() {
+            tree.prefetch(fields);
+        }
+    }
+
     /// How many fields, those included whose expiry is over. O(1).
     pub fn len(self) -> usize {
         match self.shape() {

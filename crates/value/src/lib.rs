@@ -24,7 +24,7 @@ pub use sluice_collections::hash_tree::Expiry as HashExpiry;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
-pub use set::{Set, SetContext, SetEncoding, SetFinder, SetIter, SetLimits, SetRef};
+pub use set::{Set, SetContext, SetEncoding, SetFinder, SetGathering, SetIter, SetLimits, SetRef};
 pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 

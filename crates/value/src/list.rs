@@ -267,6 +267,17 @@ impl List {
         self.0.push(End::Back, value, context);
     }
 
+    /// The same of an element that was read elsewhere.
+    pub fn push_back_item(&mut self, item: ListItem<'_>, context: &mut ListContext) {
+        // The digits of an integer need not be read again where the last chunk has room.
+        if let ListItem::Int(number) = item
+            && self.0.push_int_back(number, context)
+        {
+            return;
+        }
+        self.push_back(item.bytes(&mut IntBuffer::new()), context);
+    }
+
     /// Removes the first element after `read` has seen it.
     pub fn pop_front<R>(
         &mut self,
@@ -435,6 +446,16 @@ impl Root {
         self.push_leaf(end, Leaf::of(value, element_max, end, bytes), context);
     }
 
+    /// Adds an integer to the last chunk; whether the chunk has room for the integer.
+    fn push_int_back(&mut self, number: i64, context: &mut ListContext) -> bool {
+        let room = context.limits.room();
+        if context.limits.element_max(self.encoding) < INT_DIGITS_MAX {
+            return false;
+        }
+        let Some(Leaf::Chunk(chunk)) = self.nearest(End::Back) else { return false };
+        chunk.push(End::Back, Element::Int(number), room, &mut |chunk| context.discard(Leaf::Chunk(chunk)))
+    }
+
     fn push_leaf(&mut self, end: End, leaf: Leaf, context: &mut ListContext) {
         if self.end_count(End::Front) == 0 {
             let empty = self.front.replace(leaf);
@@ -589,6 +610,8 @@ fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
 
 /// Bytes in front of the entries of an inline list: their number.
 const INLINE_HEADER_LEN: usize = 2;
+/// Digits of an integer at most, and its sign.
+const INT_DIGITS_MAX: usize = 20;
 /// Bytes of the largest list in the block of an entry.
 const INLINE_LEN_MAX: usize = 900;
 

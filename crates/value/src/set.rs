@@ -9,6 +9,7 @@
 //! small set that reports a hash table may be packed; (3) a packed row holds each member once, integers as integers; (4) long
 //! strings that are removed go to [`SetContext::garbage`].
 
+mod gather;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use sluice_collections::listpack::{Element, entry};
 use triomphe::Arc;
 
 use crate::ListItem;
+pub use gather::SetGathering;
 use packed::{Packed, PackedRef};
 
 /// A set that lives outside its entry. One word wide.
@@ -151,6 +153,21 @@ impl<'a> SetRef<'a> {
             SetShape::Ints(ints) => parse_i64(member).is_some_and(|number| intset::contains(ints, number)),
             SetShape::Packed(packed) => packed.contains(member),
             SetShape::Tree(tree) => tree.contains(member),
+        }
+    }
+
+    /// Asks the processor for what it takes to look members up soon, in a set that is large.
+    pub fn prefetch<'n>(self, members: impl Iterator<Item = &'n [u8]>) {
+        if let SetShape::Tree(tree) = self.shape() {
+            tree.prefetch(members);
+        }
+    }
+
+    /// Whether a member is found in few steps: the set is no long row, which is searched member by member.
+    pub fn is_searched_quickly(self) -> bool {
+        match self.shape() {
+            SetShape::Ints(_) | SetShape::Tree(_) => true,
+            SetShape::Packed(packed) => packed.len() <= SEARCHED_LEN_MAX,
         }
     }
 
@@ -568,6 +585,8 @@ const INLINE_LEN_MAX: usize = 1024;
 const PACKED_TABLE_BYTES_MAX: usize = 900;
 /// and at most so many members: they are searched one by one.
 const PACKED_TABLE_LEN_MAX: usize = 64;
+/// A row of more members takes longer to search than a table to insert into.
+const SEARCHED_LEN_MAX: usize = 128;
 /// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
 const ROW_BYTES_MAX: usize = 1 << 30;
 

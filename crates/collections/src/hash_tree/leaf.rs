@@ -73,6 +73,22 @@ impl HashLeaf {
         HashLeaf { bytes: Vec::new(), long: None, earliest: NEVER, len: 0, room: 0, volatile: 0, content }
     }
 
+    /// A leaf of members that differ, each with its hash. No memory is copied twice.
+    pub(super) fn of_members<'t>(
+        members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone,
+    ) -> HashLeaf {
+        let mut leaf = HashLeaf::new(Content::Members);
+        let bytes = members.clone().map(|(_, name)| HashLeaf::entry_len_max(name.bytes().len())).sum();
+        leaf.make_room(members.len().next_multiple_of(ROOM_STEP), bytes);
+        members.for_each(|(hash, name)| leaf.push(hash, name, TreeText::Bytes(b""), None));
+        leaf
+    }
+
+    /// Bytes of the entry of a member of so many bytes; a byte more where the member has memory of its own and one of few places.
+    pub(super) fn entry_len_max(len: usize) -> usize {
+        if len > INSIDE_MAX { 2 } else { number_len(len << 2) + len }
+    }
+
     pub(super) fn len(&self) -> usize {
         usize::from(self.len)
     }
@@ -173,10 +189,41 @@ impl HashLeaf {
         }
     }
 
+    /// Asks the processor for the leaf itself, ahead of [`HashLeaf::prefetch_tags`].
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+        // The fields behind the count of owners may begin a line later.
+        prefetch(&raw const self.content);
+    }
+
+    /// Asks the processor for tags and offsets, ahead of [`HashLeaf::prefetch_entry`].
+    #[inline]
+    pub(super) fn prefetch_tags(&self) {
+        let tags = self.bytes.as_ptr();
+        prefetch(tags);
+        prefetch(tags.wrapping_add(64));
+        prefetch(tags.wrapping_add(128));
+    }
+
+    /// Asks the processor for the entry that a field with this hash probably has.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, hash: u64) {
+        let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
+        for (group, tags) in groups.iter().enumerate() {
+            let equal = equal_tags(*tags, hash);
+            if equal != 0 {
+                let slot = 8 * group + equal.trailing_zeros() as usize / 8;
+                let entry = self.bytes.as_ptr().wrapping_add(self.first() + self.offset(slot));
+                prefetch(entry);
+                prefetch(entry.wrapping_add(64));
+                return;
+            }
+        }
+    }
+
     /// The slot of a field.
     pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
-        const ONES: u64 = 0x0101_0101_0101_0101;
-        let wanted = u64::from(tag_of(hash)) * ONES;
         // The offsets are on their way while the tags are compared.
         if let Some(offsets) = self.bytes.get(usize::from(self.room)..) {
             prefetch(offsets.as_ptr());
@@ -184,9 +231,7 @@ impl HashLeaf {
         }
         let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
         for (group, tags) in groups.iter().enumerate() {
-            let differ = u64::from_le_bytes(*tags) ^ wanted;
-            // The top bit of each byte that is zero, and now and then of one above it: the name decides.
-            let mut equal = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
+            let mut equal = equal_tags(*tags, hash);
             while equal != 0 {
                 let slot = 8 * group + equal.trailing_zeros() as usize / 8;
                 if slot < self.len() && self.name(slot) == name {
@@ -466,6 +511,14 @@ fn put_number(out: &mut Vec<u8>, number: usize) {
         out.push(number as u8 | 0x80);
         out.push((number >> 7) as u8);
     }
+}
+
+/// The top bit of each tag that is the hash's, and now and then of one above it: the name decides.
+#[inline(always)]
+fn equal_tags(tags: [u8; 8], hash: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let differ = u64::from_le_bytes(tags) ^ (u64::from(tag_of(hash)) * ONES);
+    differ.wrapping_sub(ONES) & !differ & (ONES << 7)
 }
 
 /// The byte of a hash by which slots are told apart: tree nodes tell by the top bits.

@@ -57,6 +57,13 @@ const LEAF_LEN_MAX: usize = 64;
 /// Bytes of a leaf's entries at most, unless it has but one.
 const LEAF_BYTES_MAX: usize = 4096;
 
+/// Fields of a leaf of a tree that is made at once: with room for more, as full as joined leaves are at most.
+pub(super) const LEAF_LEN_FILLED: usize = LEAF_LEN_MAX * 3 / 4;
+/// Bytes of such a leaf's entries.
+pub(super) const LEAF_BYTES_FILLED: usize = LEAF_BYTES_MAX * 3 / 4;
+/// Children of an inner node of such a tree at most.
+const FAN_OUT_FILLED: usize = FAN_OUT * 3 / 4;
+
 impl Sums {
     pub(super) const NONE: Sums = Sums { count: 0, heap: 0, volatile: 0, earliest: NEVER };
 
@@ -260,6 +267,27 @@ impl HashNode {
             }
         }
     }
+}
+
+/// The tree of these leaves, at least one, each with its first hash, in the order of these.
+pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
+    let (mut lows, mut children): (Vec<u64>, Vec<HashChild>) =
+        leaves.into_iter().map(|(low, leaf)| (low, HashChild::leaf(leaf))).unzip();
+    while children.len() > 1 {
+        // Nodes of nearly the same size: none is to be joined with its neighbour soon.
+        let count = children.len().div_ceil(FAN_OUT_FILLED);
+        let (mut above_lows, mut above) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut lows_left, mut left) = (lows.into_iter(), children.into_iter());
+        for nodes_left in (1..=count).rev() {
+            let len = left.len().div_ceil(nodes_left);
+            let lows: Vec<u64> = lows_left.by_ref().take(len).collect();
+            above_lows.extend(lows.first());
+            above.push(HashChild::inner(HashInner { lows, children: left.by_ref().take(len).collect() }));
+        }
+        (lows, children) = (above_lows, above);
+    }
+    let root = children.pop().expect("there is a leaf, and each round leaves a node");
+    (root.node, root.sums)
 }
 
 /// Changes the leaf that has `hash`, copying what is shared on the way, and keeps the tree in shape. `sums` are those of `root`.

@@ -247,3 +247,18 @@ fn a_finder_finds_what_is_there_in_any_order() {
         assert_eq!(in_disorder.contains(&name), twin.contains(&name));
     }
 }
+
+#[test]
+fn fields_are_asked_for_of_trees_of_every_size() {
+    for count in [0, 1, 20, 63, 64, 65, 5000] {
+        let tree = numbered(count, Content::Members);
+        let names: Vec<String> = (0..40).map(|number| format!("member:{}", number * 97)).collect();
+        for asked in [0, 1, 15, 16, 17, 32, 40] {
+            let mut taken = 0;
+            let names = names[..asked].iter().map(|name| name.as_bytes());
+            tree.prefetch(names.inspect(|_| taken += 1));
+            assert_eq!(taken, asked, "each name once");
+        }
+        check(&tree);
+    }
+}

@@ -84,6 +84,8 @@ impl Engine {
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         if batch.flow == Flow::Continue {
+            let db = self.keyspace.db(session.caller.db);
+            prepared.prefetch_members(db, |at| requests.at(at, input));
             session = self.execute(session, &mut batch, prepared, process);
         }
         self.finish(session, batch, process)
@@ -213,11 +215,12 @@ impl Engine {
         out: &mut PreparedBatch,
     ) {
         out.clear();
-        self.preparer.prepare_all(requests.range(batch, input), out);
+        self.preparer.prepare_all(requests.range(batch.clone(), input), out);
         if out.keys() > 1 {
             let db = self.keyspace.db(db);
             out.prefetch_buckets(db);
             out.prefetch_entries(db);
+            out.prefetch_members(db, |at| requests.at(batch.start + at, input));
             let keys = out.hashes_len();
             if keys > 1 {
                 self.stats.prefetch_batches += 1;

@@ -1,13 +1,17 @@
 //! SORT and SORT_RO.
 
+mod texts;
+
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_base::num::{IntBuffer, parse_f64};
 use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, ValueRef};
+use sluice_resp::Reply;
 use sluice_value::{Direction, List, ListContext, ListItem, ListLimits};
 use std::cmp::Ordering;
 use std::ops::Range;
+use texts::{SortText, Texts};
 
 /// The options of a call.
 struct SortOptions<'a> {
@@ -78,86 +82,108 @@ impl<'a> SortOptions<'a> {
 
 pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, false)?;
-    let rows = sorted(&mut ctx.db, args, options)?;
-    reply_rows(&mut ctx.reply, &rows);
+    sorted(&mut ctx.db, args, options)?.reply(&mut ctx.reply);
     Ok(Outcome::Done)
 }
 
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true)?;
     let store = options.store;
-    let rows = sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options)?;
+    let result = sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options)?;
     let Some(target) = store.map(|at| args.key(at)) else {
-        reply_rows(&mut ctx.reply, &rows);
+        result.reply(&mut ctx.reply);
         return Ok(Outcome::Done);
     };
-    match list_of(&rows, ctx.limits.list) {
+    match result.list(ctx.limits.list) {
         Some(list) => ctx.db.store_list(target, list, Event::SortStore),
         None => {
             ctx.db.remove_stored(target, Event::Del);
         }
     }
-    ctx.reply.int(rows.len() as i64);
+    ctx.reply.int(result.rows.len() as i64);
     Ok(Outcome::Done)
 }
 
-fn reply_rows(reply: &mut sluice_resp::Reply<'_>, rows: &[Option<Vec<u8>>]) {
-    reply.array(rows.len());
-    for row in rows {
-        match row {
-            Some(text) => reply.bulk(text),
-            None => reply.null(),
+/// What a call returns, row by row.
+#[derive(Debug, Default)]
+struct Sorted {
+    texts: Texts,
+    /// `None` is what GET did not find.
+    rows: Vec<Option<SortText>>,
+}
+
+impl Sorted {
+    fn reply(&self, reply: &mut Reply<'_>) {
+        reply.array(self.rows.len());
+        for row in &self.rows {
+            match row.map(|text| self.texts.item(text)) {
+                Some(ListItem::Int(number)) => reply.bulk_int(number),
+                Some(ListItem::Bytes(bytes)) => reply.bulk(bytes),
+                Some(ListItem::Shared(bytes)) => reply.bulk_shared(bytes),
+                None => reply.null(),
+            }
         }
     }
-}
 
-/// The rows as a list; what is not there is an empty element.
-fn list_of(rows: &[Option<Vec<u8>>], limits: ListLimits) -> Option<List> {
-    let mut list = List::new();
-    let mut context = ListContext { limits, ..ListContext::default() };
-    for row in rows {
-        list.push_back(row.as_deref().unwrap_or_default(), &mut context);
+    /// The rows as a list; what is not there is an empty element.
+    fn list(&self, limits: ListLimits) -> Option<List> {
+        let mut list = List::new();
+        let mut context = ListContext { limits, ..ListContext::default() };
+        for row in &self.rows {
+            let item = row.map_or(ListItem::Bytes(b""), |text| self.texts.item(text));
+            list.push_back_item(item, &mut context);
+        }
+        list.convert_after_loading(1, limits);
+        (!list.is_empty()).then_some(list)
     }
-    list.convert_after_loading(1, limits);
-    (!list.is_empty()).then_some(list)
 }
 
-/// What the call returns, row by row.
-fn sorted(
-    db: &mut DbRef<'_>,
-    args: Args<'_>,
-    mut options: SortOptions<'_>,
-) -> Result<Vec<Option<Vec<u8>>>, CmdError> {
-    let Some(entry) = db.get(args.key(1)) else { return Ok(Vec::new()) };
+/// What the call returns.
+fn sorted(db: &mut DbRef<'_>, args: Args<'_>, mut options: SortOptions<'_>) -> Result<Sorted, CmdError> {
+    let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
     // A set has no order that a replica has too.
     if options.keeps_order && options.store.is_some() && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
     }
-    let elements = elements(value, &options)?;
+    let (mut texts, elements) = elements(value, &options)?;
     let range = options.range(elements.len());
-    let elements: Vec<Vec<u8>> = if options.keeps_order {
+    let elements: Vec<SortText> = if options.keeps_order {
         elements.into_iter().skip(range.start).take(range.len()).collect()
     } else {
-        in_order(db, elements, range, &options)?
+        in_order(db, &texts, elements, range, &options)?
     };
     if options.get.is_empty() {
-        return Ok(elements.into_iter().map(Some).collect());
+        return Ok(Sorted { texts, rows: elements.into_iter().map(Some).collect() });
     }
-    let mut rows = Vec::with_capacity(elements.len() * options.get.len());
-    for element in &elements {
-        rows.extend(options.get.iter().map(|pattern| looked_up(db, pattern, element)));
+    let (mut rows, mut name) = (Vec::with_capacity(elements.len() * options.get.len()), Vec::new());
+    for element in elements {
+        name.clear();
+        texts.append_to(element, &mut name);
+        for pattern in &options.get {
+            rows.push(match *pattern {
+                b"#" => Some(element),
+                _ => looked_up(db, pattern, &name).map(|found| texts.add_bytes(&found)),
+            });
+        }
     }
-    Ok(rows)
+    Ok(Sorted { texts, rows })
 }
 
-/// All elements; where they stay in their order, a list or a sorted set that is descending is turned round.
-fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<Vec<Vec<u8>>, CmdError> {
+/// All elements; where they stay in their order, a list or a sorted set that is descending is turned round. Those of an
+/// alphabetic order are bytes.
+fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
     let is_turned = options.keeps_order && options.is_descending;
-    let copy = |item: ListItem<'_>| item.bytes(&mut IntBuffer::new()).to_vec();
-    let mut all = Vec::new();
+    let mut texts = Texts::default();
+    let mut digits = IntBuffer::new();
+    let mut copy = |item: ListItem<'_>| match item {
+        ListItem::Int(number) if !options.is_alphabetic => SortText::Int(number),
+        _ => texts.add_bytes(item.bytes(&mut digits)),
+    };
+    let mut all;
     match value {
         ValueRef::List(list) => {
+            all = Vec::with_capacity(list.len());
             let mut items = list.iter(0..list.len());
             while let Some(item) = items.next() {
                 all.push(copy(item));
@@ -166,27 +192,32 @@ fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<Vec<Vec<u8
                 all.reverse();
             }
         }
-        ValueRef::Set(set) => all.extend(set.iter().map(copy)),
+        ValueRef::Set(set) => all = set.iter().map(copy).collect(),
         ValueRef::Zset(zset) => {
             let direction = if is_turned { Direction::Down } else { Direction::Up };
-            all.extend(zset.iter(0..zset.len(), direction).map(|(member, _)| member.to_vec()));
+            let members = zset.iter(0..zset.len(), direction);
+            all = members.map(|(member, _)| copy(ListItem::Bytes(member))).collect();
         }
         ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => return Err(CmdError::WrongType),
     }
-    Ok(all)
+    Ok((texts, all))
 }
 
 /// The elements of a range of the order that their weights give.
 fn in_order(
     db: &mut DbRef<'_>,
-    mut elements: Vec<Vec<u8>>,
+    texts: &Texts,
+    elements: Vec<SortText>,
     range: Range<usize>,
     options: &SortOptions<'_>,
-) -> Result<Vec<Vec<u8>>, CmdError> {
+) -> Result<Vec<SortText>, CmdError> {
     if options.is_alphabetic && options.by.is_some() {
         let mut weighed = Vec::with_capacity(elements.len());
+        let mut name = Vec::new();
         for element in elements {
-            let text = options.by.and_then(|pattern| looked_up(db, pattern, &element));
+            name.clear();
+            texts.append_to(element, &mut name);
+            let text = options.by.and_then(|pattern| looked_up(db, pattern, &name));
             weighed.push((element, text));
         }
         weighed.sort_by(|a, b| options.turned(a.1.cmp(&b.1)));
@@ -194,20 +225,50 @@ fn in_order(
         return Ok(chosen.map(|(element, _)| element).collect());
     }
     if options.is_alphabetic {
-        order_part(&mut elements, range.clone(), |a, b| options.turned(a.cmp(b)));
-        return Ok(elements.into_iter().skip(range.start).take(range.len()).collect());
+        // The first bytes decide most comparisons without a look at the rest.
+        let mut headed: Vec<(u64, SortText)> =
+            elements.iter().map(|element| (texts.head(*element), *element)).collect();
+        order_part(&mut headed, range.clone(), |a, b| {
+            options.turned(a.0.cmp(&b.0).then_with(|| texts.compare(a.1, b.1)))
+        });
+        return Ok(headed[range].iter().map(|(_, element)| *element).collect());
     }
+    in_numeric_order(db, texts, &elements, range, options)
+}
+
+/// The same, where weights are numbers.
+fn in_numeric_order(
+    db: &mut DbRef<'_>,
+    texts: &Texts,
+    elements: &[SortText],
+    range: Range<usize>,
+    options: &SortOptions<'_>,
+) -> Result<Vec<SortText>, CmdError> {
     // Numbers with places are moved about, not elements.
     let mut numbers = Vec::with_capacity(elements.len());
     for (place, element) in elements.iter().enumerate() {
-        numbers.push((number_of(db, element, options)?, place));
+        let rank = rank_of(number_of(db, texts, *element, options)?);
+        numbers.push((if options.is_descending { !rank } else { rank }, place));
     }
-    order_part(&mut numbers, range.clone(), |a, b| {
-        // Elements of one weight in the order of their bytes: the result is the same everywhere.
-        let order = number_order(a.0, b.0).then_with(|| elements[a.1].cmp(&elements[b.1]));
-        options.turned(order)
-    });
-    Ok(numbers[range].iter().map(|(_, place)| std::mem::take(&mut elements[*place])).collect())
+    // Elements of one weight in the order of their bytes: the result is the same everywhere.
+    let by_bytes =
+        |a: &(u64, usize), b: &(u64, usize)| options.turned(texts.compare(elements[a.1], elements[b.1]));
+    if range.len() < numbers.len() {
+        order_part(&mut numbers, range.clone(), |a, b| a.0.cmp(&b.0).then_with(|| by_bytes(a, b)));
+    } else {
+        // Comparing numbers alone takes no branch.
+        numbers.sort_unstable_by_key(|number| number.0);
+        let ties = numbers.chunk_by_mut(|a, b| a.0 == b.0).filter(|ties| ties.len() > 1);
+        ties.for_each(|ties| ties.sort_unstable_by(by_bytes));
+    }
+    Ok(numbers[range].iter().map(|(_, place)| elements[*place]).collect())
+}
+
+/// A number that is no NaN as an integer of the same order; the zeros are equal.
+fn rank_of(number: f64) -> u64 {
+    // The sum of the zeros is the positive one.
+    let bits = (number + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
 /// Brings the items of a range into the places that they have in the whole order, in which those that are equal are the same. The
@@ -229,13 +290,21 @@ fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) 
 }
 
 /// What an element weighs.
-fn number_of(db: &mut DbRef<'_>, element: &[u8], options: &SortOptions<'_>) -> Result<f64, CmdError> {
+fn number_of(
+    db: &mut DbRef<'_>,
+    texts: &Texts,
+    element: SortText,
+    options: &SortOptions<'_>,
+) -> Result<f64, CmdError> {
     const NO_NUMBER: CmdError = CmdError::text("ERR One or more scores can't be converted into double");
-    let Some(pattern) = options.by else { return parse_f64(element).ok_or(NO_NUMBER) };
-    match looked_up(db, pattern, element) {
-        // What has no weight weighs nothing.
-        None => Ok(0.0),
-        Some(text) => parse_f64(&text).ok_or(NO_NUMBER),
+    match (options.by, element) {
+        (None, SortText::Int(number)) => Ok(number as f64),
+        (None, _) => parse_f64(texts.item(element).bytes(&mut IntBuffer::new())).ok_or(NO_NUMBER),
+        (Some(pattern), _) => {
+            let found = looked_up(db, pattern, texts.item(element).bytes(&mut IntBuffer::new()));
+            // What has no weight weighs nothing.
+            found.map_or(Ok(0.0), |text| parse_f64(&text).ok_or(NO_NUMBER))
+        }
     }
 }
 
@@ -244,11 +313,6 @@ impl SortOptions<'_> {
     fn turned(&self, order: Ordering) -> Ordering {
         if self.is_descending { order.reverse() } else { order }
     }
-}
-
-/// The order of two numbers that are no NaN; the zeros are equal.
-fn number_order(a: f64, b: f64) -> Ordering {
-    a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }
 
 /// What a pattern of BY or GET means for an element: the string of the key that it names, or with `->` the field of a hash; the
@@ -283,5 +347,28 @@ fn live_from(access: &Access) -> i64 {
     match access.expiry {
         ExpiryMode::Delete | ExpiryMode::Hide => access.now.unix_ms(),
         ExpiryMode::Ignore => i64::MIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank_of;
+
+    #[test]
+    fn ranks_are_in_the_order_of_the_numbers() {
+        let numbers = [
+            f64::NEG_INFINITY,
+            f64::MIN,
+            -2.0,
+            -1.0,
+            -f64::MIN_POSITIVE,
+            0.0,
+            1e-300,
+            1.0,
+            2.0,
+            f64::INFINITY,
+        ];
+        assert!(numbers.is_sorted_by(|a, b| rank_of(*a) < rank_of(*b)));
+        assert_eq!(rank_of(-0.0), rank_of(0.0));
     }
 }
