@@ -83,7 +83,7 @@ mod tests {
             report("port 1\nrename-command nope x")
                 .contains("at line 2\n>>> 'rename-command nope x'\nNo such command in rename-command")
         );
-        assert!(report("rename-command get set").ends_with("Target command name already exists\n"));
+        assert!(report("rename-command get set").contains("\nTarget command name already exists\n"));
         assert!(report("rename-command get ''\nrename-command get x").contains("No such command"));
     }
 
