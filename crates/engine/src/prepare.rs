@@ -138,6 +138,14 @@ impl PreparedBatch {
     /// number. Requests of changing keys are left alone: to find each key once more would cost what it brings.
     #[inline]
     pub(crate) fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
+        // Most batches hold requests of one kind: two of them tell, and all others pay for nothing more.
+        let [first, _, ..] = self.items.as_slice() else { return };
+        if first.concerns_members() || self.items[self.items.len() / 2].concerns_members() {
+            self.prefetch_runs(db, request);
+        }
+    }
+
+    fn prefetch_runs<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
         let mut at = 0;
         while at + 1 < self.items.len() {
             let next = at + self.run_len(at);
