@@ -46,6 +46,11 @@ impl MemberGathering {
         self.members.len()
     }
 
+    /// How many bytes the members have together.
+    pub fn text_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether no member was added.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -83,7 +88,7 @@ fn leaf_len(members: &[Gathered]) -> usize {
     for (at, member) in members.iter().enumerate() {
         let is_apart = at > 0 && members[at - 1].hash != member.hash;
         bytes += HashLeaf::entry_len_max(member.len);
-        if is_apart && (len == LEAF_LEN_FILLED || bytes > LEAF_BYTES_FILLED) {
+        if is_apart && (len >= LEAF_LEN_FILLED || bytes > LEAF_BYTES_FILLED) {
             break;
         }
         len = at + 1;
@@ -125,6 +130,7 @@ mod tests {
             let mut twin: BTreeSet<Vec<u8>> = (0..count).map(name).collect();
             twin.iter().for_each(|name| gathering.push(name));
             assert_eq!(gathering.len(), count);
+            assert_eq!(gathering.text_len(), twin.iter().map(Vec::len).sum::<usize>());
             let mut tree = gathering.finish();
             check(&tree);
             assert_eq!(tree.len(), count);
@@ -144,6 +150,16 @@ mod tests {
             let there: BTreeSet<Vec<u8>> = tree.iter().map(|field| field.name.bytes().to_vec()).collect();
             assert_eq!(there, twin);
         }
+    }
+
+    #[test]
+    fn a_leaf_ends_behind_members_of_one_hash_that_cross_its_edge() {
+        let gathered = |hash| Gathered { hash, at: 0, len: 4 };
+        let edge = LEAF_LEN_FILLED as u64;
+        let mut members: Vec<Gathered> = (0..2 * edge).map(gathered).collect();
+        assert_eq!(leaf_len(&members), LEAF_LEN_FILLED);
+        members[LEAF_LEN_FILLED] = members[LEAF_LEN_FILLED - 1];
+        assert_eq!(leaf_len(&members), LEAF_LEN_FILLED + 1);
     }
 
     #[test]
