@@ -7,52 +7,98 @@ use sluice_collections::hash_tree::MemberGathering;
 /// Members that differ, which become a set: [`SetGathering::finish`].
 ///
 /// The set reports the encoding, and has the body, that it would have after [`Set::add`] of each member in this order.
+///
+/// Memory: the set, and beside it a million members or 64 MiB of text at most.
 #[derive(Debug)]
 pub struct SetGathering {
-    /// The set while it is small.
+    /// The set while it is small, and again once a tree was made of as many members as are gathered.
     set: Set,
     context: SetContext,
-    /// All members, once the set has outgrown what is not a tree.
+    /// All members, from the moment on at which the set outgrows what is not a tree.
     members: Option<MemberGathering>,
+    max: GatheredMax,
+}
+
+/// How much is gathered at most. What comes behind is inserted one by one, which takes longer: a copy of all members of a set that
+/// is larger still would be as much memory again as the set.
+#[derive(Clone, Copy, Debug)]
+struct GatheredMax {
+    /// How many members.
+    len: usize,
+    /// How many bytes they have together.
+    text_len: usize,
+}
+
+const GATHERED_MAX: GatheredMax = GatheredMax { len: 1 << 20, text_len: 64 << 20 };
+
+impl GatheredMax {
+    /// Whether there is room for one more member.
+    #[inline]
+    fn allows(self, members: &MemberGathering, member: &[u8]) -> bool {
+        members.len() < self.len && members.text_len().saturating_add(member.len()) <= self.text_len
+    }
 }
 
 impl SetGathering {
     /// No members.
     pub fn new(limits: SetLimits) -> SetGathering {
+        SetGathering::bounded(limits, GATHERED_MAX)
+    }
+
+    fn bounded(limits: SetLimits, max: GatheredMax) -> SetGathering {
         let context = SetContext { limits, ..SetContext::default() };
-        SetGathering { set: Set::default(), context, members: None }
+        SetGathering { set: Set::default(), context, members: None, max }
     }
 
     /// Adds a member that differs from all that were added.
     #[inline]
     pub fn push(&mut self, member: &[u8]) {
         match &mut self.members {
-            Some(members) => members.push(member),
-            None => self.add(member),
+            Some(members) if self.max.allows(members, member) => members.push(member),
+            Some(_) | None => self.add(member),
         }
     }
 
-    /// Adds a member to the small set; from the moment on at which the set becomes a tree, members are gathered.
+    /// Adds a member to the set, behind those that were gathered: a tree is made of these. From the moment on at which a small set
+    /// becomes a tree, members are gathered.
     fn add(&mut self, member: &[u8]) {
+        self.make_tree();
+        let was_tree = self.is_tree();
         self.set.add(member, &mut self.context);
-        if !matches!(self.set.0.body, SetBody::Tree(_)) {
-            return;
+        if !was_tree && self.is_tree() {
+            self.gather();
         }
+    }
+
+    fn is_tree(&self) -> bool {
+        matches!(self.set.0.body, SetBody::Tree(_))
+    }
+
+    /// Begins to gather with the members that are there, if they leave room for more.
+    fn gather(&mut self) {
         let mut members = MemberGathering::new(self.context.limits.seed);
         let mut digits = IntBuffer::new();
         for member in self.set.view().iter() {
-            members.push(member.bytes(&mut digits));
+            let member = member.bytes(&mut digits);
+            if !self.max.allows(&members, member) {
+                return;
+            }
+            members.push(member);
         }
         self.members = Some(members);
     }
 
-    /// The set of all members. Cost: O(n log n).
-    pub fn finish(self) -> Set {
-        let SetGathering { mut set, members, .. } = self;
-        if let Some(members) = members {
-            set.0.body = SetBody::Tree(members.finish());
+    /// Makes a tree of what was gathered, if anything was.
+    fn make_tree(&mut self) {
+        if let Some(members) = self.members.take() {
+            self.set.0.body = SetBody::Tree(members.finish());
         }
-        set
+    }
+
+    /// The set of all members. Cost: O(n log n).
+    pub fn finish(mut self) -> Set {
+        self.make_tree();
+        self.set
     }
 }
 
@@ -104,5 +150,50 @@ mod tests {
                 assert!(members.iter().all(|member| set.view().contains(member.as_bytes())));
             }
         }
+    }
+
+    #[test]
+    fn no_more_is_gathered_than_is_allowed() {
+        let limits = SetLimits::default();
+        let members: Vec<String> = (0..5000).map(|number| format!("member:{number:04}")).collect();
+        let text_len = members[0].len();
+        // Where members begin to be gathered, the first of them are a set already.
+        for (len, text_len) in [(0, 1 << 20), (10, 1 << 20), (1000, 1 << 20), (1 << 20, 1000 * text_len)] {
+            let max = GatheredMax { len, text_len };
+            let mut gathering = SetGathering::bounded(limits, max);
+            let mut most = 0;
+            for member in &members {
+                gathering.push(member.as_bytes());
+                if let Some(gathered) = &gathering.members {
+                    assert!(gathered.len() <= len && gathered.text_len() <= text_len);
+                    most = most.max(gathered.len());
+                }
+            }
+            assert_eq!(most, if len <= 10 { 0 } else { 1000 });
+            assert!(gathering.members.is_none(), "members behind the bound are inserted");
+            let set = gathering.finish();
+            assert_eq!(set.len(), members.len());
+            assert_eq!(set.encoding(), crate::SetEncoding::Hashtable);
+            assert_eq!(contents(&set), members.iter().map(|member| member.clone().into_bytes()).collect());
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_too_long_to_be_gathered_is_inserted() {
+        let max = GatheredMax { len: 1 << 20, text_len: 10_000 };
+        let mut gathering = SetGathering::bounded(SetLimits::default(), max);
+        let short: Vec<String> = (0..200).map(|number| format!("m{number}")).collect();
+        short.iter().for_each(|member| gathering.push(member.as_bytes()));
+        assert!(gathering.members.is_some());
+        gathering.push(&[b'x'; 20_000]);
+        assert!(gathering.members.is_none());
+        gathering.push(b"behind");
+        let set = gathering.finish();
+        assert_eq!(set.len(), 202);
+        assert!(
+            set.view().contains(&[b'x'; 20_000])
+                && set.view().contains(b"behind")
+                && set.view().contains(b"m7")
+        );
     }
 }
