@@ -163,11 +163,11 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether a member is found in few steps: the set is no long row, which is searched member by member.
-    pub fn is_searched_quickly(self) -> bool {
+    /// How many members a look-up passes one by one: none where the set is no row.
+    pub fn searched_len(self) -> usize {
         match self.shape() {
-            SetShape::Ints(_) | SetShape::Tree(_) => true,
-            SetShape::Packed(packed) => packed.len() <= SEARCHED_LEN_MAX,
+            SetShape::Ints(_) | SetShape::Tree(_) => 0,
+            SetShape::Packed(packed) => packed.len(),
         }
     }
 
@@ -585,8 +585,6 @@ const INLINE_LEN_MAX: usize = 1024;
 const PACKED_TABLE_BYTES_MAX: usize = 900;
 /// and at most so many members: they are searched one by one.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// A row of more members takes longer to search than a table to insert into.
-const SEARCHED_LEN_MAX: usize = 128;
 /// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
 const ROW_BYTES_MAX: usize = 1 << 30;
 

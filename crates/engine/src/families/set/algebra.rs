@@ -189,13 +189,16 @@ fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit<'_>) {
 /// Whether a union looks each member up in the sets before its own, and does not remember those that were visited: a look-up
 /// in the order of a table takes a fifth of an insertion.
 fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
-    let mut there = sets.iter().flatten();
-    let _last = there.next_back();
-    there.clone().count() < LOOKED_UP_MAX && there.all(|set| set.is_searched_quickly())
+    let mut before_last = sets.iter().flatten();
+    let _last = before_last.next_back();
+    let searched: usize = before_last.clone().map(|set| set.searched_len()).sum();
+    before_last.count() < LOOKED_UP_MAX && searched <= SEARCHED_LEN_MAX
 }
 
 /// Sets of a union in which a member is looked up, and one.
 const LOOKED_UP_MAX: usize = 5;
+/// To search rows of more members, all rows together, takes longer than an insertion into a table.
+const SEARCHED_LEN_MAX: usize = 128;
 
 /// Visits what is in any of the sets, once: of each set, what is in none before it.
 fn unite_by_looking_up(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
@@ -241,4 +244,52 @@ fn store(
     }
     ctx.reply.int(len as i64);
     Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A set of so many members that reports this encoding.
+    fn set(encoding: SetEncoding, len: usize) -> Set {
+        let (mut set, mut context) = (Set::new(encoding, SetLimits::default()), SetContext::default());
+        for number in 0..len {
+            let member = match encoding {
+                SetEncoding::Intset => number.to_string(),
+                SetEncoding::Listpack | SetEncoding::Hashtable => format!("m{number}"),
+            };
+            set.add(member.as_bytes(), &mut context);
+        }
+        assert_eq!((set.encoding(), set.len()), (encoding, len));
+        set
+    }
+
+    #[test]
+    fn a_union_looks_members_up_where_rows_are_short_together() {
+        let (row, short, ints, tree) = (
+            set(SetEncoding::Listpack, 100),
+            set(SetEncoding::Listpack, 28),
+            set(SetEncoding::Intset, 400),
+            set(SetEncoding::Hashtable, 3000),
+        );
+        for (sets, expected) in [
+            (&[&row, &tree][..], true),
+            (&[&row, &short, &tree], true),
+            (&[&row, &ints, &short, &tree, &row], true),
+            (&[&row, &row, &tree], false),
+            (&[&row, &short, &short, &tree], false),
+            (&[&tree, &tree, &tree, &tree, &tree], true),
+            (&[&tree, &tree, &tree, &tree, &tree, &tree], false),
+            (&[&row], true),
+            (&[], true),
+        ] {
+            let views: Vec<Option<SetRef<'_>>> = sets.iter().map(|set| Some(set.view())).collect();
+            assert_eq!(
+                is_looked_up(&views),
+                expected,
+                "{:?}",
+                sets.iter().map(|set| set.len()).collect::<Vec<_>>()
+            );
+        }
+    }
 }
