@@ -148,7 +148,7 @@ impl PreparedBatch {
     fn prefetch_runs<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
         let mut at = 0;
         while at + 1 < self.items.len() {
-            let next = at + self.run_len(at);
+            let next = at + run_len(self.items[at..].iter());
             if next - at > 1 {
                 let first = request(at);
                 let key = Key { bytes: first.arg(1), hash: self.items[at].hash, arg: 1 };
@@ -159,18 +159,22 @@ impl PreparedBatch {
         }
     }
 
-    /// How many requests from this one on concern one key, a set's or a hash's by their commands; 1 where no other does.
-    #[inline]
-    fn run_len(&self, at: usize) -> usize {
-        let first = self.items[at];
-        let behind = self.items[at + 1..].iter();
-        let same = behind.take_while(|item| item.hash == first.hash && item.first == 1).count();
-        if same == 0 || first.first != 1 || !first.concerns_members() { 1 } else { 1 + same }
-    }
-
     /// How many these are.
     pub(crate) fn hashes_len(&self) -> u64 {
         (self.with_key + self.hashing.hashes.len()) as u64
+    }
+}
+
+/// How many of these requests, from the first on, concern one key, a set's or a hash's by the first's command; 1 where no other
+/// does. No more of them are looked at than these, and one.
+#[inline]
+fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
+    match requests.next() {
+        // The command is asked first: requests of any other kind for one key would all be counted, once from each.
+        Some(first) if first.first == 1 && first.concerns_members() => {
+            1 + requests.take_while(|item| item.hash == first.hash && item.first == 1).count()
+        }
+        Some(_) | None => 1,
     }
 }
 
@@ -266,5 +270,36 @@ fn named_sub(container: &'static Spec, request: Request<'_>) -> Named {
         None => Named::Command(container),
         Some(_) => sluice_command::lookup_sub(container, request.arg(1))
             .map_or(Named::UnknownSubcommand(container), Named::Command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request of this command whose first key has this hash.
+    fn request(name: &[u8], hash: u64) -> Prepared {
+        let named = Named::Command(sluice_command::lookup(name).expect("a command of the table"));
+        Prepared { named, first: 1, hash, more_at: 0, more: 0, are_pairs: false }
+    }
+
+    /// The length of the run at the beginning, and how many requests were looked at for it.
+    fn run(requests: &[Prepared]) -> (usize, usize) {
+        let mut seen = 0;
+        let len = run_len(requests.iter().inspect(|_| seen += 1));
+        (len, seen)
+    }
+
+    #[test]
+    fn a_run_costs_its_requests_and_anything_else_one() {
+        let (add, other, get) = (request(b"sadd", 7), request(b"sadd", 8), request(b"get", 7));
+        assert_eq!(run(&[add; 100]), (100, 100));
+        assert_eq!(run(&[add, add, get, other, add, add]), (3, 4));
+        assert_eq!(run(&[add, other, other, other]), (1, 2));
+        assert_eq!(run(&[get; 100]), (1, 1));
+        assert_eq!(run(&[get, add, add, add]), (1, 1));
+        let elsewhere = Prepared { first: 2, ..add };
+        assert_eq!(run(&[elsewhere, add, add]), (1, 1));
+        assert_eq!(run(&[add, elsewhere, add]), (1, 2));
     }
 }
