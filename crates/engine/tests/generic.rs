@@ -445,6 +445,29 @@ fn elements_are_sorted() {
 }
 
 #[test]
+fn sort_gets_texts_of_every_length() {
+    let mut rig = Rig::new();
+    // In the entry, beside it, in pages; the values of the fields alike.
+    let lens = [0, 1, 5000, 200_000];
+    let text = |len: usize| "x".repeat(len);
+    for (number, len) in lens.into_iter().enumerate() {
+        rig.run(&format!("RPUSH l {number}"));
+        if len > 0 {
+            rig.run(&format!("APPEND s_{number} {}", text(len)));
+            rig.run(&format!("HSET h_{number} f {}", text(len)));
+        }
+    }
+    rig.run("SET s_0 -12");
+    rig.run("HSET h_0 f -12");
+    let rows = lens.map(|len| if len == 0 { r#""-12""#.to_owned() } else { format!("{:?}", text(len)) });
+    let twice: Vec<String> = rows.iter().map(|row| format!("{row}, {row}")).collect();
+    rig.check("SORT l GET s_* GET h_*->f", &format!("[{}]", twice.join(", ")));
+    rig.check("SORT l BY s_* ALPHA GET #", r#"["0", "1", "2", "3"]"#);
+    rig.check("SORT l BY h_*->f ALPHA DESC GET #", r#"["3", "2", "1", "0"]"#);
+    rig.check("SORT l BY s_*", "-ERR One or more scores can't be converted into double");
+}
+
+#[test]
 fn a_stored_sort_is_published_propagated_and_serves_who_waits() {
     let mut rig = Rig::with(&[("notify-keyspace-events", "KEA")]);
     rig.run("RPUSH l 2 1");

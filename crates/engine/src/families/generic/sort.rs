@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_base::num::{IntBuffer, parse_f64};
-use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, ValueRef};
+use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::{Direction, List, ListContext, ListItem, ListLimits};
 use std::cmp::Ordering;
@@ -163,7 +163,7 @@ fn sorted(db: &mut DbRef<'_>, args: Args<'_>, mut options: SortOptions<'_>) -> R
         for pattern in &options.get {
             rows.push(match *pattern {
                 b"#" => Some(element),
-                _ => looked_up(db, pattern, &name).map(|found| texts.add_bytes(&found)),
+                _ => looked_up(db, pattern, &name, |found| texts.add_bytes(found)),
             });
         }
     }
@@ -217,7 +217,7 @@ fn in_order(
         for element in elements {
             name.clear();
             texts.append_to(element, &mut name);
-            let text = options.by.and_then(|pattern| looked_up(db, pattern, &name));
+            let text = options.by.and_then(|pattern| looked_up(db, pattern, &name, <[u8]>::to_vec));
             weighed.push((element, text));
         }
         weighed.sort_by(|a, b| options.turned(a.1.cmp(&b.1)));
@@ -301,9 +301,10 @@ fn number_of(
         (None, SortText::Int(number)) => Ok(number as f64),
         (None, _) => parse_f64(texts.item(element).bytes(&mut IntBuffer::new())).ok_or(NO_NUMBER),
         (Some(pattern), _) => {
-            let found = looked_up(db, pattern, texts.item(element).bytes(&mut IntBuffer::new()));
+            let mut digits = IntBuffer::new();
+            let found = looked_up(db, pattern, texts.item(element).bytes(&mut digits), parse_f64);
             // What has no weight weighs nothing.
-            found.map_or(Ok(0.0), |text| parse_f64(&text).ok_or(NO_NUMBER))
+            found.map_or(Ok(0.0), |number| number.ok_or(NO_NUMBER))
         }
     }
 }
@@ -316,10 +317,15 @@ impl SortOptions<'_> {
 }
 
 /// What a pattern of BY or GET means for an element: the string of the key that it names, or with `->` the field of a hash; the
-/// element itself for `#`.
-fn looked_up(db: &mut DbRef<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
+/// element itself for `#`. `take` is given its bytes, where there are any.
+fn looked_up<R>(
+    db: &mut DbRef<'_>,
+    pattern: &[u8],
+    element: &[u8],
+    take: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
     if pattern == b"#" {
-        return Some(element.to_vec());
+        return Some(take(element));
     }
     let star = pattern.iter().position(|byte| *byte == b'*')?;
     let (before, behind) = (&pattern[..star], &pattern[star + 1..]);
@@ -332,10 +338,12 @@ fn looked_up(db: &mut DbRef<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u
     let now_ms = live_from(&db.access);
     let value = db.get(db.key(&name))?.value();
     match (value, field) {
-        (ValueRef::Str(text), None) => Some(text.to_vec()),
+        // What lies in pages is the only text that is brought into one piece.
+        (ValueRef::Str(Str::Pages(pages)), None) => Some(take(&pages.to_vec())),
+        (ValueRef::Str(text), None) => text.in_one_piece(take),
         (ValueRef::Hash(hash), Some(field)) => {
             let found = hash.get(field).filter(|field| !field.is_expired(now_ms))?;
-            Some(found.value.bytes(&mut IntBuffer::new()).to_vec())
+            Some(take(found.value.bytes(&mut IntBuffer::new())))
         }
         (ValueRef::Str(_) | ValueRef::Hash(_), _) => None,
         (ValueRef::List(_) | ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_), _) => None,
