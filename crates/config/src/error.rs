@@ -90,9 +90,9 @@ impl Location {
         String::new()
     }
 
-    /// Whether a word of the line's, but the first, begins with `#`. An option of the command line has no comments.
+    /// Whether a word of the line's, but the first, is `#`: what begins with it may be a password's hash. An option of the command line has no comments.
     fn has_comment_behind_words(&self) -> bool {
-        self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word.starts_with('#'))
+        self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word == "#")
     }
 }
 

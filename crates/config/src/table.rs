@@ -530,7 +530,7 @@ params! {
         EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024).not_in_star(),
             "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
         SLOW_READ_ELEMENTS: Int = number("slow-read-elements", 4096, 0, LONG).not_in_star(),
-            "A read that visits more elements of large values than this is produced by a thread of its own, and nobody waits for it; 256 bytes of a string count as an element. 0 produces all where commands run.";
+            "Reads that visit more elements of large values than this are produced by threads of their own, for which only other such reads wait; 256 bytes of a string count as an element. 0 produces all where commands run.";
         SLOW_READ_THREADS: Int = number("slow-read-threads", 0, 0, 256).immutable().not_in_star(),
             "Threads for such reads; 0 is half the processors.";
     }

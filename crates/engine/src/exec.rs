@@ -335,6 +335,9 @@ impl Engine {
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
             Named::Unknown => unknown_command(args),
         };
+        if session.caller.is_primary() {
+            self.note_dropped(args, process);
+        }
         session.caller.last_command = match named {
             Named::Command(spec) => Some(spec),
             Named::UnknownSubcommand(_) | Named::Unknown => None,

@@ -16,6 +16,7 @@
 
 mod link;
 
+use crate::args::Args;
 use crate::blocking::WaitFor;
 use crate::control::Control;
 use crate::engine::{Engine, hex};
@@ -30,6 +31,7 @@ use sluice_command::{Flags, Named};
 use sluice_config::param;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::Request;
+use std::collections::BTreeSet;
 
 /// This server as a replica.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub struct ReplicaRole {
     asks_ack: bool,
     /// How far the data are that are on disk: a position of the append-only file, and the offset of the stream there.
     durable: DurablePoint,
+    /// Names of the primary's commands that are not known here, as far as the log has told them.
+    dropped: BTreeSet<Vec<u8>>,
 }
 
 /// How far the replica's own append-only file is, in bytes of the stream.
@@ -97,6 +101,7 @@ impl ReplicaRole {
             uncounted: Vec::new(),
             asks_ack: false,
             durable: DurablePoint::default(),
+            dropped: BTreeSet::new(),
         }
     }
 
@@ -470,6 +475,21 @@ impl Engine {
         }
     }
 
+    /// A command of the primary is not known here: the operator is told, once for each name.
+    #[cold]
+    pub(crate) fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
+        let Some(role) = &mut self.control.replica else { return };
+        let name = &args.at(0)[..args.at(0).len().min(DROPPED_BYTES_MAX)];
+        if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
+            let name = name.escape_ascii();
+            let text = format!(
+                "The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
+                 the primary's from now on"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+
     /// Tells the primary how far the data are.
     pub fn acknowledge(&mut self) {
         let Some(key) = self.control.replica.as_ref().and_then(|role| role.session) else { return };
@@ -515,6 +535,10 @@ const SELF_CACHED: &str = "Before turning into a replica, using my own primary p
 const ROLE_CHANGED: CmdError = CmdError::text(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
+
+/// Names of dropped commands that are remembered, and bytes of each.
+const DROPPED_NAMES_MAX: usize = 32;
+const DROPPED_BYTES_MAX: usize = 64;
 
 /// A buffer for a transaction of the primary is not kept beyond this size.
 const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;

@@ -8,6 +8,10 @@
 //! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up and takes roots, as any
 //! read does, and what follows reads nothing but these roots.
 //!
+//! A thread is its read's until the reply is whole. So that a slow reader does not stop the others: (a) whose thread has waited a second
+//! for its client, while others wait for a thread, gets the rest into its output; (b) while slow readers have all threads, reads of up to
+//! four times the bound run in place.
+//!
 //! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the server takes nothing
 //! else of the session: what comes behind the reply waits in `Session::outbox`; (3) a session that waits for its reply is parked
 //! with its request, and nothing behind that is executed.
@@ -152,6 +156,8 @@ pub struct SlowReads {
     threads: usize,
     /// Threads that produce one.
     running: usize,
+    /// Of these, the ones that mostly wait for a client to take what it was given, as the server said last.
+    held: usize,
     /// Bytes that only slow reads hold, as the server said last.
     retained_bytes: usize,
     /// Begun so far.
@@ -177,6 +183,11 @@ impl SlowReads {
         self.running < self.threads
     }
 
+    /// Whether slow clients have all threads: whoever waits for one waits for these clients, and not for work.
+    fn are_threads_held(&self) -> bool {
+        !self.has_free_thread() && self.held >= self.running
+    }
+
     /// CONFIG RESETSTAT.
     pub(crate) fn reset_counts(&mut self) {
         (self.total, self.in_place) = (0, 0);
@@ -198,7 +209,7 @@ impl SlowReadAsk<'_> {
     /// [`SlowReadAsk::begin`].
     #[inline]
     pub(crate) fn suits(&mut self, elements: usize) -> bool {
-        elements > self.elements_max && self.is_possible()
+        elements > self.elements_max && self.is_possible(elements)
     }
 
     /// The same for so many bytes of strings.
@@ -208,14 +219,17 @@ impl SlowReadAsk<'_> {
     }
 
     #[cold]
-    fn is_possible(&mut self) -> bool {
+    fn is_possible(&mut self, elements: usize) -> bool {
         let is_clients = match self.mode {
             ReplyMode::On | ReplyMode::Off | ReplyMode::Skipping | ReplyMode::SkipNext => true,
             // A reply ends a replica.
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;
-        let is_possible = is_clients && !self.is_nested && can_begin;
+        // Everybody waits two milliseconds for such a read, and its client would wait for as long as others take to read.
+        let is_quick = elements / QUICK_MULTIPLE <= self.elements_max;
+        let is_better_here = is_quick && self.reads.are_threads_held();
+        let is_possible = is_clients && !self.is_nested && can_begin && !is_better_here;
         self.reads.in_place += u64::from(!is_possible);
         is_possible
     }
@@ -247,8 +261,12 @@ pub struct Producing {
     reply_bytes: usize,
     /// How long the command took where it ran.
     executing_ns: u64,
-    /// When the client had room for a piece last, ns of the monotonic clock.
-    had_room_ns: u64,
+    /// Since when the client has had no room for a piece, ns of the monotonic clock; `None`: it has.
+    full_since_ns: Option<u64>,
+    /// How long it had none before that, ns.
+    full_ns: u64,
+    /// How long it had none in all, at the last look.
+    waited_ns: u64,
     /// The client took nothing for too long: all of the rest goes into its output, so that the roots go.
     is_unbounded: bool,
 }
@@ -257,6 +275,21 @@ impl Producing {
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         heap::boxed::<Producing>() + self.unsent.footprint()
+    }
+
+    /// The client has room for a piece.
+    fn note_room(&mut self, now: Now) {
+        if let Some(since_ns) = self.full_since_ns.take() {
+            self.full_ns += now.mono_ns.saturating_sub(since_ns);
+        }
+    }
+
+    /// It has none: for how long now, and in all, ns.
+    fn note_full(&mut self, now: Now) -> (u64, u64) {
+        let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
+        let full_ns = now.mono_ns.saturating_sub(since_ns);
+        self.waited_ns = self.full_ns + full_ns;
+        (full_ns, self.waited_ns)
     }
 }
 
@@ -309,7 +342,9 @@ impl Engine {
             unsent,
             reply_bytes: 0,
             executing_ns,
-            had_room_ns: end.mono_ns,
+            full_since_ns: None,
+            full_ns: 0,
+            waited_ns: 0,
             is_unbounded: false,
         }));
         session.note_unsent(&mut self.control.ready);
@@ -327,19 +362,32 @@ impl Engine {
     pub fn piece_room(&mut self, key: SessionKey, now: Now) -> PieceRoom {
         let Some(session) = self.sessions.get_mut(key) else { return PieceRoom::Gone };
         let in_flight = session.in_flight;
+        let others_wait = self.control.blocking.slow_reads() > 0;
         let Some(producing) = session.producing.as_mut().filter(|_| session.caller.closing != Closing::Now)
         else {
             return PieceRoom::Gone;
         };
         if producing.is_unbounded || producing.unsent.len() + in_flight + PIECE_BYTES <= AHEAD_BYTES {
-            producing.had_room_ns = now.mono_ns;
+            producing.note_room(now);
             return PieceRoom::Room;
         }
-        producing.is_unbounded = now.mono_ns.saturating_sub(producing.had_room_ns) >= PATIENCE_NS;
+        let (full_ns, all_ns) = producing.note_full(now);
+        producing.is_unbounded = full_ns >= PATIENCE_NS || others_wait && all_ns >= PATIENCE_NS;
         match producing.is_unbounded {
             true => PieceRoom::Room,
             false => PieceRoom::Full,
         }
+    }
+
+    /// Whether the thread that produces a client's reply has waited for the client rather than worked.
+    pub fn is_slow_reader(&self, key: SessionKey) -> bool {
+        let producing = self.sessions.get(key).and_then(|session| session.producing.as_ref());
+        producing.is_some_and(|producing| producing.waited_ns >= SLOW_READER_NS)
+    }
+
+    /// So many of the threads wait for slow readers.
+    pub fn set_slow_reads_held(&mut self, held: usize) {
+        self.control.slow_reads.held = held;
     }
 
     /// Takes a piece of a client's reply.
@@ -429,8 +477,13 @@ const ELEMENT_BYTES_MAX: usize = 33 << 10;
 const SHARED_RUN_BYTES_MIN: usize = 4 << 10;
 /// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
-/// A client that makes no room for a piece for so long gets the rest into its output.
+/// A client that makes no room for a piece for so long gets the rest into its output: at a stretch, or in all while others wait for
+/// its thread.
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// A client that had no room for so long in all is a slow reader.
+const SLOW_READER_NS: u64 = 20_000_000;
+/// A read of so many times `slow-read-elements` is produced where it runs while slow readers have all threads.
+const QUICK_MULTIPLE: usize = 4;
 /// Bytes that only slow reads hold; from here on reads are produced where they run.
 const RETAINED_BYTES_MAX: usize = 64 << 20;
 /// So many bytes of a string take as long as an element: 4,096 elements are 1 MiB.

@@ -228,6 +228,7 @@ fn what_has_no_use_here_is_written_again() {
     out.module_record(behind);
     put(&rig, &out.finish());
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    assert!(log(&mut rig).contains("1 libraries of functions"));
     // Twice: MERGE does not double them.
     rig.check("DEBUG RELOAD NOFLUSH MERGE", "+OK");
     rig.check("SAVE", "+OK");

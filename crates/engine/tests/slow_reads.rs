@@ -475,6 +475,53 @@ fn a_client_is_given_pieces_ahead_of_what_it_took_up_to_a_bound() {
     assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "so it gets all");
 }
 
+/// A client that takes a little again and again is never without room for a second, and has the thread for as long as it likes.
+#[test]
+fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
+    for others_wait in [false, true] {
+        let (mut rig, other) = with_list(100_000);
+        let client = rig.client;
+        rig.run("LRANGE l 0 -1");
+        if others_wait {
+            assert_eq!(rig.run_as(other, "LRANGE l 0 -1"), "");
+        }
+        for waited_ms in [600, 399] {
+            while rig.engine.piece_room(client, rig.process.now()) == PieceRoom::Room {
+                rig.produce();
+            }
+            rig.pass_ms(waited_ms);
+            assert_eq!(rig.engine.piece_room(client, rig.process.now()), PieceRoom::Full);
+            if waited_ms == 600 {
+                rig.output(client);
+            }
+        }
+        rig.pass_ms(1);
+        let is_unbounded = rig.engine.piece_room(client, rig.process.now()) == PieceRoom::Room;
+        assert_eq!(is_unbounded, others_wait);
+    }
+}
+
+#[test]
+fn quick_reads_run_in_place_while_slow_readers_have_all_threads() {
+    let (mut rig, other) = with_list(100_000);
+    let client = rig.client;
+    rig.run("LRANGE l 0 -1");
+    while rig.engine.piece_room(client, rig.process.now()) == PieceRoom::Room {
+        rig.produce();
+    }
+    assert!(!rig.engine.is_slow_reader(client));
+    rig.pass_ms(20);
+    assert_eq!(rig.engine.piece_room(client, rig.process.now()), PieceRoom::Full);
+    assert!(rig.engine.is_slow_reader(client));
+    let waiting = rig.connect();
+    assert_eq!(rig.run_as(waiting, "LRANGE l 0 9999"), "", "the thread works, as far as anybody has said");
+    rig.engine.set_slow_reads_held(1);
+    assert!(rig.run_as(other, "LRANGE l 0 9999").ends_with("\"element:9999\"]"));
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_in_place"), 1);
+    // A read that everybody would wait for longer is none that is quick.
+    assert_eq!(rig.run_as(other, "LRANGE l 0 -1"), "");
+}
+
 #[test]
 fn the_time_of_both_threads_is_counted_at_the_end() {
     let (mut rig, other) = with_list(10_000);

@@ -451,7 +451,6 @@ impl Server {
         self.ending = Some(1);
     }
 
-    /// Has something freed by the background thread.
     /// Takes up what came of migrations.
     fn end_migrations(&mut self) {
         while let Some((id, outcome)) = self.migrator.ended() {
@@ -460,6 +459,7 @@ impl Server {
         self.migrator.tick(self.host.recent().mono_ns / 1_000_000_000);
     }
 
+    /// Has something freed by the background thread.
     fn free(&mut self, garbage: Garbage) {
         match &self.host.bio {
             Some(bio) => bio.free(garbage),

@@ -205,6 +205,9 @@ impl SlowReads {
         self.under_way.retain(|read| !read.is_over);
         let retained = self.under_way.iter().map(|read| read.hand_over.retained.load(Relaxed)).sum();
         engine.set_slow_read_retained(retained);
+        let held = |read: &&UnderWay| read.produced_ns.is_none() && engine.is_slow_reader(read.key);
+        let held = self.under_way.iter().filter(held).count();
+        engine.set_slow_reads_held(held);
     }
 
     /// Ends all reads: nobody is sent anything more.

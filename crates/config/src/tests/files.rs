@@ -199,7 +199,7 @@ fn a_comment_behind_a_value_is_named() {
         "{report}"
     );
     assert!(error.to_string().ends_with("(a comment must stand on a line of its own)"), "{error}");
-    for text in ["maxmemory 1gb 2gb", "#x\nmaxmemory x#"] {
+    for text in ["maxmemory 1gb 2gb", "#x\nmaxmemory x#", "requirepass #a #b"] {
         let error = load(text).expect_err("wrong without a comment");
         let told = format!("{}{error}", error.report("1"));
         assert!(!told.contains("comment"), "{told}");

@@ -330,6 +330,13 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
+        let libraries = self.kept.libraries.len();
+        if libraries > 0 {
+            let text = format!(
+                "The file has {libraries} libraries of functions: they are kept and written back, but this version has no FCALL and no FUNCTION"
+            );
+            out.log(LogLevel::Warning, text);
+        }
         Brought { counts: self.counts, kept: self.kept, history: self.history }
     }
 }
