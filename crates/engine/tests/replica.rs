@@ -1,7 +1,7 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey, SyncSource};
+use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, SessionKey, SyncSource};
 use sluice_testkit::Rig;
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -466,4 +466,46 @@ fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
         let wanted = request(&format!("REPLCONF ACK {offset} FACK {durable}"));
         assert_eq!(said.as_bytes(), wanted, "{said}");
     }
+}
+
+/// The append-only file was turned off while its thread may yet link the RDB file as its base.
+#[test]
+fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link() {
+    let (mut rig, _) = with_snapshot_as_base();
+    rig.process.aof_closes = true;
+    rig.check("CONFIG SET appendonly no save \"1 1\"", "+OK");
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.run("SET a 1");
+    rig.check("SAVE", "-ERR");
+    let answer = rig.run("BGSAVE");
+    assert!(answer.starts_with("-ERR Another child process is active"), "{answer}");
+    rig.pass_ms(5_000);
+    rig.cron();
+    assert!(!rig.engine.has_job(), "a save point waits");
+    rig.check("BGSAVE SCHEDULE", "+Background saving scheduled");
+    rig.cron();
+    assert!(!rig.engine.has_job(), "what is scheduled waits");
+    assert!(!rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    rig.process.aof_closes = false;
+    rig.pass_ms(200);
+    rig.cron();
+    assert!(rig.engine.has_job());
+}
+
+/// A replica whose append-only file is about to have the RDB file of the primary as its base.
+fn with_snapshot_as_base() -> (Rig, Rig) {
+    let mut primary = Rig::new();
+    primary.run("SET theirs 1");
+    primary.check("SAVE", "+OK");
+    let mut rig = Rig::with(&[("appendonly", "yes")]);
+    rig.process.snapshots = primary.process.snapshots.clone();
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    rig.finish_loads();
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
+    (rig, primary)
 }
