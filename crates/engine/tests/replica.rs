@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, SessionKey, SyncSource};
+use sluice_replication::{Input, LinkOutput, ReplicaLink};
 use sluice_testkit::Rig;
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -508,4 +509,54 @@ fn with_snapshot_as_base() -> (Rig, Rig) {
     rig.engine.adopt_history(point, &mut rig.process);
     assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
     (rig, primary)
+}
+
+/// The load was begun before the role was changed, and ends behind that.
+#[test]
+fn a_server_that_follows_nobody_any_more_does_not_take_the_history_of_what_was_loaded() {
+    for is_promoted in [false, true] {
+        let (mut rig, _) = following(&[]);
+        let mut link = ReplicaLink::new(1);
+        let mut step = |rig: &mut Rig, input: Input<'_>| {
+            rig.engine.step_link(&mut link, input, (0, "9.1.0"), &mut rig.process)
+        };
+        let primary = rig.engine.primary().cloned();
+        let mut outputs = step(&mut rig, Input::Follow(primary));
+        outputs.extend(step(&mut rig, Input::Tick));
+        let attempt = outputs.iter().find_map(|output| match output {
+            LinkOutput::Connect(attempt, _) => Some(*attempt),
+            _ => None,
+        });
+        let attempt = attempt.unwrap();
+        step(&mut rig, Input::Opened(attempt));
+        let mut outputs = step(&mut rig, Input::Received(attempt, b"+PONG\r\n"));
+        let is_asked = |outputs: &[LinkOutput]| {
+            let bytes = |output: &LinkOutput| matches!(output, LinkOutput::Send(bytes) if bytes.windows(5).any(|at| at == b"PSYNC"));
+            outputs.iter().any(bytes)
+        };
+        for _ in 0..10 {
+            if !is_asked(&outputs) {
+                outputs = step(&mut rig, Input::Received(attempt, b"+OK\r\n"));
+            }
+        }
+        assert!(is_asked(&outputs), "{outputs:?}");
+        let replid = "f".repeat(40);
+        let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
+        let outputs = step(&mut rig, Input::Received(attempt, answer.as_bytes()));
+        assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+        if is_promoted {
+            rig.check("REPLICAOF NO ONE", "+OK");
+        }
+        let mut outputs = step(&mut rig, Input::Accepted(attempt));
+        outputs.extend(step(&mut rig, Input::Loaded(attempt)));
+        let adopts = outputs.iter().any(|output| matches!(output, LinkOutput::Adopt(_)));
+        assert_eq!(adopts, !is_promoted, "{outputs:?}");
+        // A replica of the primary of before would be told to go on, and lack what the snapshot has.
+        let info = rig.run("INFO replication");
+        assert!(info.contains(&format!("master_replid2:{}", "0".repeat(40))) || !is_promoted, "{info}");
+        let point = HistoryPoint { replid: replid.clone(), offset: 700 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        let info = rig.run("INFO replication");
+        assert_eq!(info.contains(&format!("master_replid:{replid}")), !is_promoted, "{info}");
+    }
 }
