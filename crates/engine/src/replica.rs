@@ -391,8 +391,22 @@ impl Engine {
         self.control.rewriting.scheduled |= self.control.wants_aof() && !self.control.aof.is_on();
     }
 
-    /// The data are those of the primary at this point of its history; `db`: the database that the primary's stream has selected.
+    /// The data were loaded for a role that a client has ended meanwhile. A server that follows nobody does not go on under the id of the
+    /// primary of before; and its own history, which it had until now, does not lead to these data.
+    pub(crate) fn begin_history_of_loaded(&mut self, process: &mut dyn Process) {
+        self.close_replicas();
+        if self.control.stream.has_begun() {
+            self.control.stream.begin(hex(&process.entropy()));
+        }
+        self.begin_aof_again();
+        self.refresh();
+    }
+
+    /// The data are those of the primary at this point of its history. A server that follows nobody begins one of its own.
     pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
+        if self.control.replica.is_none() {
+            return self.begin_history_of_loaded(process);
+        }
         let HistoryPoint { replid, offset } = point;
         let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
         self.control.stream.adopt_history(replid, offset);

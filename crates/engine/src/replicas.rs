@@ -11,7 +11,7 @@ use crate::families::replication::online_replicas;
 use crate::output_limit::exceeds;
 use crate::process::{LogLevel, NextPiece, Process, SaveError};
 use crate::repl_stream::{Backlog, Spooled, WINDOW_BYTES};
-use crate::session::{Closing, ReplicaState, Session, SyncStage};
+use crate::session::{Closing, NOT_ACKED, ReplicaState, Session, SyncStage};
 use crate::session_key::SessionKey;
 use sluice_base::Now;
 use sluice_config::param;
@@ -253,7 +253,38 @@ impl Engine {
             reserved.gone_s = Some(self.cron.last_second);
         }
         self.leave_full_sync(session);
+        self.restore_superseded(session);
         self.refresh();
+    }
+
+    /// Where the last connection of a replica has gone, those before it at the same address count again: by what they acknowledge from now
+    /// on, because what the replica acknowledged before it came back may be more than it has now.
+    fn restore_superseded(&mut self, gone: &Session) {
+        let (ip, port) = gone.caller.replica_address();
+        if !gone.caller.supersedes()
+            || gone.caller.replica.as_ref().is_none_or(|own| own.superseded_at.is_some())
+        {
+            return;
+        }
+        let is_there = |session: &&Session| session.caller.is_reached_at(ip, port);
+        let sessions = self.control.replicas().into_iter().filter_map(|key| self.sessions.get(key));
+        let others: Vec<&Session> = sessions.filter(is_there).collect();
+        let is_last = |session: &&Session| {
+            session.caller.supersedes()
+                && session.caller.replica.as_ref().is_some_and(|replica| replica.superseded_at.is_none())
+        };
+        if others.iter().any(is_last) {
+            return;
+        }
+        let keys: Vec<SessionKey> = others.iter().map(|session| session.key).collect();
+        for key in keys {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            if let Some(replica) = &mut session.caller.replica
+                && replica.superseded_at.take().is_some()
+            {
+                (replica.acked, replica.acked_aof) = (NOT_ACKED, 0);
+            }
+        }
     }
 }
 

@@ -56,6 +56,14 @@ pub struct Rewriting {
     pub(crate) refusal_said: bool,
 }
 
+impl Rewriting {
+    /// As [`Engine::is_snapshot_wanted`].
+    pub(crate) fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
+        self.leaves_snapshot = self.leaves_snapshot && process.is_aof_closing();
+        self.has_snapshot || self.leaves_snapshot
+    }
+}
+
 const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were passed over when it was loaded, and \
                                  they would be lost. SAVE, move the folder of the append-only file away, start with \
                                  appendonly no, and turn the append-only file on then.";
@@ -217,9 +225,7 @@ impl Engine {
     /// Whether the RDB file is about to become the base of the append-only file: no other file may take its name, because that one would
     /// become the base of commands that its data have already.
     pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
-        let rewriting = &mut self.control.rewriting;
-        rewriting.leaves_snapshot &= process.is_aof_closing();
-        rewriting.has_snapshot || rewriting.leaves_snapshot
+        self.control.rewriting.is_snapshot_wanted(process)
     }
 
     /// Ends the file before, and begins what is behind the cut.

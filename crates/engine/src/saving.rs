@@ -42,7 +42,7 @@ pub(crate) fn save(
     let refusal = match () {
         () if control.snapshot_holds_more() => Some(PARTLY_LOADED),
         () if control.awaits_sync_file() => Some(BEHIND_SYNC),
-        () if control.rewriting.has_snapshot => Some(BEHIND_BASE),
+        () if control.rewriting.is_snapshot_wanted(process) => Some(BEHIND_BASE),
         () => None,
     };
     if let Some(line) = refusal {
@@ -258,7 +258,7 @@ impl Engine {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
-        if self.control.awaits_sync_file() {
+        if self.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
             self.control.saving.scheduled = true;
             return;
         }
@@ -355,6 +355,10 @@ impl Engine {
         if control.works_in_background() || rests || self.is_loading() || control.awaits_sync_file() {
             return;
         }
+        if self.is_snapshot_wanted(process) {
+            return;
+        }
+        let control = &self.control;
         if control.saving.scheduled {
             return self.begin_save(Why::Command, process);
         }

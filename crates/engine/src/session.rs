@@ -196,6 +196,19 @@ impl Caller {
             None => (came_from, 0),
         }
     }
+
+    /// Whether its replica says that it is reached there.
+    pub(crate) fn is_reached_at(&self, ip: &str, port: i32) -> bool {
+        let (own_ip, own_port) = self.replica_address();
+        own_port == port && own_ip.eq_ignore_ascii_case(ip)
+    }
+
+    /// Whether, as a replica's connection, it takes the place of earlier ones at its address: it takes the stream, and says where it is.
+    pub(crate) fn supersedes(&self) -> bool {
+        let takes_stream =
+            self.announced.as_deref().is_some_and(|announced| !announced.rdb_channel && !announced.rdb_only);
+        takes_stream && self.replica_address().1 != 0
+    }
 }
 
 /// Which limits and lists a client belongs to.
@@ -237,6 +250,7 @@ pub struct ReplicaState {
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
     /// Where the stream ended when a later connection came whose replica says that it is reached at the same address and port.
+    /// `None` again when that one has gone.
     pub superseded_at: Option<u64>,
 }
 

@@ -625,3 +625,26 @@ fn packets_to_replicas_are_filled_where_the_configuration_asks_for_it() {
         assert_eq!(asked, expected, "{value}");
     }
 }
+
+/// The later connection ends: by the earlier one, if that lives, the replica says again what it has.
+#[test]
+fn an_earlier_connection_counts_again_when_the_later_one_has_gone() {
+    let (mut rig, _, replid) = with_replica(&[]);
+    let client = rig.connect();
+    rig.run_as(client, "SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    let acknowledge = format!("REPLCONF ACK {offset} FACK {offset}");
+    let before = comes(&mut rig, &replid, offset as i64 + 1);
+    ask(&mut rig, before, &acknowledge);
+    let later = [comes(&mut rig, &replid, offset as i64 + 1), comes(&mut rig, &replid, offset as i64 + 1)];
+    for gone in later {
+        ask(&mut rig, before, &acknowledge);
+        assert_eq!(rig.run_as(client, "WAIT 0 0"), ":0");
+        rig.engine.disconnect(gone);
+    }
+    assert_eq!(rig.run_as(client, "WAIT 0 0"), ":0", "what it had may be more than it has");
+    assert_eq!(ask(&mut rig, client, "WAIT 1 0"), b"", "it waits");
+    ask(&mut rig, before, &acknowledge);
+    assert_eq!(rig.output(client), b":1\r\n");
+    assert_eq!(rig.run_as(client, "WAITAOF 0 0 0"), "[:0, :1]");
+}

@@ -1,7 +1,8 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey, SyncSource};
+use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, SessionKey, SyncSource};
+use sluice_replication::{Input, LinkOutput, ReplicaLink};
 use sluice_testkit::Rig;
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -465,5 +466,97 @@ fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
         let said = acknowledged();
         let wanted = request(&format!("REPLCONF ACK {offset} FACK {durable}"));
         assert_eq!(said.as_bytes(), wanted, "{said}");
+    }
+}
+
+/// The append-only file was turned off while its thread may yet link the RDB file as its base.
+#[test]
+fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link() {
+    let (mut rig, _) = with_snapshot_as_base();
+    rig.process.aof_closes = true;
+    rig.check("CONFIG SET appendonly no save \"1 1\"", "+OK");
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.run("SET a 1");
+    rig.check("SAVE", "-ERR");
+    let answer = rig.run("BGSAVE");
+    assert!(answer.starts_with("-ERR Another child process is active"), "{answer}");
+    rig.pass_ms(5_000);
+    rig.cron();
+    assert!(!rig.engine.has_job(), "a save point waits");
+    rig.check("BGSAVE SCHEDULE", "+Background saving scheduled");
+    rig.cron();
+    assert!(!rig.engine.has_job(), "what is scheduled waits");
+    assert!(!rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    rig.process.aof_closes = false;
+    rig.pass_ms(200);
+    rig.cron();
+    assert!(rig.engine.has_job());
+}
+
+/// A replica whose append-only file is about to have the RDB file of the primary as its base.
+fn with_snapshot_as_base() -> (Rig, Rig) {
+    let mut primary = Rig::new();
+    primary.run("SET theirs 1");
+    primary.check("SAVE", "+OK");
+    let mut rig = Rig::with(&[("appendonly", "yes")]);
+    rig.process.snapshots = primary.process.snapshots.clone();
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    rig.finish_loads();
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
+    (rig, primary)
+}
+
+/// The load was begun before the role was changed, and ends behind that.
+#[test]
+fn a_server_that_follows_nobody_any_more_does_not_take_the_history_of_what_was_loaded() {
+    for is_promoted in [false, true] {
+        let (mut rig, _) = following(&[]);
+        let mut link = ReplicaLink::new(1);
+        let mut step = |rig: &mut Rig, input: Input<'_>| {
+            rig.engine.step_link(&mut link, input, (0, "9.1.0"), &mut rig.process)
+        };
+        let primary = rig.engine.primary().cloned();
+        let mut outputs = step(&mut rig, Input::Follow(primary));
+        outputs.extend(step(&mut rig, Input::Tick));
+        let attempt = outputs.iter().find_map(|output| match output {
+            LinkOutput::Connect(attempt, _) => Some(*attempt),
+            _ => None,
+        });
+        let attempt = attempt.unwrap();
+        step(&mut rig, Input::Opened(attempt));
+        let mut outputs = step(&mut rig, Input::Received(attempt, b"+PONG\r\n"));
+        let is_asked = |outputs: &[LinkOutput]| {
+            let bytes = |output: &LinkOutput| matches!(output, LinkOutput::Send(bytes) if bytes.windows(5).any(|at| at == b"PSYNC"));
+            outputs.iter().any(bytes)
+        };
+        for _ in 0..10 {
+            if !is_asked(&outputs) {
+                outputs = step(&mut rig, Input::Received(attempt, b"+OK\r\n"));
+            }
+        }
+        assert!(is_asked(&outputs), "{outputs:?}");
+        let replid = "f".repeat(40);
+        let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
+        let outputs = step(&mut rig, Input::Received(attempt, answer.as_bytes()));
+        assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+        if is_promoted {
+            rig.check("REPLICAOF NO ONE", "+OK");
+        }
+        let mut outputs = step(&mut rig, Input::Accepted(attempt));
+        outputs.extend(step(&mut rig, Input::Loaded(attempt)));
+        let adopts = outputs.iter().any(|output| matches!(output, LinkOutput::Adopt(_)));
+        assert_eq!(adopts, !is_promoted, "{outputs:?}");
+        // A replica of the primary of before would be told to go on, and lack what the snapshot has.
+        let info = rig.run("INFO replication");
+        assert!(info.contains(&format!("master_replid2:{}", "0".repeat(40))) || !is_promoted, "{info}");
+        let point = HistoryPoint { replid: replid.clone(), offset: 700 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        let info = rig.run("INFO replication");
+        assert_eq!(info.contains(&format!("master_replid:{replid}")), !is_promoted, "{info}");
     }
 }

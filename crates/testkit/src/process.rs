@@ -63,6 +63,8 @@ pub struct FakeProcess {
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
     pub aof_has_base: bool,
+    /// What [`Process::is_aof_closing`] says.
+    pub aof_closes: bool,
     /// Whether the data count as memory, beside `facts.used_memory`.
     pub counts_data: bool,
     /// Whether commands that write are to wait behind the cut of a rewrite.
@@ -403,6 +405,7 @@ impl Default for FakeProcess {
             aof_snapshot_bases: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
+            aof_closes: false,
             counts_data: false,
             aof_backlog_at_cut: AofBacklog::Fine,
             aof_parts: Arc::default(),
@@ -521,6 +524,10 @@ impl Process for FakeProcess {
     fn has_aof_base(&mut self) -> bool {
         self.aof_has_base
     }
+    fn is_aof_closing(&mut self) -> bool {
+        self.aof_closes
+    }
+
     fn close_aof(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
         self.aof_closed.push((pending, position));
     }

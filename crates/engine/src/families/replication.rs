@@ -155,17 +155,13 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
 fn supersede(ctx: &mut ServerCtx<'_>) {
     let end = ctx.control.stream.offset;
     let caller = &ctx.session.caller;
-    let takes_stream =
-        caller.announced.as_deref().is_some_and(|announced| !announced.rdb_channel && !announced.rdb_only);
-    let (ip, port) = caller.replica_address();
-    if !takes_stream || port == 0 {
+    if !caller.supersedes() {
         return;
     }
+    let (ip, port) = caller.replica_address();
     for key in ctx.control.replicas() {
         let Some(earlier) = ctx.sessions.get_mut(key) else { continue };
-        let (own_ip, own_port) = earlier.caller.replica_address();
-        if own_port == port
-            && own_ip.eq_ignore_ascii_case(ip)
+        if earlier.caller.is_reached_at(ip, port)
             && let Some(replica) = &mut earlier.caller.replica
         {
             replica.superseded_at = replica.superseded_at.max(Some(end));

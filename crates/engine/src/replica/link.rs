@@ -24,9 +24,14 @@ impl Engine {
             Input::Follow(_) | Input::HandOver(_) => self.control.link_epoch = self.control.role_epoch,
             // What the primary of before answers, when a client has changed the role in the same iteration, would be taken for the history of
             // the data: those may be ahead of it, because the writes that waited for a failover were executed.
-            Input::Received(..) | Input::MainReceived(..)
+            Input::Received(..) | Input::MainReceived(..) | Input::Saved(_)
                 if self.control.link_epoch != self.control.role_epoch =>
             {
+                return Vec::new();
+            }
+            Input::Accepted(_) if self.control.replica.is_none() => return Vec::new(),
+            Input::Loaded(_) if self.control.replica.is_none() => {
+                self.begin_history_of_loaded(process);
                 return Vec::new();
             }
             _ => {}

@@ -302,7 +302,7 @@ impl Server {
             Event::Detached { token, fd } => {
                 self.follower.leaving = self.follower.leaving.saturating_sub(1);
                 if token == self.follower.token() {
-                    self.begin_download(attempt, fd);
+                    self.leave_done(attempt, fd);
                 }
             }
             _ => {}
@@ -318,6 +318,16 @@ impl Server {
         event_loop.detach(source);
         self.follower.leaving += 1;
         self.follower.holder = LinkHolder::Leaving(first);
+    }
+
+    /// The event loop has let go of the connection. Where a client has changed the role meanwhile, nothing is loaded from it: the link is
+    /// told next whom this server follows, which a load would put off until it has taken the place of the data.
+    fn leave_done(&mut self, attempt: u64, fd: Fd) {
+        if self.engine.role_epoch() == self.follower.seen_epoch {
+            self.begin_download(attempt, fd);
+        } else if matches!(self.follower.holder, LinkHolder::Leaving(_)) {
+            self.follower.holder = LinkHolder::Nobody;
+        }
     }
 
     fn begin_download(&mut self, attempt: u64, fd: Fd) {

@@ -32,7 +32,7 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.control.saving.scheduled = true;
         ctx.process.log(LogLevel::Notice, "Background saving scheduled to run after transaction execution");
         ctx.reply.simple(b"Background saving scheduled");
-    } else if ctx.control.works_in_background() {
+    } else if ctx.control.works_in_background() || ctx.control.rewriting.is_snapshot_wanted(ctx.process) {
         if !schedule {
             return Err(OTHER_JOB);
         }
