@@ -283,24 +283,48 @@ impl Linear {
         (0..self.places()).find_map(|i| self.place_at((start + i) % self.places()).handles().next())
     }
 
-    /// Visits up to `count` different entries: those that follow a random place in memory. Returns how many; fewer than
-    /// asked for only if the index is smaller or very sparse. Much cheaper than as many [`Linear::sample`]s, and good
-    /// enough where neighbours in the order of hashes are as random as any.
-    fn sample_many(&self, rng: &mut Rng, count: usize, mut visit: impl FnMut(Handle)) -> usize {
+    /// Visits up to `count` different entries: those that follow the place in memory that `draw` chooses, each draw another.
+    /// Returns how many; fewer than asked for only if the index is smaller or very sparse. Much cheaper than as many
+    /// [`Linear::sample`]s, and good enough where neighbours in the order of hashes are as random as any.
+    #[inline]
+    fn sample_from(&self, draw: u64, count: usize, mut visit: impl FnMut(Handle)) -> usize {
         let places = self.places();
-        let start = rng.below((places * LANES) as u64) as usize;
-        let (start, lane) = (start / LANES, start % LANES);
+        let (start, lane) = self.drawn(draw);
         // Not from the first lane on: entries of the last ones would hardly ever be drawn.
         let (tail, head) = (!0 << lane, !(!0 << lane));
         let between = places.min(count.saturating_mul(4).saturating_add(16));
-        let whole = (1..between).map(|i| (start + i) % places);
-        let runs =
-            std::iter::once((start, tail)).chain(whole.map(|place| (place, !0))).chain([(start, head)]);
-        let entries = runs.flat_map(|(place, lanes)| {
-            let bucket = self.place_at(place);
-            bucket.filled().and(lanes).filter_map(|lane| bucket.handle(lane))
-        });
-        entries.take(count).inspect(|&handle| visit(handle)).count()
+        let (mut place, mut left) = (start, count);
+        for step in 0..=between {
+            let lanes = match step {
+                0 => tail,
+                _ if step == between => head,
+                _ => !0,
+            };
+            let bucket = self.place_at(if step == between { start } else { place });
+            for handle in bucket.filled().and(lanes).filter_map(|lane| bucket.handle(lane)) {
+                if left == 0 {
+                    return count;
+                }
+                visit(handle);
+                left -= 1;
+            }
+            place = if place + 1 == places { 0 } else { place + 1 };
+        }
+        count - left
+    }
+
+    /// Asks for the cache line that [`Linear::sample_from`] will look at first.
+    #[inline]
+    fn prefetch_sample(&self, draw: u64) {
+        self.place_at(self.drawn(draw).0).prefetch();
+    }
+
+    /// The place and the lane that a draw chooses, all of them alike.
+    #[inline]
+    fn drawn(&self, draw: u64) -> (usize, u32) {
+        let lanes = (self.places() * LANES) as u64;
+        let lane = ((u128::from(draw) * u128::from(lanes)) >> 64) as usize;
+        (lane / LANES, (lane % LANES) as u32)
     }
 
     /// Asks for the cache line that [`Linear::find`] will look at first.

@@ -37,7 +37,8 @@ use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use store::Store;
-use tables::{IndexKind, Tables};
+pub(crate) use tables::IndexKind;
+use tables::Tables;
 use volatile::VolatileKeys;
 
 /// A database.
@@ -91,6 +92,12 @@ impl Db {
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether there is no key, nor a table for any.
+    #[inline]
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.tables.single(IndexKind::Keys).is_some_and(Index::is_empty)
     }
 
     /// Number of keys with an expiry. O(1).
@@ -402,6 +409,33 @@ impl Db {
     /// A random entry with an expiry.
     pub fn sample_expires(&self, rng: &mut Rng) -> Option<Handle> {
         self.tables.sample(IndexKind::Expires, rng)
+    }
+
+    /// Visits up to `count` entries, or entries with an expiry, of the neighbourhood that `draw`, a random number, chooses, and
+    /// returns how many. Fewer only where there are few, or very many fewer than there were.
+    #[inline]
+    pub(crate) fn sample_from(
+        &self,
+        kind: IndexKind,
+        draw: u64,
+        count: usize,
+        visit: impl FnMut(Handle),
+    ) -> usize {
+        self.tables.sample_from(kind, draw, count, visit)
+    }
+
+    /// Asks the processor for what [`Db::sample_from`] of the same draw will look at first.
+    #[inline]
+    pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
+        self.tables.prefetch_sample(kind, draw);
+    }
+
+    /// The entry of this handle, if it is one and its key has this hash.
+    #[inline]
+    pub(crate) fn find_handle(&self, hash: u64, handle: Handle) -> Option<Found> {
+        let position = self.tables.index(IndexKind::Keys, hash).find(hash, |found| found == handle)?;
+        // Another key may have got the block, and a bucket tells hashes apart by some of their bits.
+        (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 
     /// Every entry, in no order. O(n): for KEYS, digests and saving small databases.

@@ -83,6 +83,8 @@ pub struct Effects {
     expired_by_read: Vec<(usize, Box<[u8]>)>,
     expired_by_write: Vec<(usize, Box<[u8]>)>,
     evicted: Vec<(usize, Box<[u8]>)>,
+    /// How many were deleted to make room.
+    evicted_keys: u64,
     expired_fields: Vec<ExpiredFields>,
     /// Fields deleted since their time has passed, for INFO.
     fields_deleted: u64,
@@ -331,6 +333,12 @@ impl Effects {
         &self.evicted
     }
 
+    /// How many keys were deleted to make room since this was asked last.
+    #[inline]
+    pub fn take_evicted_keys(&mut self) -> u64 {
+        std::mem::take(&mut self.evicted_keys)
+    }
+
     /// Forgets them.
     #[inline]
     pub fn clear_evicted(&mut self) {
@@ -564,7 +572,11 @@ impl Effects {
     #[cold]
     pub(crate) fn evicted_key(&mut self, db: usize, key: Key<'_>) {
         self.recorded = true;
-        self.evicted.push((db, key.bytes.into()));
+        self.evicted_keys += 1;
+        // Only who propagates asks for the names.
+        if self.propagating {
+            self.evicted.push((db, key.bytes.into()));
+        }
         self.key_modified(db, key, Event::Evicted, 0);
     }
 

@@ -4,15 +4,20 @@
 //! a choice is nearly as good as one among all keys. A candidate that was used since it was met is none any more: this is where
 //! the pool differs from the reference's.
 //!
+//! Entries that nobody used for long are in no cache, and waiting for one after the other would be most of what a choice costs. So
+//! each choice is drawn two choices ahead: the bucket of the next but one and the entries of the next are asked for
+//! before they are looked at, and so is the best candidate that is left.
+//!
 //! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) what is deleted has at least the score with
-//! which it was met; (3) deletions leave their effects as `evicted`.
+//! which it was met, by whatever key had the block then; (3) deletions leave their effects as `evicted`.
 
 use crate::dataset::Keyspace;
-use crate::db::{Db, Found};
+use crate::db::{Db, Found, IndexKind};
 use crate::effects::Effects;
 use crate::{CLOCK_MASK, Key, lfu_decayed};
 use sluice_base::{Now, Rng, heap};
 use sluice_collections::slab::Handle;
+use std::iter::once;
 
 /// Which key goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +62,25 @@ pub struct EvictionPool {
     candidates: Vec<Candidate>,
     /// The database whose turn it is, where any key may go.
     turn: usize,
-    /// A name that is none any more, for the next candidate.
-    spare: Vec<u8>,
+    /// What the next choice and the one after that look at: random numbers.
+    draws: Option<[u64; 2]>,
+    /// The name of the key that went last, for the next one.
+    name: Vec<u8>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Candidate {
     score: u64,
     db: usize,
+    /// Of the key's name: with the handle, it finds the entry while it has its block.
     hash: u64,
-    name: Vec<u8>,
+    handle: Handle,
 }
 
 /// Candidates in the pool.
 const POOL: usize = 16;
 /// A name longer than this is not kept for the next one.
-const SPARE_NAME_BYTES: usize = 1024;
+const KEPT_NAME_BYTES: usize = 1024;
 
 impl EvictionRule {
     /// The rank of an entry: the highest goes first. `None` where it may not go.
@@ -101,6 +109,13 @@ impl EvictionRule {
             EvictionKeys::Volatile => db.sample_expires(rng),
         }
     }
+
+    fn index(&self) -> IndexKind {
+        match self.among {
+            EvictionKeys::All => IndexKind::Keys,
+            EvictionKeys::Volatile => IndexKind::Expires,
+        }
+    }
 }
 
 impl EvictionPool {
@@ -111,19 +126,27 @@ impl EvictionPool {
 
     /// Bytes that the allocator has given.
     pub fn footprint(&self) -> usize {
-        let names: usize = self.candidates.iter().map(|candidate| heap::vec(&candidate.name)).sum();
-        heap::vec(&self.candidates) + heap::vec(&self.spare) + names
+        heap::vec(&self.candidates) + heap::vec(&self.name)
     }
 
     /// Looks at some keys of each database that has any; whether there were any.
     fn fill(&mut self, dbs: &[Db], rule: &EvictionRule, rng: &mut Rng) -> bool {
+        let draw = rng.next_u64();
+        let [present, next] = self.draws.get_or_insert_with(|| [rng.next_u64(), rng.next_u64()]);
+        let (present, next) = (std::mem::replace(present, *next), std::mem::replace(next, draw));
         let mut has_keys = false;
         for (number, db) in dbs.iter().enumerate().filter(|(_, db)| !db.is_empty()) {
-            for _ in 0..rule.samples {
-                let Some(handle) = rule.sample(db, rng) else { break };
-                let Some(score) = rule.score(db, handle) else { continue };
-                has_keys = true;
-                self.offer(score, number, db, handle);
+            db.prefetch_sample(rule.index(), draw);
+            db.sample_from(rule.index(), next, rule.samples, |handle| db.prefetch(handle));
+            let mut meet = |handle| {
+                if let Some(score) = rule.score(db, handle) {
+                    has_keys = true;
+                    self.offer(score, number, db, handle);
+                }
+            };
+            if db.sample_from(rule.index(), present, rule.samples, &mut meet) == 0 {
+                // Where there is much more room than entries, somebody has to search.
+                rule.sample(db, rng).into_iter().for_each(meet);
             }
         }
         has_keys
@@ -134,26 +157,25 @@ impl EvictionPool {
         if is_full && score <= self.candidates[0].score {
             return;
         }
-        let name = db.key(handle);
-        let hash = db.hasher().hash(name);
-        let is_it = |candidate: &Candidate| candidate.hash == hash && candidate.db == number;
+        let is_it = |candidate: &Candidate| candidate.handle == handle && candidate.db == number;
         if self.candidates.iter().any(is_it) {
             return;
         }
         if is_full {
-            let worst = self.candidates.remove(0);
-            self.keep_name(worst.name);
+            self.candidates.remove(0);
         }
-        let mut own = std::mem::take(&mut self.spare);
-        own.clear();
-        own.extend_from_slice(name);
+        let hash = db.hasher().hash(db.key(handle));
         let at = self.candidates.partition_point(|candidate| candidate.score <= score);
-        self.candidates.insert(at, Candidate { score, db: number, hash, name: own });
+        self.candidates.insert(at, Candidate { score, db: number, hash, handle });
     }
 
-    fn keep_name(&mut self, name: Vec<u8>) {
-        if name.capacity() <= SPARE_NAME_BYTES {
-            self.spare = name;
+    /// Asks the processor for the best candidate, of which the next choice may want to know whether it is one still.
+    fn prefetch_best(&self, dbs: &[Db]) {
+        if let Some(Candidate { db, hash, handle, .. }) = self.candidates.last().copied()
+            && let Some(db) = dbs.get(db)
+        {
+            db.prefetch_buckets(once(hash));
+            db.prefetch(handle);
         }
     }
 }
@@ -161,7 +183,12 @@ impl EvictionPool {
 impl Db {
     /// Bytes of entries, values, keys and indexes: what a key that goes takes with it. Cost: one step for each table that is not
     /// empty.
+    #[inline]
     pub fn data_bytes(&self) -> usize {
+        if self.has_nothing() {
+            // So it is with most databases.
+            return 0;
+        }
         self.entry_bytes() + self.index_bytes() + self.expires_bytes()
     }
 
@@ -189,18 +216,16 @@ impl Keyspace {
             return self.evict_any(rule, pool, rng, effects);
         }
         while pool.fill(self.dbs_mut(), rule, rng) {
-            while let Some(Candidate { score, db, hash, name }) = pool.candidates.pop() {
-                let key = Key { bytes: &name, hash, arg: Key::NO_ARG };
-                let found = self.db(db).find(key);
+            while let Some(Candidate { score, db, hash, handle }) = pool.candidates.pop() {
+                let found = self.db(db).find_handle(hash, handle);
                 // One that was used since is no candidate any more.
                 let is_candidate =
                     |found: &Found| rule.score(self.db(db), found.handle).is_some_and(|now| now >= score);
                 if let Some(found) = found.filter(is_candidate) {
-                    self.remove_evicted(db, found, key, effects);
-                    pool.keep_name(name);
+                    self.remove_evicted(db, found, hash, &mut pool.name, effects);
+                    pool.prefetch_best(self.dbs_mut());
                     return true;
                 }
-                pool.keep_name(name);
             }
         }
         false
@@ -219,19 +244,32 @@ impl Keyspace {
             let number = pool.turn % count;
             pool.turn = (number + 1) % count;
             let Some(handle) = rule.sample(self.db(number), rng) else { continue };
-            let name: Box<[u8]> = self.db(number).key(handle).into();
-            let key = self.key(&name);
-            if let Some(found) = self.db(number).find(key) {
-                self.remove_evicted(number, found, key, effects);
+            let hash = self.hasher().hash(self.db(number).key(handle));
+            if let Some(found) = self.db(number).find_handle(hash, handle) {
+                self.remove_evicted(number, found, hash, &mut pool.name, effects);
                 return true;
             }
         }
         false
     }
 
-    fn remove_evicted(&mut self, number: usize, found: Found, key: Key<'_>, effects: &mut Effects) {
+    /// Deletes an entry; `name` is where its name is kept meanwhile.
+    fn remove_evicted(
+        &mut self,
+        number: usize,
+        found: Found,
+        hash: u64,
+        name: &mut Vec<u8>,
+        effects: &mut Effects,
+    ) {
+        name.clear();
+        name.extend_from_slice(self.db(number).key(found.handle));
+        let key = Key { bytes: name, hash, arg: Key::NO_ARG };
         let value = self.dbs_mut()[number].remove(found, key);
         effects.discard(value);
         effects.evicted_key(number, key);
+        if name.capacity() > KEPT_NAME_BYTES {
+            *name = Vec::new();
+        }
     }
 }

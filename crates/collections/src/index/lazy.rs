@@ -121,11 +121,20 @@ impl Index {
         self.linear.as_deref()?.sample(rng)
     }
 
-    /// Visits up to `count` different entries: those that follow a random place in memory. Returns how many; fewer than
-    /// asked for only if the index is smaller or very sparse. Much cheaper than as many [`Index::sample`]s, and good
-    /// enough where neighbours in the order of hashes are as random as any.
-    pub fn sample_many(&self, rng: &mut Rng, count: usize, visit: impl FnMut(Handle)) -> usize {
-        self.linear.as_deref().map_or(0, |linear| linear.sample_many(rng, count, visit))
+    /// Visits up to `count` different entries: those that follow the place in memory that `draw`, a random number, chooses.
+    /// Returns how many; fewer than asked for only if the index is smaller or very sparse. Much cheaper than as many
+    /// [`Index::sample`]s, and good enough where neighbours in the order of hashes are as random as any.
+    #[inline]
+    pub fn sample_from(&self, draw: u64, count: usize, visit: impl FnMut(Handle)) -> usize {
+        self.linear.as_deref().map_or(0, |linear| linear.sample_from(draw, count, visit))
+    }
+
+    /// Asks the processor for what [`Index::sample_from`] of the same draw will look at first.
+    #[inline]
+    pub fn prefetch_sample(&self, draw: u64) {
+        if let Some(linear) = self.linear.as_deref() {
+            linear.prefetch_sample(draw);
+        }
     }
 
     /// Asks the processor for the buckets of hashes, ahead of [`Index::prefetch_candidates`].

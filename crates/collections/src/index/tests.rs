@@ -380,21 +380,21 @@ fn sample_is_uniform_over_entries_at_every_stage_of_a_doubling() {
 }
 
 #[test]
-fn sample_many_gives_different_entries_and_reaches_all() {
+fn sample_from_gives_different_entries_and_reaches_all() {
     let mut model = Model::new(Hashes::Mixed);
     (1..=1_300).for_each(|raw| model.insert(handle(raw)));
     let mut rng = Rng::new(4);
     let mut counts: HashMap<Handle, u64> = HashMap::new();
     for _ in 0..20_000 {
         let mut drawn = HashSet::new();
-        assert_eq!(model.index.sample_many(&mut rng, 5, |handle| assert!(drawn.insert(handle))), 5);
+        assert_eq!(model.index.sample_from(rng.next_u64(), 5, |handle| assert!(drawn.insert(handle))), 5);
         drawn.into_iter().for_each(|handle| *counts.entry(handle).or_insert(0) += 1);
     }
     assert_eq!(counts.len(), 1_300);
     let mut all = 0;
-    assert_eq!(model.index.sample_many(&mut rng, usize::MAX, |_| all += 1), 1_300);
+    assert_eq!(model.index.sample_from(rng.next_u64(), usize::MAX, |_| all += 1), 1_300);
     assert_eq!(all, 1_300);
-    assert_eq!(Linear::new().sample_many(&mut rng, 5, |_| ()), 0);
+    assert_eq!(Linear::new().sample_from(rng.next_u64(), 5, |_| ()), 0);
     assert_eq!(Linear::new().sample(&mut rng), None);
 }
 
@@ -512,7 +512,7 @@ fn an_index_that_holds_nothing_is_eight_bytes() {
     let mut index = Index::new();
     assert_eq!((size_of_val(&index), index.bytes(), index.buckets(), index.len()), (8, 0, 0, 0));
     assert_eq!((index.find(7, |_| true), index.scan(7, |_| ()), index.iter().count()), (None, 0, 0));
-    assert_eq!((index.sample(&mut rng), index.sample_many(&mut rng, 5, |_| ())), (None, 0));
+    assert_eq!((index.sample(&mut rng), index.sample_from(rng.next_u64(), 5, |_| ())), (None, 0));
     assert!(!index.step(10, |_| 0, |_| ()));
     assert!(index.clear_step(10, |_| ()));
     index.insert(7, handle(3), |_| 7, |_| ());

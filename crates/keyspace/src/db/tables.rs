@@ -222,6 +222,35 @@ impl Tables {
         slots.tables[slot].index(kind).sample(rng)
     }
 
+    /// Visits up to `count` entries of the neighbourhood that `draw`, a random number, chooses: different ones where there is one
+    /// table. Returns how many; fewer only of a small or very sparse index.
+    #[inline]
+    pub(crate) fn sample_from(
+        &self,
+        kind: IndexKind,
+        draw: u64,
+        count: usize,
+        mut visit: impl FnMut(Handle),
+    ) -> usize {
+        let Some(slots) = &self.slots else { return self.one.index(kind).sample_from(draw, count, visit) };
+        let (mut rng, mut left) = (Rng::new(draw), count);
+        // A table of a slot may have fewer.
+        for _ in 0..count {
+            if left == 0 {
+                break;
+            }
+            let Some(slot) = slots.random_slot(kind, &mut rng) else { break };
+            left -= slots.tables[slot].index(kind).sample_from(rng.next_u64(), left, &mut visit);
+        }
+        count - left
+    }
+
+    /// Asks the processor for what [`Tables::sample_from`] of the same draw will look at first, where there is one table.
+    #[inline]
+    pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
+        self.one.index(kind).prefetch_sample(draw);
+    }
+
     /// Shrinks what has become too large, at most `budget` buckets of an index; whether more is to do. Of the slots' tables it
     /// looks at `budget` at most: a pass over all of them takes several calls, and `true` says that it has not ended.
     pub(crate) fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
