@@ -491,13 +491,12 @@ impl Gate {
     /// Asks the checks that are armed and concern the command, in order.
     #[cold]
     pub fn ask(&self, asked: &Asked<'_>) -> Verdict {
-        let bits = self.pending(asked.spec, asked.session);
-        for (i, check) in CHECKS.iter().enumerate() {
-            if bits & 1 << i != 0
-                && let Some(verdict) = (check.ask)(asked)
-            {
+        let mut bits = self.pending(asked.spec, asked.session);
+        while let Some(check) = CHECKS.get(bits.trailing_zeros() as usize) {
+            if let Some(verdict) = (check.ask)(asked) {
                 return verdict;
             }
+            bits &= bits - 1;
         }
         Verdict::Run(Permit(()))
     }
