@@ -273,3 +273,27 @@ impl Keyspace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyHasher, Layout, NewValue};
+    use sluice_base::HashSeed;
+
+    #[test]
+    fn a_candidate_whose_block_another_key_has_is_none_any_more() {
+        let mut keyspace = Keyspace::new(1, KeyHasher::new(HashSeed { k0: 1, k1: 2 }, Layout::One));
+        keyspace.load(0, b"present", NewValue::Str(b"value"), None, 0);
+        let db = keyspace.db(0);
+        let handle = db.iter().next().expect("one key");
+        let hash = db.hasher().hash(b"present");
+        assert!(db.find_handle(hash, handle).is_some());
+        // Keys that the bucket does not tell from the present one.
+        let alike: Vec<u64> = (0..10_000_u32)
+            .map(|number| db.hasher().hash(&number.to_le_bytes()))
+            .filter(|other| other >> 56 == hash >> 56)
+            .collect();
+        assert!(!alike.is_empty());
+        assert!(alike.iter().all(|earlier| db.find_handle(*earlier, handle).is_none()));
+    }
+}
