@@ -342,6 +342,8 @@ pub enum LogLevel {
 /// What the process knows and the engine reports.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// The server's own version.
+    pub own_version: &'static str,
     /// Process id.
     pub pid: u32,
     /// Connections that MIGRATE has kept.

@@ -3,6 +3,7 @@
 use crate::alloc;
 use crate::aof::{Aof, AofNews, Order, RewriteNumber};
 use crate::bio::Bio;
+use crate::cli;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
@@ -187,6 +188,7 @@ impl Host {
             [u.sysname(), u.release(), u.machine()].map(|s| s.to_string_lossy().into_owned()).join(" ")
         });
         self.fixed = Facts {
+            own_version: cli::VERSION,
             pid: std::process::id(),
             supervised,
             os,

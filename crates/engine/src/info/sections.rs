@@ -55,7 +55,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     for (i, listener) in facts.listeners.iter().enumerate() {
         out.add(&format!("listener{i}"), listener);
     }
-    out.add("sluice_version", version::OWN);
+    out.add("sluice_version", facts.own_version);
     out.add("event_loop", &facts.event_loop);
     out.add("event_loop_reason", &facts.event_loop_reason);
     out.add("io_threads_workers", facts.io_threads.active);
