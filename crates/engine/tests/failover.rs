@@ -99,6 +99,11 @@ fn errors_are_the_reference_s() {
     for line in ["REPLICAOF NO ONE", "REPLICAOF 10.0.0.9 1", "SLAVEOF NO ONE"] {
         rig.check(line, "-ERR REPLICAOF not allowed while failing over.");
     }
+    rig.check("FAILOVER ABORT", "+OK");
+    rig.check("FAILOVER TO 10.0.0.2 7000 FORCE TIMEOUT 100", "+OK");
+    rig.pass_ms(200);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "failover-in-progress");
     let other = rig.connect();
     rig.check_as(other, "PSYNC ? -1", "-NOMASTERLINK Can't SYNC while failing over");
     rig.check_as(other, "SYNC", "-NOMASTERLINK Can't SYNC while failing over");
@@ -194,6 +199,33 @@ fn a_connection_that_a_later_one_of_the_same_replica_supersedes_has_acknowledged
         let asked = rig.run(line);
         rig.end_iteration();
         assert_ne!(state(&mut rig), "failover-in-progress", "{line}: {asked}");
+    }
+}
+
+/// It was cut off while the failover waited for it. Writes would wait for ever if it were refused (it is by the reference).
+#[test]
+fn a_target_that_comes_back_takes_over() {
+    for needs_everything in [false, true] {
+        let (mut rig, replica) = with_replica();
+        rig.run("SET a 1");
+        rig.check("FAILOVER TO 10.0.0.2 7000", "+OK");
+        rig.engine.disconnect(replica);
+        rig.end_iteration();
+        let back = rig.connect();
+        let announced = "REPLCONF listening-port 7000 ip-address 10.0.0.2 capa eof capa psync2";
+        assert_eq!(rig.run_as(back, announced), "+OK");
+        let replid = field(&mut rig, "master_replid");
+        let (asked, answer): ([&[u8]; 2], _) = match needs_everything {
+            false => ([replid.as_bytes(), b"1"], "+CONTINUE "),
+            true => ([b"?", b"-1"], "+FULLRESYNC "),
+        };
+        rig.argv_unread(back, &[b"PSYNC", asked[0], asked[1]]);
+        rig.end_iteration();
+        let said = rig.output(back);
+        assert!(said.starts_with(answer.as_bytes()), "{}", said.escape_ascii());
+        assert_eq!(state(&mut rig), "waiting-for-sync");
+        acknowledge(&mut rig, back);
+        assert_eq!(state(&mut rig), "failover-in-progress");
     }
 }
 

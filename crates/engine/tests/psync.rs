@@ -349,6 +349,29 @@ fn a_replica_that_has_come_back_counts_once() {
     assert_eq!(ask(&mut rig, client, "WAIT 3 0"), b"", "it waits");
 }
 
+#[test]
+fn writes_rely_on_a_replica_that_has_come_back_once() {
+    let mut rig = Rig::with(&[("min-replicas-to-write", "2")]);
+    let other = with_snapshot(&mut rig);
+    ask(&mut rig, other, "REPLCONF ACK 0");
+    let replid = info(&mut rig, "replication", "master_replid");
+    let start = number(&mut rig, "master_repl_offset") as i64 + 1;
+    comes(&mut rig, &replid, start);
+    rig.check("SET a 1", "+OK");
+    let offset = number(&mut rig, "master_repl_offset");
+    rig.engine.disconnect(other);
+    rig.end_iteration();
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    // Two connections of one replica are one place where the write is safe.
+    let back = comes(&mut rig, &replid, offset as i64 + 1);
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
+    assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
+    rig.engine.disconnect(back);
+    rig.end_iteration();
+    assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
+}
+
 /// It has had the write, and has no data until it has loaded the snapshot.
 #[test]
 fn a_replica_that_comes_back_for_everything_does_not_count_by_what_it_had() {

@@ -106,7 +106,8 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
-    if ctx.control.failover.is_some() {
+    // Until the target was asked to take over, a replica that was cut off may come back: it may be the one that is waited for.
+    if ctx.control.failover.as_ref().is_some_and(|failover| failover.is_in_progress) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
     }
     if ctx.control.replica.as_ref().is_some_and(|role| !role.is_up()) {
@@ -159,6 +160,7 @@ fn supersede(ctx: &mut ServerCtx<'_>) {
         return;
     }
     let (ip, port) = caller.replica_address();
+    ctx.control.count_good_replicas = true;
     for key in ctx.control.replicas() {
         let Some(earlier) = ctx.sessions.get_mut(key) else { continue };
         if earlier.caller.is_reached_at(ip, port)
@@ -259,12 +261,12 @@ pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
 }
 
 /// The replicas that have the data, each once: see [`ReplicaState::is_counted`].
-fn counted_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
+pub(crate) fn counted_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
     online_replicas(control, sessions).filter(ReplicaState::is_counted)
 }
 
 /// The replicas that have the data.
-pub(crate) fn online_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
+fn online_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
     let replicas = control.stream.replicas.iter();
     replicas.filter_map(|key| sessions.get(*key)?.caller.replica_state()).filter(ReplicaState::is_online)
 }

@@ -9,11 +9,10 @@ use crate::connection::{self, Connection};
 use crate::listen;
 use crate::os::plain_error;
 use crate::replica::connect::{ConnectPlan, Connecting};
-use crate::replica::download::{Download, DownloadPlan, Report};
+use crate::replica::download::{Download, DownloadPlan, Report, keep_alive};
 use crate::replica::memory::{MemoryReport, MemorySync};
 use crate::replica::{LinkHolder, TICK_NS, is_of_link};
 use crate::storage;
-use nix::sys::socket::{MsgFlags, send};
 use sluice_config::choice::{DisklessLoad, RdbVersionCheck};
 use sluice_config::param;
 use sluice_engine::{HistoryPoint, LinkState, LogLevel, NotLoaded, Process, SessionKey, SyncSource};
@@ -212,12 +211,16 @@ impl Server {
             LinkOutput::KeepAlive if self.follower.main.is_some() => {
                 self.send_on_main_channel(b"\n".to_vec());
             }
-            LinkOutput::KeepAlive => {
-                if let LinkHolder::Received(socket, _) = &self.follower.holder {
-                    // One that is full has something to read.
-                    let _ = send(socket.as_raw_fd(), b"\n", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
-                }
-            }
+            LinkOutput::KeepAlive => match &self.follower.holder {
+                LinkHolder::Receiving(download) => download.keep_alive(),
+                LinkHolder::Received(socket, _) => keep_alive(socket.as_fd()),
+                LinkHolder::Nobody
+                | LinkHolder::Connecting(_)
+                | LinkHolder::Attached(_)
+                | LinkHolder::Leaving(_)
+                | LinkHolder::Loading(_)
+                | LinkHolder::Session(_) => {}
+            },
             LinkOutput::Adopt(HistoryPoint { replid, offset }) => {
                 let point = HistoryPoint { replid, offset };
                 self.engine.adopt_history(point, &mut self.host);

@@ -14,14 +14,14 @@ use super::progress::SyncProgress;
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Stage, folder_of};
 use crate::storage::{Replacement, Storage};
-use nix::sys::socket::{Shutdown, shutdown};
+use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 use sluice_engine::LogLevel;
 use sluice_evloop::Waker;
 use sluice_persist::rdb::{Judge, LoadError, Problem, ReadOptions};
 use sluice_replication::{Extent, Framing};
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -86,6 +86,7 @@ impl Download {
             let _stack = crate::crash::SignalStack::install();
             // The processors are a preference: the thread works on others too.
             let _ = crate::affinity::bind_thread(&processors);
+            crate::slice::ask_for_short_slices();
             job.run(first, &commits);
         })?;
         Ok(download)
@@ -116,10 +117,22 @@ impl Download {
         let _ = self.commit.send(Commit);
     }
 
+    /// Tells the primary that this server lives, while it has received everything and waits for its disk.
+    pub fn keep_alive(&self) {
+        if let Some(socket) = &self.socket {
+            keep_alive(socket.as_fd());
+        }
+    }
+
     /// Removes what there is of the file, where the process ends before the thread does.
     pub fn remove_temporary(&self) {
         let _ = self.storage.remove(&self.temporary);
     }
+}
+
+/// Sends the line end that a primary takes for a sign of life. A socket that is full has something to read, and needs none.
+pub fn keep_alive(socket: BorrowedFd<'_>) {
+    let _ = send(socket.as_raw_fd(), b"\n", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
 }
 
 impl Drop for Download {

@@ -133,6 +133,21 @@ fn a_snapshot_takes_the_place_of_the_file_when_that_is_wanted_and_not_before() {
     }
 }
 
+/// Renaming may have to wait for another file, and a disk may stand still: the primary must not take that for a dead replica.
+#[test]
+fn a_primary_hears_of_a_download_that_waits_to_be_committed() {
+    for bytes in framed(&snapshot(1000)) {
+        let mut bed = Bed::new(None);
+        bed.send(&bytes);
+        assert!(matches!(bed.report(), Report::Saved));
+        bed.download.as_ref().unwrap().keep_alive();
+        bed.primary.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut said = [0];
+        bed.primary.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"\n");
+    }
+}
+
 #[test]
 fn what_comes_behind_a_snapshot_of_a_known_size_is_left_to_the_stream() {
     let snapshot = snapshot(100);
