@@ -542,6 +542,58 @@ fn the_time_of_both_threads_is_counted_at_the_end() {
     assert_eq!(large, "[]", "the default is a megabyte");
 }
 
+/// A client that takes its reply slowly is no delay of the server, but whoever waits for the thread meanwhile is delayed.
+#[test]
+fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() {
+    let (mut rig, other) = with_list(100_000);
+    let (client, second, third) = (rig.client, rig.connect(), rig.connect());
+    rig.run("CONFIG SET latency-monitor-threshold 5");
+    rig.run("LRANGE l 0 -1");
+    rig.pass_ms(30);
+    for waits in [second, third] {
+        assert_eq!(rig.run_as(waits, "LRANGE l 0 -1"), "");
+    }
+    while rig.engine.piece_room(client, rig.process.now()) == PieceRoom::Room {
+        rig.produce();
+    }
+    rig.pass_ms(400);
+    assert_eq!(rig.engine.piece_room(client, rig.process.now()), PieceRoom::Full);
+    rig.output(client);
+    assert_eq!(rig.engine.piece_room(client, rig.process.now()), PieceRoom::Room);
+    rig.pass_ms(20);
+    rig.check_as(other, "LATENCY LATEST", "[]");
+    rig.finish_read();
+    let waited = "[\"slow-read-wait\", :1700000000, :420, :420, :420, :1]";
+    let first = "[\"slow-read\", :1700000000, :50, :50, :50, :1]";
+    rig.check_as(other, "LATENCY LATEST", &format!("[{first}, {waited}]"));
+    // The third goes on waiting while the second is produced; a reply that takes no time is below the threshold.
+    rig.pass_ms(2);
+    rig.finish_read();
+    rig.check_as(other, "LATENCY HISTORY slow-read", "[[:1700000000, :50]]");
+    rig.check_as(other, "LATENCY HISTORY slow-read-wait", "[[:1700000000, :422]]");
+    let advice = rig.run_as(other, "LATENCY DOCTOR");
+    assert!(advice.contains("- Reads of many elements wait for a thread"), "{advice}");
+    rig.check_as(other, "LATENCY RESET slow-read-wait", ":1");
+    rig.check_as(other, "LATENCY HISTORY slow-read-wait", "[]");
+    rig.finish_read();
+    rig.check_as(other, "LATENCY HISTORY slow-read", "[[:1700000000, :50]]");
+}
+
+/// A read that waited and then happens where it runs, as its key is gone, has waited all the same.
+#[test]
+fn latency_counts_the_wait_of_a_read_that_needs_no_thread_any_more() {
+    let (mut rig, other) = with_list(10_000);
+    let waits = rig.connect();
+    rig.run("CONFIG SET latency-monitor-threshold 5");
+    rig.run("LRANGE l 0 -1");
+    assert_eq!(rig.run_as(waits, "LRANGE l 0 -1"), "");
+    rig.run_as(other, "DEL l");
+    rig.pass_ms(7);
+    rig.finish_read();
+    assert_eq!(got(&mut rig, waits), "[]");
+    rig.check_as(other, "LATENCY HISTORY slow-read-wait", "[[:1700000000, :7]]");
+}
+
 #[test]
 fn a_large_reply_is_logged_as_such() {
     let (mut rig, other) = with_list(100_000);
@@ -699,7 +751,7 @@ fn replicas_are_told_which_members_were_popped() {
     rig.finish_read();
     let taken = members_of(&got(&mut rig, other));
     let removed: Vec<String> =
-        told.lines().filter_map(|line| line.strip_prefix("SREM s ")).map(str::to_owned).collect();
+        told.split("; ").filter_map(|line| line.strip_prefix("SREM s ")).map(str::to_owned).collect();
     assert_eq!(removed.len(), 5, "some at a time");
     let removed: std::collections::BTreeSet<String> =
         removed.iter().flat_map(|line| line.split(' ')).map(str::to_owned).collect();
