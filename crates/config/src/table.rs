@@ -528,7 +528,7 @@ params! {
         EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000).not_in_star(),
             "Microseconds that an iteration of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
         EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024).not_in_star(),
-            "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
+            "Requests per receive from which on iterations may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
         SLOW_READ_ELEMENTS: Int = number("slow-read-elements", 4096, 0, LONG).not_in_star(),
             "Reads that visit more elements of large values than this are produced by threads of their own, for which only other such reads wait; 256 bytes of a string count as an element. 0 produces all where commands run.";
         SLOW_READ_THREADS: Int = number("slow-read-threads", 0, 0, 256).immutable().not_in_star(),
@@ -583,7 +583,7 @@ params! {
             "Exit instead of aborting after a panic.";
         DEBUG_CONTEXT: Text = text("debug-context", "").hidden().debug().later(CORPSE),
             "A word about what is being tested, for crash reports.";
-        WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().ignored("the event loop measures its own turns: INFO debug"),
+        WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().ignored("the event loop measures its own iterations: INFO debug"),
             "Milliseconds of a stuck event loop after which its position is logged; 0 is never.";
         RDB_KEY_SAVE_DELAY: Int = number("rdb-key-save-delay", 0, -INT - 1, INT).hidden(),
             "Microseconds to wait after each saved key; negative waits once per so many keys.";

@@ -41,7 +41,10 @@ pub enum WaitFor {
     /// The end of the server: replicas are waited for.
     Shutdown,
     /// A thread that can produce its reply.
-    SlowRead,
+    SlowRead {
+        /// Since when, ns of the monotonic clock. A handler says 0: `Engine::begin_wait` knows the time.
+        since_ns: u64,
+    },
     /// The end of its reply, which a thread produces.
     Reply,
     /// The end of this migration.
@@ -102,7 +105,7 @@ impl WaitFor {
         match self {
             WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) => false,
             WaitFor::Pause
-            | WaitFor::SlowRead
+            | WaitFor::SlowRead { .. }
             | WaitFor::Keys(_)
             | WaitFor::Replicas { .. }
             | WaitFor::Shutdown => true,
@@ -115,7 +118,7 @@ impl WaitFor {
             WaitFor::Pause
             | WaitFor::Load
             | WaitFor::Shutdown
-            | WaitFor::SlowRead
+            | WaitFor::SlowRead { .. }
             | WaitFor::Reply
             | WaitFor::Migration(_) => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
@@ -241,7 +244,7 @@ impl Blocking {
         self.count += usize::from(waiting.on.is_blocked());
         match waiting.on {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
-            WaitFor::SlowRead => drop(self.slow_reads.insert(waiting.order, client)),
+            WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
             WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
@@ -271,7 +274,7 @@ impl Blocking {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
-            WaitFor::SlowRead => drop(self.slow_reads.remove(&waiting.order)),
+            WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
             WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {

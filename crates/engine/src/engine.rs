@@ -464,9 +464,9 @@ impl Engine {
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
     pub fn take_command_ns(&mut self) -> u64 {
-        let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
+        let ran = self.stats.total_commands.saturating_sub(self.stats.iteration_began_at);
         self.stats.iteration_commands_max = self.stats.iteration_commands_max.max(ran);
-        self.stats.turn_began_at = self.stats.total_commands;
+        self.stats.iteration_began_at = self.stats.total_commands;
         std::mem::take(&mut self.stats.iteration_command_ns)
     }
 

@@ -43,6 +43,17 @@ pub(crate) enum Next {
     Wait(Box<WaitFor>),
 }
 
+/// What became of a command that has something to wait for.
+enum PutOff {
+    /// It did not have to wait, and was executed to its end.
+    Executed {
+        /// It has answered an error.
+        failed: bool,
+    },
+    /// Its session waits, and the command is not committed as one that has ended.
+    Waits(Next),
+}
+
 impl Engine {
     /// Runs one request of a client that waited, again.
     #[cold]
@@ -161,8 +172,8 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(outcome) => match self.put_off(outcome, unit, session, spec, args, request, now, process) {
-                Ok(failed) => failed,
-                Err(next) => return next,
+                PutOff::Executed { failed } => failed,
+                PutOff::Waits(next) => return next,
             },
             Err(error) => {
                 session.outbox.rewind(mark);
@@ -202,7 +213,7 @@ impl Engine {
         Next::Done
     }
 
-    /// Begins what a command waits for, or does in place what nobody can wait for inside a transaction: whether that has failed.
+    /// Begins what a command waits for, or does in place what nobody can wait for inside a transaction.
     #[cold]
     #[allow(clippy::too_many_arguments)]
     fn put_off(
@@ -215,27 +226,29 @@ impl Engine {
         request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
-    ) -> Result<bool, Next> {
+    ) -> PutOff {
         match outcome {
-            Outcome::Done => Ok(false),
-            Outcome::Wait(on) => Err(self.begin_wait(session, spec, args, request, on, unit.now, process)),
+            Outcome::Done => PutOff::Executed { failed: false },
+            Outcome::Wait(on) => {
+                PutOff::Waits(self.begin_wait(session, spec, args, request, on, unit.now, process))
+            }
             Outcome::WaitSince(on, replaced) => {
                 self.control.blocking.replaced_args = replaced;
-                Err(self.begin_wait(session, spec, args, request, on, unit.now, process))
+                PutOff::Waits(self.begin_wait(session, spec, args, request, on, unit.now, process))
             }
             Outcome::Produce(read) => {
                 self.commit_command(session.caller.db, args, unit.now, session.caller.proto);
-                Err(self.begin_slow_read(session, spec, args, read, now, process))
+                PutOff::Waits(self.begin_slow_read(session, spec, args, read, now, process))
             }
             Outcome::Migrate(migration) if unit.is_nested() => {
                 let moved = self.migrate_in_place(session, *migration, unit.now, process);
                 if let Err(error) = &moved {
                     self.reply_error(session, error);
                 }
-                Ok(moved.is_err())
+                PutOff::Executed { failed: moved.is_err() }
             }
             Outcome::Migrate(migration) => {
-                Err(self.begin_migration(session, spec, args, migration, unit.now, process))
+                PutOff::Waits(self.begin_migration(session, spec, args, migration, unit.now, process))
             }
         }
     }
@@ -250,12 +263,13 @@ impl Engine {
         spec: &'static Spec,
         args: Args<'_>,
         request: Request<'_>,
-        on: Box<WaitFor>,
+        mut on: Box<WaitFor>,
         now: Now,
         process: &mut dyn Process,
     ) -> Next {
-        let is_put_off = *on == WaitFor::SlowRead;
-        if is_put_off {
+        let is_put_off = matches!(*on, WaitFor::SlowRead { .. });
+        if let WaitFor::SlowRead { since_ns } = &mut *on {
+            *since_ns = now.mono_ns;
             self.put_off_slow_read(session, request);
         }
         self.commit_command(session.caller.db, args, now, session.caller.proto);

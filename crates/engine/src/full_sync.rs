@@ -120,6 +120,24 @@ impl Session {
     }
 }
 
+/// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said once: where the replica ends its
+/// snapshot by a mark, and where the stream has a connection of its own, the acknowledgement says it.
+fn line_at_the_end(session: &Session) -> Option<String> {
+    let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
+    match session.caller.announced.as_deref() {
+        Some(announced) if announced.rdb_channel => None,
+        Some(announced) if announced.rdb_only => {
+            Some(format!("RDB transfer completed, rdb only replica ({name}) should be disconnected asap"))
+        }
+        Some(_) | None if replica.is_online() => {
+            Some(format!("Synchronization with replica {name} succeeded"))
+        }
+        Some(_) | None => Some(format!(
+            "Streamed RDB transfer with replica {name} succeeded (socket). Waiting for REPLCONF ACK from replica to enable streaming"
+        )),
+    }
+}
+
 impl Engine {
     /// A replica has taken so many bytes of its output: it is queued more.
     pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
@@ -160,8 +178,9 @@ impl Engine {
             self.control.stream.owe();
             self.control.full_syncs.readers.retain(|reader| *reader != client);
             let Some(session) = self.sessions.get(client) else { continue };
-            let name = session.caller.replica_name();
-            process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
+            if let Some(line) = line_at_the_end(session) {
+                process.log(LogLevel::Notice, &line);
+            }
         }
         // What is being loaded is in no snapshot.
         if self.control.full_syncs.wanted.is_empty() || self.is_loading() {

@@ -127,9 +127,9 @@ pub trait Process {
     /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
 
-    /// CONFIG RESETSTAT: the longest iteration of the event loop ([`Facts::longest_turn_us`]) is that of the iterations from now on. A
+    /// CONFIG RESETSTAT: the longest iteration of the event loop ([`Facts::longest_iteration_us`]) is that of the iterations from now on. A
     /// largest value, unlike a count, cannot be subtracted from later ones.
-    fn forget_longest_turn(&mut self) {}
+    fn forget_longest_iteration(&mut self) {}
 
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);
@@ -342,6 +342,8 @@ pub enum LogLevel {
 /// What the process knows and the engine reports.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// The server's own version.
+    pub own_version: &'static str,
     /// Process id.
     pub pid: u32,
     /// Connections that MIGRATE has kept.
@@ -396,14 +398,14 @@ pub struct Facts {
     pub reads_processed: u64,
     /// Write events processed.
     pub writes_processed: u64,
-    /// Turns of the event loop.
+    /// Iterations of the event loop.
     pub eventloop_cycles: u64,
     /// Their duration together, microseconds.
     pub eventloop_duration_sum: u64,
     /// Duration of commands within them, microseconds.
     pub eventloop_duration_cmd_sum: u64,
     /// Longest iteration, microseconds.
-    pub longest_turn_us: u64,
+    pub longest_iteration_us: u64,
     /// What the primary has sent behind a snapshot that is not loaded yet.
     pub stream_buffer: StreamBufferFacts,
     /// Values waiting to be freed on another thread.
@@ -534,7 +536,7 @@ pub struct Counts {
     pub net_output_bytes: u64,
     /// Bytes received from the primary, which are among the former.
     pub net_repl_input_bytes: u64,
-    /// Turns of the event loop.
+    /// Iterations of the event loop.
     pub cycles: u64,
     /// Their duration together, microseconds.
     pub cycle_us: u64,

@@ -239,14 +239,20 @@ impl SlowReadAsk<'_> {
         self.elements_max
     }
 
+    /// Whether a command whose reply is to be produced elsewhere has to wait for a thread. One that changes the data asks before it does.
+    #[cold]
+    pub(crate) fn must_wait(&self) -> bool {
+        self.mode == ReplyMode::On && !self.reads.has_free_thread()
+    }
+
     /// Has the read that `make` returns produced, once a thread is free for it. A reply that nobody is sent is not produced.
     #[cold]
     pub(crate) fn begin(&self, make: impl FnOnce() -> SlowRead) -> Run {
         if self.mode != ReplyMode::On {
             return Ok(Outcome::Done);
         }
-        if !self.reads.has_free_thread() {
-            return Ok(Outcome::Wait(Box::new(WaitFor::SlowRead)));
+        if self.must_wait() {
+            return Ok(Outcome::Wait(Box::new(WaitFor::SlowRead { since_ns: 0 })));
         }
         Ok(Outcome::Produce(Box::new(make())))
     }
@@ -259,6 +265,8 @@ pub struct Producing {
     pub(crate) unsent: Outbox,
     /// Bytes of the pieces so far.
     reply_bytes: usize,
+    /// Its moment, ns of the monotonic clock.
+    moment_ns: u64,
     /// How long the command took where it ran.
     executing_ns: u64,
     /// Since when the client has had no room for a piece, ns of the monotonic clock; `None`: it has.
@@ -291,6 +299,12 @@ impl Producing {
         self.waited_ns = self.full_ns + full_ns;
         (full_ns, self.waited_ns)
     }
+
+    /// How long the reply has taken from its moment until now, without the time in which the client had no room for it, ns.
+    fn produced_ns(&mut self, now: Now) -> u64 {
+        self.note_room(now);
+        now.mono_ns.saturating_sub(self.moment_ns).saturating_sub(self.full_ns)
+    }
 }
 
 /// Whether a client is to be given the next piece of its reply.
@@ -322,6 +336,16 @@ impl Engine {
         session.caller.net_in = session.caller.net_in.saturating_sub(request.wire_len() as u64);
     }
 
+    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it still finds none.
+    pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
+        let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
+        if let WaitFor::SlowRead { since_ns } = on
+            && !still_waits
+        {
+            self.note_latency("slow-read-wait", now, now.mono_ns.saturating_sub(since_ns));
+        }
+    }
+
     /// A slow read has taken its roots.
     #[cold]
     pub(crate) fn begin_slow_read(
@@ -334,13 +358,15 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Next {
         let end = process.now();
-        let executing_ns = end.mono_ns.saturating_sub(now.mono_ns);
+        let moment_ns = now.mono_ns;
+        let executing_ns = end.mono_ns.saturating_sub(moment_ns);
         *now = end;
         self.stats.iteration_command_ns += executing_ns;
         let unsent = std::mem::take(&mut session.outbox);
         session.producing = Some(Box::new(Producing {
             unsent,
             reply_bytes: 0,
+            moment_ns,
             executing_ns,
             full_since_ns: None,
             full_ns: 0,
@@ -406,7 +432,9 @@ impl Engine {
     /// none of it.
     pub fn end_slow_read(&mut self, key: SessionKey, produced_ns: u64, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
-        if let Some(producing) = session.producing.take() {
+        if let Some(mut producing) = session.producing.take() {
+            let now = process.recent();
+            self.note_latency("slow-read", now, producing.produced_ns(now));
             let Producing { mut unsent, reply_bytes, executing_ns, .. } = *producing;
             unsent.append(&mut session.outbox);
             session.outbox = unsent;

@@ -80,7 +80,7 @@ pub struct Stats {
     /// Time in commands within the current iteration, nanoseconds.
     pub iteration_command_ns: u64,
     /// Commands executed before the current iteration.
-    pub turn_began_at: u64,
+    pub iteration_began_at: u64,
     /// Most commands within an iteration.
     pub iteration_commands_max: u64,
     /// Compaction of entries.
@@ -136,7 +136,7 @@ pub struct Baseline {
     pub reads_processed: u64,
     /// Write events.
     pub writes_processed: u64,
-    /// Turns of the event loop.
+    /// Iterations of the event loop.
     pub eventloop_cycles: u64,
     /// Their duration together, microseconds.
     pub eventloop_duration_sum: u64,
@@ -211,7 +211,7 @@ impl Stats {
             sync_partial_err: 0,
             repl_output_bytes: 0,
             iteration_command_ns: 0,
-            turn_began_at: 0,
+            iteration_began_at: 0,
             iteration_commands_max: 0,
             compaction: CompactionStats::default(),
             cron_ns: 0,
@@ -295,7 +295,7 @@ pub struct Rates {
     pub output: Rate,
     /// Bytes a second received from the primary.
     pub repl_input: Rate,
-    /// Turns a second.
+    /// Iterations a second.
     pub cycles: Rate,
     /// Microseconds per iteration.
     pub cycle_us: Rate,

@@ -2,7 +2,5 @@
 
 /// The version of Valkey whose behaviour this server keeps.
 pub const COMPATIBLE: &str = "9.1.2";
-/// This server's own version.
-pub const OWN: &str = env!("CARGO_PKG_VERSION");
 /// The version of Redis that INFO and HELLO report to clients of that age.
 pub(crate) const REDIS_COMPATIBLE: &str = "7.2.4";

@@ -117,7 +117,8 @@ impl Engine {
             return self.sessions.put_back(session);
         }
         let Waiting { request, prepared, on, .. } = *waiting;
-        let mut now = process.recent();
+        let began = process.recent();
+        let mut now = began;
         let again = {
             let request = request.at(0);
             let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
@@ -125,6 +126,7 @@ impl Engine {
             session.is_rerun = matches!(on, WaitFor::Keys(_));
             let next = self.process_again(&mut session, &prepared, args, request, &mut now, process);
             session.is_rerun = false;
+            self.note_slow_read_waited(on, &next, began);
             if next == Next::Done && session.caller.is_primary() {
                 self.note_applied(&mut session, &request);
             }
@@ -138,6 +140,7 @@ impl Engine {
                     (WaitFor::Keys(again), WaitFor::Keys(first)) => {
                         WaitFor::Keys(BlockOn { deadline_ms: first.deadline_ms, ..again })
                     }
+                    (WaitFor::SlowRead { .. }, first @ WaitFor::SlowRead { .. }) => first,
                     (again, _) => again,
                 };
                 self.park(&mut session, request, prepared, on);
@@ -183,7 +186,7 @@ impl Engine {
                     | WaitFor::Pause
                     | WaitFor::Load
                     | WaitFor::Shutdown
-                    | WaitFor::SlowRead
+                    | WaitFor::SlowRead { .. }
                     | WaitFor::Reply
                     | WaitFor::Migration(_),
                 )
@@ -229,7 +232,7 @@ impl Engine {
                 WaitFor::Pause
                 | WaitFor::Load
                 | WaitFor::Shutdown
-                | WaitFor::SlowRead
+                | WaitFor::SlowRead { .. }
                 | WaitFor::Reply
                 | WaitFor::Migration(_),
             )

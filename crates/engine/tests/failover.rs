@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use sluice_engine::{HistoryPoint, LinkState, SessionKey};
-use sluice_replication::{Input, LinkOutput, ReplicaLink};
-use sluice_testkit::Rig;
+use sluice_replication::LinkOutput;
+use sluice_testkit::{Rig, RigLink};
 
 /// A primary with a replica at 10.0.0.2:7000.
 fn with_replica() -> (Rig, SessionKey) {
@@ -257,34 +257,13 @@ fn an_answer_that_comes_behind_the_end_of_a_failover_is_not_taken() {
         rig.check("FAILOVER TO 10.0.0.2 7000", "+OK");
         acknowledge(&mut rig, replica);
         assert_eq!(state(&mut rig), "failover-in-progress");
-        let mut link = ReplicaLink::new(1);
         let target = rig.engine.primary().cloned().unwrap();
-        let mut step = |rig: &mut Rig, input: Input<'_>| {
-            rig.engine.step_link(&mut link, input, (0, "9.1.0"), &mut rig.process)
-        };
-        let connect = step(&mut rig, Input::HandOver(target));
-        let attempt = connect.iter().find_map(|output| match output {
-            LinkOutput::Connect(attempt, _) => Some(*attempt),
-            _ => None,
-        });
-        let attempt = attempt.unwrap();
-        step(&mut rig, Input::Opened(attempt));
-        let mut outputs = step(&mut rig, Input::Received(attempt, b"+PONG\r\n"));
-        let is_asked = |outputs: &[LinkOutput]| {
-            let bytes = |output: &LinkOutput| matches!(output, LinkOutput::Send(bytes) if bytes.windows(5).any(|at| at == b"PSYNC"));
-            outputs.iter().any(bytes)
-        };
-        for _ in 0..10 {
-            if !is_asked(&outputs) {
-                outputs = step(&mut rig, Input::Received(attempt, b"+OK\r\n"));
-            }
-        }
-        assert!(is_asked(&outputs), "{outputs:?}");
+        let mut link = RigLink::handing_over(&mut rig, target);
         if is_given_up {
             rig.check("FAILOVER ABORT", "+OK");
         }
         let answer = format!("+CONTINUE {}\r\n", "b".repeat(40));
-        let outputs = step(&mut rig, Input::Received(attempt, answer.as_bytes()));
+        let outputs = link.receive(&mut rig, answer.as_bytes());
         let goes_on = outputs.iter().any(|output| matches!(output, LinkOutput::Continue(_)));
         assert_eq!(goes_on, !is_given_up, "{outputs:?}");
     }

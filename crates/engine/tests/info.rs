@@ -223,7 +223,9 @@ fn replication_knows_who_is_fed() {
 #[test]
 fn server_names_its_own_version_and_its_supervisor() {
     let mut rig = Rig::new();
-    assert_eq!(field(&mut rig, "server", "sluice_version"), env!("CARGO_PKG_VERSION"));
+    rig.process.facts.own_version = "0.1.0+1a2b3c4d5e6f";
+    assert_eq!(field(&mut rig, "server", "sluice_version"), "0.1.0+1a2b3c4d5e6f");
+    assert_eq!(field(&mut rig, "server", "valkey_version"), "9.1.2");
     assert_eq!(field(&mut rig, "server", "process_supervised"), "no");
     rig.process.facts.supervised = Some("systemd");
     assert_eq!(field(&mut rig, "server", "process_supervised"), "systemd");

@@ -1153,7 +1153,41 @@ fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
     assert_eq!(first[..first.len() - 40], second[end..end + len], "they share it");
     assert!(second[end + len..].starts_with(b"*1\r\n$4\r\nping\r\n"), "the stream follows at once");
     assert!(first.starts_with(b"REDIS0011"), "the oldest of them can read it");
-    assert!(rig.process.log.iter().filter(|(_, line)| line.ends_with("succeeded")).count() == 2);
+}
+
+/// As in the reference: once for each replica, when the replica has what it was sent, as far as that can be known.
+#[test]
+fn the_log_says_once_that_a_synchronization_succeeded() {
+    let name = "127.0.0.1:<unknown-replica-port>";
+    let streamed = format!(
+        "Streamed RDB transfer with replica {name} succeeded (socket). Waiting for REPLCONF ACK from replica to enable streaming"
+    );
+    let succeeded = format!("Synchronization with replica {name} succeeded");
+    let alone = format!("RDB transfer completed, rdb only replica ({name}) should be disconnected asap");
+    for (announced, diskless, at_the_end, behind_the_acknowledgement) in [
+        ("capa eof", "yes", vec![&streamed], vec![&streamed, &succeeded]),
+        ("capa eof", "no", vec![&succeeded], vec![&succeeded]),
+        ("capa psync2", "yes", vec![&succeeded], vec![&succeeded]),
+        ("rdb-only 1", "no", vec![&alone], vec![&alone]),
+    ] {
+        let mut rig = Rig::with(&[("repl-diskless-sync", diskless)]);
+        rig.run("SET a 1");
+        let replica = rig.connect();
+        rig.check_as(replica, &format!("REPLCONF {announced}"), "+OK");
+        rig.argv_unread(replica, &[b"PSYNC", b"?", b"-1"]);
+        read_all(&mut rig, replica);
+        let said = |rig: &Rig| {
+            let lines = rig.process.log.iter().map(|(_, line)| line);
+            let ends = |line: &&String| [&streamed, &succeeded, &alone].contains(line);
+            lines.filter(ends).cloned().collect::<Vec<_>>()
+        };
+        assert!(said(&rig).iter().eq(at_the_end), "{announced} {diskless}: {:?}", said(&rig));
+        if !rig.is_closing(replica) {
+            rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
+            rig.end_iteration();
+        }
+        assert!(said(&rig).iter().eq(behind_the_acknowledgement), "{announced} {diskless}: {:?}", said(&rig));
+    }
 }
 
 #[test]

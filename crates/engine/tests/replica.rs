@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, SessionKey, SyncSource};
-use sluice_replication::{Input, LinkOutput, ReplicaLink};
-use sluice_testkit::Rig;
+use sluice_replication::{Input, LinkOutput};
+use sluice_testkit::{Rig, RigLink};
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -413,18 +413,8 @@ fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_
 /// The RDB file that was received becomes the base of the append-only file; a load that is no file's is rewritten.
 #[test]
 fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
-    let mut primary = Rig::new();
-    primary.run("SET theirs 1");
-    primary.check("SAVE", "+OK");
     for preamble in ["yes", "no"] {
-        let mut rig = Rig::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", preamble)]);
-        rig.process.snapshots = primary.process.snapshots.clone();
-        assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
-        rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
-        rig.end_iteration();
-        rig.finish_loads();
-        let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
-        rig.engine.adopt_history(point, &mut rig.process);
+        let mut rig = with_received_file(preamble);
         rig.check("EXISTS theirs", ":1");
         let is_reused = preamble == "yes";
         assert_eq!(rig.process.aof_snapshot_bases.len(), usize::from(is_reused), "{preamble}");
@@ -472,7 +462,8 @@ fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
 /// The append-only file was turned off while its thread may yet link the RDB file as its base.
 #[test]
 fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link() {
-    let (mut rig, _) = with_snapshot_as_base();
+    let mut rig = with_received_file("yes");
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
     rig.process.aof_closes = true;
     rig.check("CONFIG SET appendonly no save \"1 1\"", "+OK");
     assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
@@ -494,12 +485,13 @@ fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link
     assert!(rig.engine.has_job());
 }
 
-/// A replica whose append-only file is about to have the RDB file of the primary as its base.
-fn with_snapshot_as_base() -> (Rig, Rig) {
+/// A replica with an append-only file that has loaded the RDB file of its primary. With `aof-use-rdb-preamble yes` that file is about to be
+/// the base of the append-only file.
+fn with_received_file(preamble: &str) -> Rig {
     let mut primary = Rig::new();
     primary.run("SET theirs 1");
     primary.check("SAVE", "+OK");
-    let mut rig = Rig::with(&[("appendonly", "yes")]);
+    let mut rig = Rig::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", preamble)]);
     rig.process.snapshots = primary.process.snapshots.clone();
     assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
     rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
@@ -507,8 +499,7 @@ fn with_snapshot_as_base() -> (Rig, Rig) {
     rig.finish_loads();
     let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
     rig.engine.adopt_history(point, &mut rig.process);
-    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
-    (rig, primary)
+    rig
 }
 
 /// The load was begun before the role was changed, and ends behind that.
@@ -516,39 +507,16 @@ fn with_snapshot_as_base() -> (Rig, Rig) {
 fn a_server_that_follows_nobody_any_more_does_not_take_the_history_of_what_was_loaded() {
     for is_promoted in [false, true] {
         let (mut rig, _) = following(&[]);
-        let mut link = ReplicaLink::new(1);
-        let mut step = |rig: &mut Rig, input: Input<'_>| {
-            rig.engine.step_link(&mut link, input, (0, "9.1.0"), &mut rig.process)
-        };
-        let primary = rig.engine.primary().cloned();
-        let mut outputs = step(&mut rig, Input::Follow(primary));
-        outputs.extend(step(&mut rig, Input::Tick));
-        let attempt = outputs.iter().find_map(|output| match output {
-            LinkOutput::Connect(attempt, _) => Some(*attempt),
-            _ => None,
-        });
-        let attempt = attempt.unwrap();
-        step(&mut rig, Input::Opened(attempt));
-        let mut outputs = step(&mut rig, Input::Received(attempt, b"+PONG\r\n"));
-        let is_asked = |outputs: &[LinkOutput]| {
-            let bytes = |output: &LinkOutput| matches!(output, LinkOutput::Send(bytes) if bytes.windows(5).any(|at| at == b"PSYNC"));
-            outputs.iter().any(bytes)
-        };
-        for _ in 0..10 {
-            if !is_asked(&outputs) {
-                outputs = step(&mut rig, Input::Received(attempt, b"+OK\r\n"));
-            }
-        }
-        assert!(is_asked(&outputs), "{outputs:?}");
+        let mut link = RigLink::following(&mut rig);
         let replid = "f".repeat(40);
         let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
-        let outputs = step(&mut rig, Input::Received(attempt, answer.as_bytes()));
+        let outputs = link.receive(&mut rig, answer.as_bytes());
         assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
         if is_promoted {
             rig.check("REPLICAOF NO ONE", "+OK");
         }
-        let mut outputs = step(&mut rig, Input::Accepted(attempt));
-        outputs.extend(step(&mut rig, Input::Loaded(attempt)));
+        let mut outputs = link.step(&mut rig, Input::Accepted(link.attempt));
+        outputs.extend(link.step(&mut rig, Input::Loaded(link.attempt)));
         let adopts = outputs.iter().any(|output| matches!(output, LinkOutput::Adopt(_)));
         assert_eq!(adopts, !is_promoted, "{outputs:?}");
         // A replica of the primary of before would be told to go on, and lack what the snapshot has.

@@ -70,7 +70,7 @@ pub struct Loop<D: Driver> {
     timers_per_iteration: u32,
     timers_left: u32,
     /// Time of the last wait's return, as given to the first `next_event` after it; 0 if there was none.
-    turn_began_ns: u64,
+    iteration_began_ns: u64,
     gather: Gather,
     gathering: Gathering,
     /// The loop's own part of the counters; the driver has the rest.
@@ -99,7 +99,7 @@ impl<D: Driver> Loop<D> {
             park,
             timers_per_iteration: config.timers_per_iteration,
             timers_left: 0,
-            turn_began_ns: 0,
+            iteration_began_ns: 0,
             gather: Gather::new(0),
             gathering: Gathering::Wanted,
             own: Metrics::default(),
@@ -142,7 +142,7 @@ impl<D: Driver> Loop<D> {
     pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Iteration> {
         self.timers_left = self.timers_per_iteration;
         let due_ns = self.timers.next_ns().unwrap_or(u64::MAX).min(until.0).min(self.driver.due_ns());
-        self.count_turn(now_ns);
+        self.count_iteration(now_ns);
         let sleep = match due_ns {
             u64::MAX => Sleep::Forever,
             due_ns if due_ns <= now_ns => Sleep::No,
@@ -172,8 +172,8 @@ impl<D: Driver> Loop<D> {
     /// for, so bytes arrive in the same warm buffer when each chunk is given back before the next call.
     #[inline]
     pub fn next_event(&mut self, now_ns: u64) -> Option<Event> {
-        if self.turn_began_ns == 0 {
-            self.turn_began_ns = now_ns;
+        if self.iteration_began_ns == 0 {
+            self.iteration_began_ns = now_ns;
         }
         if let Some(event) = self.driver.next_event(now_ns) {
             self.own.events += 1;
@@ -357,7 +357,7 @@ impl<D: Driver> Loop<D> {
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
         let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());
-        let Metrics { iterations, parks, events, wakes_seen, timers_fired, gathered, turn_max_ns, .. } =
+        let Metrics { iterations, parks, events, wakes_seen, timers_fired, gathered, iteration_max_ns, .. } =
             self.own;
         Metrics {
             iterations,
@@ -368,19 +368,19 @@ impl<D: Driver> Loop<D> {
             wakes_coalesced,
             timers_fired,
             gathered,
-            turn_max_ns,
+            iteration_max_ns,
             ..*self.driver.metrics()
         }
     }
 
-    fn count_turn(&mut self, now_ns: u64) {
-        let began_ns = self.turn_began_ns;
+    fn count_iteration(&mut self, now_ns: u64) {
+        let began_ns = self.iteration_began_ns;
         let metrics = &mut self.own;
         metrics.iterations += 1;
         if began_ns != 0 {
-            metrics.turn_max_ns = metrics.turn_max_ns.max(now_ns.saturating_sub(began_ns));
+            metrics.iteration_max_ns = metrics.iteration_max_ns.max(now_ns.saturating_sub(began_ns));
         }
-        self.turn_began_ns = 0;
+        self.iteration_began_ns = 0;
     }
 
     fn turned(&mut self, woken: bool, ready: usize) -> Iteration {

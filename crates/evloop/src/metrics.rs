@@ -36,5 +36,5 @@ pub struct Metrics {
     /// Waits that gathered ([`Config::batch_wait_us`](crate::Config::batch_wait_us)).
     pub gathered: u64,
     /// The longest time between two waits, in nanoseconds of the caller's clock.
-    pub turn_max_ns: u64,
+    pub iteration_max_ns: u64,
 }

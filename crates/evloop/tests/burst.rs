@@ -30,7 +30,7 @@ fn fill(socket: &mut TcpStream) -> usize {
 }
 
 #[test]
-fn a_flooded_source_takes_few_ring_buffers_in_a_turn_and_loses_nothing() {
+fn a_flooded_source_takes_few_ring_buffers_in_an_iteration_and_loses_nothing() {
     let config = Config { ring_buffers: 64, ..Config::default() };
     let mut lp = match AnyLoop::choose(Backend::IoUring, &config) {
         Ok(opened) => opened.event_loop,

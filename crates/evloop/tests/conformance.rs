@@ -174,7 +174,7 @@ fn ev_s14_events_never_cross_over_to_a_descriptor_with_the_same_number() {
 }
 
 #[test]
-fn ev_s18_a_source_closed_in_the_midst_of_a_turn_says_nothing_more() {
+fn ev_s18_a_source_closed_in_the_midst_of_an_iteration_says_nothing_more() {
     on_each(|mut lp| {
         let (first, mut one) = pair(&mut lp, 1);
         let (second, mut two) = pair(&mut lp, 2);
@@ -429,7 +429,7 @@ fn ev_b1_b5_bytes_beyond_one_chunk_come_in_order() {
 }
 
 #[test]
-fn one_source_gets_one_chunk_in_a_turn_however_much_it_sends() {
+fn one_source_gets_one_chunk_in_an_iteration_however_much_it_sends() {
     on_each_with(&Config { chunk_bytes: 64, ..Config::default() }, |mut lp| {
         let (flooder, mut flood) = pair(&mut lp, 1);
         let (other, mut peer) = pair(&mut lp, 2);
@@ -646,7 +646,7 @@ fn a_small_ring_with_few_buffers_loses_nothing() {
 
 /// The kernel does deferred work in portions of twenty.
 #[test]
-fn a_hundred_ready_sources_come_in_one_turn() {
+fn a_hundred_ready_sources_come_in_one_iteration() {
     for backend in [Backend::Epoll, Backend::IoUring, Backend::Poll] {
         let mut lp = AnyLoop::choose(backend, &Config::default()).expect("opens").event_loop;
         let mut peers: Vec<UnixStream> = (0..100)
@@ -687,7 +687,7 @@ fn a_kept_chunk_stays_as_it_was_and_may_travel() {
 }
 
 #[test]
-fn an_empty_turn_of_a_ring_makes_no_system_call() {
+fn an_empty_iteration_of_a_ring_makes_no_system_call() {
     let mut lp = AnyLoop::choose(Backend::IoUring, &Config::default()).expect("opens").event_loop;
     (0..3).for_each(|_| drop(lp.wait(now_ns(), Deadline::PAST)));
     let calls = lp.metrics().system_calls;
@@ -697,7 +697,7 @@ fn an_empty_turn_of_a_ring_makes_no_system_call() {
 
 /// A request and its reply cost a ring one call when the next request is near.
 #[test]
-fn a_ring_receives_and_sends_with_one_call_per_turn() {
+fn a_ring_receives_and_sends_with_one_call_per_iteration() {
     let mut lp = AnyLoop::choose(Backend::IoUring, &Config::default()).expect("opens").event_loop;
     let (source, mut peer) = pair(&mut lp, 1);
     lp.recv_start(source);

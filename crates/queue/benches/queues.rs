@@ -23,7 +23,7 @@ use sluice_queue::{Capacity, lanes, spmc, spsc};
 /// As the server's queues are.
 const CAPACITY: usize = 4096;
 
-/// Jobs handed over together where a contender can do that: a turn's worth.
+/// Jobs handed over together where a contender can do that: an iteration's worth.
 const BATCH: usize = 16;
 
 /// What a contender's producer or consumer does in one go: asked for at most so many jobs, says how many it moved.

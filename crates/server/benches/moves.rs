@@ -2,7 +2,7 @@
 //! so many of them move to I/O threads and back.
 //!
 //! Method: the server, built for release, on a free port, with so many idle connections. `CONFIG SET io-threads` moves all of them
-//! to I/O threads, and another one back, five times each. INFO's `eventloop_turn_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the
+//! to I/O threads, and another one back, five times each. INFO's `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the
 //! longest iteration since the start) is printed, and the wall clock's figure beside it. The command itself starts or ends
 //! threads, and accepting the connections counts too: with no connection to move that is what the first line says.
 //!
@@ -112,7 +112,7 @@ fn main() {
             server.move_all(1);
         }
         let (cpu, wall) =
-            (server.info("eventloop_turn_max_cpu_usec"), server.info("eventloop_turn_max_usec"));
+            (server.info("eventloop_iteration_max_cpu_usec"), server.info("eventloop_iteration_max_usec"));
         println!("{count:12} {cpu:15} {wall:10}");
         drop(idle);
     }

@@ -38,13 +38,11 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
 
 /// `--version`'s line.
 pub fn version() -> String {
-    format!(
-        "Sluice server v={} compatible=valkey-{} bits={}\n",
-        env!("CARGO_PKG_VERSION"),
-        COMPATIBLE,
-        usize::BITS
-    )
+    format!("Sluice server v={} compatible=valkey-{} bits={}\n", VERSION, COMPATIBLE, usize::BITS)
 }
+
+/// This server's own version, with the commit where the build knew it: `0.1.0+1a2b3c4d5e6f`.
+pub const VERSION: &str = env!("SLUICE_VERSION");
 
 /// The server whose place this one takes.
 pub const COMPATIBLE: &str = "9.1.2";

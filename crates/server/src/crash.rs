@@ -8,6 +8,7 @@
 //! SIGALRM, sent by an operator, writes to the log where the main thread is; the process goes on. Its handler allocates nothing:
 //! the thread may be anywhere.
 
+use crate::cli::VERSION;
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 use std::ffi::CStr;
@@ -301,7 +302,7 @@ fn write_facts(
     instruction: usize,
 ) -> std::io::Result<()> {
     log.write_all(START.as_bytes())?;
-    writeln!(log, "Sluice {} crashed by signal: {signal}, si_code: {code}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(log, "Sluice {} crashed by signal: {signal}, si_code: {code}", VERSION)?;
     writeln!(log, "Accessing address: {address:#x}")?;
     writeln!(log, "Crashed running the instruction at: {instruction:#x}")?;
     write_process(log)
@@ -359,7 +360,7 @@ fn report(info: &PanicHookInfo<'_>) -> String {
     format!(
         "{START}Sluice {} ended by a panic: {message}\nat {place}, thread '{}'\n\n\
          ------ STACK TRACE ------\n{}{END}",
-        env!("CARGO_PKG_VERSION"),
+        VERSION,
         std::thread::current().name().unwrap_or("unnamed"),
         std::backtrace::Backtrace::force_capture(),
     )

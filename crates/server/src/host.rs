@@ -3,9 +3,10 @@
 use crate::alloc;
 use crate::aof::{Aof, AofNews, Order, RewriteNumber};
 use crate::bio::Bio;
+use crate::cli;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
-use crate::longest::LongestTurn;
+use crate::longest::LongestIteration;
 use crate::migrate::KeptLinks;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
@@ -93,7 +94,7 @@ pub struct Host {
     /// Time in iterations, nanoseconds.
     pub cycle_ns: u64,
     /// The longest iteration.
-    pub longest_turn: LongestTurn,
+    pub longest_iteration: LongestIteration,
     /// Largest input buffers of clients.
     pub input_peaks: Peaks,
     /// The listening sockets.
@@ -167,7 +168,7 @@ impl Host {
             active_ns: 0,
             command_ns: 0,
             cycle_ns: 0,
-            longest_turn: LongestTurn::default(),
+            longest_iteration: LongestIteration::default(),
             input_peaks: Peaks::default(),
             listening: Listening::default(),
             configured: false,
@@ -187,6 +188,7 @@ impl Host {
             [u.sysname(), u.release(), u.machine()].map(|s| s.to_string_lossy().into_owned()).join(" ")
         });
         self.fixed = Facts {
+            own_version: cli::VERSION,
             pid: std::process::id(),
             supervised,
             os,
@@ -316,8 +318,8 @@ impl Host {
             ("eventloop_wakes_seen", metrics.wakes_seen),
             ("eventloop_accept_failures", metrics.accept_failures),
             ("eventloop_sends_blocked", metrics.sends_blocked),
-            ("eventloop_turn_max_usec", self.longest_turn.wall_us()),
-            ("eventloop_turn_max_cpu_usec", self.longest_turn.cpu_us()),
+            ("eventloop_iteration_max_usec", self.longest_iteration.wall_us()),
+            ("eventloop_iteration_max_cpu_usec", self.longest_iteration.cpu_us()),
         ];
         self.debug.clear();
         self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
@@ -553,7 +555,7 @@ impl Process for Host {
             eventloop_cycles: self.counts.cycles,
             eventloop_duration_sum: self.cycle_ns / 1000,
             eventloop_duration_cmd_sum: self.command_ns / 1000,
-            longest_turn_us: self.longest_turn.wall_us(),
+            longest_iteration_us: self.longest_iteration.wall_us(),
             lazyfree_pending: bio.map_or(0, Bio::pending),
             lazyfreed: bio.map_or(0, Bio::freed),
             debug: self.debug.iter().cloned().chain(self.parts.lines()).collect(),
@@ -757,8 +759,8 @@ impl Process for Host {
         bytes
     }
 
-    fn forget_longest_turn(&mut self) {
-        self.longest_turn.forget();
+    fn forget_longest_iteration(&mut self) {
+        self.longest_iteration.forget();
     }
 
     fn purge_memory(&mut self) {

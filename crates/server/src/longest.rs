@@ -11,7 +11,7 @@ const MARK_NS: u64 = 1_000_000;
 
 /// See the module. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LongestTurn {
+pub struct LongestIteration {
     wall_ns: u64,
     cpu_ns: u64,
     /// The thread's clock when it was last read.
@@ -20,7 +20,7 @@ pub struct LongestTurn {
     since_mark_ns: u64,
 }
 
-impl LongestTurn {
+impl LongestIteration {
     /// Notes an iteration of so much wall time. `thread_ns` reads the thread's clock.
     #[inline]
     pub fn note(&mut self, wall_ns: u64, thread_ns: impl FnOnce() -> u64) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     /// Notes an iteration of `wall_us`, of which the thread worked `cpu_us`.
-    fn turn(longest: &mut LongestTurn, thread: &mut Thread, wall_us: u64, cpu_us: u64) {
+    fn iterate(longest: &mut LongestIteration, thread: &mut Thread, wall_us: u64, cpu_us: u64) {
         thread.ns += cpu_us * 1000;
         longest.note(wall_us * 1000, || {
             thread.reads += 1;
@@ -83,36 +83,36 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_turn_has_its_own_processor_time_beside_it() {
-        let (mut longest, mut thread) = (LongestTurn::default(), Thread::default());
+    fn the_longest_iteration_has_its_own_processor_time_beside_it() {
+        let (mut longest, mut thread) = (LongestIteration::default(), Thread::default());
         longest.note(0, || 0);
-        turn(&mut longest, &mut thread, 200, 200);
+        iterate(&mut longest, &mut thread, 200, 200);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (200, 200));
         // It was not let run for most of this one.
-        turn(&mut longest, &mut thread, 20_000, 300);
+        iterate(&mut longest, &mut thread, 20_000, 300);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (20_000, 300));
         // Short ones before a long one are not counted to it.
         for _ in 0..15 {
-            turn(&mut longest, &mut thread, 50, 50);
+            iterate(&mut longest, &mut thread, 50, 50);
         }
-        turn(&mut longest, &mut thread, 30_000, 29_000);
+        iterate(&mut longest, &mut thread, 30_000, 29_000);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
         // Nor is what they waited, beyond a millisecond.
         for _ in 0..10_000 {
-            turn(&mut longest, &mut thread, 90, 10);
+            iterate(&mut longest, &mut thread, 90, 10);
         }
-        turn(&mut longest, &mut thread, 40_000, 35_000);
+        iterate(&mut longest, &mut thread, 40_000, 35_000);
         assert_eq!(longest.wall_us(), 40_000);
         assert!((34_000..=35_000).contains(&longest.cpu_us()), "{}", longest.cpu_us());
     }
 
     #[test]
-    fn ordinary_turns_read_the_threads_clock_once_in_a_millisecond_of_work() {
-        let (mut longest, mut thread) = (LongestTurn::default(), Thread::default());
-        turn(&mut longest, &mut thread, 1000, 1000);
+    fn ordinary_iterations_read_the_threads_clock_once_in_a_millisecond_of_work() {
+        let (mut longest, mut thread) = (LongestIteration::default(), Thread::default());
+        iterate(&mut longest, &mut thread, 1000, 1000);
         let before = thread.reads;
         for _ in 0..100_000 {
-            turn(&mut longest, &mut thread, 10, 10);
+            iterate(&mut longest, &mut thread, 10, 10);
         }
         assert!((900..=1000).contains(&(thread.reads - before)), "{}", thread.reads - before);
     }

@@ -404,7 +404,7 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
 fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.note(LogLevel::Notice, "Sluice is starting");
     let pid = std::process::id();
-    let version = env!("CARGO_PKG_VERSION");
+    let version = cli::VERSION;
     host.note(
         LogLevel::Notice,
         &format!(
@@ -438,7 +438,7 @@ fn say_what_is_kept(host: &mut Host, config: &Config) {
 }
 
 fn say_mode(host: &mut Host, config: &Config) {
-    let (version, pid, port) = (env!("CARGO_PKG_VERSION"), std::process::id(), config.int(param::PORT));
+    let (version, pid, port) = (cli::VERSION, std::process::id(), config.int(param::PORT));
     let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.file().is_none();
     if config.bool(param::ALWAYS_SHOW_LOGO) || to_terminal {
         let banner = format!(

@@ -232,14 +232,14 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
     }
     client.check("CONFIG SET io-threads 4", "+OK\r\n");
     assert!(server.log.wait("Could not start all IO threads").is_some());
-    // It sleeps between requests: a loop that spins makes many turns for each.
+    // It sleeps between requests: a loop that spins makes many iterations for each.
     let before = client.info_number("eventloop_cycles");
     let asked = 50;
     for _ in 0..asked {
         client.check("PING", "+PONG\r\n");
     }
-    let turns = client.info_number("eventloop_cycles") - before;
-    assert!(turns < 4 * asked, "{turns} turns for {asked} requests");
+    let iterations = client.info_number("eventloop_cycles") - before;
+    assert!(iterations < 4 * asked, "{iterations} iterations for {asked} requests");
     drop(others);
     until("their end", || (client.info_number("connected_clients") == 1).then_some(()));
     client.check("CONFIG SET io-threads 1", "+OK\r\n").check("CONFIG SET io-threads 3", "+OK\r\n");

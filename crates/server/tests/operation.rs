@@ -372,16 +372,16 @@ fn the_log_says_in_the_same_words_why_a_connection_ended() {
 }
 
 #[test]
-fn a_turn_that_only_waited_is_told_from_one_that_worked() {
+fn an_iteration_that_only_waited_is_told_from_one_that_worked() {
     let server = Server::start(&["--io-threads", "1"]);
     let mut client = server.client();
     // The numbers are gathered ten times a second.
     client.check("DEBUG SLEEP 0.1", "+OK\r\n");
     let slept = until("the figures", || {
-        let slept = client.info_number("eventloop_turn_max_usec");
+        let slept = client.info_number("eventloop_iteration_max_usec");
         (slept > 100_000).then_some(slept)
     });
-    let worked = client.info_number("eventloop_turn_max_cpu_usec");
+    let worked = client.info_number("eventloop_iteration_max_cpu_usec");
     assert!((0..50_000).contains(&worked), "{worked} of {slept}");
     // What was longest before is forgotten: the next one need not be longer.
     client.check("CONFIG RESETSTAT", "+OK\r\n");
@@ -389,8 +389,8 @@ fn a_turn_that_only_waited_is_told_from_one_that_worked() {
     assert!((1..slept).contains(&longest_us), "{longest_us} of {slept}");
     client.check("DEBUG POPULATE 300000", "+OK\r\n");
     let (wall, worked) = until("the figures", || {
-        let worked = client.info_number("eventloop_turn_max_cpu_usec");
-        (worked > 10_000).then(|| (client.info_number("eventloop_turn_max_usec"), worked))
+        let worked = client.info_number("eventloop_iteration_max_cpu_usec");
+        (worked > 10_000).then(|| (client.info_number("eventloop_iteration_max_usec"), worked))
     });
     assert!(worked <= wall, "{worked} of {wall}");
 }

@@ -10,10 +10,12 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
 mod fuzz;
+mod link;
 mod process;
 mod render;
 
 pub use fuzz::{fuzz_replica, fuzz_restored};
+pub use link::RigLink;
 pub use process::{FakeProcess, Snapshots};
 pub use render::render;
 

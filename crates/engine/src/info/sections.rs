@@ -55,7 +55,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     for (i, listener) in facts.listeners.iter().enumerate() {
         out.add(&format!("listener{i}"), listener);
     }
-    out.add("sluice_version", version::OWN);
+    out.add("sluice_version", facts.own_version);
     out.add("event_loop", &facts.event_loop);
     out.add("event_loop_reason", &facts.event_loop_reason);
     out.add("io_threads_workers", facts.io_threads.active);
@@ -551,7 +551,7 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
     }
     out.add("eventloop_duration_aof_sum", 0);
     out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
-    out.add("eventloop_duration_max", facts.longest_turn_us);
+    out.add("eventloop_duration_max", facts.longest_iteration_us);
     out.add("eventloop_cmd_per_cycle_max", view.stats.iteration_commands_max);
     out.add("io_threaded_reads_pending", facts.io_threads.reads_pending);
     out.zeros(&["io_threaded_writes_pending"]);

@@ -190,7 +190,7 @@ impl IoThread {
         loop {
             let until = self.wait_deadline();
             match self.event_loop.wait(now_ns, until) {
-                Ok(turn) if turn.ready > 0 => add(&self.channels.published.polls, 1),
+                Ok(waited) if waited.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
                 // A broken loop can serve no connection: all are given up.
                 Err(_) => return self.give_up(),

@@ -41,7 +41,7 @@ impl Timing {
         host.counts.cycles += 1;
         host.cycle_ns += spent_ns;
         host.command_ns += command_ns;
-        host.longest_turn.note(spent_ns, thread_ns);
+        host.longest_iteration.note(spent_ns, thread_ns);
         let is_busy = std::mem::take(&mut self.is_busy);
         if is_busy {
             host.active_ns += spent_ns;

@@ -129,7 +129,7 @@ fn wire(error: sluice_config::SetError) -> CmdError {
 pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
     ctx.stats.reset(&facts);
-    ctx.process.forget_longest_turn();
+    ctx.process.forget_longest_iteration();
     ctx.control.slow_reads.reset_counts();
     ctx.reply.ok();
     Ok(Outcome::Done)

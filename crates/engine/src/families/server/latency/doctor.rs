@@ -71,6 +71,13 @@ fn advice_on(event: &str, control: &Control) -> &'static [&'static str] {
         "expire-cycle" => {
             &["Many keys expire at the same time: spread their times, or lower active-expire-effort."]
         }
+        "slow-read" => &[
+            "Replies of many elements take long: the values are very large, or the threads that produce replies get no processor.",
+        ],
+        "slow-read-wait" => &[
+            "Reads of many elements wait for a thread: INFO's slow_reads_* count them, the flags p and b in CLIENT LIST show their \
+             clients. More slow-read-threads or a higher slow-read-elements let fewer wait.",
+        ],
         _ => &["The machine may be short of processor time."],
     }
 }
