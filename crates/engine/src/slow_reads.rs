@@ -240,13 +240,19 @@ impl SlowReadAsk<'_> {
         self.elements_max
     }
 
+    /// Whether a command whose reply is to be produced elsewhere has to wait for a thread. One that changes the data asks before it does.
+    #[cold]
+    pub(crate) fn must_wait(&self) -> bool {
+        self.mode == ReplyMode::On && !self.reads.has_free_thread()
+    }
+
     /// Has the read that `make` returns produced, once a thread is free for it. A reply that nobody is sent is not produced.
     #[cold]
     pub(crate) fn begin(&self, make: impl FnOnce() -> SlowRead) -> Run {
         if self.mode != ReplyMode::On {
             return Ok(Outcome::Done);
         }
-        if !self.reads.has_free_thread() {
+        if self.must_wait() {
             return Ok(Outcome::Wait(Box::new(WaitFor::SlowRead { since_ns: 0 })));
         }
         Ok(Outcome::Produce(Box::new(make())))

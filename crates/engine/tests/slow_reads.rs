@@ -727,3 +727,120 @@ fn a_reply_waits_for_the_last_write_before_its_moment() {
     assert_eq!(rig.engine.output_position(first), before, "it knows nothing of the write");
     assert_eq!(rig.engine.output_position(second), behind, "its moment was behind the write");
 }
+
+/// A rig with a set `s` of so many members, and another client.
+fn with_set(members: usize) -> (Rig, SessionKey) {
+    let mut rig = Rig::new();
+    let numbers: Vec<String> = (0..members).map(|number| format!("member:{number}")).collect();
+    for some in numbers.chunks(1000) {
+        rig.run(&format!("SADD s {}", some.join(" ")));
+    }
+    let other = rig.connect();
+    rig.holds_reads = true;
+    (rig, other)
+}
+
+/// The members of a reply, each once.
+fn members_of(reply: &str) -> std::collections::BTreeSet<String> {
+    let members = reply.trim_matches(['[', ']', '(', ')']).split(", ").filter(|member| !member.is_empty());
+    let list: Vec<String> = members.map(|member| member.trim_matches('"').to_owned()).collect();
+    let set: std::collections::BTreeSet<String> = list.iter().cloned().collect();
+    assert_eq!(set.len(), list.len(), "a member came twice");
+    set
+}
+
+#[test]
+fn members_that_are_popped_are_gone_at_once_and_their_reply_comes_in_pieces() {
+    for popped in [5000, 19_990, 20_000, 30_000] {
+        let (mut rig, other) = with_set(20_000);
+        assert_eq!(rig.run(&format!("SPOP s {popped}")), "");
+        assert_eq!(rig.reads.len(), 1);
+        let left = 20_000 - popped.min(20_000);
+        assert_eq!(rig.run_as(other, "SCARD s"), format!(":{left}"));
+        rig.run_as(other, "SADD s member:1 new");
+        rig.finish_read();
+        let taken = members_of(&own(&mut rig));
+        assert_eq!(taken.len(), popped.min(20_000));
+        assert!(!taken.contains("new"));
+        rig.run_as(other, "SREM s new member:1");
+        rig.holds_reads = false;
+        let rest = members_of(&rig.run_as(other, "SMEMBERS s"));
+        assert!(rest.is_disjoint(&taken));
+        let all = rest.len() + taken.len() + usize::from(!taken.contains("member:1"));
+        assert_eq!(all, 20_000, "{popped}");
+    }
+}
+
+#[test]
+fn replicas_are_told_which_members_were_popped() {
+    let (mut rig, other) = with_set(20_000);
+    let replica = rig.connect();
+    rig.engine.feed(replica);
+    rig.run_as(other, "SPOP s 5000");
+    let told = rig.fed(replica);
+    rig.finish_read();
+    let taken = members_of(&got(&mut rig, other));
+    let removed: Vec<String> =
+        told.split("; ").filter_map(|line| line.strip_prefix("SREM s ")).map(str::to_owned).collect();
+    assert_eq!(removed.len(), 5, "some at a time");
+    let removed: std::collections::BTreeSet<String> =
+        removed.iter().flat_map(|line| line.split(' ')).map(str::to_owned).collect();
+    assert_eq!(removed, taken);
+}
+
+#[test]
+fn a_pop_that_waits_for_a_thread_has_not_happened() {
+    let (mut rig, other) = with_set(20_000);
+    let (second, watcher) = (rig.connect(), rig.connect());
+    rig.run("SMEMBERS s");
+    assert_eq!(rig.run_as(second, "SPOP s 6000"), "");
+    assert_eq!(rig.run_as(watcher, "SCARD s"), ":20000");
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_waiting"), 1);
+    rig.finish_read();
+    assert_eq!(rig.run_as(watcher, "SCARD s"), ":14000");
+    rig.finish_read();
+    assert_eq!(members_of(&got(&mut rig, second)).len(), 6000);
+    // One that waits and is not wanted any more changes nothing, nor does one whose key has another type by then.
+    rig.output(rig.client);
+    rig.run("SMEMBERS s");
+    rig.run_as(second, "SPOP s 6000");
+    rig.run_as(other, "DEL s");
+    rig.run_as(other, "SET s x");
+    rig.finish_read();
+    assert_eq!(got(&mut rig, second), "-WRONGTYPE Operation against a key holding the wrong kind of value");
+}
+
+#[test]
+fn a_pop_happens_where_nobody_is_sent_its_reply() {
+    let (mut rig, other) = with_set(20_000);
+    rig.run("CLIENT REPLY OFF");
+    rig.run("SPOP s 5000");
+    rig.run("SPOP s 2000");
+    assert!(rig.reads.is_empty());
+    assert_eq!(rig.run_as(other, "SCARD s"), ":13000");
+    // In a transaction it is answered where it runs.
+    for line in ["MULTI", "SPOP s 5000", "SCARD s"] {
+        rig.run_as(other, line);
+    }
+    let reply = rig.run_as(other, "EXEC");
+    assert!(rig.reads.is_empty());
+    assert!(reply.ends_with("], :8000]"), "{}", &reply[reply.len() - 40..]);
+}
+
+/// Neighbours in the order of hashes are taken, at places that are drawn: nobody comes more often than others.
+#[test]
+fn every_member_is_popped_as_often() {
+    let (mut rig, other) = with_set(2400);
+    rig.holds_reads = false;
+    let mut times = std::collections::BTreeMap::new();
+    for _ in 0..300 {
+        rig.run_as(other, "COPY s t REPLACE");
+        for member in members_of(&rig.run_as(other, "SPOP t 1200")) {
+            *times.entry(member).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(times.len(), 2400);
+    // Half of 300, with a deviation of 8.7: six of them.
+    let (least, most) = (times.values().min().unwrap(), times.values().max().unwrap());
+    assert!(*least > 98 && *most < 202, "{least} {most}");
+}

@@ -410,7 +410,7 @@ impl Effects {
     /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is freed here,
     /// as handing it over costs more. The one place that decides.
     #[inline]
-    pub(crate) fn discard(&mut self, value: Option<Value>) {
+    pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
         if value.is_shared() {
             self.left_to_others += value.heap_bytes() as u64;

@@ -19,6 +19,7 @@ use sluice_base::{Bytes, HashSeed, heap};
 use sluice_collections::hash_tree::{Content, Expiry, Finder, HashTree, HashTreeIter, TreeText};
 use sluice_collections::intset;
 use sluice_collections::listpack::{Element, entry};
+use std::ops::Range;
 use triomphe::Arc;
 
 use crate::ListItem;
@@ -559,6 +560,15 @@ impl Set {
             tree.insert(member.bytes(&mut digits), b"", Expiry::Clear, &mut garbage);
         }
         self.0.body = SetBody::Tree(tree);
+    }
+
+    /// Cuts the members with these ranks, in the order of [`SetRef::iter`], out of a large set, neither none nor all of them: they come back as sets
+    /// of their own, in that order. `None` where the set is no tree, and stays as it is. Cost: O(log n); see [`HashTree::cut`].
+    pub fn cut(&mut self, ranks: Range<usize>) -> Option<Vec<Set>> {
+        let SetBody::Tree(tree) = &mut self.0.body else { return None };
+        let set =
+            |tree| Set(Box::new(SetRoot { encoding: SetEncoding::Hashtable, body: SetBody::Tree(tree) }));
+        Some(tree.cut(ranks).into_iter().map(set).collect())
     }
 
     /// Removes a member; whether it was there.

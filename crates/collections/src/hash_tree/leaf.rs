@@ -435,10 +435,10 @@ impl HashLeaf {
         }
     }
 
-    /// A leaf with the slots whose hashes `belongs`, out of this one.
-    pub(super) fn part_of(&self, hashes: &[u64], belongs: impl Fn(u64) -> bool) -> HashLeaf {
+    /// A leaf with the slots that, by their numbers and hashes, `belong`, out of this one.
+    pub(super) fn part_of(&self, hashes: &[u64], belong: impl Fn(usize, u64) -> bool) -> HashLeaf {
         let mut part = HashLeaf::new(self.content);
-        let slots = || hashes.iter().enumerate().filter(|(_, hash)| belongs(**hash));
+        let slots = || hashes.iter().enumerate().filter(|(slot, hash)| belong(*slot, **hash));
         let (count, bytes) = slots()
             .fold((0usize, 0usize), |(count, bytes), (slot, _)| (count + 1, bytes + self.layout(slot).end));
         // At once, so that nothing is copied twice.

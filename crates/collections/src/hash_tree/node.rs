@@ -6,7 +6,7 @@
 
 use super::leaf::{HashLeaf, NEVER};
 use sluice_base::heap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use triomphe::Arc;
 
 /// A leaf, or an inner node.
@@ -122,6 +122,11 @@ impl HashInner {
         Sums { heap: all.heap + self.own_heap(), ..all }
     }
 
+    /// Whether so few children are left that the node should be joined with a neighbour.
+    fn is_small(&self) -> bool {
+        self.children.len() < FAN_OUT / 4
+    }
+
     fn insert(&mut self, at: usize, low: u64, child: HashChild) {
         self.lows.insert(at, low);
         self.children.insert(at, child);
@@ -204,6 +209,13 @@ impl HashNode {
             HashNode::Inner(inner) => {
                 !inner.is_unique() || inner.children.iter().any(|child| !child.node.is_unique())
             }
+        }
+    }
+
+    fn is_small(&self) -> bool {
+        match self {
+            HashNode::Leaf(leaf) => is_small_leaf(leaf),
+            HashNode::Inner(inner) => inner.is_small(),
         }
     }
 
@@ -307,16 +319,7 @@ pub(super) fn change<R>(
             *sums = inner.sums();
             *root = HashNode::Inner(Arc::new(inner));
         }
-        Reshape::Small => {
-            // The root may be of any size, but one with a single child is not needed.
-            while let HashNode::Inner(inner) = root
-                && let [child] = inner.children()
-            {
-                let child = child.clone();
-                *sums = child.sums;
-                *root = child.node;
-            }
-        }
+        Reshape::Small => shorten(root, sums),
     }
     result
 }
@@ -375,19 +378,89 @@ fn change_inner<R>(
         Reshape::Split(low, upper) => inner.insert_or_split(at + 1, low, upper),
         Reshape::Small => {
             inner.join(at, hash_of);
-            if inner.children.len() < FAN_OUT / 4 { Reshape::Small } else { Reshape::Fits }
+            if inner.is_small() { Reshape::Small } else { Reshape::Fits }
         }
     };
     *sums = inner.sums();
     (result, reshape)
 }
 
+/// Cuts the fields with these ranks out of the tree below `root`, neither none nor all of them. Whole nodes go as they are: the nodes that
+/// went are added to `pieces`.
+pub(super) fn cut(
+    root: &mut HashNode,
+    sums: &mut Sums,
+    ranks: Range<usize>,
+    hash_of: impl Fn(&[u8]) -> u64,
+    pieces: &mut Vec<HashChild>,
+) {
+    *sums = cut_node(root, ranks, &hash_of, pieces);
+    shorten(root, sums);
+}
+
+/// The same below a node; the sums of what stays.
+fn cut_node(
+    node: &mut HashNode,
+    ranks: Range<usize>,
+    hash_of: &impl Fn(&[u8]) -> u64,
+    pieces: &mut Vec<HashChild>,
+) -> Sums {
+    let shared = match node {
+        HashNode::Leaf(leaf) => {
+            let hashes: Vec<u64> = (0..leaf.len()).map(|slot| hash_of(leaf.name(slot))).collect();
+            pieces.push(HashChild::leaf(leaf.part_of(&hashes, |slot, _| ranks.contains(&slot))));
+            let rest = leaf.part_of(&hashes, |slot, _| !ranks.contains(&slot));
+            let sums = Sums::of_leaf(&rest);
+            *node = HashNode::Leaf(Arc::new(rest));
+            return sums;
+        }
+        HashNode::Inner(inner) => inner,
+    };
+    let inner = Arc::make_mut(shared);
+    let (mut at, mut first) = (0, 0);
+    // Children that lose a part: at both ends of the ranks.
+    let mut reduced = Vec::new();
+    while at < inner.children.len() {
+        let child = &mut inner.children[at];
+        let count = child.sums.count;
+        let cut = ranks.start.saturating_sub(first)..ranks.end.saturating_sub(first).min(count);
+        first += count;
+        if cut.len() == count {
+            pieces.push(inner.children.remove(at));
+            inner.lows.remove(at);
+            continue;
+        }
+        if !cut.is_empty() {
+            child.sums = cut_node(&mut child.node, cut, hash_of, pieces);
+            reduced.push(at);
+        }
+        at += 1;
+    }
+    for at in reduced.into_iter().rev() {
+        if inner.children[at].node.is_small() {
+            inner.join(at, hash_of);
+        }
+    }
+    inner.sums()
+}
+
+/// Takes single nodes at the top away: the root may be of any size, but one with a single child is not needed.
+fn shorten(root: &mut HashNode, sums: &mut Sums) {
+    while let HashNode::Inner(inner) = root
+        && let [child] = inner.children()
+    {
+        let child = child.clone();
+        *sums = child.sums;
+        *root = child.node;
+    }
+}
+
 /// Cuts a leaf in two where it is too large: the upper half of its hashes goes.
 fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
-    let len = leaf.len();
-    if len < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4 {
+    if is_small_leaf(leaf) {
         return Reshape::Small;
     }
+    let len = leaf.len();
     if len < 2 || (len <= LEAF_LEN_MAX && leaf.entry_bytes() <= LEAF_BYTES_MAX) {
         return Reshape::Fits;
     }
@@ -396,9 +469,14 @@ fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape
     sorted.sort_unstable();
     // Fields with the same hash stay together.
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
-    let upper = leaf.part_of(&hashes, |hash| hash >= low);
-    *leaf = leaf.part_of(&hashes, |hash| hash < low);
+    let upper = leaf.part_of(&hashes, |_, hash| hash >= low);
+    *leaf = leaf.part_of(&hashes, |_, hash| hash < low);
     Reshape::Split(low, HashChild::leaf(upper))
+}
+
+/// Whether so little is left of a leaf that it should be joined with a neighbour.
+fn is_small_leaf(leaf: &HashLeaf) -> bool {
+    leaf.len() < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4
 }
 
 /// The number at the step between two different numbers that is nearest to the middle.

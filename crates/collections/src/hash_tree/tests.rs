@@ -176,6 +176,63 @@ fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
 }
 
 #[test]
+fn fields_are_cut_out_by_their_ranks() {
+    for count in [2, 63, 64, 65, 500, 5000, 40_000] {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut tree = HashTree::new(SEED, Content::Fields);
+            for number in 0..count {
+                let value = vec![b'v'; if number % 50 == 0 { 600 } else { number % 7 }];
+                let expiry = if number % 9 == 0 { Expiry::At(number as i64) } else { Expiry::Clear };
+                tree.insert(format!("f{number}").as_bytes(), &value, expiry, &mut Vec::new());
+            }
+            let share = tree.share();
+            let before: Vec<Vec<u8>> = tree.iter().map(|field| field.name.bytes().to_vec()).collect();
+            // Short and long ones, at the beginning, at the end, and in between.
+            let len =
+                1 + rng.below([1, 70, count as u64 - 1][seed as usize % 3].min(count as u64 - 1)) as usize;
+            let start = match seed % 4 {
+                0 => 0,
+                1 => count - len,
+                _ => rng.below((count - len) as u64 + 1) as usize,
+            };
+            let pieces = tree.cut(start..start + len);
+            pieces.iter().for_each(check);
+            check(&tree);
+            let names =
+                |tree: &HashTree| tree.iter().map(|field| field.name.bytes().to_vec()).collect::<Vec<_>>();
+            let gone: Vec<Vec<u8>> = pieces.iter().flat_map(names).collect();
+            assert_eq!(gone, before[start..start + len], "{count} fields, seed {seed}");
+            let twin = contents(&share);
+            let mut together = contents(&tree);
+            assert_eq!(together.len(), count - len);
+            pieces.iter().for_each(|piece| together.extend(contents(piece)));
+            assert_eq!(together, twin);
+            // It goes on as any.
+            let mut twin = contents(&tree);
+            for _ in 0..200 {
+                step(&mut rng, &mut tree, &mut twin, count as u64, seed % 2 == 0);
+            }
+            check(&tree);
+            assert_eq!(contents(&tree), twin);
+            check(&share);
+        }
+    }
+}
+
+#[test]
+fn a_million_members_are_cut_in_as_many_steps_as_a_thousand() {
+    let tree = numbered(100_000, Content::Members);
+    let mut large = tree.share();
+    let pieces = large.cut(17..80_017);
+    assert!(pieces.len() < 400, "{} pieces", pieces.len());
+    // What was copied: the paths to both ends, and their leaves.
+    let copied: usize = pieces.iter().map(HashTree::own_bytes).sum();
+    assert!(copied < 40_000, "{copied} bytes were copied");
+    assert_eq!(pieces.iter().map(HashTree::len).sum::<usize>() + large.len(), tree.len());
+}
+
+#[test]
 fn every_rank_names_another_member() {
     let tree = numbered(5000, Content::Members);
     let names: BTreeSet<&[u8]> =

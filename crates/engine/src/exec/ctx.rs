@@ -83,6 +83,8 @@ pub struct WriteCtx<'a> {
     pub reply: Reply<'a>,
     /// Randomness.
     pub rng: &'a mut Rng,
+    /// Whether another thread is to produce the reply, out of what the command has taken from the data.
+    pub slow: SlowReadAsk<'a>,
     /// The running command.
     pub spec: &'static Spec,
     /// Whether it may wait: not inside a transaction.

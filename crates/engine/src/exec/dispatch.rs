@@ -50,9 +50,15 @@ impl Engine {
             }
             Handler::Write(run) | Handler::Keeping(run) => {
                 let db = keyspace.write(number, access, effects);
+                let slow = SlowReadAsk {
+                    reads: &mut control.slow_reads,
+                    elements_max: limits.slow_read_elements,
+                    mode: session.caller.reply,
+                    is_nested: unit.is_nested(),
+                };
                 let reply = Reply::new(&mut session.outbox, proto);
                 let may_wait = !unit.is_nested();
-                run(&mut WriteCtx { db, limits, reply, rng, spec, may_wait, _seal: Seal(()) }, args)
+                run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait, _seal: Seal(()) }, args)
             }
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);

@@ -1,13 +1,14 @@
 //! SPOP and SRANDMEMBER.
 
-use super::{reply_member, set_of};
+use super::{reply_member, set_of, slow};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::session::ReplyMode;
 use sluice_base::Rng;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{Argv, Event, Key};
-use sluice_value::{ListItem, Set, SetEncoding, SetRef};
+use sluice_value::{ListItem, Set, SetEncoding, SetRef, Value};
 use std::collections::HashSet;
 
 /// Calls `visit` with `count` different members drawn at random, fewer than there are. Cost: O(count · log n), or O(n).
@@ -139,15 +140,34 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.set(0);
         return Ok(Outcome::Done);
     }
+    let is_slow = edit.value().encoding() == SetEncoding::Hashtable && ctx.slow.suits(count.min(len));
+    if is_slow && ctx.slow.must_wait() {
+        edit.unchanged();
+        return ctx.slow.begin(|| slow::taken(Vec::new()));
+    }
     if count >= len {
-        ctx.reply.set(len);
-        edit.value().view().iter().for_each(|member| reply_member(&mut ctx.reply, member));
+        let whole = edit.value().share();
         let empty = Set::new(SetEncoding::Intset, ctx.limits.set);
         edit.replace(empty);
         edit.done(Event::SPop, len as u64);
         let name: &[u8] = if ctx.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
         ctx.db.effects.rewrite(|| vec![name.to_vec(), key.bytes.to_vec()]);
-        return Ok(Outcome::Done);
+        return give_away(ctx, vec![whole], is_slow);
+    }
+    if (is_slow || count >= CUT_FROM)
+        && let Some(pieces) = cut(edit.parts().0, count, ctx.rng)
+    {
+        let rest = edit.value();
+        if is_little(rest.len(), count) && rest.len() <= ctx.limits.set.max_entries {
+            let rest = rest_of(rest, &[], ctx.limits.set);
+            edit.replace(rest);
+        }
+        edit.done(Event::SPop, count as u64);
+        ctx.db.effects.rewrite_as(|| {
+            let members = pieces.iter().flat_map(|piece| piece.view().iter());
+            removals(key, members.map(|member| member.bytes(&mut IntBuffer::new()).to_vec()).collect())
+        });
+        return give_away(ctx, pieces, is_slow);
     }
     let mut drawn = Vec::with_capacity(count);
     ctx.reply.set(count);
@@ -156,7 +176,7 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         reply_member(&mut ctx.reply, member);
     });
     // The reference makes a new set of what is left where that is little: a hash table becomes a listpack again.
-    if edit.value().encoding() != SetEncoding::Listpack && (len - count).saturating_mul(LITTLE) <= count {
+    if edit.value().encoding() != SetEncoding::Listpack && is_little(len - count, count) {
         let rest = rest_of(edit.value(), &drawn, ctx.limits.set);
         edit.replace(rest);
     } else {
@@ -168,6 +188,54 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     edit.done(Event::SPop, count as u64);
     ctx.db.effects.rewrite_as(|| removals(key, drawn));
     Ok(Outcome::Done)
+}
+
+/// Replies with members that are in the data no more: they are freed by another thread, which produces the reply where it is slow.
+fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
+    if is_slow && ctx.slow.mode == ReplyMode::On {
+        return ctx.slow.begin(|| slow::taken(pieces));
+    }
+    ctx.reply.set(pieces.iter().map(Set::len).sum());
+    for piece in pieces {
+        piece.view().iter().for_each(|member| reply_member(&mut ctx.reply, member));
+        ctx.db.effects.discard(Some(Value::Set(piece)));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Takes so many members, fewer than there are, out of a large set in a few steps: neighbours in the order of their hashes, which say nothing about
+/// members, since nobody knows the server's seed. Every member has the same chance. `None`: the set is not so large that it is a tree.
+fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
+    let len = set.len();
+    let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
+    // Members that are drawn in front of a rank: in each section as many as its part of the set, so never all and one more.
+    let drawn_before = |rank: usize| (count as u128 * rank as u128 / len as u128) as usize;
+    let mut pieces = Vec::new();
+    // From the end, so that the ranks in front of what was cut stay as they are.
+    for section in (0..SECTIONS).rev() {
+        let (start, end) = (rank_of(section), rank_of(section + 1));
+        let (section_len, wanted) = (end - start, drawn_before(end) - drawn_before(start));
+        if wanted == 0 {
+            continue;
+        }
+        let first = start + rng.below(section_len as u64) as usize;
+        let straight = wanted.min(end - first);
+        pieces.extend(set.cut(first..first + straight)?);
+        if straight < wanted {
+            pieces.extend(set.cut(start..start + wanted - straight)?);
+        }
+    }
+    Some(pieces)
+}
+
+/// Parts of a large set out of each of which neighbours are taken.
+const SECTIONS: usize = 8;
+/// From so many members on, neighbours are taken rather than single members.
+const CUT_FROM: usize = 1024;
+
+/// Whether the reference makes a new set of what is left.
+fn is_little(left: usize, drawn: usize) -> bool {
+    left.saturating_mul(LITTLE) <= drawn
 }
 
 /// What is left is little where this many times as much is less than what was drawn.

@@ -1,4 +1,4 @@
-//! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, produced by another thread.
+//! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, and SPOP of many members, produced by another thread.
 
 use super::algebra::{SetOperation, count_common};
 use super::reply_member;
@@ -32,6 +32,43 @@ impl Production for Members {
             self.passed += 1;
         }
         Progress::More
+    }
+}
+
+/// Members that were taken out of a set, as sets of which nobody else knows.
+#[derive(Debug)]
+struct Taken {
+    count: usize,
+    has_begun: bool,
+    /// Those of the last set that were written.
+    passed: usize,
+}
+
+pub(super) fn taken(sets: Vec<Set>) -> SlowRead {
+    let count = sets.iter().map(Set::len).sum();
+    let sets = sets.into_iter().map(Value::Set).collect();
+    SlowRead::new(sets, Taken { count, has_begun: false, passed: 0 })
+}
+
+impl Production for Taken {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            reply.set(self.count);
+        }
+        while let Some(Value::Set(set)) = roots.last() {
+            let mut members = set.view().iter_from(self.passed);
+            while !is_piece(reply) {
+                let Some(member) = members.next() else { break };
+                reply_member(reply, member);
+                self.passed += 1;
+            }
+            if self.passed < set.len() {
+                return Progress::More;
+            }
+            self.passed = 0;
+            roots.pop();
+        }
+        Progress::End
     }
 }
 
