@@ -8,8 +8,9 @@
 //! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up and takes roots, as any
 //! read does, and what follows reads nothing but these roots.
 //!
-//! A thread is its read's until the reply is whole. So that a slow reader does not stop the others: (a) whose thread has waited a second
-//! for its client, while others wait for a thread, gets the rest into its output; (b) while slow readers have all threads, reads of up to
+//! A thread is its read's until the reply is whole. So that slow readers do not stop the others: (a) whose thread has waited a second
+//! for its client, while others wait for a thread, gets the rest into its output, and so does every slow reader while one of the others
+//! has waited a second, so that the seconds do not add up; (b) while slow readers have all threads, reads of up to
 //! four times the bound run in place.
 //!
 //! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the server takes nothing
@@ -386,9 +387,9 @@ impl Engine {
 
     /// Whether a client is to be given the next piece of its reply.
     pub fn piece_room(&mut self, key: SessionKey, now: Now) -> PieceRoom {
+        let others_waited_ns = self.longest_wait_ns(now);
         let Some(session) = self.sessions.get_mut(key) else { return PieceRoom::Gone };
         let in_flight = session.in_flight;
-        let others_wait = self.control.blocking.slow_reads() > 0;
         let Some(producing) = session.producing.as_mut().filter(|_| session.caller.closing != Closing::Now)
         else {
             return PieceRoom::Gone;
@@ -398,11 +399,23 @@ impl Engine {
             return PieceRoom::Room;
         }
         let (full_ns, all_ns) = producing.note_full(now);
-        producing.is_unbounded = full_ns >= PATIENCE_NS || others_wait && all_ns >= PATIENCE_NS;
+        let is_too_slow = match others_waited_ns {
+            None => false,
+            Some(PATIENCE_NS..) => all_ns >= SLOW_READER_NS,
+            Some(_) => all_ns >= PATIENCE_NS,
+        };
+        producing.is_unbounded = full_ns >= PATIENCE_NS || is_too_slow;
         match producing.is_unbounded {
             true => PieceRoom::Room,
             false => PieceRoom::Full,
         }
+    }
+
+    /// How long the first of the clients that wait for a thread has waited, ns.
+    fn longest_wait_ns(&self, now: Now) -> Option<u64> {
+        let first = self.sessions.get(self.control.blocking.next_slow_read()?)?;
+        let WaitFor::SlowRead { since_ns } = first.waiting.as_ref()?.on else { return None };
+        Some(now.mono_ns.saturating_sub(since_ns))
     }
 
     /// Whether the thread that produces a client's reply has waited for the client rather than worked.
@@ -506,7 +519,7 @@ const SHARED_RUN_BYTES_MIN: usize = 4 << 10;
 /// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 /// A client that makes no room for a piece for so long gets the rest into its output: at a stretch, or in all while others wait for
-/// its thread.
+/// its thread. So does a slow reader while one of the others has waited for so long.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// A client that had no room for so long in all is a slow reader.
 const SLOW_READER_NS: u64 = 20_000_000;

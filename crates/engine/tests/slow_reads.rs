@@ -501,6 +501,36 @@ fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
     }
 }
 
+/// Each of many slow readers had a second of its own before.
+#[test]
+fn patience_with_slow_readers_does_not_add_up_for_a_read_that_waits() {
+    let (mut rig, other) = with_list(100_000);
+    let readers = [rig.client, rig.connect(), rig.connect(), rig.connect()];
+    for client in readers.into_iter().chain([other]) {
+        assert_eq!(rig.run_as(client, "LRANGE l 0 -1"), "");
+    }
+    let fill_up = |rig: &mut Rig, reader: SessionKey| {
+        while rig.engine.piece_room(reader, rig.process.now()) == PieceRoom::Room {
+            rig.produce();
+        }
+    };
+    let room = |rig: &mut Rig, reader: SessionKey| rig.engine.piece_room(reader, rig.process.now());
+    fill_up(&mut rig, readers[0]);
+    rig.pass_ms(999);
+    assert_eq!(room(&mut rig, readers[0]), PieceRoom::Full);
+    rig.pass_ms(1);
+    for (before, next) in readers.into_iter().zip(readers.into_iter().skip(1)) {
+        assert_eq!(room(&mut rig, before), PieceRoom::Room, "it gets all");
+        rig.finish_read();
+        fill_up(&mut rig, next);
+        rig.pass_ms(19);
+        assert_eq!(room(&mut rig, next), PieceRoom::Full, "its client may yet be quick");
+        rig.pass_ms(1);
+    }
+    rig.finish_read();
+    assert_eq!(rig.reads[0].0, other, "1.06 s behind its coming");
+}
+
 #[test]
 fn quick_reads_run_in_place_while_slow_readers_have_all_threads() {
     let (mut rig, other) = with_list(100_000);

@@ -357,8 +357,9 @@ impl<D: Driver> Loop<D> {
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
         let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());
-        let Metrics { iterations, parks, events, wakes_seen, timers_fired, gathered, iteration_max_ns, .. } =
-            self.own;
+        let Metrics {
+            iterations, parks, events, wakes_seen, timers_fired, gathered, iteration_max_ns, ..
+        } = self.own;
         Metrics {
             iterations,
             parks,

@@ -261,7 +261,8 @@ fn a_fault_inside_the_allocator_is_reported_with_names_of_functions() {
             break;
         }
     }
-    assert_report(&mut server, &["crashed by signal: 11", "fault_when_growing", "start::run"]);
+    // A thread that starts late may meet the fault before the main thread does: its stack begins elsewhere.
+    assert_report(&mut server, &["crashed by signal: 11", "fault_when_growing", "tikv_jemallocator"]);
     assert_eq!(server.wait().signal(), Some(11), "and not by the alarm of a report that hangs");
 }
 

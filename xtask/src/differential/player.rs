@@ -292,7 +292,8 @@ impl<'a> Player<'a> {
         commands: &[Command],
         batch: std::ops::Range<usize>,
     ) -> (Option<Failure>, bool) {
-        let [ours, peer] = listening::exchange(pair, &commands[batch.clone()]);
+        let [mut ours, mut peer] = listening::exchange(pair, &commands[batch.clone()]);
+        order_notifications([&mut ours.0, &mut peer.0], &commands[..batch.end]);
         for command in &commands[batch.clone()] {
             self.tally.entry(self.grammar.full_name(&command.words)).or_default().0 += 1;
         }
@@ -368,11 +369,8 @@ impl<'a> Player<'a> {
         let command = &commands[index];
         let Pair { ours, peer } = &mut stage.listener;
         let mut sent = [sent_to_listener(ours), sent_to_listener(peer)];
-        sent.iter_mut().for_each(|(messages, _)| order_events(messages, "expired"));
-        let recent = &commands[commands.len().saturating_sub(SORTED_RECENTLY)..];
-        if recent.iter().any(|command| makes_names(&command.words)) {
-            sent.iter_mut().for_each(|(messages, _)| order_events(messages, "keymiss"));
-        }
+        let [ours, peer] = &mut sent;
+        order_notifications([&mut ours.0, &mut peer.0], commands);
         if sent[0] != sent[1] {
             let [ours, peer] = sent.map(|(messages, end)| match end {
                 None => messages.concat(),
@@ -674,6 +672,15 @@ fn sent_to_listener(listener: &mut Connection) -> (Vec<Vec<u8>>, Option<End>) {
             Some(reply) => messages.push(reply),
             None => return (messages, answers.end),
         }
+    }
+}
+
+/// Puts notifications whose order is any into an order of their own, behind these commands.
+fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
+    sent.iter_mut().for_each(|messages| order_events(messages, "expired"));
+    let recent = &commands[commands.len().saturating_sub(SORTED_RECENTLY)..];
+    if recent.iter().any(|command| makes_names(&command.words)) {
+        sent.iter_mut().for_each(|messages| order_events(messages, "keymiss"));
     }
 }
 

@@ -37,7 +37,7 @@ impl Production for Members {
 
 /// Members that were taken out of a set, as sets of which nobody else knows.
 #[derive(Debug)]
-struct Taken {
+struct PoppedMembers {
     count: usize,
     has_begun: bool,
     /// Those of the last set that were written.
@@ -47,10 +47,10 @@ struct Taken {
 pub(super) fn taken(sets: Vec<Set>) -> SlowRead {
     let count = sets.iter().map(Set::len).sum();
     let sets = sets.into_iter().map(Value::Set).collect();
-    SlowRead::new(sets, Taken { count, has_begun: false, passed: 0 })
+    SlowRead::new(sets, PoppedMembers { count, has_begun: false, passed: 0 })
 }
 
-impl Production for Taken {
+impl Production for PoppedMembers {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         if !std::mem::replace(&mut self.has_begun, true) {
             reply.set(self.count);
