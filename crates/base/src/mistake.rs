@@ -39,11 +39,17 @@ pub enum Mistake {
     HandedOverEarly,
     /// A failover that comes to nothing leaves the writes of clients waiting.
     PausedForGood,
+    /// A rewrite of the append-only file whose base cannot be put in force counts as one that is.
+    FailedRewriteCounts,
+    /// A replica that cannot read the snapshot which it has received goes on as if it had loaded it.
+    UnreadSnapshotCounts,
+    /// What comes on the main channel with the promise of the stream is forgotten.
+    StreamForgotten,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 16] = [
+    pub const ALL: [Mistake; 19] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
         Mistake::SnapshotOfDbZero,
@@ -60,6 +66,9 @@ impl Mistake {
         Mistake::CountedTwice,
         Mistake::HandedOverEarly,
         Mistake::PausedForGood,
+        Mistake::FailedRewriteCounts,
+        Mistake::UnreadSnapshotCounts,
+        Mistake::StreamForgotten,
     ];
 }
 

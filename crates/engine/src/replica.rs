@@ -116,6 +116,11 @@ impl ReplicaRole {
         self.link == LinkState::Connected
     }
 
+    /// Whether commands of the primary were received since it is followed.
+    pub(crate) fn has_been_up(&self) -> bool {
+        self.is_up() || self.down_since_s > 0
+    }
+
     /// The primary asks how far the data are: it is answered behind the command.
     pub(crate) fn ask_ack(&mut self) {
         self.asks_ack = true;

@@ -21,6 +21,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::process::{AofFacts, AofIncrement, BackgroundFile, LogLevel, Process, SaveError};
 use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
 
 /// What rewriting remembers between two steps.
@@ -249,6 +250,8 @@ impl Engine {
             }
             AofIncrement::None => {}
         }
+        // The file says first where it begins: a crash may take the end of the one before.
+        self.note_history();
         let offset = self.control.stream.offset;
         if let Some(role) = &mut self.control.replica {
             role.await_rewrite(position, offset);
@@ -286,7 +289,7 @@ impl Engine {
         }
         let now = process.recent();
         let has_snapshot = std::mem::take(&mut self.control.rewriting.has_snapshot);
-        match is_in_force {
+        match is_in_force || mistake::is_made(Mistake::FailedRewriteCounts) {
             true => {
                 if has_snapshot {
                     process.log(LogLevel::Notice, "Reused RDB file from primary sync as AOF base file");

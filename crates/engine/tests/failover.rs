@@ -373,6 +373,29 @@ fn a_replica_is_promoted_by_its_primary() {
     assert!(log(&rig).contains("PRIMARY MODE enabled (failover request from 'id="), "{}", log(&rig));
 }
 
+/// It was started anew with less than it had acknowledged. To take over would lose what the primary has; one whose link was up since is asked
+/// with FORCE for what it lacks, and takes over.
+#[test]
+fn a_replica_that_lacks_data_since_its_start_does_not_take_over() {
+    for has_been_up in [false, true] {
+        let mut rig = Rig::new();
+        rig.run("REPLICAOF 10.0.0.1 6379");
+        let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        if has_been_up {
+            rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+            rig.engine.report_link(LinkState::Connect, false, &mut rig.process);
+        }
+        let reply = psync(&mut rig, REPLID, &[b"102", b"failover"]);
+        let error = "-ERR PSYNC FAILOVER asks for data that this replica does not have.\r\n";
+        assert_eq!(
+            (reply == error, field(&mut rig, "role") == "slave"),
+            (!has_been_up, !has_been_up),
+            "{reply}"
+        );
+    }
+}
+
 #[test]
 fn a_promotion_waits_for_a_snapshot_that_is_loaded() {
     let mut rig = Rig::new();

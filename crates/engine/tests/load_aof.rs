@@ -396,6 +396,34 @@ fn a_restart_knows_where_in_the_history_of_replication_its_data_stand() {
     rig.engine.disconnect(replica);
 }
 
+/// A sync of the first file has failed, a rewrite has begun the second, and a crash has taken the end of the first.
+#[test]
+fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
+    let mut rig = appending();
+    let (client, replica) = (rig.client, rig.replica());
+    let write = |rig: &mut Rig, line: &str| {
+        rig.argv_unread(client, &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        rig.end_iteration();
+    };
+    write(&mut rig, "SET a 1");
+    let whole = appended(&mut rig);
+    write(&mut rig, "SET b 1");
+    write(&mut rig, "BGREWRITEAOF");
+    let (_, end, _) = rig.process.aof_cuts.last().cloned().unwrap();
+    write(&mut rig, "SET c 1");
+    let behind = appended(&mut rig);
+    assert!(behind.starts_with(b"#REPL-ID:"), "{}", behind.escape_ascii());
+    let offset = info(&mut rig, "master_repl_offset");
+    for (first, is_known) in [([whole.clone(), end].concat(), true), (whole, false)] {
+        let mut restarted = starting(&[], &[first, behind.clone()]);
+        assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+        let found = info(&mut restarted, "master_repl_offset");
+        assert_eq!(found == offset, is_known, "{found}");
+        assert_eq!(said(&restarted).contains("The end of the file before incr.1 is missing"), !is_known);
+    }
+    rig.engine.disconnect(replica);
+}
+
 #[test]
 fn a_base_says_where_in_the_history_its_data_stand() {
     for preamble in ["yes", "no"] {

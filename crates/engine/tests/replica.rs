@@ -1,7 +1,7 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, SessionKey, SyncSource};
+use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, Process, SessionKey, SyncSource};
 use sluice_replication::{Input, LinkOutput};
 use sluice_testkit::{Rig, RigLink};
 
@@ -429,6 +429,26 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
         assert!(!rig.engine.is_snapshot_wanted(&mut rig.process));
         rig.check("SAVE", "+OK");
     }
+}
+
+/// The link may give the attempt up while the load ends: the data are exchanged then, and stand nowhere in the history of those before.
+#[test]
+fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
+    let mut primary = Rig::new();
+    primary.run("SET theirs 1");
+    primary.check("SAVE", "+OK");
+    let (mut rig, _) = following(&[("repl-diskless-load", "swapdb")]);
+    rig.process.snapshots = primary.process.snapshots.clone();
+    let source = rig.process.snapshot_source(b"dump.rdb");
+    rig.engine.begin_sync_load(SyncSource::Exchanged(source, REPLID.to_owned()), &mut rig.process);
+    assert_eq!(offset(&rig), 100, "the data of before are served, and can be brought up to date");
+    rig.end_iteration();
+    rig.finish_loads();
+    rig.check("EXISTS theirs", ":1");
+    assert_eq!(rig.engine.resume_point(), None);
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 700 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    assert_eq!(offset(&rig), 700);
 }
 
 /// A start reads the increment of a file that was turned on when its base is in force, and not before.

@@ -2,18 +2,58 @@
 //!
 //! Invariants: (1) the RDB file, and which files are in force, change in one step, which is durable; how the server gets that from a disk is
 //! tested with its own storage; (2) bytes of a log are durable as far as it was synced; a crash leaves these and any number of those
-//! behind them.
+//! behind them; (3) what a sync that has failed should have made durable, and what is written behind that, never is: the kernel takes it for
+//! written.
+//!
+//! A disk that is faulty refuses what [`DiskFault`] says until it is healed. A write that it refuses may have been written in part.
 
 use sluice_base::Rng;
 use sluice_engine::{AofFiles, AofPart, AofSource, SnapshotSource};
 use sluice_testkit::Snapshots;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// What a disk refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFault {
+    /// Writes, for want of room, and new files.
+    Full,
+    /// Writes, and new files.
+    Writes,
+    /// Syncs.
+    Syncs,
+    /// Reads.
+    Reads,
+}
+
+impl DiskFault {
+    /// All of them.
+    pub const ALL: [DiskFault; 4] = [DiskFault::Full, DiskFault::Writes, DiskFault::Syncs, DiskFault::Reads];
+
+    fn of_write(self) -> Option<Refusal> {
+        match self {
+            DiskFault::Full => Some("No space left on device"),
+            DiskFault::Writes => Some(IO_ERROR),
+            DiskFault::Syncs | DiskFault::Reads => None,
+        }
+    }
+
+    fn of_sync(self) -> Option<Refusal> {
+        (self == DiskFault::Syncs).then_some(IO_ERROR)
+    }
+}
+
+/// Why a disk refuses something: the system's reason.
+pub type Refusal = &'static str;
+
 /// A log: bytes, and how many of them are durable.
 #[derive(Debug, Default)]
 struct AofLog {
     bytes: Vec<u8>,
     durable: usize,
+    /// A sync of it has failed.
+    is_lost: bool,
+    /// A crash has taken its end behind such a sync.
+    is_cut_off: bool,
 }
 
 /// The files that the next start reads.
@@ -28,6 +68,20 @@ struct InForce {
 pub struct AofDisk {
     logs: Vec<AofLog>,
     in_force: Option<InForce>,
+    fault: Option<DiskFault>,
+}
+
+impl AofDisk {
+    fn check_write(&self) -> Result<(), Refusal> {
+        self.fault.and_then(DiskFault::of_write).map_or(Ok(()), Err)
+    }
+
+    fn check_read(&self) -> Result<(), String> {
+        match self.fault {
+            Some(DiskFault::Reads) => Err(IO_ERROR.to_owned()),
+            Some(DiskFault::Full | DiskFault::Writes | DiskFault::Syncs) | None => Ok(()),
+        }
+    }
 }
 
 /// The files of one node.
@@ -43,34 +97,70 @@ impl Disk {
         self.aof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A log that no start reads yet.
-    pub fn add_log(&self) -> usize {
-        let mut aof = self.lock();
-        aof.logs.push(AofLog::default());
-        aof.logs.len() - 1
+    /// Refuses this from now on, or nothing.
+    pub fn set_fault(&self, fault: Option<DiskFault>) {
+        self.lock().fault = fault;
     }
 
-    /// Appends to a log; how long it is then.
-    pub fn append(&self, log: usize, bytes: &[u8]) -> usize {
-        let log = &mut self.lock().logs[log];
-        log.bytes.extend_from_slice(bytes);
-        log.bytes.len()
+    /// What it refuses.
+    pub fn fault(&self) -> Option<DiskFault> {
+        self.lock().fault
+    }
+
+    /// Why nothing can be written.
+    pub fn write_fault(&self) -> Option<Refusal> {
+        self.fault().and_then(DiskFault::of_write)
+    }
+
+    /// Why no file can be written, made durable and given its name.
+    pub fn commit_fault(&self) -> Option<Refusal> {
+        let fault = self.fault()?;
+        fault.of_write().or(fault.of_sync())
+    }
+
+    /// A log that no start reads yet.
+    pub fn add_log(&self) -> Result<usize, Refusal> {
+        let mut aof = self.lock();
+        aof.check_write()?;
+        aof.logs.push(AofLog::default());
+        Ok(aof.logs.len() - 1)
+    }
+
+    /// How long a log is.
+    pub fn len(&self, log: usize) -> usize {
+        self.lock().logs[log].bytes.len()
+    }
+
+    /// Appends to a log. Errors: so many bytes were appended even so, because they could not be cut off again; and the reason.
+    pub fn append(&self, log: usize, bytes: &[u8], rng: &mut Rng) -> Result<(), (usize, Refusal)> {
+        let mut aof = self.lock();
+        let result = aof.check_write().map_err(|reason| match rng.below(2) {
+            0 => (0, reason),
+            _ => (rng.below(bytes.len() as u64 + 1) as usize, reason),
+        });
+        let written = result.map_or_else(|(part, _)| part, |()| bytes.len());
+        aof.logs[log].bytes.extend_from_slice(&bytes[..written]);
+        result
     }
 
     /// So many bytes of a log are durable from now on.
-    pub fn sync(&self, log: usize, len: usize) {
-        let log = &mut self.lock().logs[log];
-        log.durable = log.durable.max(len.min(log.bytes.len()));
+    pub fn sync(&self, log: usize, len: usize) -> Result<(), Refusal> {
+        let mut aof = self.lock();
+        let refusal = aof.fault.and_then(DiskFault::of_sync);
+        let log = &mut aof.logs[log];
+        log.is_lost |= refusal.is_some();
+        if !log.is_lost {
+            log.durable = log.durable.max(len.min(log.bytes.len()));
+        }
+        refusal.map_or(Ok(()), Err)
     }
 
-    /// Forces a log to disk.
-    pub fn sync_all(&self, log: usize) {
-        self.sync(log, usize::MAX);
-    }
-
-    /// A start reads this base and these logs from now on.
-    pub fn put_in_force(&self, base: Vec<u8>, logs: Vec<usize>) {
-        logs.iter().for_each(|log| self.sync_all(*log));
+    /// A start reads this base and these logs from now on. Errors: nothing has changed.
+    pub fn put_in_force(&self, base: Vec<u8>, logs: Vec<usize>) -> Result<(), Refusal> {
+        if let Some(reason) = self.commit_fault() {
+            return Err(reason);
+        }
+        logs.iter().try_for_each(|log| self.sync(*log, usize::MAX))?;
         let mut aof = self.lock();
         let old = aof.in_force.replace(InForce { base, logs });
         for log in old.into_iter().flat_map(|old| old.logs) {
@@ -79,6 +169,7 @@ impl Disk {
                 aof.logs[log] = AofLog::default();
             }
         }
+        Ok(())
     }
 
     /// A start reads this log, too.
@@ -119,13 +210,53 @@ impl Disk {
             let kept = if rng.below(2) == 0 { 0 } else { rng.below(more + 1) };
             log.bytes.truncate(log.durable + kept as usize);
             log.durable = log.bytes.len();
+            log.is_cut_off |= std::mem::take(&mut log.is_lost);
         }
+    }
+
+    /// A start has loaded the files: what it appends is behind what it has found.
+    pub fn note_loaded(&self) {
+        self.lock().logs.iter_mut().for_each(|log| log.is_cut_off = false);
+    }
+
+    /// Leaves out what is behind a log whose end a crash has taken, as an operator does with a tool: a file that ends within a command, and is
+    /// not the last, is not loaded. Whether there is such a log.
+    pub fn repair(&self) -> bool {
+        let mut aof = self.lock();
+        let Some(mut in_force) = aof.in_force.take() else { return false };
+        let cut_off = in_force.logs.iter().position(|log| aof.logs[*log].is_cut_off);
+        let kept = cut_off.map_or(in_force.logs.len(), |at| at + 1);
+        let is_changed = kept < in_force.logs.len();
+        in_force.logs.truncate(kept);
+        aof.in_force = Some(in_force);
+        is_changed
+    }
+
+    /// A file of this disk, whose bytes this source has.
+    pub fn file(&self, source: Box<dyn SnapshotSource>) -> DiskFile {
+        DiskFile { source, disk: self.aof.clone() }
     }
 
     /// The files that a start reads; none where there is no append-only file.
     pub fn aof_files(&self) -> Option<Box<dyn AofFiles>> {
         self.lock().in_force.as_ref()?;
         Some(Box::new(Files(self.aof.clone())))
+    }
+}
+
+/// An RDB file on a disk that may refuse to be read.
+pub struct DiskFile {
+    source: Box<dyn SnapshotSource>,
+    disk: Arc<Mutex<AofDisk>>,
+}
+
+impl SnapshotSource for DiskFile {
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        self.source.open()
+    }
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner).check_read()?;
+        self.source.read(into)
     }
 }
 
@@ -172,6 +303,7 @@ impl SnapshotSource for DiskPart {
         Ok(Some(self.bytes.len() as u64))
     }
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner).check_read()?;
         let rest = &self.bytes[self.at..];
         let len = rest.len().min(into.len());
         into[..len].copy_from_slice(&rest[..len]);
@@ -183,9 +315,13 @@ impl SnapshotSource for DiskPart {
 impl AofSource for DiskPart {
     fn truncate(&mut self, size: u64) -> Result<(), String> {
         let Some(log) = self.log else { return Err("a base is whole".to_owned()) };
-        let log = &mut self.disk.lock().unwrap_or_else(PoisonError::into_inner).logs[log];
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.check_write()?;
+        let log = &mut disk.logs[log];
         log.bytes.truncate(size as usize);
         log.durable = log.bytes.len();
         Ok(())
     }
 }
+
+const IO_ERROR: Refusal = "Input/output error";

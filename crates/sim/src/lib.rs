@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 
+mod aof;
 mod digest;
 mod disk;
 mod history;

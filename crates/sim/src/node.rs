@@ -3,20 +3,23 @@
 //! What is decided by the server's event loop and threads is here as short as it can be: who has the connection of the link, and when
 //! something that another thread does has ended. What the bytes mean is known to the engine and the machine of the link alone.
 
+mod download;
+mod main_channel;
+
+use self::download::{Download, DownloadStage};
+use self::main_channel::{MainLink, Replay};
 use crate::digest::digest;
 use crate::disk::Disk;
 use crate::net::{ConnId, Net, NodeId, Side};
 use crate::process::SimProcess;
 use sluice_base::{HashSeed, Now, Rng};
-use sluice_config::choice::DisklessLoad;
-use sluice_config::{Config, param};
+use sluice_config::Config;
 use sluice_engine::{
     Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkState, LoadEnded, LoadJob, LoadThread,
-    NotLoaded, Primary, Progress, Seeds, SessionKey, SnapshotSource, SyncSource,
+    Primary, Progress, Seeds, SessionKey, SyncSource,
 };
-use sluice_replication::{Extent, Framing, Input, LinkOutput, ReplicaLink, SyncFailure};
+use sluice_replication::{Input, LinkOutput, ReplicaLink, SyncFailure};
 use sluice_resp::{Admission, Limits, Parser, Requests, State};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -25,6 +28,11 @@ pub struct NodePlan {
     pub directives: Vec<(&'static str, String)>,
     /// Whether there is an append-only file.
     pub has_aof: bool,
+    /// The event loop lets go of the link's connection an iteration after it was asked.
+    pub leaves_later: bool,
+    /// Bytes of the stream that are kept while a snapshot comes on another connection, and that are executed in an iteration behind that.
+    pub stream_bound: usize,
+    pub block_bytes: usize,
 }
 
 /// The port of a node.
@@ -67,63 +75,11 @@ enum Holder {
     Nobody,
     Connecting,
     Attached(ConnId),
+    /// The event loop is to let go of it; these bytes of the snapshot have come.
+    Leaving(ConnId, Vec<u8>),
     Receiving(Box<Download>),
     Received(ConnId, Vec<u8>),
     Session(SessionKey),
-}
-
-/// A snapshot that is received.
-struct Download {
-    conn: ConnId,
-    framing: Framing,
-    extent: Option<Extent>,
-    bytes: Vec<u8>,
-    /// What has come behind it.
-    rest: Vec<u8>,
-    stage: DownloadStage,
-}
-
-enum DownloadStage {
-    /// Into memory, for a load that has begun.
-    ToMemory(SharedBytes),
-    ToDisk,
-    /// The file is durable under its temporary name at this time.
-    Saving(u64),
-    Saved,
-    /// It has its name at this time.
-    Committing(u64),
-}
-
-/// A snapshot on its way to a load.
-type SharedBytes = Arc<Mutex<SharedSnapshot>>;
-
-#[derive(Default)]
-struct SharedSnapshot {
-    bytes: Vec<u8>,
-    /// Otherwise the connection has ended before.
-    is_whole: bool,
-}
-
-struct SharedSource {
-    bytes: SharedBytes,
-    at: usize,
-}
-
-impl SnapshotSource for SharedSource {
-    fn open(&mut self) -> Result<Option<u64>, String> {
-        Ok(Some(0))
-    }
-    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
-        let SharedSnapshot { bytes, is_whole } = &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = &bytes[self.at.min(bytes.len())..];
-        let len = rest.len().min(into.len());
-        if len == 0 && !is_whole {
-            return Err("connection lost".to_owned());
-        }
-        into[..len].copy_from_slice(&rest[..len]);
-        self.at += len;
-        Ok(len)
-    }
 }
 
 struct Here(Now);
@@ -143,6 +99,12 @@ pub struct SimNode {
     pub process: SimProcess,
     link: ReplicaLink,
     holder: Holder,
+    /// The main channel, while the holder has the connection of the snapshot.
+    main: Option<MainLink>,
+    replay: Option<Replay>,
+    leaves_later: bool,
+    stream_bound: usize,
+    block_bytes: usize,
     seen_epoch: u64,
     heard_ns: u64,
     next_tick_ns: u64,
@@ -156,6 +118,8 @@ pub struct SimNode {
     pub syncs: u64,
     /// Partial resynchronisations.
     pub continued: u64,
+    /// Snapshots that came on a connection of their own, with the stream behind them on another.
+    pub met_dual: u64,
     /// What was digested last: changes, point, and the result.
     digested: Option<(u64, HistoryPoint, u64)>,
 }
@@ -189,6 +153,11 @@ impl SimNode {
             process,
             link: ReplicaLink::new(rng.next_u64()),
             holder: Holder::Nobody,
+            main: None,
+            replay: None,
+            leaves_later: plan.leaves_later,
+            stream_bound: plan.stream_bound,
+            block_bytes: plan.block_bytes,
             seen_epoch: 0,
             heard_ns: 0,
             next_tick_ns: 0,
@@ -199,6 +168,7 @@ impl SimNode {
             wants: None,
             syncs: 0,
             continued: 0,
+            met_dual: 0,
             digested: None,
         };
         if begun {
@@ -206,7 +176,7 @@ impl SimNode {
         }
         if plan.has_aof {
             let SimNode { engine, process, .. } = &mut node;
-            process.open_aof(engine);
+            process.open_aof(engine)?;
         }
         Ok(node)
     }
@@ -230,6 +200,7 @@ impl SimNode {
         if self.process.base.now.mono_ns < now.mono_ns {
             self.process.base.now = now;
         }
+        self.process.meet_disk();
         self.collect(net);
         self.end_load(net);
         self.follow_primary(net);
@@ -253,9 +224,11 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
+        self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats
             .iter()
+            .filter(|seat| self.replay.as_ref().is_none_or(|replay| replay.key != seat.key))
             .filter_map(|seat| match seat.peer {
                 Peer::Accepted(conn) => Some((seat.key, conn, Side::Acceptor)),
                 Peer::Link(conn) => Some((seat.key, conn, Side::Opener)),
@@ -278,6 +251,7 @@ impl SimNode {
             }
         }
         self.collect_for_link(net);
+        self.collect_for_main(net);
     }
 
     fn collect_for_link(&mut self, net: &mut Net) {
@@ -285,7 +259,11 @@ impl SimNode {
         let conn = match &self.holder {
             Holder::Attached(conn) => *conn,
             Holder::Receiving(download) => download.conn,
-            Holder::Nobody | Holder::Connecting | Holder::Received(..) | Holder::Session(_) => return,
+            Holder::Nobody
+            | Holder::Connecting
+            | Holder::Leaving(..)
+            | Holder::Received(..)
+            | Holder::Session(_) => return,
         };
         let arrived = net.receive(conn, Side::Opener);
         if !arrived.bytes.is_empty() {
@@ -364,6 +342,7 @@ impl SimNode {
                 primary => self.link_step(Input::Follow(primary), net),
             }
         }
+        self.replay_stream();
         if self.link.state() == LinkState::None {
             return;
         }
@@ -398,7 +377,7 @@ impl SimNode {
                     net.send(conn, Side::Opener, bytes, &mut self.rng);
                 }
             }
-            LinkOutput::Receive(first) => self.begin_download(first, net),
+            LinkOutput::Receive(first) => self.leave_for_download(first, net),
             LinkOutput::Commit => {
                 self.engine.prepare_commit(&mut self.process);
                 let at_ns = self.later(300);
@@ -410,6 +389,7 @@ impl SimNode {
                 self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
             }
             LinkOutput::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.process),
+            LinkOutput::KeepAlive if self.main.is_some() => self.send_main(b"\n".to_vec(), net),
             LinkOutput::KeepAlive => {
                 if let Holder::Received(conn, _) = self.holder {
                     net.send(conn, Side::Opener, b"\n".to_vec(), &mut self.rng);
@@ -427,8 +407,9 @@ impl SimNode {
             LinkOutput::NotHandedOver => {
                 self.engine.abort_failover("Failover target rejected psync request", &mut self.process);
             }
-            // No primary of the simulation offers a second connection.
-            LinkOutput::ConnectSecond(..) | LinkOutput::SendMain(_) | LinkOutput::Buffer(_) => {}
+            LinkOutput::ConnectSecond(attempt, primary) => self.connect_second(attempt, node_of(&primary)),
+            LinkOutput::SendMain(bytes) => self.send_main(bytes, net),
+            LinkOutput::Buffer(first) => self.buffer_stream(first),
             LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest, net),
             LinkOutput::Acknowledge => self.engine.acknowledge(),
             LinkOutput::Close => self.close_link(net),
@@ -456,163 +437,10 @@ impl SimNode {
         }
     }
 
-    fn begin_download(&mut self, first: Vec<u8>, net: &mut Net) {
-        let Holder::Attached(conn) = self.holder else { return };
-        let attempt = self.link.attempt();
-        let stage = match self.memory_load() {
-            None => DownloadStage::ToDisk,
-            Some(_) if self.engine.is_loading() => {
-                self.holder = Holder::Nobody;
-                net.close(conn, Side::Opener, &mut self.rng);
-                return self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
-            }
-            Some(how) => {
-                let bytes = SharedBytes::default();
-                let source: Box<dyn SnapshotSource> = Box::new(SharedSource { bytes: bytes.clone(), at: 0 });
-                let source = match (how, self.link.point()) {
-                    (DisklessLoad::SwapDb, Some(point)) => {
-                        SyncSource::Exchanged(source, point.replid.clone())
-                    }
-                    _ => SyncSource::Stream(source),
-                };
-                self.engine.begin_sync_load(source, &mut self.process);
-                DownloadStage::ToMemory(bytes)
-            }
-        };
-        let download = Download {
-            conn,
-            framing: Framing::default(),
-            extent: None,
-            bytes: Vec::new(),
-            rest: Vec::new(),
-            stage,
-        };
-        self.holder = Holder::Receiving(Box::new(download));
-        self.act(net);
-        self.download(&first, net);
-    }
-
-    /// As `server/iteration/replica.rs` decides it.
-    fn memory_load(&self) -> Option<DisklessLoad> {
-        let wanted = self.engine.config().choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
-        match wanted {
-            DisklessLoad::Disabled => None,
-            DisklessLoad::OnEmptyDb => {
-                self.engine.keyspace().iter().all(|(_, db)| db.is_empty()).then_some(wanted)
-            }
-            DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
-        }
-    }
-
-    /// Bytes of the snapshot have come.
-    fn download(&mut self, mut come: &[u8], net: &mut Net) {
-        let at_ns = self.later(400);
-        let Holder::Receiving(download) = &mut self.holder else { return };
-        let Download { framing, extent, bytes, rest, .. } = &mut **download;
-        if extent.is_none() {
-            match framing.line(come) {
-                Ok((used, found)) => (come, *extent) = (&come[used..], found),
-                Err(error) => {
-                    self.process.base.log.push((sluice_engine::LogLevel::Warning, error.to_string()));
-                    return self.download_lost(net);
-                }
-            }
-        }
-        let mut give = |piece: &[u8]| {
-            bytes.extend_from_slice(piece);
-            Ok::<(), std::convert::Infallible>(())
-        };
-        let used = framing.payload(come, &mut give).unwrap_or(0);
-        rest.extend_from_slice(&come[used..]);
-        if !framing.has_ended() {
-            return;
-        }
-        match &download.stage {
-            DownloadStage::ToDisk => download.stage = DownloadStage::Saving(at_ns),
-            DownloadStage::ToMemory(shared) => {
-                let whole = std::mem::take(&mut download.bytes);
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
-                    SharedSnapshot { bytes: whole, is_whole: true };
-                let (conn, rest) = (download.conn, std::mem::take(&mut download.rest));
-                self.holder = Holder::Received(conn, rest);
-                if let Some((due_ns, _)) = &mut self.load {
-                    *due_ns = at_ns;
-                }
-            }
-            DownloadStage::Saving(_) | DownloadStage::Saved | DownloadStage::Committing(_) => {}
-        }
-    }
-
-    /// What takes time on the way to the disk has ended.
-    fn advance_download(&mut self, net: &mut Net) {
-        let (now_ns, attempt) = (self.process.base.now.mono_ns, self.link.attempt());
-        let Holder::Receiving(download) = &mut self.holder else { return };
-        match download.stage {
-            DownloadStage::Saving(at_ns) if at_ns <= now_ns => {
-                download.stage = DownloadStage::Saved;
-                self.link_step(Input::Saved(attempt), net);
-            }
-            DownloadStage::Committing(at_ns) if at_ns <= now_ns => {
-                let name = self.engine.config().bytes(param::DBFILENAME).to_vec();
-                let (conn, bytes) = (download.conn, std::mem::take(&mut download.bytes));
-                let rest = std::mem::take(&mut download.rest);
-                self.process.disk.snapshots.borrow_mut().insert(name, bytes);
-                self.holder = Holder::Received(conn, rest);
-                self.link_step(Input::InForce(attempt), net);
-                self.act(net);
-            }
-            _ => {}
-        }
-    }
-
-    fn download_lost(&mut self, net: &mut Net) {
-        let attempt = self.link.attempt();
-        let Holder::Receiving(download) = &mut self.holder else { return };
-        match &download.stage {
-            DownloadStage::ToMemory(shared) => {
-                let bytes = std::mem::take(&mut download.bytes);
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
-                    SharedSnapshot { bytes, is_whole: false };
-                if let Some((due_ns, _)) = &mut self.load {
-                    *due_ns = 0;
-                }
-            }
-            DownloadStage::ToDisk => {
-                net.close(download.conn, Side::Opener, &mut self.rng);
-                self.holder = Holder::Nobody;
-                self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
-            }
-            // It was received whole: what is on disk goes on.
-            DownloadStage::Saving(_) | DownloadStage::Saved | DownloadStage::Committing(_) => {}
-        }
-    }
-
-    fn end_load(&mut self, net: &mut Net) {
-        let now = self.process.base.now;
-        let Some((_, job)) = self.load.take_if(|(due_ns, _)| *due_ns <= now.mono_ns) else { return };
-        job.run(&mut Here(now));
-        match self.engine.advance_load(&mut self.process) {
-            Some(LoadEnded::Sync(result)) => self.sync_loaded(result, net),
-            Some(LoadEnded::Start(_) | LoadEnded::Debug) | None => {}
-        }
-    }
-
-    fn sync_loaded(&mut self, result: Result<(), NotLoaded>, net: &mut Net) {
-        let attempt = self.link.attempt();
-        match result {
-            Ok(()) => {
-                self.link_step(Input::Accepted(attempt), net);
-                self.link_step(Input::Loaded(attempt), net);
-            }
-            Err(_) => {
-                let is_of_stream = matches!(self.holder, Holder::Receiving(_));
-                let failure = if is_of_stream { SyncFailure::Stream } else { SyncFailure::Load };
-                self.link_step(Input::Failed(attempt, failure), net);
-            }
-        }
-    }
-
     fn stream_from_link(&mut self, attempt: u64, rest: Vec<u8>, net: &mut Net) {
+        if let Some(main) = self.main.take() {
+            return self.stream_from_main(main, net);
+        }
         let (conn, rest) = match std::mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::Attached(conn) => (conn, rest),
             Holder::Received(conn, behind) => (conn, behind),
@@ -626,9 +454,10 @@ impl SimNode {
     }
 
     fn close_link(&mut self, net: &mut Net) {
+        self.close_main(net);
         match std::mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::Nobody | Holder::Connecting => {}
-            Holder::Attached(conn) | Holder::Received(conn, _) => {
+            Holder::Attached(conn) | Holder::Leaving(conn, _) | Holder::Received(conn, _) => {
                 net.close(conn, Side::Opener, &mut self.rng)
             }
             Holder::Receiving(download) => {
@@ -702,6 +531,7 @@ impl SimNode {
         }
         self.engine.disconnect(key);
         if matches!(self.holder, Holder::Session(own) if own == key) {
+            self.replay = None;
             self.holder = Holder::Nobody;
             let attempt = self.link.attempt();
             self.link_step(Input::Ended(attempt), net);

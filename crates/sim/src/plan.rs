@@ -34,10 +34,11 @@ pub struct Plan {
 
 impl Plan {
     /// The plan of a seed.
-    pub fn new(rng: &mut Rng) -> Plan {
+    pub fn new(seed: u64, rng: &mut Rng) -> Plan {
         let count = 2 + rng.below(3) as usize;
         let has_files = rng.below(3);
-        let nodes = (0..count).map(|_| node(rng, has_files)).collect();
+        let mut nodes: Vec<NodePlan> = (0..count).map(|_| node(rng, has_files)).collect();
+        add_second_channel(&mut Rng::new(seed ^ 0x2C4A_77E1), &mut nodes);
         let mut rate = |one_in: u64| match rng.below(3) {
             0 => 0,
             _ => one_in / 2 + rng.below(one_in),
@@ -63,6 +64,25 @@ impl Plan {
     }
 }
 
+/// Decides about the second channel of a synchronisation. Its chances are drawn apart: a run without it is what it was before there was any.
+fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
+    let share = rng.below(3);
+    for node in nodes {
+        if share == 0 || rng.below(2) < share - 1 {
+            continue;
+        }
+        node.directives.push(("dual-channel-replication-enabled", "yes".to_owned()));
+        if rng.below(4) > 0 {
+            // Otherwise a primary offers none.
+            node.directives.retain(|(name, _)| *name != "repl-diskless-sync");
+            node.directives.push(("repl-diskless-sync", "yes".to_owned()));
+        }
+        node.leaves_later = rng.below(2) == 0;
+        node.stream_bound = [usize::MAX, 2_000][rng.below(2) as usize];
+        node.block_bytes = [16 << 10, 200][rng.below(2) as usize];
+    }
+}
+
 fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
     let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
     let directives = vec![
@@ -79,5 +99,5 @@ fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
         1 => true,
         _ => rng.below(2) == 0,
     };
-    NodePlan { directives, has_aof }
+    NodePlan { directives, has_aof, leaves_later: false, stream_bound: usize::MAX, block_bytes: 16 << 10 }
 }

@@ -1,6 +1,7 @@
 //! The process around a node's engine: the fake of the tests, with an append-only file that has a disk, and random bytes of the seed.
 
-use crate::disk::Disk;
+use crate::aof::AofWriter;
+use crate::disk::{Disk, DiskFault};
 use sluice_base::{Now, Rng};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
@@ -16,31 +17,18 @@ pub struct SimProcess {
     pub base: FakeProcess,
     pub disk: Disk,
     rng: Rng,
-    open: Option<OpenAof>,
+    aof: Option<AofWriter>,
     /// A base that was written, and when it is in force.
     finishing: Option<(u64, Vec<u8>)>,
-    /// What becomes of a rewrite that has no base.
+    /// What becomes of a rewrite that has no base, and of one without a log behind its cut.
     has_failed: bool,
+    has_no_log: bool,
+    /// A fault of the append-only file that the engine was told.
+    told: Option<&'static str>,
     /// Milliseconds that a sync takes, and between two of them.
     sync_ms: (u64, u64),
     /// Most milliseconds until a base that was written is in force.
     base_ms: u64,
-}
-
-/// The append-only file while it is appended to.
-struct OpenAof {
-    /// Logs since the base in force, or since the cut of the first one; the last is appended to.
-    logs: Vec<usize>,
-    /// Logs since the last cut.
-    behind_cut: Vec<usize>,
-    /// Whether a start reads them.
-    is_in_force: bool,
-    /// End of what was appended: a position.
-    position: u64,
-    durable: u64,
-    /// When the next sync begins, and the one under way: when it ends, log, bytes, position.
-    next_sync_ns: u64,
-    sync: Option<(u64, usize, usize, u64)>,
 }
 
 impl SimProcess {
@@ -48,11 +36,23 @@ impl SimProcess {
     pub fn new(disk: Disk, now: Now, mut rng: Rng) -> SimProcess {
         let base = FakeProcess { now, snapshots: disk.snapshots.clone(), ..FakeProcess::default() };
         let (sync_ms, base_ms) = ((rng.below(200), 1 + rng.below(1000)), [100, 4000][rng.below(2) as usize]);
-        SimProcess { base, disk, rng, open: None, finishing: None, has_failed: false, sync_ms, base_ms }
+        SimProcess {
+            base,
+            disk,
+            rng,
+            aof: None,
+            finishing: None,
+            has_failed: false,
+            has_no_log: false,
+            told: None,
+            sync_ms,
+            base_ms,
+        }
     }
 
-    /// Opens the append-only file of a start, behind the data that were loaded.
-    pub fn open_aof(&mut self, engine: &mut Engine) {
+    /// Opens the append-only file of a start, behind the data that were loaded. Errors: the reason of the disk.
+    pub fn open_aof(&mut self, engine: &mut Engine) -> Result<(), String> {
+        self.disk.note_loaded();
         let log = match self.disk.last_log() {
             Some(log) => log,
             None => {
@@ -61,74 +61,65 @@ impl SimProcess {
                     base.extend_from_slice(piece);
                     Ok(())
                 };
-                // Memory takes everything.
-                let _ = engine.write_aof_base(&mut give, self);
-                let log = self.disk.add_log();
-                self.disk.put_in_force(base, vec![log]);
+                engine.write_aof_base(&mut give, self)?;
+                let log = self.disk.add_log()?;
+                self.disk.put_in_force(base, vec![log])?;
                 log
             }
         };
-        self.open = Some(self.opened(log, true, engine.aof_position()));
+        self.aof = Some(self.writer(log, true, engine.aof_position()));
         engine.begin_aof();
+        Ok(())
     }
 
-    fn opened(&self, log: usize, is_in_force: bool, position: u64) -> OpenAof {
-        OpenAof {
-            logs: vec![log],
-            behind_cut: vec![log],
-            is_in_force,
-            position,
-            durable: position,
-            next_sync_ns: self.base.now.mono_ns,
-            sync: None,
-        }
-    }
-
-    fn append(&mut self, bytes: &[u8], end: u64) {
-        if let Some(open) = &mut self.open
-            && let Some(log) = open.logs.last()
-        {
-            self.disk.append(*log, bytes);
-            open.position = end;
-        }
+    fn writer(&self, log: usize, is_in_force: bool, position: u64) -> AofWriter {
+        let sync_ns = (self.sync_ms.0 * 1_000_000, self.sync_ms.1 * 1_000_000);
+        AofWriter::new(self.disk.clone(), log, is_in_force, (position, self.base.now.mono_ns), sync_ns)
     }
 
     /// Feeds the file and has it synced; once an iteration.
     pub fn feed_aof(&mut self, engine: &mut Engine) {
         let mut bytes = Vec::new();
-        if let Some(range) = engine.take_aof(&mut bytes) {
-            self.append(&bytes, range.end);
-        }
         let now_ns = self.base.now.mono_ns;
-        if let Some(open) = &mut self.open {
-            if let Some((_, log, len, position)) = open.sync.take_if(|sync| sync.0 <= now_ns) {
-                self.disk.sync(log, len);
-                open.durable = open.durable.max(position);
+        let end = engine.take_aof(&mut bytes).map(|range| range.end);
+        if let Some(aof) = &mut self.aof {
+            if let Some(end) = end {
+                aof.push(bytes, end);
             }
-            let is_due = open.sync.is_none() && open.next_sync_ns <= now_ns && open.durable < open.position;
-            if is_due && let Some(log) = open.logs.last() {
-                let len = self.disk.append(*log, b"");
-                let took_ns = self.sync_ms.0 * 1_000_000;
-                open.sync = Some((now_ns + took_ns, *log, len, open.position));
-                open.next_sync_ns = now_ns + self.sync_ms.1 * 1_000_000;
+            aof.work(now_ns, &mut self.rng);
+            let (durable, fault) = (aof.durable(), aof.fault());
+            engine.report_aof_durable(durable, self);
+            if std::mem::replace(&mut self.told, fault) != fault {
+                engine.report_aof_fault(fault.map(str::to_owned));
             }
-            engine.report_aof_durable(open.durable, self);
         }
-        if self.finishing.as_ref().is_some_and(|(at_ns, _)| *at_ns <= now_ns) {
-            self.put_in_force(engine);
+        if std::mem::take(&mut self.has_no_log) {
+            engine.report_aof_cut_failed(self);
+        }
+        if self.finishing.as_ref().is_some_and(|(at_ns, _)| *at_ns <= now_ns)
+            && let Some((_, base)) = self.finishing.take()
+            && let Some(aof) = &mut self.aof
+        {
+            let is_in_force = aof.put_in_force(base);
+            engine.report_aof_rewrite(is_in_force, self);
         }
         if std::mem::take(&mut self.has_failed) {
             engine.report_aof_rewrite(false, self);
         }
     }
 
-    fn put_in_force(&mut self, engine: &mut Engine) {
-        let Some((_, base)) = self.finishing.take() else { return };
-        let Some(open) = &mut self.open else { return };
-        open.logs = open.behind_cut.clone();
-        open.is_in_force = true;
-        self.disk.put_in_force(base, open.logs.clone());
-        engine.report_aof_rewrite(true, self);
+    /// Whether the append-only file takes nothing, or nothing that is durable.
+    pub fn has_aof_fault(&self) -> bool {
+        self.aof.as_ref().is_some_and(|aof| aof.fault().is_some())
+    }
+
+    /// Lets what is written beside the append-only file meet the disk as it is.
+    pub fn meet_disk(&mut self) {
+        let reason = self.disk.commit_fault();
+        let is_full = self.disk.fault() == Some(DiskFault::Full);
+        *self.base.background_fault.borrow_mut() = reason.map(str::to_owned);
+        *self.base.replicas_lack_room.borrow_mut() = reason.filter(|_| is_full).map(str::to_owned);
+        self.base.is_spool_stuck.set(is_full);
     }
 }
 
@@ -187,24 +178,15 @@ impl Process for SimProcess {
         position: u64,
     ) -> Result<AofBacklog, SaveError> {
         self.finishing = None;
-        self.append(&pending, position);
-        match (&mut self.open, increment) {
-            (Some(open), AofIncrement::Next) => {
-                let log = self.disk.add_log();
-                if let Some(before) = open.logs.last() {
-                    self.disk.sync_all(*before);
-                }
-                open.durable = open.position;
-                open.sync = None;
-                open.logs.push(log);
-                open.behind_cut = vec![log];
-                if open.is_in_force {
-                    self.disk.add_in_force(log);
-                }
+        self.has_no_log = false;
+        match (&mut self.aof, increment) {
+            (Some(aof), AofIncrement::Next) => {
+                aof.push(pending, position);
+                self.has_no_log = aof.cut(&mut self.rng).is_err();
             }
             (_, AofIncrement::First | AofIncrement::Next) => {
-                let log = self.disk.add_log();
-                self.open = Some(self.opened(log, false, position));
+                let log = self.disk.add_log().map_err(|reason| SaveError(reason.to_owned()))?;
+                (self.aof, self.told) = (Some(self.writer(log, false, position)), None);
             }
             (_, AofIncrement::None) => {}
         }
@@ -215,7 +197,7 @@ impl Process for SimProcess {
         let base = self.disk.snapshots.borrow_mut().remove(&b""[..]);
         self.finishing = None;
         if is_whole {
-            match base.filter(|_| self.open.is_some()) {
+            match base.filter(|_| self.aof.is_some()) {
                 Some(base) => {
                     let at_ns = self.base.now.mono_ns + self.rng.below(self.base_ms) * 1_000_000;
                     self.finishing = Some((at_ns, base));
@@ -225,25 +207,26 @@ impl Process for SimProcess {
         }
     }
     fn has_aof_base(&mut self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.is_in_force)
+        self.aof.as_ref().is_some_and(AofWriter::is_in_force)
     }
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
         self.base.migrate(migration)
     }
 
     fn close_aof(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
-        self.append(&pending, position);
         self.finishing = None;
-        if let Some(open) = self.open.take() {
-            open.logs.iter().for_each(|log| self.disk.sync_all(*log));
+        if let Some(mut aof) = self.aof.take() {
+            aof.push(pending, position);
+            aof.close(&mut self.rng);
         }
+        self.told = None;
     }
     fn aof(&mut self) -> AofFacts {
         let (current_bytes, base_bytes) = self.disk.sizes();
         AofFacts { current_bytes, base_bytes, ..AofFacts::default() }
     }
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
-        self.base.snapshot_source(name)
+        Box::new(self.disk.file(self.base.snapshot_source(name)))
     }
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         self.base.aof_files(config, pending, position)

@@ -9,10 +9,12 @@
 //! have it, and a node that crashes comes back with what its disk had; (4) when the primary is lost, the replica of its history with the
 //! highest offset has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when nothing goes
 //! wrong any more, all nodes come to the same point with the same data, and no promise is forgotten; (6) what FAILOVER promises:
-//! `world/handover.rs`.
+//! `world/handover.rs`. Disks that fail: `world/disks.rs`.
 
+mod disks;
 mod handover;
 
+use self::disks::DiskFaults;
 use self::handover::Handovers;
 use crate::disk::Disk;
 use crate::history::Histories;
@@ -49,6 +51,10 @@ pub struct Met {
     pub handed_over: u64,
     pub not_handed_over: u64,
     pub resumed: u64,
+    /// Disks that began to refuse something.
+    pub disk_faults: u64,
+    /// Snapshots that came on a connection of their own.
+    pub dual_syncs: u64,
 }
 
 impl Met {
@@ -64,6 +70,8 @@ impl Met {
         self.handed_over += other.handed_over;
         self.not_handed_over += other.not_handed_over;
         self.resumed += other.resumed;
+        self.disk_faults += other.disk_faults;
+        self.dual_syncs += other.dual_syncs;
     }
 }
 
@@ -79,6 +87,8 @@ struct NodePlace {
     syncs: u64,
     /// Partial resynchronisations at the last look.
     continued: u64,
+    /// Snapshots on a connection of their own at the last look.
+    dual_syncs: u64,
     /// The offset that the trace has shown last.
     shown: u64,
 }
@@ -118,6 +128,7 @@ pub struct World {
     isolated: Option<NodeId>,
     heals_ns: u64,
     handovers: Handovers,
+    disks: DiskFaults,
     histories: Histories,
     met: Met,
     step: u64,
@@ -143,7 +154,7 @@ pub fn run(seed: u64, options: SimOptions) -> Result<Met, String> {
 impl World {
     fn new(seed: u64, options: SimOptions) -> Result<World, String> {
         let mut rng = Rng::new(seed);
-        let plan = Plan::new(&mut rng);
+        let plan = Plan::new(seed, &mut rng);
         let mut net = Net::default();
         net.latency_ms = plan.latency_ms;
         net.pass(START.mono_ns);
@@ -159,6 +170,7 @@ impl World {
                 starts_ns: 0,
                 syncs: 0,
                 continued: 0,
+                dual_syncs: 0,
                 shown: 0,
             });
         }
@@ -181,6 +193,7 @@ impl World {
             isolated: None,
             heals_ns: 0,
             handovers: Handovers::new(seed),
+            disks: DiskFaults::new(seed),
             histories: Histories::default(),
             met: Met::default(),
             step: 0,
@@ -290,6 +303,7 @@ impl World {
         if let Some(pending) = self.pending.as_mut().filter(|pending| node.has_key(&pending.key)) {
             pending.had.insert(id);
         }
+        self.met.dual_syncs += node.met_dual - std::mem::replace(&mut place.dual_syncs, node.met_dual);
         self.met.continued += node.continued - std::mem::replace(&mut place.continued, node.continued);
         if node.syncs != place.syncs {
             self.met.syncs += node.syncs - std::mem::replace(&mut place.syncs, node.syncs);
@@ -358,6 +372,7 @@ impl World {
             self.make_chain();
         }
         self.hand_over_or_abort();
+        self.break_disks();
         Ok(())
     }
 
@@ -429,7 +444,7 @@ impl World {
             client.at.take_if(|(at, _)| *at == id);
         }
         let place = &mut self.places[id];
-        (place.syncs, place.continued) = (0, 0);
+        (place.syncs, place.continued, place.dual_syncs) = (0, 0, 0);
         drop(node);
         self.net.leave(id, &mut self.rng);
         place.disk.crash(&mut self.rng);
@@ -448,7 +463,15 @@ impl World {
         let place = &self.places[id];
         let started =
             SimNode::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
-        let mut node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
+        let mut node = match started {
+            Ok(node) => node,
+            Err(why) if place.disk.fault().is_some() || place.disk.repair() => {
+                self.places[id].starts_ns = self.now.mono_ns + 500 * MS;
+                self.trace(|| format!("node {id} cannot start: {why}"));
+                return Ok(());
+            }
+            Err(why) => return Err(format!("node {id} does not start: {why}")),
+        };
         if self.options.is_traced {
             for line in node.take_log() {
                 println!("         node {id}: {line}");
@@ -471,6 +494,12 @@ impl World {
     fn forget_lost(&mut self, id: NodeId) {
         let Some(node) = &self.places[id].node else { return };
         self.given.retain(|given| node.has_key(&given.key));
+    }
+
+    /// The promise that is awaited is of no interest any more. What is answered to its client yet would be taken for the answer to the next.
+    fn forget_pending(&mut self) {
+        self.pending = None;
+        self.promiser.at = None;
     }
 
     // --- the Sentinel
@@ -546,7 +575,7 @@ impl World {
         self.unseen_ns = None;
         self.follow(best, None);
         self.forget_lost(best);
-        self.pending = None;
+        self.forget_pending();
         // Those that are seen; others when they are.
         for id in 0..self.places.len() {
             if id != best && id != old && self.is_seen(id) {
@@ -654,8 +683,11 @@ impl World {
         };
         pending.replies.extend(node.replies(pending.client));
         let Ok(Some((Value::Simple(_), first))) = decode(&pending.replies) else {
-            // An error: it is no primary any more.
-            self.pending = Some(pending).filter(|pending| !pending.replies.starts_with(b"-"));
+            // An error: it is no primary any more, or its disk is faulty. What is asked behind that is answered to nobody.
+            match pending.replies.starts_with(b"-") {
+                true => self.promiser.at = None,
+                false => self.pending = Some(pending),
+            }
             return Ok(());
         };
         match decode(&pending.replies[first..]) {
@@ -723,6 +755,7 @@ impl World {
     fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.end_handover();
+        self.heal_disks();
         self.net.heal();
         self.net.latency_ms = self.net.latency_ms.min(20);
         (self.isolated, self.heals_ns) = (None, 0);
@@ -739,6 +772,7 @@ impl World {
             if !self.handovers.is_under_way() {
                 self.heal_roles();
             }
+            self.mend_logs();
             self.iterate()?;
             if self.is_settled() {
                 return self.check_end();
@@ -766,7 +800,8 @@ impl World {
         let Some(wanted) = point(&self.places[primary]) else { return false };
         self.places.iter().enumerate().all(|(id, place)| {
             let is_up = place.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
-            (id == primary || is_up) && point(place).as_ref() == Some(&wanted)
+            let has_fault = place.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
+            (id == primary || is_up) && point(place).as_ref() == Some(&wanted) && !has_fault
         })
     }
 
@@ -777,6 +812,15 @@ impl World {
                 return Err(format!("node {id} stands nowhere at the end"));
             };
             self.histories.note(id, &point, digest)?;
+            let disk = &self.places[id].disk;
+            let lost =
+                self.given.iter().find(|given| given.durable.contains(&id) && !disk.has_durably(&given.key));
+            if let Some(given) = lost {
+                let key = given.key.escape_ascii();
+                return Err(format!(
+                    "node {id} had {key} on disk, as WAITAOF has said, and has not at the end"
+                ));
+            }
         }
         let Some(node) = &self.places[self.primary].node else { return Ok(()) };
         match self.given.iter().find(|given| !node.has_key(&given.key)) {

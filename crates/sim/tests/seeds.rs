@@ -38,6 +38,7 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
     let Met { syncs, continued, failovers, crashes, waits, aof_waits, compared, .. } = met;
     assert!(syncs > 1000 && continued > 1000 && failovers > 200 && crashes > 1000, "{met:?}");
     assert!(waits > 1000 && aof_waits > 500 && compared > 100_000, "{met:?}");
+    assert!(met.disk_faults > 1500 && met.dual_syncs > 500, "{met:?}");
     assert!(met.handed_over > 150 && met.not_handed_over > 500 && met.resumed > 500, "{met:?}");
 }
 

@@ -51,6 +51,8 @@ pub struct FakeProcess {
     pub is_spool_stuck: Rc<Cell<bool>>,
     /// What writing in the background tells the log.
     pub background_warning: Rc<RefCell<Option<String>>>,
+    /// Why files that are written in the background cannot be, from now on.
+    pub background_fault: Rc<RefCell<Option<String>>>,
     /// Entries that were given to be written in the background so far.
     pub background_given: Rc<Cell<usize>>,
     /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
@@ -102,6 +104,9 @@ struct MemoryBackground<S: MemoryTarget> {
     waiting: VecDeque<Captured>,
     room: Rc<Cell<usize>>,
     warning: Rc<RefCell<Option<String>>>,
+    /// What fails it, where it is written to disk; and what has.
+    fault: Option<Rc<RefCell<Option<String>>>>,
+    failed: Option<String>,
     given: Rc<Cell<usize>>,
     held: Rc<Cell<usize>>,
     entries: u64,
@@ -244,6 +249,8 @@ impl<S: MemoryTarget> MemoryBackground<S> {
             waiting: VecDeque::new(),
             room: process.background_room.clone(),
             warning: process.background_warning.clone(),
+            fault: None,
+            failed: None,
             given: process.background_given.clone(),
             held: process.background_held.clone(),
             entries: 0,
@@ -252,7 +259,16 @@ impl<S: MemoryTarget> MemoryBackground<S> {
         }
     }
 
+    /// The same on a disk.
+    fn on_disk(self, process: &FakeProcess) -> MemoryBackground<S> {
+        MemoryBackground { fault: Some(process.background_fault.clone()), ..self }
+    }
+
     fn write(&mut self) {
+        if let Some(fault) = &self.fault {
+            let fault = fault.borrow();
+            self.failed = self.failed.take().or_else(|| fault.clone());
+        }
         while self.room.get() > 0
             && let Some(piece) = self.waiting.pop_front()
         {
@@ -302,6 +318,10 @@ impl<S: MemoryTarget> Background for MemoryBackground<S> {
     }
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
         self.write();
+        if let Some(reason) = &self.failed {
+            self.sink.take()?;
+            return Some(Err(SaveError(format!("Write error saving DB on disk: {reason}"))));
+        }
         if !self.all_given || !self.waiting.is_empty() {
             return None;
         }
@@ -399,6 +419,7 @@ impl Default for FakeProcess {
             background_held: Rc::default(),
             replicas_lack_room: Rc::default(),
             background_warning: Rc::default(),
+            background_fault: Rc::default(),
             background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
@@ -479,7 +500,7 @@ impl Process for FakeProcess {
             return Err(SaveError(text.clone()));
         }
         let sink = MemorySink { files: self.snapshots.clone(), name: target.name, bytes: Vec::new() };
-        Ok(Box::new(MemoryBackground::new(file, sink, self)))
+        Ok(Box::new(MemoryBackground::new(file, sink, self).on_disk(self)))
     }
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         let (spooled, is_stuck) = (self.spooled.clone(), self.is_spool_stuck.clone());

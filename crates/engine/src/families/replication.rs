@@ -73,6 +73,12 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if !replid.eq_ignore_ascii_case(&ctx.control.stream.replid) {
         return Err(CmdError::text("ERR PSYNC FAILOVER replid must match my replid."));
     }
+    let has_been_up = ctx.control.replica.as_ref().is_some_and(|role| role.has_been_up());
+    let next = args.int(2).ok().and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
+    if !has_been_up && next > ctx.control.stream.offset.saturating_add(1) {
+        // What the primary has seen acknowledged went with a crash: to take over would lose it.
+        return Err(CmdError::text("ERR PSYNC FAILOVER asks for data that this replica does not have."));
+    }
     let by = asked_by(ctx, "failover");
     ctx.control.role_wanted = Some(RoleWanted { primary: None, by });
     ctx.control.failover_asked = true;

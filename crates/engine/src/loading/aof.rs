@@ -101,6 +101,10 @@ fn load_part(
     process: &mut ReplayProcess<'_, '_>,
 ) -> Result<(), NotLoaded> {
     let start_ns = process.now().mono_ns;
+    let had_gap = process.history.has_gap();
+    if before > 0 {
+        process.history.begin_file();
+    }
     match engine.replay_aof(&mut part, before, process)? {
         AofEnd::Whole => {}
         AofEnd::Truncated(_) if !engine.config().bool(param::AOF_LOAD_TRUNCATED) => {
@@ -116,6 +120,14 @@ fn load_part(
             return Err(fail(process, "Fatal error: the truncated file is not the last file".to_owned()));
         }
         AofEnd::Truncated(valid) => truncate(&mut part, valid, process)?,
+    }
+    if process.history.has_gap() && !had_gap {
+        let text = format!(
+            "The end of the file before {} is missing: a sync of it has failed before a crash. The data belong to no history of \
+             replication any more.",
+            part.name
+        );
+        process.out.log(LogLevel::Warning, text);
     }
     let seconds = Duration::from_nanos(process.now().mono_ns.saturating_sub(start_ns)).as_secs_f64();
     let what = if part.is_base { "base" } else { "incr" };

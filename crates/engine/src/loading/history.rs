@@ -1,7 +1,8 @@
 //! Where in a history of replication the data of a file stand.
 //!
 //! A snapshot says so in the fields `repl-id` and `repl-offset`; a log by annotations behind its units (`docs/formats/aof.md`). A
-//! unit that no annotation follows has taken the data away from there: replicas of that history may lack the unit, or have it.
+//! unit that no annotation follows has taken the data away from there: replicas of that history may lack the unit, or have it. A log that
+//! begins elsewhere than the one before it ends shows that a crash has taken the end of that one, whose sync had failed.
 
 use sluice_persist::aof::ReplicationNote;
 
@@ -14,6 +15,10 @@ pub(crate) struct LoadedHistory {
     db: Option<usize>,
     /// Keys that had expired and were left out, with their databases. Replicas that go on from there have these keys.
     expired: Vec<(usize, Box<[u8]>)>,
+    /// Nothing of the present file has changed the data yet: where the file before it has left them.
+    left_at: Option<(String, Option<u64>)>,
+    /// The end of a file is missing, and another follows.
+    has_gap: bool,
 }
 
 impl LoadedHistory {
@@ -27,6 +32,20 @@ impl LoadedHistory {
     /// The data stand behind so many bytes of the history.
     pub(crate) fn note_offset(&mut self, offset: u64) {
         self.offset = Some(offset);
+        if let Some((replid, left_at)) = self.left_at.take() {
+            // The file begins where the one before has ended, or ended before a crash has taken its end.
+            self.has_gap |= left_at != self.offset || Some(replid) != self.replid;
+        }
+    }
+
+    /// Another file follows.
+    pub(crate) fn begin_file(&mut self) {
+        self.left_at = self.replid.clone().map(|replid| (replid, self.offset));
+    }
+
+    /// Whether the end of a file is missing, and another follows: then the data belong to no history.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.has_gap
     }
 
     pub(crate) fn note(&mut self, note: ReplicationNote) {
@@ -46,6 +65,7 @@ impl LoadedHistory {
     #[inline]
     pub(crate) fn note_change(&mut self) {
         self.offset = None;
+        self.left_at = None;
     }
 
     pub(crate) fn note_db(&mut self, db: Option<usize>) {
@@ -71,7 +91,7 @@ impl LoadedHistory {
 
     /// Id and offset, where both are known.
     pub(crate) fn point(self) -> Option<(String, u64)> {
-        self.replid.zip(self.offset)
+        self.replid.zip(self.offset).filter(|_| !self.has_gap)
     }
 }
 

@@ -280,7 +280,13 @@ impl Control {
                 self.stream.resume(replid, offset);
                 self.tell_of_expired(&expired);
             }
-            (LoadPurpose::Sync, _, _) => self.loaded_stream_db = db,
+            (LoadPurpose::Sync, _, role) => {
+                self.loaded_stream_db = db;
+                // The link names their history, unless it has given the attempt up meanwhile: then nobody knows where they stand.
+                if let Some(role) = role {
+                    role.can_resume = false;
+                }
+            }
             (LoadPurpose::Start, None, _) | (LoadPurpose::Debug(_), _, _) => {}
         }
     }

@@ -3,6 +3,9 @@
 //! What must hold: (1) without FORCE the node that has taken over has every write of the primary before, and of those that were promised;
 //! (2) when a failover comes to nothing, the primary executes the write that has waited, and soon; (3) both go on in one history, as at the
 //! end of every run.
+//!
+//! A client that gives a failover up whose target was asked already leaves two primaries, as in the reference: nothing was handed over then,
+//! and what was promised is what the primary of before has. The Sentinel makes a replica of the other one.
 
 use super::{FAILOVER_NS, MS, World};
 use crate::net::NodeId;
@@ -18,6 +21,8 @@ pub(super) struct Handover {
     /// Replicas of the primary when it was asked: one of these that is a primary has taken over.
     replicas: BTreeSet<NodeId>,
     is_forced: bool,
+    /// The primary has given it up, whatever its target does.
+    is_given_up: bool,
     /// A client whose write waits for the outcome.
     waiter: SessionKey,
 }
@@ -59,17 +64,36 @@ impl Handovers {
 impl World {
     /// Asks for a failover, or for its end.
     pub(super) fn hand_over_or_abort(&mut self) {
+        let is_left = self.handovers.under_way.is_none() && self.has_failover(self.primary);
+        let is_seen = self.is_seen(self.primary);
         let Handovers { rng, one_in, under_way, .. } = &mut self.handovers;
         if *one_in == 0 {
             return;
         }
-        if let Some(handover) = under_way {
-            if rng.below(40) == 0 {
-                let from = handover.from;
-                self.order(from, &["FAILOVER", "ABORT"]);
+        match under_way {
+            Some(Handover { from, .. }) if rng.below(40) == 0 => {
+                let from = *from;
+                self.give_up(from);
             }
-        } else if rng.below(*one_in) == 0 && self.is_seen(self.primary) {
-            self.ask_for_failover();
+            Some(_) => {}
+            // One that the Sentinel has lost sight of.
+            None if is_left && rng.below(40) == 0 => self.order(self.primary, &["FAILOVER", "ABORT"]),
+            None if is_left => {}
+            None if rng.below(*one_in) == 0 && is_seen => self.ask_for_failover(),
+            None => {}
+        }
+    }
+
+    fn has_failover(&self, id: NodeId) -> bool {
+        self.places[id].node.as_ref().is_some_and(|node| node.engine.has_failover())
+    }
+
+    fn give_up(&mut self, from: NodeId) {
+        let had_one = self.has_failover(from);
+        self.order(from, &["FAILOVER", "ABORT"]);
+        let has_one = self.has_failover(from);
+        if let Some(handover) = &mut self.handovers.under_way {
+            handover.is_given_up |= had_one && !has_one;
         }
     }
 
@@ -94,7 +118,8 @@ impl World {
         if node.engine.has_failover() {
             let waiter = node.client();
             node.request(waiter, &[b"SET", b"waiter", b"1"]);
-            self.handovers.under_way = Some(Handover { from, replicas, is_forced, waiter });
+            self.handovers.under_way =
+                Some(Handover { from, replicas, is_forced, is_given_up: false, waiter });
         }
     }
 
@@ -131,7 +156,7 @@ impl World {
             let node = self.places[*id].node.as_ref().filter(|_| self.is_seen(*id));
             node.is_some_and(|node| node.engine.primary().is_none())
         };
-        match handover.replicas.iter().copied().find(has_taken_over) {
+        match handover.replicas.iter().copied().find(has_taken_over).filter(|_| !handover.is_given_up) {
             Some(target) => self.handed_over(target),
             None => {
                 self.handovers.under_way = None;
@@ -153,7 +178,8 @@ impl World {
         if let Some(point) = self.places[from].node.as_ref().and_then(|node| node.engine.history_point()) {
             self.primary_replid = point.replid;
         }
-        (self.primary, self.unseen_ns, self.pending) = (target, None, None);
+        (self.primary, self.unseen_ns) = (target, None);
+        self.forget_pending();
         // As it rewrites their configuration files.
         self.places[from].follows = Some(target);
         if self.places[from].starts_ns == u64::MAX {
@@ -198,6 +224,9 @@ impl World {
             self.met.resumed += 1;
             return Ok(());
         }
+        if replies.starts_with(b"-MISCONF") && self.disks.are_drawn() {
+            return Ok(());
+        }
         if node.engine.primary().is_some() || node.engine.has_failover() {
             return Ok(());
         }
@@ -213,8 +242,10 @@ impl World {
 
     /// Nothing goes wrong any more: who waits for a replica that does not come is not waited for.
     pub(super) fn end_handover(&mut self) {
-        if let Some(from) = self.handovers.under_way.as_ref().map(|handover| handover.from) {
-            self.order(from, &["FAILOVER", "ABORT"]);
+        for id in 0..self.places.len() {
+            if self.has_failover(id) {
+                self.give_up(id);
+            }
         }
         self.handovers.one_in = 0;
     }

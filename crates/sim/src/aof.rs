@@ -1,0 +1,193 @@
+//! The append-only file of a node while it is appended to: what the thread of the server's does under `everysec`, in virtual time.
+//!
+//! Invariants: (1) a unit is written whole before the next one, whatever of it a refused write has left; (2) a sync that has failed is never
+//! tried again, and nothing behind it is told durable before a base that was cut later is in force; (3) a base is put in force only
+//! with the log that begins at its cut.
+
+use crate::disk::{Disk, Refusal};
+use sluice_base::Rng;
+use std::collections::VecDeque;
+
+/// See the module.
+pub struct AofWriter {
+    disk: Disk,
+    /// Logs since the base in force, or since the cut of the first one; the last is appended to.
+    logs: Vec<usize>,
+    /// Logs since the last cut.
+    behind_cut: Vec<usize>,
+    /// Whether a start reads them.
+    is_in_force: bool,
+    /// Whether the last log begins at the cut of the rewrite under way.
+    is_cut: bool,
+    /// Units that are not written yet, and where they end.
+    waiting: VecDeque<(Vec<u8>, u64)>,
+    /// Bytes of the first of them that are in the log already.
+    torn: usize,
+    /// Positions.
+    written: u64,
+    synced: u64,
+    /// A sync of the last log has failed.
+    is_lost: bool,
+    /// A sync has failed: nothing behind this position is durable before a base that was cut later is in force.
+    lost_at: Option<u64>,
+    /// What the engine was told.
+    fault: Option<Refusal>,
+    retry_ns: u64,
+    /// When the next sync begins, and the one under way: when it ends, bytes, position.
+    next_sync_ns: u64,
+    sync: Option<(u64, usize, u64)>,
+    /// Nanoseconds that a sync takes, and between two of them.
+    sync_ns: (u64, u64),
+}
+
+impl AofWriter {
+    /// Appends to this log from this position on.
+    pub fn new(
+        disk: Disk,
+        log: usize,
+        is_in_force: bool,
+        (position, now_ns): (u64, u64),
+        sync_ns: (u64, u64),
+    ) -> AofWriter {
+        AofWriter {
+            disk,
+            logs: vec![log],
+            behind_cut: vec![log],
+            is_in_force,
+            is_cut: true,
+            waiting: VecDeque::new(),
+            torn: 0,
+            written: position,
+            synced: position,
+            is_lost: false,
+            lost_at: None,
+            fault: None,
+            retry_ns: 0,
+            next_sync_ns: now_ns,
+            sync: None,
+            sync_ns,
+        }
+    }
+
+    /// Whether a start reads it.
+    pub fn is_in_force(&self) -> bool {
+        self.is_in_force
+    }
+
+    /// Why nothing can be written just now.
+    pub fn fault(&self) -> Option<Refusal> {
+        self.fault
+    }
+
+    /// Position up to which everything is durable.
+    pub fn durable(&self) -> u64 {
+        self.synced.min(self.lost_at.unwrap_or(u64::MAX))
+    }
+
+    /// Takes units to be written, which end at this position.
+    pub fn push(&mut self, bytes: Vec<u8>, end: u64) {
+        self.waiting.push_back((bytes, end));
+    }
+
+    fn log(&self) -> usize {
+        self.logs.last().copied().unwrap_or_default()
+    }
+
+    fn write_waiting(&mut self, rng: &mut Rng) -> Result<(), Refusal> {
+        while let Some((bytes, end)) = self.waiting.front() {
+            let torn = self.torn;
+            if let Err((part, reason)) = self.disk.append(self.log(), &bytes[torn..], rng) {
+                self.torn += part;
+                return Err(reason);
+            }
+            self.written = *end;
+            self.torn = 0;
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Does what is due.
+    pub fn work(&mut self, now_ns: u64, rng: &mut Rng) {
+        self.write_if_due(now_ns, rng);
+        if let Some((_, len, position)) = self.sync.take_if(|sync| sync.0 <= now_ns) {
+            self.end_sync(len, position);
+        }
+        let is_due = self.sync.is_none() && self.next_sync_ns <= now_ns;
+        if is_due && !self.is_lost && self.synced < self.written {
+            let (takes_ns, between_ns) = self.sync_ns;
+            self.sync = Some((now_ns + takes_ns, self.disk.len(self.log()), self.written));
+            self.next_sync_ns = now_ns + between_ns;
+        }
+    }
+
+    fn write_if_due(&mut self, now_ns: u64, rng: &mut Rng) {
+        if now_ns < self.retry_ns {
+            return;
+        }
+        match self.write_waiting(rng) {
+            // Behind a sync that has failed, only a rewrite ends the fault.
+            Ok(()) if self.lost_at.is_none() => (self.fault, self.retry_ns) = (None, 0),
+            Ok(()) => self.retry_ns = 0,
+            Err(reason) => {
+                self.fault.get_or_insert(reason);
+                self.retry_ns = now_ns + RETRY_NS;
+            }
+        }
+    }
+
+    fn end_sync(&mut self, len: usize, position: u64) {
+        match self.disk.sync(self.log(), len) {
+            Ok(()) => self.synced = self.synced.max(position),
+            Err(reason) => {
+                self.is_lost = true;
+                self.lost_at = Some(self.lost_at.unwrap_or(u64::MAX).min(self.synced));
+                self.fault.get_or_insert(reason);
+            }
+        }
+    }
+
+    /// Begins another log behind what was pushed: the cut of a rewrite. Errors: the log before goes on.
+    pub fn cut(&mut self, rng: &mut Rng) -> Result<(), Refusal> {
+        self.is_cut = false;
+        self.write_waiting(rng)?;
+        self.sync = None;
+        if !self.is_lost && self.synced < self.written {
+            self.end_sync(usize::MAX, self.written);
+        }
+        let log = self.disk.add_log()?;
+        (self.is_cut, self.is_lost, self.synced) = (true, false, self.written);
+        self.logs.push(log);
+        self.behind_cut = vec![log];
+        if self.is_in_force {
+            self.disk.add_in_force(log);
+        }
+        Ok(())
+    }
+
+    /// Puts the base of the cut in force. Whether it is.
+    pub fn put_in_force(&mut self, base: Vec<u8>) -> bool {
+        if !std::mem::take(&mut self.is_cut) || self.disk.put_in_force(base, self.behind_cut.clone()).is_err()
+        {
+            return false;
+        }
+        self.logs.clone_from(&self.behind_cut);
+        self.is_in_force = true;
+        // A sync of the log behind the base may have failed, too.
+        self.lost_at = self.is_lost.then_some(self.synced);
+        if !self.is_lost && self.waiting.is_empty() {
+            self.fault = None;
+        }
+        true
+    }
+
+    /// Writes and syncs what there is, as far as the disk lets it.
+    pub fn close(mut self, rng: &mut Rng) {
+        if self.write_waiting(rng).is_ok() && !self.is_lost {
+            self.end_sync(usize::MAX, self.written);
+        }
+    }
+}
+
+/// Time between two attempts to write.
+const RETRY_NS: u64 = 1_000_000_000;

@@ -1,0 +1,112 @@
+//! The main channel while the snapshot comes on a connection of its own: as `server/iteration/main_channel.rs`.
+//!
+//! Invariants: (1) what it brings is executed behind the snapshot, in the order in which it came, and before what the network still has;
+//! (2) an iteration executes one block at most.
+
+use super::{Holder, Peer, SimNode, connection};
+use crate::net::{Arrived, ConnId, Net, NodeId, Side};
+use sluice_engine::SessionKey;
+use sluice_replication::Input;
+
+/// The main channel.
+pub(super) struct MainLink {
+    pub conn: ConnId,
+    /// What it has brought of the stream; none before that was promised.
+    buffer: Option<Vec<u8>>,
+    /// Its end was told.
+    has_ended: bool,
+}
+
+/// What was buffered and is not executed, and the session that executes it.
+pub(super) struct Replay {
+    pub key: SessionKey,
+    rest: Vec<u8>,
+}
+
+impl SimNode {
+    /// Keeps the connection as the main channel, and wants another.
+    pub(super) fn connect_second(&mut self, attempt: u64, to: NodeId) {
+        if let Holder::Attached(conn) = self.holder {
+            self.main = Some(MainLink { conn, buffer: None, has_ended: false });
+        }
+        self.heard_ns = self.process.base.now.mono_ns;
+        self.holder = Holder::Connecting;
+        self.wants = Some((attempt, to));
+    }
+
+    pub(super) fn send_main(&mut self, bytes: Vec<u8>, net: &mut Net) {
+        if let Some(main) = &self.main {
+            net.send(main.conn, Side::Opener, bytes, &mut self.rng);
+        }
+    }
+
+    /// What comes on it from now on is the stream.
+    pub(super) fn buffer_stream(&mut self, first: Vec<u8>) {
+        if let Some(main) = &mut self.main {
+            main.buffer = Some(first);
+        }
+    }
+
+    /// Takes what has come on it. Beyond the bound nothing more is received.
+    pub(super) fn collect_for_main(&mut self, net: &mut Net) {
+        let attempt = self.link.attempt();
+        let Some(main) = &mut self.main else { return };
+        let is_full = main.buffer.as_ref().is_some_and(|buffer| buffer.len() > self.stream_bound);
+        if main.has_ended || is_full {
+            return;
+        }
+        let Arrived { bytes, has_ended } = net.receive(main.conn, Side::Opener);
+        main.has_ended = has_ended;
+        match &mut main.buffer {
+            Some(buffer) => buffer.extend_from_slice(&bytes),
+            None if bytes.is_empty() => {}
+            None => self.link_step(Input::MainReceived(attempt, &bytes), net),
+        }
+        if has_ended {
+            // Ignored where another attempt is under way by now.
+            self.link_step(Input::MainEnded(attempt), net);
+        }
+    }
+
+    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was buffered first.
+    pub(super) fn stream_from_main(&mut self, main: MainLink, net: &mut Net) {
+        if let Holder::Received(conn, _) = std::mem::replace(&mut self.holder, Holder::Nobody) {
+            net.close(conn, Side::Opener, &mut self.rng);
+        }
+        let key = self.engine.connect_primary(connection(self.id), &mut self.process);
+        self.heard_ns = self.process.base.now.mono_ns;
+        self.holder = Holder::Session(key);
+        self.add_seat(key, Peer::Link(main.conn), Vec::new());
+        self.replay = Some(Replay { key, rest: main.buffer.unwrap_or_default() });
+        self.met_dual += 1;
+        self.replay_stream();
+    }
+
+    /// Executes a block of what was buffered; behind the last one, the network is received from again.
+    pub(super) fn replay_stream(&mut self) {
+        let Some(mut replay) = self.replay.take() else { return };
+        let (key, block_bytes) = (replay.key, self.block_bytes);
+        let Some(seat) = self.seat(key) else { return };
+        if replay.rest.is_empty() {
+            return;
+        }
+        // A command that waits has the others wait.
+        if !seat.waits {
+            let behind = replay.rest.split_off(block_bytes.min(replay.rest.len()));
+            seat.buf.extend_from_slice(&std::mem::replace(&mut replay.rest, behind));
+            self.heard_ns = self.process.base.now.mono_ns;
+            self.replay = Some(replay);
+            self.execute(key);
+        } else {
+            self.replay = Some(replay);
+        }
+    }
+
+    /// Gives the main channel up, and what it has brought.
+    pub(super) fn close_main(&mut self, net: &mut Net) {
+        self.replay = None;
+        if let Some(main) = self.main.take() {
+            net.close(main.conn, Side::Opener, &mut self.rng);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Disks that fail: what the disk of a node refuses, since when, and until when. An operator has an append-only file written anew that a
+//! failed sync has left.
+//!
+//! What must hold is what holds with good disks, but that a server whose disk refuses something may not start before it is healed, and a
+//! primary may refuse writes.
+
+use super::{MS, World};
+use crate::disk::DiskFault;
+use crate::net::NodeId;
+use sluice_base::Rng;
+use std::collections::BTreeMap;
+
+/// What of a run is about faulty disks. Its chances are drawn apart: a run without them is what it was before there were any.
+pub(super) struct DiskFaults {
+    rng: Rng,
+    /// One in so many steps; 0: none.
+    one_in: u64,
+    /// When the disks that are faulty are healed.
+    heals_ns: BTreeMap<NodeId, u64>,
+}
+
+impl DiskFaults {
+    /// Those of a seed.
+    pub fn new(seed: u64) -> DiskFaults {
+        let mut rng = Rng::new(seed ^ 0xD15C_FA17);
+        let one_in = match rng.below(2) {
+            0 => 0,
+            _ => 20 + rng.below(80),
+        };
+        DiskFaults { rng, one_in, heals_ns: BTreeMap::new() }
+    }
+
+    /// Whether there are any.
+    pub fn are_drawn(&self) -> bool {
+        self.one_in > 0
+    }
+}
+
+impl World {
+    /// Breaks a disk, or heals one.
+    pub(super) fn break_disks(&mut self) {
+        if !self.disks.are_drawn() {
+            return;
+        }
+        let now_ns = self.now.mono_ns;
+        let is_due = |(id, at_ns): (&NodeId, &u64)| (*at_ns <= now_ns).then_some(*id);
+        let due: Vec<NodeId> = self.disks.heals_ns.iter().filter_map(is_due).collect();
+        due.into_iter().for_each(|id| self.heal_disk(id));
+        self.mend_logs();
+        let DiskFaults { rng, one_in, heals_ns } = &mut self.disks;
+        if rng.below(*one_in) > 0 {
+            return;
+        }
+        let id = rng.below(self.places.len() as u64) as usize;
+        let fault = DiskFault::ALL[rng.below(DiskFault::ALL.len() as u64) as usize];
+        if heals_ns.contains_key(&id) {
+            return;
+        }
+        heals_ns.insert(id, now_ns + (50 + rng.below(4_000)) * MS);
+        self.places[id].disk.set_fault(Some(fault));
+        self.met.disk_faults += 1;
+        self.trace(|| format!("the disk of node {id} is faulty: {fault:?}"));
+    }
+
+    fn heal_disk(&mut self, id: NodeId) {
+        self.disks.heals_ns.remove(&id);
+        self.places[id].disk.set_fault(None);
+        self.trace(|| format!("the disk of node {id} is healed"));
+    }
+
+    /// Nothing goes wrong any more.
+    pub(super) fn heal_disks(&mut self) {
+        self.disks.heals_ns.clear();
+        self.places.iter().for_each(|place| place.disk.set_fault(None));
+    }
+
+    /// Where a disk is good and the append-only file is not, it is written anew, some time.
+    pub(super) fn mend_logs(&mut self) {
+        for id in 0..self.places.len() {
+            let place = &self.places[id];
+            let is_lost = place.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
+            if is_lost && place.disk.fault().is_none() && self.disks.rng.below(60) == 0 {
+                self.order(id, &["BGREWRITEAOF"]);
+            }
+        }
+    }
+}
