@@ -45,8 +45,6 @@ pub fn start(job: LoadJob, main: Waker, processors: &str) -> std::io::Result<()>
         let _stack = crate::crash::SignalStack::install();
         // The processors are a preference: the thread works on others too.
         let _ = crate::affinity::bind_thread(&processors);
-        // Commands are executed meanwhile, by a thread that may have to share the processor with this one.
-        crate::slice::ask_for_short_slices();
         if let Some(job) = take(&own) {
             job.run(&mut Loader::new(waker));
         }

@@ -28,8 +28,6 @@ mod os;
 mod parts;
 mod replica;
 mod signals;
-#[allow(unsafe_code)]
-mod slice;
 mod slow_reads;
 mod start;
 mod storage;

@@ -86,7 +86,6 @@ impl Download {
             let _stack = crate::crash::SignalStack::install();
             // The processors are a preference: the thread works on others too.
             let _ = crate::affinity::bind_thread(&processors);
-            crate::slice::ask_for_short_slices();
             job.run(first, &commits);
         })?;
         Ok(download)
