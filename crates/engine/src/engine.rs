@@ -255,6 +255,7 @@ impl Engine {
             is_main_channel: false,
             next: self.control.stream.offset,
             superseded_at: None,
+            superseded_s: 0,
         }));
         session.mask = self.gate.session_mask(session);
         let stream = &mut self.control.stream;

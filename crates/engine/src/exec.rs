@@ -238,6 +238,9 @@ impl Engine {
             }
             Outcome::Produce(read) => {
                 self.commit_command(session.caller.db, args, unit.now, session.caller.proto);
+                if self.has_unusual_access {
+                    self.note_local_expiries(session, spec, args, session.caller.db);
+                }
                 PutOff::Waits(self.begin_slow_read(session, spec, args, read, now, process))
             }
             Outcome::Migrate(migration) if unit.is_nested() => {

@@ -7,7 +7,7 @@
 
 use crate::control::Control;
 use crate::engine::{Engine, hex};
-use crate::families::replication::counted_replicas;
+use crate::families::replication::online_replicas;
 use crate::output_limit::exceeds;
 use crate::process::{LogLevel, NextPiece, Process, SaveError};
 use crate::repl_stream::{Backlog, Spooled, WINDOW_BYTES};
@@ -221,8 +221,8 @@ impl Engine {
         let control = &mut self.control;
         control.count_good_replicas = false;
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
-        let is_good = |replica: &ReplicaState| now.unix_s() - replica.acked_s <= lag_s;
-        let good = counted_replicas(control, &self.sessions).filter(is_good).count() as i64;
+        let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
+        let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
         if good != std::mem::replace(&mut self.control.good_replicas, good) {
             self.refresh();
         }

@@ -252,12 +252,21 @@ pub struct ReplicaState {
     /// Where the stream ended when a later connection came whose replica says that it is reached at the same address and port.
     /// `None` again when that one has gone.
     pub superseded_at: Option<u64>,
+    /// When that connection came, s since the epoch.
+    pub superseded_s: i64,
 }
 
 impl ReplicaState {
     /// Whether it has the data, and is sent what comes behind.
     pub(crate) fn is_online(&self) -> bool {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
+    }
+
+    /// Whether writes can rely on it at this second, if it may be silent for `lag_s`. A connection that a later one seems to have replaced has to have
+    /// been heard of since.
+    pub(crate) fn is_good(&self, now_s: i64, lag_s: i64) -> bool {
+        let is_there = self.is_counted() || self.acked_s > self.superseded_s;
+        is_there && now_s - self.acked_s <= lag_s
     }
 
     /// Whether its acknowledgements count beside those of later connections from the same address: a replica that has come back has

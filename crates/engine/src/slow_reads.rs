@@ -85,6 +85,8 @@ pub struct SlowRead {
     roots: Vec<Value>,
     production: Box<dyn Production>,
     proto: Protocol,
+    /// The roots were taken out of the data: the read holds no earlier version of anything.
+    is_of_taken: bool,
     /// Bytes of the last piece: the next one may have as many.
     last_len: usize,
 }
@@ -92,7 +94,13 @@ pub struct SlowRead {
 impl SlowRead {
     /// A read of these roots, which `production` gets in the same order.
     pub(crate) fn new(roots: Vec<Value>, production: impl Production + 'static) -> SlowRead {
-        SlowRead { roots, production: Box::new(production), proto: Protocol::Resp2, last_len: 0 }
+        let production = Box::new(production);
+        SlowRead { roots, production, proto: Protocol::Resp2, is_of_taken: false, last_len: 0 }
+    }
+
+    /// The reply of a command that has taken these roots out of the data.
+    pub(crate) fn of_taken(roots: Vec<Value>, production: impl Production + 'static) -> SlowRead {
+        SlowRead { is_of_taken: true, ..SlowRead::new(roots, production) }
     }
 
     /// A read whose reply `make` writes in one step: until it has, nobody can end it.
@@ -113,8 +121,12 @@ impl SlowRead {
         (piece, progress)
     }
 
-    /// Bytes of the roots that nobody else has any more. Cost: one step for each of their parts that is not shared.
+    /// Bytes of the roots that nobody else has any more, because the data have changed since. Cost: one step for each of their parts that is not
+    /// shared.
     pub fn retained_bytes(&self) -> usize {
+        if self.is_of_taken {
+            return 0;
+        }
         self.roots.iter().map(Value::own_bytes).sum()
     }
 }
@@ -387,7 +399,8 @@ impl Engine {
 
     /// Whether a client is to be given the next piece of its reply.
     pub fn piece_room(&mut self, key: SessionKey, now: Now) -> PieceRoom {
-        let others_waited_ns = self.longest_wait_ns(now);
+        let (others_waited_ns, are_threads_held) =
+            (self.longest_wait_ns(now), self.control.slow_reads.are_threads_held());
         let Some(session) = self.sessions.get_mut(key) else { return PieceRoom::Gone };
         let in_flight = session.in_flight;
         let Some(producing) = session.producing.as_mut().filter(|_| session.caller.closing != Closing::Now)
@@ -401,7 +414,8 @@ impl Engine {
         let (full_ns, all_ns) = producing.note_full(now);
         let is_too_slow = match others_waited_ns {
             None => false,
-            Some(PATIENCE_NS..) => all_ns >= SLOW_READER_NS,
+            Some(PATIENCE_NS..) if are_threads_held => all_ns >= SLOW_READER_NS,
+            // Threads that work are waited for, too: their clients are as quick as they can be.
             Some(_) => all_ns >= PATIENCE_NS,
         };
         producing.is_unbounded = full_ns >= PATIENCE_NS || is_too_slow;

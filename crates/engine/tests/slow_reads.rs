@@ -519,6 +519,7 @@ fn patience_with_slow_readers_does_not_add_up_for_a_read_that_waits() {
     rig.pass_ms(999);
     assert_eq!(room(&mut rig, readers[0]), PieceRoom::Full);
     rig.pass_ms(1);
+    rig.engine.set_slow_reads_held(1);
     for (before, next) in readers.into_iter().zip(readers.into_iter().skip(1)) {
         assert_eq!(room(&mut rig, before), PieceRoom::Room, "it gets all");
         rig.finish_read();

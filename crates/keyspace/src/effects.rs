@@ -415,14 +415,20 @@ impl Effects {
         }
     }
 
+    /// A value lost its key: what somebody else holds of it is not the data's any more.
+    #[inline]
+    pub fn leave_to_others(&mut self, value: &Value) {
+        if value.is_shared() {
+            self.left_to_others += value.heap_bytes() as u64;
+        }
+    }
+
     /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is freed here,
     /// as handing it over costs more. The one place that decides.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
-        if value.is_shared() {
-            self.left_to_others += value.heap_bytes() as u64;
-        }
+        self.leave_to_others(&value);
         if value.is_freed_elsewhere(self.lazyfree_threshold.0) {
             self.recorded = true;
             self.garbage.push(value);

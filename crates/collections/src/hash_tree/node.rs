@@ -1,7 +1,8 @@
 //! Nodes: a search tree over hashes. All leaves have the same depth.
 //!
-//! Invariants: (1) the children of an inner node have ascending lows, and a child's hashes are not below its low and below the
-//! next child's; the first child takes what is below its low, too; (2) `sums` of a child are those of its node; (3) what is
+//! Invariants: (1) the lows of an inner node's children ascend from the second on, and a child's hashes are not below its low and below the
+//! next child's. The first child takes all that is below the second's low: its own low says nothing, since children in front of it may have
+//! gone, here or above; where it gets a neighbour on its left, the node above knows the low between them; (2) `sums` of a child are those of its node; (3) what is
 //! shared is never written: a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
@@ -99,7 +100,7 @@ impl HashChild {
 impl HashInner {
     /// Which child takes a hash.
     pub(super) fn position(&self, hash: u64) -> usize {
-        self.lows.partition_point(|low| *low <= hash).saturating_sub(1)
+        self.lows.get(1..).map_or(0, |lows| lows.partition_point(|low| *low <= hash))
     }
 
     pub(super) fn children(&self) -> &[HashChild] {
@@ -162,7 +163,7 @@ impl HashInner {
                 continue;
             }
             let (first, second) = self.children.split_at_mut(left + 1);
-            if join_nodes(&mut first[left], &second[0], hash_of) {
+            if join_nodes(&mut first[left], &second[0], self.lows[left + 1], hash_of) {
                 self.children.remove(left + 1);
                 self.lows.remove(left + 1);
                 return true;
@@ -172,8 +173,8 @@ impl HashInner {
     }
 }
 
-/// Adds what `right` holds to `left` where one node has room for both.
-fn join_nodes(left: &mut HashChild, right: &HashChild, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+/// Adds what `right` holds, whose hashes begin at `low`, to `left` where one node has room for both.
+fn join_nodes(left: &mut HashChild, right: &HashChild, low: u64, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
             if into.len() + from.len() > LEAF_LEN_MAX * 3 / 4
@@ -190,7 +191,8 @@ fn join_nodes(left: &mut HashChild, right: &HashChild, hash_of: &impl Fn(&[u8]) 
                 return false;
             }
             let inner = Arc::make_mut(into);
-            inner.lows.extend_from_slice(&from.lows);
+            inner.lows.push(low);
+            inner.lows.extend_from_slice(&from.lows[1..]);
             inner.children.extend_from_slice(&from.children);
             left.sums = inner.sums();
         }

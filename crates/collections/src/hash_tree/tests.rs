@@ -220,6 +220,41 @@ fn fields_are_cut_out_by_their_ranks() {
     }
 }
 
+/// What a cut leaves may begin anywhere: what comes into the gap has to be found behind all that becomes of the nodes around it.
+#[test]
+fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let mut tree = HashTree::new(SEED, Content::Members);
+        let mut twin = BTreeSet::new();
+        let mut number = 0;
+        for _ in 0..4 {
+            while tree.len() < 20_000 {
+                let name = format!("m{number}").into_bytes();
+                number += 1;
+                assert!(tree.insert(&name, b"", Expiry::Clear, &mut Vec::new()));
+                twin.insert(name);
+            }
+            for _ in 0..4 {
+                let start = rng.below(tree.len() as u64 - 4000) as usize;
+                for piece in tree.cut(start..start + 3000) {
+                    piece.iter().for_each(|member| assert!(twin.remove(member.name.bytes())));
+                }
+            }
+        }
+        check(&tree);
+        let mut all: Vec<Vec<u8>> = twin.into_iter().collect();
+        while !all.is_empty() {
+            let name = all.swap_remove(rng.below(all.len() as u64) as usize);
+            assert!(tree.remove(&name, &mut Vec::new()), "seed {seed}, {} are left", tree.len());
+            if all.len().is_multiple_of(500) {
+                assert!(all.iter().all(|name| tree.contains(name)), "seed {seed}, {} are left", tree.len());
+            }
+        }
+        assert!(tree.is_empty());
+    }
+}
+
 #[test]
 fn a_million_members_are_cut_in_as_many_steps_as_a_thousand() {
     let tree = numbered(100_000, Content::Members);

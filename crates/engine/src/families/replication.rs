@@ -153,6 +153,7 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
         spool: None,
         is_main_channel: false,
         superseded_at: None,
+        superseded_s: 0,
     }));
 }
 
@@ -160,7 +161,7 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
 /// count any more: it would count twice. That is at most the present end of the stream, and may be more than it has now: a crash may have
 /// taken data from it.
 fn supersede(ctx: &mut ServerCtx<'_>) {
-    let end = ctx.control.stream.offset;
+    let (end, now_s) = (ctx.control.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;
     if !caller.supersedes() {
         return;
@@ -173,6 +174,7 @@ fn supersede(ctx: &mut ServerCtx<'_>) {
             && let Some(replica) = &mut earlier.caller.replica
         {
             replica.superseded_at = replica.superseded_at.max(Some(end));
+            replica.superseded_s = now_s;
         }
     }
 }
@@ -267,12 +269,12 @@ pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
 }
 
 /// The replicas that have the data, each once: see [`ReplicaState::is_counted`].
-pub(crate) fn counted_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
+fn counted_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
     online_replicas(control, sessions).filter(ReplicaState::is_counted)
 }
 
 /// The replicas that have the data.
-fn online_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
+pub(crate) fn online_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
     let replicas = control.stream.replicas.iter();
     replicas.filter_map(|key| sessions.get(*key)?.caller.replica_state()).filter(ReplicaState::is_online)
 }

@@ -140,21 +140,19 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.set(0);
         return Ok(Outcome::Done);
     }
-    let is_slow = edit.value().encoding() == SetEncoding::Hashtable && ctx.slow.suits(count.min(len));
+    let is_slow = count.min(len) >= CUT_FROM && ctx.slow.suits(count.min(len));
     if is_slow && ctx.slow.must_wait() {
         edit.unchanged();
-        return ctx.slow.begin(|| slow::taken(Vec::new()));
+        return ctx.slow.begin(|| slow::popped(Vec::new()));
     }
     if count >= len {
-        let whole = edit.value().share();
-        let empty = Set::new(SetEncoding::Intset, ctx.limits.set);
-        edit.replace(empty);
+        let whole = std::mem::replace(edit.parts().0, Set::new(SetEncoding::Intset, ctx.limits.set));
         edit.done(Event::SPop, len as u64);
         let name: &[u8] = if ctx.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
         ctx.db.effects.rewrite(|| vec![name.to_vec(), key.bytes.to_vec()]);
         return give_away(ctx, vec![whole], is_slow);
     }
-    if (is_slow || count >= CUT_FROM)
+    if count >= CUT_FROM
         && let Some(pieces) = cut(edit.parts().0, count, ctx.rng)
     {
         let rest = edit.value();
@@ -192,14 +190,18 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 /// Replies with members that are in the data no more: they are freed by another thread, which produces the reply where it is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
-    if is_slow && ctx.slow.mode == ReplyMode::On {
-        return ctx.slow.begin(|| slow::taken(pieces));
+    let is_sent = ctx.slow.mode == ReplyMode::On;
+    if is_slow && is_sent {
+        let pieces: Vec<Value> = pieces.into_iter().map(Value::Set).collect();
+        pieces.iter().for_each(|piece| ctx.db.effects.leave_to_others(piece));
+        return ctx.slow.begin(|| slow::popped(pieces));
     }
-    ctx.reply.set(pieces.iter().map(Set::len).sum());
-    for piece in pieces {
-        piece.view().iter().for_each(|member| reply_member(&mut ctx.reply, member));
-        ctx.db.effects.discard(Some(Value::Set(piece)));
+    if is_sent {
+        ctx.reply.set(pieces.iter().map(Set::len).sum());
+        let members = pieces.iter().flat_map(|piece| piece.view().iter());
+        members.for_each(|member| reply_member(&mut ctx.reply, member));
     }
+    pieces.into_iter().for_each(|piece| ctx.db.effects.discard(Some(Value::Set(piece))));
     Ok(Outcome::Done)
 }
 
@@ -208,8 +210,10 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Members that are drawn in front of a rank: in each section as many as its part of the set, so never all and one more.
-    let drawn_before = |rank: usize| (count as u128 * rank as u128 / len as u128) as usize;
+    // Members that are drawn in front of a rank: in each section as many as its part of the set, never more than it has. Where that is no
+    // whole number, chance decides which sections have one more.
+    let chance = u128::from(rng.below(len as u64));
+    let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();
     // From the end, so that the ranks in front of what was cut stay as they are.
     for section in (0..SECTIONS).rev() {

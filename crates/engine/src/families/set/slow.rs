@@ -44,10 +44,10 @@ struct PoppedMembers {
     passed: usize,
 }
 
-pub(super) fn taken(sets: Vec<Set>) -> SlowRead {
-    let count = sets.iter().map(Set::len).sum();
-    let sets = sets.into_iter().map(Value::Set).collect();
-    SlowRead::new(sets, PoppedMembers { count, has_begun: false, passed: 0 })
+pub(super) fn popped(sets: Vec<Value>) -> SlowRead {
+    let len = |value: &Value| if let Value::Set(set) = value { set.len() } else { 0 };
+    let count = sets.iter().map(len).sum();
+    SlowRead::of_taken(sets, PoppedMembers { count, has_begun: false, passed: 0 })
 }
 
 impl Production for PoppedMembers {
