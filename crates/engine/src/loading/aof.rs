@@ -74,9 +74,13 @@ fn load_parts(
         total += open(part, process)?;
     }
     process.out.progress.bytes_total.store(total, Relaxed);
-    let (count, mut before) = (parts.len(), 0);
+    let (count, mut before, mut is_behind_log) = (parts.len(), 0, false);
     for (at, mut part) in parts.into_iter().enumerate() {
         let size = open(&mut part, process)?;
+        if at > 0 {
+            process.history.begin_file(is_behind_log);
+        }
+        is_behind_log = !part.is_base;
         load_part(engine, part, at + 1 == count, before, process)?;
         before += size;
     }
@@ -102,9 +106,6 @@ fn load_part(
 ) -> Result<(), NotLoaded> {
     let start_ns = process.now().mono_ns;
     let had_gap = process.history.has_gap();
-    if before > 0 {
-        process.history.begin_file();
-    }
     match engine.replay_aof(&mut part, before, process)? {
         AofEnd::Whole => {}
         AofEnd::Truncated(_) if !engine.config().bool(param::AOF_LOAD_TRUNCATED) => {

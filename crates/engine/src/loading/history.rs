@@ -16,7 +16,7 @@ pub(crate) struct LoadedHistory {
     /// Keys that had expired and were left out, with their databases. Replicas that go on from there have these keys.
     expired: Vec<(usize, Box<[u8]>)>,
     /// Nothing of the present file has changed the data yet: where the file before it has left them.
-    left_at: Option<(String, Option<u64>)>,
+    left_at: Option<(Option<String>, Option<u64>)>,
     /// The end of a file is missing, and another follows.
     has_gap: bool,
 }
@@ -34,13 +34,14 @@ impl LoadedHistory {
         self.offset = Some(offset);
         if let Some((replid, left_at)) = self.left_at.take() {
             // The file begins where the one before has ended, or ended before a crash has taken its end.
-            self.has_gap |= left_at != self.offset || Some(replid) != self.replid;
+            self.has_gap |= left_at != self.offset || replid != self.replid;
         }
     }
 
-    /// Another file follows.
-    pub(crate) fn begin_file(&mut self) {
-        self.left_at = self.replid.clone().map(|replid| (replid, self.offset));
+    /// Another file follows, behind a log or behind a base. A base may be older than its history; a log that says nothing, behind which a
+    /// history goes on, may have lost all that it said.
+    pub(crate) fn begin_file(&mut self, is_behind_log: bool) {
+        self.left_at = (is_behind_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }
 
     /// Whether the end of a file is missing, and another follows: then the data belong to no history.

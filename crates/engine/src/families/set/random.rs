@@ -120,7 +120,8 @@ fn spop_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         member.bytes(&mut IntBuffer::new()).to_vec()
     });
     let member = drawn.expect("a set in the keyspace has members, and the rank is below their number");
-    set.remove(&member, context);
+    let was_there = set.remove(&member, context);
+    debug_assert!(was_there, "what is drawn is found");
     edit.done(Event::SPop, 1);
     ctx.db.effects.rewrite(|| vec![b"SREM".to_vec(), key.bytes.to_vec(), member]);
     Ok(Outcome::Done)
