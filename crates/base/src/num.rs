@@ -98,6 +98,9 @@ pub fn digits(value: u64) -> usize {
 /// anything around it (spaces, NUL), for hexadecimal, for NaN, and for a finite text whose value is infinite or, not
 /// being zero, rounds to zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    if let Some(whole) = parse_short_whole(text) {
+        return Some(whole);
+    }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     if value.is_nan() {
         return None;
@@ -109,6 +112,28 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
         return None;
     }
     Some(value)
+}
+
+/// A whole number of up to fifteen digits and an optional minus: what most scores are. A double has each of them.
+#[inline]
+fn parse_short_whole(text: &[u8]) -> Option<f64> {
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    };
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    let mut value = 0u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    let value = value as f64;
+    Some(if is_negative { -value } else { value })
 }
 
 /// Parses the bound of a score range, which is read as a C string: up to the first NUL, nothing being zero.

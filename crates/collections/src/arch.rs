@@ -50,6 +50,15 @@ fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
     (eight(first) | eight(u64::from(head[2])) << 8) & LANES_MASK
 }
 
+/// Asks for the cache lines of all items, to be read soon. None of them is looked at.
+pub fn prefetch_items<T>(items: &[T]) {
+    let step = (LINE_BYTES / size_of::<T>().max(1)).max(1);
+    items.iter().step_by(step).for_each(|item| prefetch(item));
+}
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
 /// Asks for the cache line at `at`, to be read soon. Any address will do: a prefetch never faults.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {

@@ -17,6 +17,7 @@ pub mod listpack;
 #[allow(unsafe_code)]
 pub mod slab;
 
+pub use arch::prefetch_items;
 pub use hash_tree::HashTree;
 pub use index::Index;
 pub use slab::{Handle, Slab, TypedSlab};

@@ -14,6 +14,7 @@ mod iter;
 mod large;
 mod leaf;
 mod limits;
+mod marks;
 mod row;
 mod shelf;
 
@@ -467,9 +468,8 @@ impl Zset {
 }
 
 fn remove_from_leaf(leaf: &mut RowLeaf, ranks: Range<usize>, context: &mut ZsetContext) {
-    let start = row::offset_of(leaf.row(), ranks.start);
-    let len = row::offset_of(&leaf.row()[start..], ranks.len());
-    leaf.remove(start..start + len, ranks.len(), &mut context.garbage);
+    let range = leaf.offset_of(ranks.start)..leaf.offset_of(ranks.end);
+    leaf.remove(range, ranks.len(), &mut context.garbage);
 }
 
 impl ZsetRoot {
@@ -480,7 +480,7 @@ impl ZsetRoot {
             let len = leaf.row().len() + row::entry_len(member, score);
             if len <= small_bytes_max(self.encoding) || leaf.count() == 0 {
                 let edge = Edge::Element(score, member);
-                let at = row::gap_of(leaf.row(), edge).at;
+                let at = leaf.gap_of(edge).at;
                 return leaf.insert(at, member, score, &mut context.garbage);
             }
             let elements = leaf.iter().map(|entry| (entry.member, entry.score));

@@ -84,6 +84,20 @@ fn doubles_parse_as_scores_do() {
 }
 
 #[test]
+fn whole_numbers_are_the_doubles_that_the_standard_library_reads() {
+    let digits = "9007199254740993".repeat(2);
+    for len in 1..=20 {
+        for text in [&digits[..len], &"0".repeat(len), &format!("{}1", "0".repeat(len)), &"9".repeat(len)] {
+            for text in [text.to_owned(), format!("-{text}")] {
+                let oracle: f64 = text.parse().unwrap();
+                let read = parse_f64(text.as_bytes()).unwrap();
+                assert_eq!(read.to_bits(), oracle.to_bits(), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn bounds_of_score_ranges_are_read_as_c_strings() {
     assert_eq!(parse_f64_bound(b""), Some(0.0));
     assert_eq!(parse_f64_bound(b"16\0junk"), Some(16.0));

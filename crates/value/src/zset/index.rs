@@ -10,6 +10,7 @@
 //! there all the time is visited.
 
 use sluice_base::heap;
+use sluice_collections::prefetch_items;
 use triomphe::{Arc, HeaderSlice};
 
 use super::shelf::{Shelf, ShelfNode, Shelved};
@@ -90,12 +91,30 @@ impl MemberIndex {
         if page < self.pages { page } else { page & (top / 2 - 1) }
     }
 
-    /// The leaves that may hold a member of this hash.
+    /// The leaves that may hold a member of this hash, each with the entry's place in its page.
     #[inline]
-    pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = (usize, u32)> + '_ {
         let page = if self.pages == 0 { None } else { self.shelf.get(self.page_of(hash)) };
         let entries = page.map(IndexPage::entries).unwrap_or_default();
-        entries.iter().filter(move |entry| hash_of(**entry) == hash).map(|entry| *entry as u32)
+        let of_hash =
+            move |(slot, entry): (usize, &u64)| (hash_of(*entry) == hash).then_some((slot, *entry as u32));
+        entries.iter().enumerate().filter_map(of_hash)
+    }
+
+    /// Asks the processor for the place of the page of a hash. What follows soon is [`MemberIndex::prefetch`].
+    pub(super) fn prefetch_place(&self, hash: u32) {
+        if self.pages > 0 {
+            self.shelf.prefetch(self.page_of(hash));
+        }
+    }
+
+    /// Asks the processor for the entries of a hash, which are to be changed soon.
+    pub(super) fn prefetch(&self, hash: u32) {
+        if self.pages > 0
+            && let Some(page) = self.shelf.get(self.page_of(hash))
+        {
+            prefetch_items(&page.0.slice);
+        }
     }
 
     /// Adds an entry.
@@ -109,8 +128,8 @@ impl MemberIndex {
         }
     }
 
-    /// Takes an entry out.
-    pub(super) fn remove(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
+    /// Takes an entry out. It names the leaf, and may be at this place of its page.
+    pub(super) fn remove(&mut self, hash: u32, leaf: (u32, usize), work: &mut ZsetWork<'_>) {
         self.change(hash, leaf, work, |entries, len, at| {
             entries[at] = entries[*len - 1];
             *len -= 1;
@@ -121,21 +140,23 @@ impl MemberIndex {
         }
     }
 
-    /// Says that a member has moved to another leaf.
-    pub(super) fn moved(&mut self, hash: u32, from: u32, to: u32, work: &mut ZsetWork<'_>) {
+    /// Says that a member has moved to another leaf. Its entry names the one it was in, and may be at this place of its page.
+    pub(super) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
     }
 
     fn change(
         &mut self,
         hash: u32,
-        leaf: u32,
+        (leaf, slot): (u32, usize),
         work: &mut ZsetWork<'_>,
         change: impl FnOnce(&mut [u64], &mut usize, usize),
     ) {
         let (number, wanted) = (self.page_of(hash), entry_of(hash, leaf));
         let Some(Some(page)) = self.shelf.place(number, work) else { return };
-        let at = page.entries().iter().position(|entry| *entry == wanted);
+        let entries = page.entries();
+        let is_there = entries.get(slot) == Some(&wanted);
+        let at = if is_there { Some(slot) } else { entries.iter().position(|entry| *entry == wanted) };
         debug_assert!(at.is_some(), "every member has an entry");
         let Some(at) = at else { return };
         if !page.0.is_unique() {

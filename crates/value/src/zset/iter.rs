@@ -42,6 +42,17 @@ impl<'a> RowSource<'a> {
             RowSource::Tree(large) => large.leaf_at(rank).map(|(leaf, at)| (leaf.row(), at)),
         }
     }
+
+    /// The row from the element of a rank on.
+    fn row_from(self, rank: usize) -> Option<&'a [u8]> {
+        match self {
+            RowSource::One(row) => row.get(row::offset_of(row, rank)..),
+            RowSource::Tree(large) => {
+                let (leaf, at) = large.leaf_at(rank)?;
+                leaf.row().get(leaf.offset_of(at)..)
+            }
+        }
+    }
 }
 
 impl<'a> ZsetIter<'a> {
@@ -52,8 +63,7 @@ impl<'a> ZsetIter<'a> {
 
     fn up(&mut self) -> Option<(&'a [u8], f64)> {
         if self.row.is_empty() {
-            let (row, at) = self.source.row_at(self.ranks.start)?;
-            self.row = row.get(row::offset_of(row, at)..)?;
+            self.row = self.source.row_from(self.ranks.start)?;
         }
         let entry = row::read(self.row)?;
         self.row = self.row.get(entry.len..)?;

@@ -17,6 +17,7 @@
 #[cfg(test)]
 mod check;
 mod cut;
+mod in_form;
 
 use std::mem::replace;
 use std::ops::Range;
@@ -31,6 +32,7 @@ use super::row::{self, RowIter, RowPlace};
 use super::shelf::{Shelf, ShelfNode, Shelved};
 use super::{ZsetPart, ZsetWork};
 use cut::CLEARED_BY_CHANGE;
+use in_form::PLACES_AHEAD;
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -38,6 +40,8 @@ const FANOUT: usize = 32;
 const CAPACITY: usize = FANOUT + 4;
 /// An inner node with fewer children is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
+/// A leaf whose row has no more bytes may be joined with a neighbour.
+const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
 /// Bytes of the row that a leaf has after the set was built in order: some room for what is added.
 const BUILT_BYTES: usize = ROW_BYTES_MAX / 8 * 7;
 
@@ -55,6 +59,8 @@ pub(super) struct Large {
     heap: usize,
     /// What was cut off: leaves stand on the shelf and in the index still, and are cleared a few at a time.
     remains: Vec<Link>,
+    /// Hashes of members that are probably popped soon. A hint: nothing but a prefetch depends on them.
+    pops_next: [u32; PLACES_AHEAD],
 }
 
 /// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
@@ -124,6 +130,8 @@ struct LargeParts<'l, 'w> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundMember {
     hash: u32,
+    /// Where in its page the index had the entry: a hint.
+    slot: usize,
     /// The leaf, and the place in its row.
     place: Option<(u32, RowPlace)>,
 }
@@ -145,8 +153,8 @@ struct Entering<'m> {
     score: f64,
     /// Of the member.
     hash: u32,
-    /// The leaf that the index names, of an element that only moves.
-    from: Option<u32>,
+    /// The leaf that the index names, of an element that only moves, and where in its page.
+    from: Option<(u32, usize)>,
 }
 
 fn hash(seed: HashSeed, member: &[u8]) -> u32 {
@@ -170,6 +178,7 @@ impl Large {
             seed,
             heap: INNER_BYTES,
             remains: Vec::new(),
+            pops_next: [0; PLACES_AHEAD],
         };
         let (mut parts, _, count) = large.parts(garbage);
         let mut level: Vec<Branch> = Vec::new();
@@ -213,7 +222,7 @@ impl Large {
         &'l mut self,
         garbage: &'w mut Vec<ZsetPart>,
     ) -> (LargeParts<'l, 'w>, &'l mut Arc<BranchNode>, &'l mut usize) {
-        let Large { top, count, shelf, index, numbers, free, seed, heap, remains } = self;
+        let Large { top, count, shelf, index, numbers, free, seed, heap, remains, pops_next: _ } = self;
         let work = ZsetWork { garbage, heap: *heap };
         (LargeParts { shelf, index, numbers, free, remains, seed: *seed, work }, top, count)
     }
@@ -239,11 +248,14 @@ impl Large {
     #[inline]
     pub(super) fn find(&self, member: &[u8]) -> FoundMember {
         let hash = hash(self.seed, member);
-        let place = self.index.candidates(hash).find_map(|number| {
+        let found = self.index.candidates(hash).find_map(|(slot, number)| {
             let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
-            self.is_live(number, place.score, member).then_some((number, place))
+            self.is_live(number, place.score, member).then_some((slot, (number, place)))
         });
-        FoundMember { hash, place }
+        match found {
+            Some((slot, place)) => FoundMember { hash, slot, place: Some(place) },
+            None => FoundMember { hash, slot: 0, place: None },
+        }
     }
 
     /// The score of a member.
@@ -280,7 +292,7 @@ impl Large {
     pub(super) fn count_before(&self, edge: Edge<'_>) -> usize {
         let (before, number) = self.leaf_before(edge);
         let leaf = number.and_then(|number| self.shelf.get(number as usize));
-        before + leaf.map_or(0, |leaf| row::gap_of(leaf.row(), edge).index)
+        before + leaf.map_or(0, |leaf| leaf.gap_of(edge).index)
     }
 
     /// The leaf with the element of a rank, and the element's index in the leaf.
@@ -309,6 +321,9 @@ impl Large {
     }
 
     fn enter(&mut self, entering: Entering<'_>, garbage: &mut Vec<ZsetPart>) {
+        if self.enter_leaf(entering, garbage) {
+            return;
+        }
         let (mut parts, top, _) = self.parts(garbage);
         let edge = Edge::Element(entering.score, entering.member);
         let after = parts.insert(top, edge, entering);
@@ -321,57 +336,6 @@ impl Large {
         self.heap = parts.work.heap;
     }
 
-    /// Gives a member that was found another score. Cost: O(log n).
-    pub(super) fn update(
-        &mut self,
-        member: &[u8],
-        score: f64,
-        found: FoundMember,
-        garbage: &mut Vec<ZsetPart>,
-    ) {
-        let Some((number, place)) = found.place else { return };
-        self.clear_remains(CLEARED_BY_CHANGE, garbage);
-        let edge = Edge::Element(score, member);
-        let (_, target) = self.leaf_before(edge);
-        if target == Some(number) && self.update_in_leaf(number, place, (member, score), garbage) {
-            return;
-        }
-        if self.take(member, number, place, garbage) {
-            // The index still names the old leaf: the entry that moves with the member.
-            let from = Some(number);
-            self.enter(Entering { member, score, hash: found.hash, from }, garbage);
-        }
-    }
-
-    /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element stays; whether it did.
-    /// Neither the index nor the inner nodes change then.
-    fn update_in_leaf(
-        &mut self,
-        number: u32,
-        place: RowPlace,
-        (member, score): (&[u8], f64),
-        garbage: &mut Vec<ZsetPart>,
-    ) -> bool {
-        let Some(leaf) = self.shelf.get(number as usize) else { return false };
-        let (old, need) = (place.end - place.at, row::entry_len(member, score));
-        let gap = row::gap_of(leaf.row(), Edge::Element(score, member)).at;
-        if place.at == 0 || gap == 0 || leaf.row().len() - old + need > ROW_BYTES_MAX {
-            return false;
-        }
-        let (mut parts, _, _) = self.parts(garbage);
-        parts.change_leaf(number, |leaf, garbage| {
-            if old == need && leaf.turn(place.at..place.end, gap, (member, score)) {
-                return;
-            }
-            leaf.remove(place.at..place.end, 1, garbage);
-            // Where the gap is now that the old element is gone.
-            let gap = if gap > place.at { gap - old } else { gap };
-            leaf.insert(gap, member, score, garbage);
-        });
-        self.heap = parts.work.heap;
-        true
-    }
-
     /// Removes a member; its score. Cost: O(log n).
     pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
         let found = self.find(member);
@@ -380,7 +344,7 @@ impl Large {
         if self.take(member, number, place, garbage) {
             let (parts, _, count) = self.parts(garbage);
             let LargeParts { index, mut work, .. } = parts;
-            index.remove(found.hash, number, &mut work);
+            index.remove(found.hash, (number, found.slot), &mut work);
             *count -= 1;
             self.heap = work.heap;
         }
@@ -389,6 +353,9 @@ impl Large {
 
     /// Takes a member out of its leaf and leaves its entry in the index; whether it did, which is always.
     fn take(&mut self, member: &[u8], number: u32, place: RowPlace, garbage: &mut Vec<ZsetPart>) -> bool {
+        if self.leave_leaf(member, number, place, garbage) {
+            return true;
+        }
         let (mut parts, top, _) = self.parts(garbage);
         let edge = Edge::BehindElement(place.score, member);
         let taken = parts.take(top, edge, number, place.at..place.end);
@@ -420,6 +387,7 @@ impl Large {
             }
             left -= removed;
         }
+        self.prefetch_pop(ranks);
     }
 
     /// The set of what is left; the whole old one is garbage.
@@ -440,7 +408,7 @@ impl Large {
                     return Some((entry.member, entry.score));
                 }
                 let (leaf, at) = self.leaf_at(rank)?;
-                row = RowIter::new(&leaf.row()[row::offset_of(leaf.row(), at)..]);
+                row = RowIter::new(&leaf.row()[leaf.offset_of(at)..]);
             }
         })
     }
@@ -508,9 +476,22 @@ impl FreeNumbers {
 }
 
 /// The child in which an edge lies: the last whose first element is before the edge, or the first child.
+#[inline]
 fn child_before(children: &[Branch], edge: Edge<'_>, shelf: &Shelf<RowLeaf>) -> usize {
     let is_before = |child: &Branch| edge.is_behind(child.first, || first_member(&child.link, shelf));
-    children.partition_point(is_before).saturating_sub(1)
+    let (Edge::Element(score, _) | Edge::BehindElement(score, _)) = edge else {
+        return children.partition_point(is_before).saturating_sub(1);
+    };
+    // Few children have the very score: their members are looked at last.
+    let lower = children.partition_point(|child| child.first < score);
+    let rest = children.get(lower..).unwrap_or_default();
+    let same = match rest.first() {
+        Some(child) if child.first == score => {
+            rest.partition_point(|child| child.first == score && is_before(child))
+        }
+        _ => 0,
+    };
+    (lower + same).saturating_sub(1)
 }
 
 /// The first member under a node.
@@ -564,19 +545,24 @@ impl Branch {
         Branch { link: Link::Inner(inner), count, first }
     }
 
+    /// Brings the score up to date.
+    fn refresh_first(&mut self, shelf: &Shelf<RowLeaf>) {
+        self.first = match &self.link {
+            Link::Inner(inner) => inner.children.first().map_or(0.0, |child| child.first),
+            Link::Leaf(number) => {
+                let first = shelf.get(*number as usize).and_then(|leaf| row::read(leaf.row()));
+                first.map_or(0.0, |entry| entry.score)
+            }
+        };
+    }
+
     /// Brings count and score up to date.
     fn refresh(&mut self, shelf: &Shelf<RowLeaf>) {
-        match &self.link {
-            Link::Inner(inner) => {
-                self.count = inner.children.iter().map(|child| child.count).sum();
-                self.first = inner.children.first().map_or(0.0, |child| child.first);
-            }
-            Link::Leaf(number) => {
-                let leaf = shelf.get(*number as usize);
-                self.count = leaf.map_or(0, RowLeaf::count);
-                self.first = leaf.and_then(|leaf| row::read(leaf.row())).map_or(0.0, |entry| entry.score);
-            }
-        }
+        self.count = match &self.link {
+            Link::Inner(inner) => inner.children.iter().map(|child| child.count).sum(),
+            Link::Leaf(number) => shelf.get(*number as usize).map_or(0, RowLeaf::count),
+        };
+        self.refresh_first(shelf);
     }
 }
 
@@ -650,7 +636,12 @@ impl LargeParts<'_, '_> {
                     Link::Inner(next) => self.insert(next, edge, entering),
                     Link::Leaf(number) => self.insert_in_leaf(*number, edge, entering, is_last),
                 };
-                child.refresh(self.shelf);
+                if after.is_empty() {
+                    child.count += 1;
+                    child.refresh_first(self.shelf);
+                } else {
+                    child.refresh(self.shelf);
+                }
                 after
             }
         };
@@ -691,7 +682,7 @@ impl LargeParts<'_, '_> {
         let Entering { member, score, .. } = entering;
         let leaf = self.shelf.get(number as usize);
         let row = leaf.map(RowLeaf::row).unwrap_or_default();
-        let at = row::gap_of(row, edge).at;
+        let at = leaf.map_or(0, |leaf| leaf.gap_of(edge).at);
         if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
             self.change_leaf(number, |leaf, garbage| leaf.insert(at, member, score, garbage));
             self.enter_index(entering, number);
@@ -715,7 +706,7 @@ impl LargeParts<'_, '_> {
     fn enter_index(&mut self, entering: Entering<'_>, number: u32) {
         match entering.from {
             None => self.index.insert(entering.hash, number, &mut self.work),
-            Some(from) if from == number => {}
+            Some((from, _)) if from == number => {}
             Some(from) => self.index.moved(entering.hash, from, number, &mut self.work),
         }
     }
@@ -731,7 +722,7 @@ impl LargeParts<'_, '_> {
         for (piece, count) in pieces {
             let next = self.shelve(RowLeaf::of_row(piece, count, 0));
             for entry in RowIter::new(piece) {
-                self.index.moved(hash(self.seed, entry.member), number, next, &mut self.work);
+                self.index.moved(hash(self.seed, entry.member), (number, 0), next, &mut self.work);
             }
             after.push(self.child_of(next));
         }
@@ -747,14 +738,15 @@ impl LargeParts<'_, '_> {
             Link::Inner(next) => self.remove_run(next, rank - before, max),
             Link::Leaf(number) => self.remove_in_leaf(*number, rank - before, max),
         };
-        self.after_removal(children, at);
+        self.after_removal(children, at, removed);
         removed
     }
 
-    /// Brings a node up to date of which a child has lost elements.
-    fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize) {
+    /// Brings a node up to date of which a child has lost so many elements.
+    fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize, removed: usize) {
         let child = &mut children[at];
-        child.refresh(self.shelf);
+        child.count -= removed;
+        child.refresh_first(self.shelf);
         if child.count == 0 {
             match children.remove(at).link {
                 Link::Leaf(number) => self.drop_leaf(number),
@@ -774,7 +766,7 @@ impl LargeParts<'_, '_> {
         match link {
             Link::Inner(inner) => inner.children.len() < SPARSE,
             Link::Leaf(number) => {
-                self.shelf.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_MAX / 4)
+                self.shelf.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_SPARSE)
             }
         }
     }
@@ -799,7 +791,7 @@ impl LargeParts<'_, '_> {
             }
         };
         if taken {
-            self.after_removal(children, at);
+            self.after_removal(children, at, 1);
         }
         taken
     }
@@ -817,10 +809,10 @@ impl LargeParts<'_, '_> {
     fn remove_in_leaf(&mut self, number: u32, index: usize, max: usize) -> usize {
         let Some(leaf) = self.shelf.get(number as usize) else { return 0 };
         let row = leaf.row();
-        let start = row::offset_of(row, index);
+        let start = leaf.offset_of(index);
         let (mut end, mut removed) = (start, 0);
         for entry in RowIter::new(&row[start..]).take(max) {
-            self.index.remove(hash(self.seed, entry.member), number, &mut self.work);
+            self.index.remove(hash(self.seed, entry.member), (number, 0), &mut self.work);
             end += entry.len;
             removed += 1;
         }
@@ -866,13 +858,13 @@ impl LargeParts<'_, '_> {
             return false;
         };
         let (left_len, right_len) = (left.row().len(), right.row().len());
-        if left_len.min(right_len) > ROW_BYTES_MAX / 4 || left_len + right_len > ROW_BYTES_MAX / 4 * 3 {
+        if left_len.min(right_len) > ROW_BYTES_SPARSE || left_len + right_len > ROW_BYTES_MAX / 4 * 3 {
             return false;
         }
         let row = [left.row(), right.row()].concat();
         let count = left.count() + right.count();
         for entry in RowIter::new(&row[left_len..]) {
-            self.index.moved(hash(self.seed, entry.member), other, one, &mut self.work);
+            self.index.moved(hash(self.seed, entry.member), (other, 0), one, &mut self.work);
         }
         self.change_leaf(one, |leaf, garbage| leaf.replace(RowLeaf::of_row(&row, count, 0), garbage));
         self.drop_leaf(other);

@@ -1,7 +1,7 @@
 //! A leaf: a row of elements in one allocation, which may be shared.
 //!
 //! Invariants: (1) `start <= end <= capacity`, and a row of `count` elements lies between; (2) a leaf with a second owner is
-//! never written: a copy takes its place.
+//! never written: a copy takes its place; (3) the marks are those of the row.
 
 use std::mem::replace;
 use std::ops::Range;
@@ -10,7 +10,9 @@ use sluice_base::heap;
 use triomphe::{Arc, HeaderSlice};
 
 use super::ZsetPart;
-use super::row::{self, RowIter};
+use super::edge::Edge;
+use super::marks::RowMarks;
+use super::row::{self, RowGap, RowIter};
 
 /// Elements in one allocation.
 #[derive(Clone, Debug)]
@@ -19,6 +21,7 @@ pub(super) struct RowLeaf(Arc<HeaderSlice<LeafHeader, [u8]>>);
 #[derive(Debug)]
 struct LeafHeader {
     span: LeafSpan,
+    marks: RowMarks,
     _witness: Witness,
 }
 
@@ -48,7 +51,7 @@ impl Drop for Witness {
 
 /// Bytes of a leaf that hold no elements.
 pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
-/// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up walks half of them.
+/// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up of a member walks half of them.
 pub(super) const ROW_BYTES_MAX: usize = 512 - OVERHEAD;
 
 impl RowLeaf {
@@ -56,7 +59,7 @@ impl RowLeaf {
     pub(super) fn of_row(row: &[u8], count: usize, spare: usize) -> RowLeaf {
         let capacity = heap::block(OVERHEAD + row.len() + spare) - OVERHEAD;
         let span = LeafSpan { start: 0, end: row.len() as u32, count: count as u32 };
-        let header = LeafHeader { span, _witness: Witness };
+        let header = LeafHeader { span, marks: RowMarks::of_row(row, count), _witness: Witness };
         let mut small = [0; ROW_BYTES_MAX];
         if let Some(bytes) = small.get_mut(..capacity) {
             bytes[..row.len()].copy_from_slice(row);
@@ -86,6 +89,22 @@ impl RowLeaf {
         RowIter::new(self.row())
     }
 
+    /// The place of an edge in the row. Cost: a walk over an eighth of the row.
+    #[inline]
+    pub(super) fn gap_of(&self, edge: Edge<'_>) -> RowGap {
+        let row = self.row();
+        let is_before = |at: usize| {
+            let entry = row.get(at..).and_then(row::read);
+            entry.is_some_and(|entry| edge.is_behind(entry.score, || entry.member))
+        };
+        row::gap_from(row, self.0.header.marks.last_before(is_before), edge)
+    }
+
+    /// Where the element at `index` begins; the row's length where there is none. Cost: a walk over an eighth of the row.
+    pub(super) fn offset_of(&self, index: usize) -> usize {
+        row::offset_from(self.row(), self.0.header.marks.last_up_to(index), index)
+    }
+
     /// Bytes allocated.
     pub(super) fn heap_bytes(&self) -> usize {
         OVERHEAD + self.0.slice.len()
@@ -103,6 +122,7 @@ impl RowLeaf {
         }
         inner.slice[..row.len()].copy_from_slice(row);
         inner.header.span = LeafSpan { start: 0, end: row.len() as u32, count: count as u32 };
+        inner.header.marks = RowMarks::of_row(row, count);
         true
     }
 
@@ -129,6 +149,9 @@ impl RowLeaf {
                 let (start, end) = make_room(&mut inner.slice, start..end, at, need);
                 row::write(&mut inner.slice[start + at..start + at + need], member, score);
                 inner.header.span = LeafSpan { start: start as u32, end: end as u32, count: count as u32 };
+                if inner.header.marks.follow_insert(at, need, count, end - start) {
+                    inner.header.marks = RowMarks::of_row(&inner.slice[start..end], count);
+                }
                 return;
             }
         }
@@ -151,6 +174,11 @@ impl RowLeaf {
             range.start
         };
         row::write(&mut row[at..at + range.len()], member, score);
+        let (count, bytes) = (span.count as usize, row.len());
+        inner.header.marks.follow_removal(range.clone(), 1);
+        if inner.header.marks.follow_insert(at, range.len(), count, bytes) {
+            inner.header.marks = RowMarks::of_row(row, count);
+        }
         true
     }
 
@@ -175,6 +203,7 @@ impl RowLeaf {
             let span = inner.header.span;
             let (mut start, mut end) = (span.start as usize, span.end as usize);
             let cut = start + range.start..start + range.end;
+            inner.header.marks.follow_removal(range, count);
             if cut.start - start <= end - cut.end {
                 inner.slice.copy_within(start..cut.start, start + cut.len());
                 start += cut.len();
@@ -190,6 +219,16 @@ impl RowLeaf {
         new.extend_from_slice(&old[..range.start]);
         new.extend_from_slice(&old[range.end..]);
         self.replace(RowLeaf::of_row(&new, left, 0), garbage);
+    }
+}
+
+#[cfg(test)]
+impl RowLeaf {
+    /// Checks the invariants.
+    pub(super) fn check(&self) {
+        assert_eq!(self.iter().count(), self.count());
+        assert_eq!(self.iter().map(|entry| entry.len).sum::<usize>(), self.row().len());
+        self.0.header.marks.check(self.row());
     }
 }
 

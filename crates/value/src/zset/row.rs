@@ -161,7 +161,24 @@ impl<'a> Iterator for RowIter<'a> {
 
 /// Where the element at `index` begins; the row's length where there is none.
 pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
-    RowIter::new(row).take(index).map(|entry| entry.len).sum()
+    offset_from(row, RowGap::default(), index)
+}
+
+/// The same, from a place at or in front of it on.
+pub(super) fn offset_from(row: &[u8], from: RowGap, index: usize) -> usize {
+    let mut at = from.at;
+    for _ in from.index..index {
+        let Some(end) = element_end(row, at) else { break };
+        at = end;
+    }
+    at
+}
+
+/// Where the element that begins at `at` ends; `None` at the end of the row.
+#[inline]
+pub(super) fn element_end(row: &[u8], at: usize) -> Option<usize> {
+    let (_, end) = member_range(row, at)?;
+    (end <= row.len()).then_some(end)
 }
 
 /// A member's place in a row.
@@ -214,11 +231,16 @@ pub(super) struct RowGap {
 }
 
 /// The place of an edge in a row.
-#[inline]
 pub(super) fn gap_of(row: &[u8], edge: Edge<'_>) -> RowGap {
-    let mut gap = RowGap::default();
+    gap_from(row, RowGap::default(), edge)
+}
+
+/// The place of an edge in a row, looked for from a place in front of it on.
+#[inline]
+pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
+    let mut gap = from;
     if let Edge::Element(score, member) = edge {
-        gap = gap_of_element(row, score, member);
+        gap = gap_of_element(row, gap, score, member);
     }
     // The rest: what is no plain element, and the other kinds of edges.
     for entry in RowIter::new(row.get(gap.at..).unwrap_or_default()) {
@@ -233,8 +255,8 @@ pub(super) fn gap_of(row: &[u8], edge: Edge<'_>) -> RowGap {
 
 /// The place of an element's edge, or of the first element with a long member or the last few bytes in front of it. What every change
 /// of a score asks: members are read where the score does not say, and nothing is looked at twice.
-fn gap_of_element(row: &[u8], of: f64, member: &[u8]) -> RowGap {
-    let mut gap = RowGap::default();
+fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
+    let mut gap = from;
     while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {
         let Some(bytes) = rest.first_chunk::<8>() else { break };
         let (len, wide) = (usize::from(head & 63), 2 * (1 + usize::from(head >> 6)));

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::mem::replace;
 
 use sluice_base::heap;
+use sluice_collections::prefetch_items;
 use triomphe::Arc;
 
 use super::{ZsetPart, ZsetWork};
@@ -120,6 +121,20 @@ impl<T: Shelved> Shelf<T> {
             match node {
                 ShelfNode::Items(items) => return items.get(at)?.as_ref(),
                 ShelfNode::Nodes(nodes) => node = nodes.get(at)?.as_ref()?,
+            }
+            shift = shift.saturating_sub(BITS);
+        }
+    }
+
+    /// Asks the processor for the place of an item, which is to be read soon.
+    pub(super) fn prefetch(&self, number: usize) {
+        let mut next = self.top.as_ref();
+        let mut shift = self.height * BITS;
+        while let Some(node) = next {
+            let at = number >> shift & (FANOUT - 1);
+            match node {
+                ShelfNode::Items(items) => return prefetch_items(&items[at..=at]),
+                ShelfNode::Nodes(nodes) => next = nodes[at].as_ref(),
             }
             shift = shift.saturating_sub(BITS);
         }

@@ -27,6 +27,9 @@ fn check(zset: &Zset, twin: &Twin) {
     for (rank, (member, score)) in wanted.iter().enumerate() {
         assert_eq!(view.rank(member), Some((rank, *score)));
     }
+    if let Body::Small(leaf) = &zset.0.body {
+        leaf.check();
+    }
     if let Body::Large(large) = &zset.0.body {
         large.check();
     }

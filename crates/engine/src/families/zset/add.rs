@@ -29,6 +29,10 @@ impl AddFlags {
         let mut flags = AddFlags::default();
         let mut at = 2;
         loop {
+            // Most commands have a number here.
+            if !args.get(at).is_some_and(|word| word.first().is_some_and(u8::is_ascii_alphabetic)) {
+                return (flags, at);
+            }
             let flag = match () {
                 () if args.is(at, "NX") => &mut flags.nx,
                 () if args.is(at, "XX") => &mut flags.xx,

@@ -21,7 +21,7 @@ impl Large {
             last = Some((member.to_vec(), score));
             let number = self.find(member).place.expect("invariant 3").0;
             let hash = hash(self.seed, member);
-            assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
+            assert_eq!(self.index.candidates(hash).filter(|(_, leaf)| *leaf == number).count(), 1);
         }
         let mut remains = Vec::new();
         self.remains.iter().for_each(|link| leaves_below(link, &mut remains));
@@ -51,6 +51,7 @@ impl Large {
                 Link::Inner(next) => self.check_inner(next, leaves, heap),
                 Link::Leaf(number) => {
                     *leaves += 1;
+                    self.shelf.get(*number as usize).into_iter().for_each(RowLeaf::check);
                     assert_eq!(self.shelf.get(*number as usize).map(RowLeaf::count), Some(child.count));
                     0
                 }

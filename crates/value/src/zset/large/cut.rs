@@ -104,7 +104,7 @@ impl LargeParts<'_, '_> {
         };
         let leaf = self.shelf.get(number as usize);
         for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
-            self.index.remove(hash(self.seed, entry.member), number, &mut self.work);
+            self.index.remove(hash(self.seed, entry.member), (number, 0), &mut self.work);
         }
         self.drop_leaf(number);
         1

@@ -1,0 +1,231 @@
+//! Changes that leave the tree's form as it is: no leaf is split, joined or emptied, so one descent finds the leaf, and a second
+//! way down brings counts and first scores up to date. Most changes of a large set are of this kind. Those that are not return `false`,
+//! and nothing done: the general form in `large.rs` follows.
+
+use std::ops::Range;
+
+use triomphe::Arc;
+
+use super::{
+    BranchNode, CLEARED_BY_CHANGE, Edge, Entering, FoundMember, Large, LargeParts, Link, ROW_BYTES_MAX,
+    ROW_BYTES_SPARSE, RowPlace, ZsetPart, child_before, hash, row,
+};
+
+/// The way from the top to a leaf.
+#[derive(Clone, Copy, Debug)]
+struct LeafPath {
+    /// The place of the child in each node, of which there are no more than `CAPACITY`.
+    steps: [u8; DEPTH_MAX],
+    depth: usize,
+    leaf: u32,
+}
+
+/// Nodes on the way to a leaf at most: those have `SPARSE` children and more, but for the top, and numbers of leaves have 32 bits.
+const DEPTH_MAX: usize = 12;
+
+impl Large {
+    /// Adds an element to a leaf that has room for it; whether it did.
+    pub(super) fn enter_leaf(&mut self, entering: Entering<'_>, garbage: &mut Vec<ZsetPart>) -> bool {
+        let Entering { member, score, .. } = entering;
+        let edge = Edge::Element(score, member);
+        let Some(path) = self.path_before(edge) else { return false };
+        let Some(leaf) = self.shelf.get(path.leaf as usize) else { return false };
+        if leaf.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
+            return false;
+        }
+        let gap = leaf.gap_of(edge).at;
+        let (mut parts, top, _) = self.parts(garbage);
+        parts.change_leaf(path.leaf, |leaf, garbage| leaf.insert(gap, member, score, garbage));
+        parts.enter_index(entering, path.leaf);
+        parts.follow(top, &path, usize::wrapping_add, (gap == 0).then_some(score));
+        self.heap = parts.work.heap;
+        true
+    }
+
+    /// Gives a member that was found another score. Cost: O(log n).
+    pub(in super::super) fn update(
+        &mut self,
+        member: &[u8],
+        score: f64,
+        found: FoundMember,
+        garbage: &mut Vec<ZsetPart>,
+    ) {
+        let Some((number, place)) = found.place else { return };
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
+        let to = self.path_before(Edge::Element(score, member));
+        let is_done = match to {
+            Some(to) if to.leaf == number => self.update_in_leaf(number, place, (member, score), garbage),
+            Some(to) => self.move_between(to, (member, score), found, garbage),
+            None => false,
+        };
+        if is_done {
+            return;
+        }
+        if self.take(member, number, place, garbage) {
+            // The index still names the old leaf: the entry that moves with the member.
+            let from = Some((number, found.slot));
+            self.enter(Entering { member, score, hash: found.hash, from }, garbage);
+        }
+    }
+
+    /// Moves a member that was found to another leaf, where the tree keeps its form; whether it did.
+    fn move_between(
+        &mut self,
+        to: LeafPath,
+        (member, score): (&[u8], f64),
+        found: FoundMember,
+        garbage: &mut Vec<ZsetPart>,
+    ) -> bool {
+        let Some((number, place)) = found.place else { return false };
+        let Some(target) = self.shelf.get(to.leaf as usize) else { return false };
+        if target.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
+            return false;
+        }
+        let gap = target.gap_of(Edge::Element(score, member)).at;
+        if !self.leave_leaf(member, number, place, garbage) {
+            return false;
+        }
+        let (mut parts, top, _) = self.parts(garbage);
+        parts.change_leaf(to.leaf, |leaf, garbage| leaf.insert(gap, member, score, garbage));
+        parts.index.moved(found.hash, (number, found.slot), to.leaf, &mut parts.work);
+        parts.follow(top, &to, usize::wrapping_add, (gap == 0).then_some(score));
+        self.heap = parts.work.heap;
+        true
+    }
+
+    /// Takes a member out of its leaf where the leaf is neither empty nor to be joined afterwards, and leaves its entry in the index;
+    /// whether it did.
+    pub(super) fn leave_leaf(
+        &mut self,
+        member: &[u8],
+        number: u32,
+        place: RowPlace,
+        garbage: &mut Vec<ZsetPart>,
+    ) -> bool {
+        let Some(path) = self.path_before(Edge::BehindElement(place.score, member)) else { return false };
+        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let bytes = leaf.row().len();
+        let left = bytes - (place.end - place.at);
+        // A sparse leaf is looked at again whenever it has lost some bytes more.
+        let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
+        if path.leaf != number || left == 0 || may_be_joined {
+            return false;
+        }
+        let behind = row::read(&leaf.row()[place.end..]).map(|entry| entry.score);
+        let new_first = if place.at == 0 { behind } else { None };
+        let (mut parts, top, _) = self.parts(garbage);
+        parts.change_leaf(number, |leaf, garbage| leaf.remove(place.at..place.end, 1, garbage));
+        parts.follow(top, &path, usize::wrapping_sub, new_first);
+        self.heap = parts.work.heap;
+        true
+    }
+
+    /// The way to the leaf in which an edge lies; `None` in an empty set.
+    fn path_before(&self, edge: Edge<'_>) -> Option<LeafPath> {
+        let mut path = LeafPath { steps: [0; DEPTH_MAX], depth: 0, leaf: 0 };
+        let mut inner = &*self.top;
+        loop {
+            let at = child_before(&inner.children, edge, &self.shelf);
+            *path.steps.get_mut(path.depth)? = at as u8;
+            path.depth += 1;
+            match &inner.children.get(at)?.link {
+                Link::Inner(next) => inner = next,
+                Link::Leaf(number) => {
+                    path.leaf = *number;
+                    return Some(path);
+                }
+            }
+        }
+    }
+
+    /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element stays; whether it did.
+    /// Neither the index nor the inner nodes change then.
+    fn update_in_leaf(
+        &mut self,
+        number: u32,
+        place: RowPlace,
+        (member, score): (&[u8], f64),
+        garbage: &mut Vec<ZsetPart>,
+    ) -> bool {
+        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let (old, need) = (place.end - place.at, row::entry_len(member, score));
+        let gap = leaf.gap_of(Edge::Element(score, member)).at;
+        if place.at == 0 || gap == 0 || leaf.row().len() - old + need > ROW_BYTES_MAX {
+            return false;
+        }
+        let (mut parts, _, _) = self.parts(garbage);
+        parts.change_leaf(number, |leaf, garbage| {
+            if old == need && leaf.turn(place.at..place.end, gap, (member, score)) {
+                return;
+            }
+            leaf.remove(place.at..place.end, 1, garbage);
+            // Where the gap is now that the old element is gone.
+            let gap = if gap > place.at { gap - old } else { gap };
+            leaf.insert(gap, member, score, garbage);
+        });
+        self.heap = parts.work.heap;
+        true
+    }
+
+    /// Asks for index entries that pops will remove soon, after some elements at an end were removed: first where a page is, some pops later
+    /// its entries. Nothing has named these members before, so that in a set of millions their entries are in no cache, and waiting for
+    /// them would be a third of a pop's time.
+    pub(super) fn prefetch_pop(&mut self, removed: Range<usize>) {
+        let rank = match removed.start {
+            _ if removed.len() > POPPED_ALONE => return,
+            0 => POPS_AHEAD,
+            start if start == self.count => self.count.wrapping_sub(1 + POPS_AHEAD),
+            _ => return,
+        };
+        if let Some((leaf, index)) = self.leaf_at(rank)
+            && let Some(entry) = row::read(&leaf.row()[leaf.offset_of(index)..])
+        {
+            let hash = hash(self.seed, entry.member);
+            self.index.prefetch_place(hash);
+            self.index.prefetch(self.pops_next[0]);
+            self.pops_next.rotate_left(1);
+            self.pops_next[PLACES_AHEAD - 1] = hash;
+        }
+    }
+}
+
+impl LargeParts<'_, '_> {
+    /// Changes the counts on the way to a leaf by one, and the first scores if the leaf has got another first element.
+    fn follow(
+        &mut self,
+        top: &mut Arc<BranchNode>,
+        path: &LeafPath,
+        count: fn(usize, usize) -> usize,
+        first: Option<f64>,
+    ) {
+        let steps = &path.steps[..path.depth];
+        // The leaf's first element is that of the nodes above for which it is the leftmost leaf.
+        let leftmost = steps.iter().rposition(|step| *step > 0).unwrap_or(0);
+        let mut node = top;
+        for (depth, step) in steps.iter().enumerate() {
+            let children = self.children(node);
+            let Some(child) = children.and_then(|children| children.get_mut(usize::from(*step))) else {
+                return;
+            };
+            child.count = count(child.count, 1);
+            if let Some(first) = first
+                && depth >= leftmost
+            {
+                child.first = first;
+            }
+            match &mut child.link {
+                Link::Inner(next) => node = next,
+                Link::Leaf(_) => return,
+            }
+        }
+    }
+}
+
+/// A sparse leaf is joined with a neighbour, if it can be, whenever it has lost about so many bytes.
+const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
+/// Elements of a pop that is followed by others of its kind.
+const POPPED_ALONE: usize = 4;
+/// How many elements ahead of a pop the index is asked for the place of a page. Memory answers within the time of two pops.
+const POPS_AHEAD: usize = 6;
+/// How many pops later the page is asked for.
+pub(super) const PLACES_AHEAD: usize = 3;

@@ -1,0 +1,126 @@
+//! Marks in a row: where some of its elements begin, so that a search need not walk from the front.
+//!
+//! Elements differ in their lengths, so a row has no random access. A few marks, spread over the row when its leaf is made and moved along
+//! with every edit, leave a walk over an eighth of the row at most, as long as edits fall evenly; a leaf whose marks have gathered
+//! at one end gets new ones. Invariants: (1) each mark names the begin of an element, and its index, or the end of the row; (2) marks
+//! are in order. The mark of an element that goes is the next element's.
+
+use super::row::{self, RowGap};
+use std::ops::Range;
+
+/// Marks of a row.
+const MARKS: usize = 7;
+/// A row of fewer elements has none.
+const MARKED_FROM: usize = 16;
+
+/// Some places of a row. What is not used is the begin of the row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RowMarks([RowMark; MARKS]);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct RowMark {
+    at: u16,
+    index: u16,
+}
+
+impl RowMark {
+    fn gap(self) -> RowGap {
+        RowGap { index: usize::from(self.index), at: usize::from(self.at) }
+    }
+}
+
+impl RowMarks {
+    /// Marks at equal distances. Cost: a walk over the row.
+    pub(super) fn of_row(row: &[u8], count: usize) -> RowMarks {
+        let mut marks = RowMarks::default();
+        if count < MARKED_FROM || row.len() > usize::from(u16::MAX) {
+            return marks;
+        }
+        let (mut at, mut index) = (0, 0);
+        for (number, mark) in marks.0.iter_mut().enumerate() {
+            let wanted = count * (number + 1) / (MARKS + 1);
+            while index < wanted
+                && let Some(end) = row::element_end(row, at)
+            {
+                at = end;
+                index += 1;
+            }
+            // Both are below 65,536: the row is no longer, and an element has more than a byte.
+            *mark = RowMark { at: at as u16, index: index as u16 };
+        }
+        marks
+    }
+
+    /// The last mark whose element is before something, or the begin of the row. `is_before` is true of a first part of the elements.
+    #[inline]
+    pub(super) fn last_before(&self, is_before: impl Fn(usize) -> bool) -> RowGap {
+        let before = self.0.partition_point(|mark| mark.at == 0 || is_before(usize::from(mark.at)));
+        before.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())
+    }
+
+    /// The last mark that is at most at the element of an index, or the begin of the row.
+    pub(super) fn last_up_to(&self, index: usize) -> RowGap {
+        let up_to = self.0.partition_point(|mark| usize::from(mark.index) <= index);
+        up_to.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())
+    }
+
+    /// Follows an element of `len` bytes that was put at an offset; whether new marks would be much better. The row has `count`
+    /// elements and `bytes` bytes now.
+    #[inline]
+    pub(super) fn follow_insert(&mut self, at: usize, len: usize, count: usize, bytes: usize) -> bool {
+        if bytes > usize::from(u16::MAX) {
+            *self = RowMarks::default();
+            return false;
+        }
+        let is_last = at + len == bytes;
+        let (at, len) = (at as u16, len as u16);
+        for mark in &mut self.0 {
+            let is_behind = u16::from(mark.at > at);
+            mark.at += is_behind * len;
+            mark.index += is_behind;
+        }
+        if count < MARKED_FROM {
+            return false;
+        }
+        let (first, last) = (usize::from(self.0[0].index), usize::from(self.0[MARKS - 1].index));
+        if is_last && count - last > count / 8 {
+            // A row that grows at its end: the first mark becomes the last.
+            self.0.rotate_left(1);
+            self.0[MARKS - 1] = RowMark { at, index: (count - 1) as u16 };
+        }
+        // Half of the elements at one end without a mark.
+        first.max(count.saturating_sub(last)) > count / 2
+    }
+
+    /// Follows the removal of `count` elements in a range of the row.
+    #[inline]
+    pub(super) fn follow_removal(&mut self, range: Range<usize>, count: usize) {
+        let mut before = RowMark::default();
+        for mark in &mut self.0 {
+            let at = usize::from(mark.at);
+            if at >= range.end {
+                // The mark lies behind all that goes.
+                mark.at -= range.len() as u16;
+                mark.index -= count as u16;
+            } else if at > range.start {
+                *mark = before;
+            }
+            before = *mark;
+        }
+    }
+
+    /// Whether the marks are those of a row.
+    #[cfg(test)]
+    pub(super) fn check(&self, row: &[u8]) {
+        let (mut at, mut index) = (0, 0);
+        for mark in &self.0 {
+            while index < usize::from(mark.index)
+                && let Some(end) = row::element_end(row, at)
+            {
+                at = end;
+                index += 1;
+            }
+            assert_eq!((usize::from(mark.at), usize::from(mark.index)), (at, index));
+        }
+    }
+}
