@@ -29,7 +29,7 @@ use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Spec};
 use sluice_keyspace::{KeyHasher, Keyspace};
-use sluice_persist::aof::ReplicationNote;
+use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 use sluice_persist::rdb::Version;
 use std::ops::{ControlFlow, Range};
 
@@ -51,6 +51,8 @@ pub(crate) struct AofStream {
     noted_db: Option<usize>,
     /// Units were appended behind that annotation.
     has_unnoted: bool,
+    /// There was a history when the file was begun: it is gone on in from the file's first record on.
+    has_begun_in_history: bool,
     /// Which keys were written where; there under `appendfsync always` alone.
     written_at: Option<Box<WrittenAt>>,
     /// What the process has reported.
@@ -198,6 +200,11 @@ impl AofStream {
             return;
         }
         let before = self.pending.len();
+        if self.noted.is_none() && !self.has_begun_in_history {
+            // The history begins here. Without this line the file would look as one that goes on in a history of which the files before
+            // it have lost all.
+            ReplicationNote::Id(NO_HISTORY).push(&mut self.pending);
+        }
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(&mut self.pending);
         }
@@ -306,8 +313,9 @@ impl Engine {
 
     /// The next unit is the first of another file. To be called between units, after [`Engine::take_aof`].
     pub fn begin_aof_file(&mut self) {
-        let aof = &mut self.control.aof;
+        let Control { aof, stream, .. } = &mut self.control;
         debug_assert!(aof.pending.is_empty());
+        aof.has_begun_in_history = stream.point().is_some();
         aof.selected = None;
         aof.stamped_s = None;
         aof.noted = None;

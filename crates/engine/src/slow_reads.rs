@@ -121,6 +121,11 @@ impl SlowRead {
         (piece, progress)
     }
 
+    /// Bytes of the roots, whoever else has them; 0 of what was taken out of the data.
+    fn root_bytes(&self) -> usize {
+        if self.is_of_taken { 0 } else { self.roots.iter().map(Value::heap_bytes).sum() }
+    }
+
     /// Bytes of the roots that nobody else has any more, because the data have changed since. Cost: one step for each of their parts that is not
     /// shared.
     pub fn retained_bytes(&self) -> usize {
@@ -290,6 +295,10 @@ pub struct Producing {
     waited_ns: u64,
     /// The client took nothing for too long: all of the rest goes into its output, so that the roots go.
     is_unbounded: bool,
+    /// Bytes of the roots at the moment; 0 of what was taken out of the data.
+    root_bytes: usize,
+    /// See [`sluice_keyspace::Effects::left_to_others`], at the moment.
+    left_before: u64,
 }
 
 impl Producing {
@@ -337,9 +346,24 @@ impl Engine {
         self.control.slow_reads.set_threads(threads);
     }
 
-    /// So many bytes are held by slow reads alone.
-    pub fn set_slow_read_retained(&mut self, bytes: usize) {
-        self.control.slow_reads.retained_bytes = bytes;
+    /// What slow reads hold alone: `each_alone` is the sum of what every one of them holds, and nobody else, not even another one.
+    /// `holding`: those that still have their roots.
+    ///
+    /// What two reads hold together is not in that sum. The bytes that keys have lost to others since the first of them began are an upper
+    /// bound of all. A cut loses far more than reads, so that beside one the sum has to do.
+    pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
+        let sessions = &self.sessions;
+        let producing = holding.filter_map(|key| sessions.get(key)?.producing.as_deref());
+        let (mut reads, mut roots, mut left_before) = (0, 0, u64::MAX);
+        for read in producing.filter(|read| read.root_bytes > 0) {
+            reads += 1;
+            roots += read.root_bytes;
+            left_before = left_before.min(read.left_before);
+        }
+        let left = self.effects.left_to_others().saturating_sub(left_before);
+        let is_shared = reads > 1 && !self.has_job();
+        let together = if is_shared { usize::try_from(left).unwrap_or(roots).min(roots) } else { 0 };
+        self.control.slow_reads.retained_bytes = each_alone.max(together);
     }
 
     /// No thread is free for a slow read: it has not happened.
@@ -385,6 +409,8 @@ impl Engine {
             full_ns: 0,
             waited_ns: 0,
             is_unbounded: false,
+            root_bytes: read.root_bytes(),
+            left_before: self.effects.left_to_others(),
         }));
         session.note_unsent(&mut self.control.ready);
         if !self.control.monitors.is_empty() && !session.is_rerun {

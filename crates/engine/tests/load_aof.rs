@@ -427,6 +427,33 @@ fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     rig.engine.disconnect(replica);
 }
 
+/// A rewrite had begun the second file before there was a replica; the first one came after a restart, before any write.
+#[test]
+fn a_history_that_begins_in_a_file_is_no_gap() {
+    let first = log_of(&["SELECT 0", "SET a 1"]);
+    let mut rig = starting(&[], &[first.clone(), Vec::new()]);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    rig.engine.begin_aof();
+    let replica = rig.replica();
+    rig.end_iteration();
+    let begin = appended(&mut rig);
+    rig.run("SET b 1");
+    rig.end_iteration();
+    let offset = info(&mut rig, "master_repl_offset");
+    let second = [begin.clone(), appended(&mut rig)].concat();
+    assert!(second.starts_with(b"#REPL-ID:00000"), "{}", second.escape_ascii());
+    let mut restarted = starting(&[], &[first.clone(), second.clone()]);
+    assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    assert!(!said(&restarted).contains("is missing"), "{}", said(&restarted));
+    assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
+    // A gap of the past has no part in a history that begins behind it.
+    let lost = format!("#REPL-ID:{}\r\n#REPL-OFFSET:7\r\n", "a".repeat(40)).into_bytes();
+    let mut restarted = starting(&[], &[first, [lost, second].concat()]);
+    assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
+    rig.engine.disconnect(replica);
+}
+
 #[test]
 fn a_base_says_where_in_the_history_its_data_stand() {
     for preamble in ["yes", "no"] {

@@ -418,11 +418,11 @@ fn the_threshold_can_be_set_and_turned_off() {
 #[test]
 fn beyond_a_limit_of_memory_reads_are_produced_in_place() {
     let (mut rig, other) = with_list(10_000);
-    rig.engine.set_slow_read_retained((64 << 20) - 1);
+    rig.engine.set_slow_read_retained((64 << 20) - 1, [].into_iter());
     assert_eq!(rig.run("LRANGE l 0 -1"), "");
     rig.finish_read();
     own(&mut rig);
-    rig.engine.set_slow_read_retained(64 << 20);
+    rig.engine.set_slow_read_retained(64 << 20, [].into_iter());
     assert!(rig.run("LRANGE l 0 -1").ends_with("\"element:9999\"]"));
     assert_eq!(info(&mut rig, other, "stats", "slow_reads_in_place"), 1);
     assert_eq!(info(&mut rig, other, "stats", "slow_reads_retained_bytes"), 64 << 20);
@@ -442,9 +442,38 @@ fn what_a_read_alone_holds_is_known_and_not_counted_by_maxmemory() {
     // Memory in use is not read anew for each command.
     rig.pass_ms(1000);
     assert!(rig.run_as(other, "SET k v").starts_with("-OOM"));
-    rig.engine.set_slow_read_retained(retained);
+    rig.engine.set_slow_read_retained(retained, [].into_iter());
     rig.pass_ms(1000);
     assert_eq!(rig.run_as(other, "SET k v"), "+OK");
+}
+
+#[test]
+fn what_two_reads_hold_together_is_known() {
+    let (mut rig, other) = with_list(100_000);
+    rig.engine.set_slow_read_threads(2);
+    let (first, second) = (rig.client, rig.connect());
+    let retained = |rig: &mut Rig, holding: &[SessionKey]| {
+        let each_alone = rig.reads.iter().map(|(_, read)| read.retained_bytes()).sum();
+        rig.engine.set_slow_read_retained(each_alone, holding.iter().copied());
+        info(rig, other, "stats", "slow_reads_retained_bytes")
+    };
+    rig.run_as(first, "LRANGE l 0 -1");
+    rig.run_as(other, "LSET l 50000 another");
+    rig.actions.clear();
+    rig.run_as(second, "LRANGE l 0 -1");
+    assert_eq!(rig.reads.len(), 2);
+    let written = retained(&mut rig, &[first, second]);
+    assert!(written < 50_000, "all but what was written is the list's: {written}");
+    rig.run_as(other, "DEL l");
+    rig.actions.clear();
+    let each_alone: usize = rig.reads.iter().map(|(_, read)| read.retained_bytes()).sum();
+    let together = retained(&mut rig, &[first, second]);
+    assert!(each_alone < 50_000 && together > 1_000_000, "{each_alone}, {together}");
+    // The first one ends: what is left is the other's alone.
+    rig.reads.remove(0);
+    let alone = rig.reads[0].1.retained_bytes() as u64;
+    assert_eq!(retained(&mut rig, &[second]), alone);
+    assert!(alone > 1_000_000);
 }
 
 #[test]

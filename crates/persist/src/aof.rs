@@ -12,6 +12,6 @@ pub use error::{LogError, LogProblem};
 pub use manifest::{
     AofFile, AofFileKind, BaseFormat, Manifest, ManifestError, ManifestProblem, fuzz_manifest, manifest_name,
 };
-pub use note::ReplicationNote;
+pub use note::{NO_HISTORY, ReplicationNote};
 pub use reader::{LogItem, LogOptions, LogProgress, LogReader, LogTail, fuzz_aof};
 pub use writer::LogWriter;

@@ -204,7 +204,8 @@ impl SlowReads {
         }
         self.under_way.retain(|read| !read.is_over);
         let retained = self.under_way.iter().map(|read| read.hand_over.retained.load(Relaxed)).sum();
-        engine.set_slow_read_retained(retained);
+        let holding = self.under_way.iter().filter(|read| read.produced_ns.is_none()).map(|read| read.key);
+        engine.set_slow_read_retained(retained, holding);
         let held = |read: &&UnderWay| read.produced_ns.is_none() && engine.is_slow_reader(read.key);
         let held = self.under_way.iter().filter(held).count();
         engine.set_slow_reads_held(held);

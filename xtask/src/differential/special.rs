@@ -506,7 +506,8 @@ fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
     let is_lex =
         name.starts_with('z') && (name.contains("lex") || words.iter().any(|word| is(word, "BYLEX")));
-    let of_zsets = |word: &Vec<u8>| word.len() == 2 && word[0] == b'z';
+    // A copy or another name puts a sorted set under the key of any type.
+    let of_zsets = |word: &Vec<u8>| is_lex || word.len() == 2 && word[0] == b'z';
     let at = if name == "zrangestore" { 2 } else { 1 };
     let is_chosen = words.last().is_some_and(|word| word.last().is_some_and(|byte| byte.is_multiple_of(2)));
     let Some(key) = words.get_mut(at).filter(|key| of_zsets(key)) else { return };

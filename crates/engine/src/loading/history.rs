@@ -4,7 +4,9 @@
 //! unit that no annotation follows has taken the data away from there: replicas of that history may lack the unit, or have it. A log that
 //! begins elsewhere than the one before it ends shows that a crash has taken the end of that one, whose sync had failed.
 
-use sluice_persist::aof::ReplicationNote;
+use std::mem::take;
+
+use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 
 /// What the files that were loaded have told so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +24,12 @@ pub(crate) struct LoadedHistory {
 }
 
 impl LoadedHistory {
-    /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow.
+    /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow. [`NO_HISTORY`]: a history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
+        if id == NO_HISTORY {
+            // What a crash has left of a history before is of no interest any more.
+            return *self = LoadedHistory { expired: take(&mut self.expired), ..LoadedHistory::default() };
+        }
         let is_id = id.len() == ID_LEN && id.iter().all(u8::is_ascii_hexdigit);
         self.replid = is_id.then(|| String::from_utf8_lossy(id).into_owned());
         self.offset = None;
@@ -82,7 +88,7 @@ impl LoadedHistory {
 
     /// The keys that had expired, with their databases.
     pub(crate) fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        std::mem::take(&mut self.expired)
+        take(&mut self.expired)
     }
 
     /// The database that the stream has selected there, where that is known.

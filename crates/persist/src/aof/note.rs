@@ -5,7 +5,8 @@ use sluice_base::num;
 /// An annotation about replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicationNote {
-    /// `#REPL-ID:` and 40 bytes: the id of the history that offsets behind it belong to.
+    /// `#REPL-ID:` and 40 bytes: the id of the history that offsets behind it belong to. [`NO_HISTORY`] says that the records before it are
+    /// in no history.
     Id([u8; 40]),
     /// `#REPL-OFFSET:` and a number: with the records before it the data stand behind so many bytes of that history.
     Offset(u64),
@@ -45,6 +46,9 @@ impl ReplicationNote {
         out.extend_from_slice(b"\r\n");
     }
 }
+
+/// The id in place of that of a history.
+pub const NO_HISTORY: [u8; 40] = [b'0'; 40];
 
 const ID: &[u8] = b"#REPL-ID:";
 const OFFSET: &[u8] = b"#REPL-OFFSET:";
