@@ -85,6 +85,8 @@ pub struct Control {
     pub count_good_replicas: bool,
     /// The server ends as soon as the replicas have everything.
     pub(crate) pending_end: Option<Box<PendingEnd>>,
+    /// Nothing is executed any more: see [`Engine::stop`](crate::Engine::stop).
+    pub(crate) has_stopped: bool,
     /// A client waits for replicas: they are asked how far they are.
     pub ask_replicas: bool,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.

@@ -25,6 +25,8 @@ pub(crate) struct PendingEnd {
     pub clients: Vec<SessionKey>,
     /// SHUTDOWN ABORT.
     pub is_aborted: bool,
+    /// The server has been told to end: nothing is left to do, and commands that write wait until it has.
+    is_over: bool,
 }
 
 impl PendingEnd {
@@ -38,6 +40,7 @@ impl PendingEnd {
             deadline_ms: now.mono_ns / 1_000_000 + timeout_s * 1000,
             clients: Vec::new(),
             is_aborted: false,
+            is_over: false,
         }
     }
 }
@@ -76,6 +79,12 @@ impl Engine {
         true
     }
 
+    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done behind that would be lost.
+    /// Replicas still get what the stream has.
+    pub fn stop(&mut self) {
+        self.control.has_stopped = true;
+    }
+
     /// Ends the server when the replicas have everything, or have had the time for it.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
@@ -86,10 +95,10 @@ impl Engine {
 
     #[cold]
     fn advance_pending_end(&mut self, process: &mut dyn Process) {
-        let Some(pending) = self.control.pending_end.take() else { return };
-        let is_over = process.recent().mono_ns / 1_000_000 >= pending.deadline_ms;
+        let Some(mut pending) = self.control.pending_end.take_if(|pending| !pending.is_over) else { return };
+        let is_late = process.recent().mono_ns / 1_000_000 >= pending.deadline_ms;
         let are_there = are_replicas_at(&self.control, &self.sessions, pending.offset);
-        if !pending.is_aborted && !is_over && !are_there {
+        if !pending.is_aborted && !is_late && !are_there {
             self.control.pending_end = Some(pending);
             // The gate may not know yet.
             return self.refresh();
@@ -98,6 +107,7 @@ impl Engine {
             self.tell_of_replicas(pending.offset, process);
             if self.prepare_end(pending.ending, pending.force, process) {
                 // Nothing is executed any more: who waits gets no answer.
+                pending.is_over = true;
                 self.control.pending_end = Some(pending);
                 return self.actions.push(Action::Shutdown);
             }

@@ -373,6 +373,9 @@ impl Engine {
     /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask
     /// for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
+        if self.control.has_stopped {
+            return self.deliver_stream(process);
+        }
         self.serve_full_syncs(process);
         self.ask_replicas();
         self.deliver_stream(process);
@@ -517,6 +520,7 @@ impl Control {
             good_replicas: 0,
             count_good_replicas: false,
             pending_end: None,
+            has_stopped: false,
             ask_replicas: false,
             renames: Arc::new(renames),
             started: now,

@@ -61,6 +61,9 @@ impl Engine {
 
     #[cold]
     fn serve_due(&mut self, process: &mut dyn Process) {
+        if self.control.has_stopped {
+            return;
+        }
         while let Some(due) = self.control.blocking.next_due() {
             match due {
                 Due::Key(db, key) => self.serve_key(db, &key, process),

@@ -546,6 +546,35 @@ fn an_end_waits_for_replicas_and_keeps_writes_back() {
     assert!(has_ended(&rig));
 }
 
+/// Between the order to end and the end there are iterations, and some more until the last replies are sent.
+#[test]
+fn an_end_happens_once_and_nothing_is_executed_behind_it() {
+    let (mut rig, replica, _) = with_replica(&[("save", "3600 1")]);
+    rig.run("SET n 1");
+    let (asker, writer, popper) = (rig.connect(), rig.connect(), rig.connect());
+    assert_eq!(ask(&mut rig, asker, "SHUTDOWN"), b"");
+    assert_eq!(ask(&mut rig, writer, "INCR n"), b"");
+    assert_eq!(ask(&mut rig, popper, "BLPOP l 1"), b"");
+    let offset = number(&mut rig, "master_repl_offset");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset}"));
+    let ends = |rig: &Rig| rig.actions.iter().filter(|action| matches!(action, Action::Shutdown)).count();
+    for _ in 0..3 {
+        rig.end_iteration();
+        assert_eq!(ends(&rig), 1);
+    }
+    let saves = |rig: &Rig| rig.process.log.iter().filter(|(_, line)| line.contains("final RDB")).count();
+    assert_eq!(saves(&rig), 1);
+    rig.engine.stop();
+    // Timeouts of all kinds run out.
+    rig.pass_ms(100_000);
+    for _ in 0..3 {
+        rig.end_iteration();
+    }
+    assert_eq!((ends(&rig), saves(&rig)), (1, 1));
+    assert_eq!((rig.output(writer), rig.output(popper)), (Vec::new(), Vec::new()));
+    rig.check("GET n", "\"1\"");
+}
+
 #[test]
 fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
     for (line, waits) in [("SHUTDOWN NOSAVE", true), ("SHUTDOWN NOSAVE NOW", false)] {

@@ -22,6 +22,7 @@ impl Server {
         self.end_link();
         self.slow_reads.cancel_all();
         self.engine.save_rest(&mut self.host);
+        self.engine.stop();
         self.host.break_off_rewrite();
         if !self.close_aof() {
             let line =
@@ -46,7 +47,7 @@ impl Server {
     }
 
     /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline. Nothing more is
-    /// executed: `ending` is set.
+    /// executed: `ending` is set, and the engine has stopped.
     fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
         loop {
             self.flush();
