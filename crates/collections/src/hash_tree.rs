@@ -251,14 +251,14 @@ impl HashTree {
     /// Cuts the fields with these ranks, in the order of [`HashTree::iter`], out of the tree: neither none nor all of them. They come back as
     /// trees, in that order, which have the memory that the fields had. Cost: O(log n), and no allocation or copy but for the leaves at both ends;
     /// about 130 trees for each level at most.
-    pub fn cut(&mut self, ranks: Range<usize>) -> Vec<HashTree> {
+    pub fn take_ranks(&mut self, ranks: Range<usize>) -> Vec<HashTree> {
         if ranks.is_empty() || ranks.end > self.len() || ranks.len() == self.len() {
             debug_assert!(false, "{ranks:?} of {}", self.len());
             return Vec::new();
         }
         let (seed, content) = (self.seed, self.content);
         let mut pieces = Vec::new();
-        node::cut(&mut self.root, &mut self.sums, ranks, |name| siphash13(seed, name), &mut pieces);
+        node::take_ranks(&mut self.root, &mut self.sums, ranks, |name| siphash13(seed, name), &mut pieces);
         let tree = |piece: HashChild| HashTree { root: piece.node, sums: piece.sums, seed, content };
         pieces.into_iter().map(tree).collect()
     }

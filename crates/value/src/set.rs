@@ -563,12 +563,12 @@ impl Set {
     }
 
     /// Cuts the members with these ranks, in the order of [`SetRef::iter`], out of a large set, neither none nor all of them: they come back as sets
-    /// of their own, in that order. `None` where the set is no tree, and stays as it is. Cost: O(log n); see [`HashTree::cut`].
-    pub fn cut(&mut self, ranks: Range<usize>) -> Option<Vec<Set>> {
+    /// of their own, in that order. `None` where the set is no tree, and stays as it is. Cost: O(log n); see [`HashTree::take_ranks`].
+    pub fn take_ranks(&mut self, ranks: Range<usize>) -> Option<Vec<Set>> {
         let SetBody::Tree(tree) = &mut self.0.body else { return None };
         let set =
             |tree| Set(Box::new(SetRoot { encoding: SetEncoding::Hashtable, body: SetBody::Tree(tree) }));
-        Some(tree.cut(ranks).into_iter().map(set).collect())
+        Some(tree.take_ranks(ranks).into_iter().map(set).collect())
     }
 
     /// Removes a member; whether it was there.

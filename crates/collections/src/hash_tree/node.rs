@@ -389,19 +389,19 @@ fn change_inner<R>(
 
 /// Cuts the fields with these ranks out of the tree below `root`, neither none nor all of them. Whole nodes go as they are: the nodes that
 /// went are added to `pieces`.
-pub(super) fn cut(
+pub(super) fn take_ranks(
     root: &mut HashNode,
     sums: &mut Sums,
     ranks: Range<usize>,
     hash_of: impl Fn(&[u8]) -> u64,
     pieces: &mut Vec<HashChild>,
 ) {
-    *sums = cut_node(root, ranks, &hash_of, pieces);
+    *sums = take_from_node(root, ranks, &hash_of, pieces);
     shorten(root, sums);
 }
 
 /// The same below a node; the sums of what stays.
-fn cut_node(
+fn take_from_node(
     node: &mut HashNode,
     ranks: Range<usize>,
     hash_of: &impl Fn(&[u8]) -> u64,
@@ -425,15 +425,15 @@ fn cut_node(
     while at < inner.children.len() {
         let child = &mut inner.children[at];
         let count = child.sums.count;
-        let cut = ranks.start.saturating_sub(first)..ranks.end.saturating_sub(first).min(count);
+        let part = ranks.start.saturating_sub(first)..ranks.end.saturating_sub(first).min(count);
         first += count;
-        if cut.len() == count {
+        if part.len() == count {
             pieces.push(inner.children.remove(at));
             inner.lows.remove(at);
             continue;
         }
-        if !cut.is_empty() {
-            child.sums = cut_node(&mut child.node, cut, hash_of, pieces);
+        if !part.is_empty() {
+            child.sums = take_from_node(&mut child.node, part, hash_of, pieces);
             reduced.push(at);
         }
         at += 1;

@@ -196,7 +196,7 @@ fn fields_are_cut_out_by_their_ranks() {
                 1 => count - len,
                 _ => rng.below((count - len) as u64 + 1) as usize,
             };
-            let pieces = tree.cut(start..start + len);
+            let pieces = tree.take_ranks(start..start + len);
             pieces.iter().for_each(check);
             check(&tree);
             let names =
@@ -220,7 +220,7 @@ fn fields_are_cut_out_by_their_ranks() {
     }
 }
 
-/// What a cut leaves may begin anywhere: what comes into the gap has to be found behind all that becomes of the nodes around it.
+/// What is left of a tree may begin anywhere: what comes into the gap has to be found behind all that becomes of the nodes around it.
 #[test]
 fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
     for seed in 0..6 {
@@ -237,7 +237,7 @@ fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
             }
             for _ in 0..4 {
                 let start = rng.below(tree.len() as u64 - 4000) as usize;
-                for piece in tree.cut(start..start + 3000) {
+                for piece in tree.take_ranks(start..start + 3000) {
                     piece.iter().for_each(|member| assert!(twin.remove(member.name.bytes())));
                 }
             }
@@ -259,7 +259,7 @@ fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
 fn a_million_members_are_cut_in_as_many_steps_as_a_thousand() {
     let tree = numbered(100_000, Content::Members);
     let mut large = tree.share();
-    let pieces = large.cut(17..80_017);
+    let pieces = large.take_ranks(17..80_017);
     assert!(pieces.len() < 400, "{} pieces", pieces.len());
     // What was copied: the paths to both ends, and their leaves.
     let copied: usize = pieces.iter().map(HashTree::own_bytes).sum();

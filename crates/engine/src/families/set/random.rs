@@ -225,9 +225,9 @@ fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
         }
         let first = start + rng.below(section_len as u64) as usize;
         let straight = wanted.min(end - first);
-        pieces.extend(set.cut(first..first + straight)?);
+        pieces.extend(set.take_ranks(first..first + straight)?);
         if straight < wanted {
-            pieces.extend(set.cut(start..start + wanted - straight)?);
+            pieces.extend(set.take_ranks(start..start + wanted - straight)?);
         }
     }
     Some(pieces)
