@@ -44,10 +44,10 @@ fn bound(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A longitude or a latitude: mostly some that are near each other. The largest latitude is left out: around it the reference misses members.
+/// A longitude or a latitude: mostly some that are near each other. The largest ones are left out: around them the reference misses members.
 fn degrees(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
-        0 => pick(rng, &["180", "-180", "85.0511287", "-85.05112878", "86", "181", "x", "0"]),
+        0 => pick(rng, &["179.9999999", "-180", "85.0511287", "-85.05112878", "86", "181", "x", "0"]),
         1..=3 => format!("{}.{:03}", rng.below(85), rng.below(1000)).into_bytes(),
         _ => format!(
             "{}{}.{:06}",
