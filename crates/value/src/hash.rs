@@ -147,11 +147,11 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The same for those that one command is about to look up. A single one gains nothing.
+    /// The same for those that one command is about to look up, where that gains anything.
     #[inline]
     pub fn prefetch_group<'n>(self, fields: impl ExactSizeIterator<Item = &'n [u8]>) {
-        if fields.len() > 1 {
-            self.prefetch(fields);
+        if let HashShape::Tree(tree) = self.shape() {
+            tree.prefetch_group(fields);
         }
     }
 

@@ -164,11 +164,11 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The same for those that one command is about to look up. A single one gains nothing.
+    /// The same for those that one command is about to look up, where that gains anything.
     #[inline]
     pub fn prefetch_group<'n>(self, members: impl ExactSizeIterator<Item = &'n [u8]>) {
-        if members.len() > 1 {
-            self.prefetch(members);
+        if let SetShape::Tree(tree) = self.shape() {
+            tree.prefetch_group(members);
         }
     }
 
