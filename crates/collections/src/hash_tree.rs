@@ -341,6 +341,15 @@ impl HashTree {
         }
     }
 
+    /// The same for those that one command is about to look up. A single one gains nothing, and in a table that the cache holds all of
+    /// them would cost a fifth more.
+    #[inline]
+    pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
+        if names.len() > 1 && self.len() >= PREFETCHED_FROM {
+            self.prefetch(names);
+        }
+    }
+
     /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has them.
     pub fn finder(&self) -> Finder<'_> {
         Finder { tree: self, leaf: None, hashes: 0..=0 }
@@ -391,5 +400,8 @@ impl Finder<'_> {
 
 /// Fields whose leaves are asked for together: about as many misses as a processor keeps under way.
 const PREFETCHED_TOGETHER: usize = 16;
+/// From so many fields on, look-ups of one command are mostly misses: at 20,000 asking for them costs more than it brings, at 100,000
+/// reads gain a seventh, at 2 M everything gains two fifths.
+const PREFETCHED_FROM: usize = 100_000;
 
 const _: () = assert!(NEVER == i64::MAX);

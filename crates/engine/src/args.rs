@@ -20,6 +20,9 @@ pub struct Args<'a> {
     hashing: &'a Hashing,
 }
 
+/// Members or fields of one command that are asked for together: as many as a hash table asks for at a time.
+const MEMBERS_AHEAD: usize = 16;
+
 impl<'a> Args<'a> {
     /// The arguments of `request`, of which some were hashed ahead.
     #[inline]
@@ -92,6 +95,17 @@ impl<'a> Args<'a> {
     /// prefetched again.
     pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
         KeyWindows { args: *self, at: range.start, end: range.end.min(self.len()), step }
+    }
+
+    /// The positions of members or fields, every `step`-th from `first` on, in groups: what it takes to look a group up in a large
+    /// collection is prefetched before its first member is looked up.
+    pub(crate) fn member_groups(
+        &self,
+        first: usize,
+        step: usize,
+    ) -> impl Iterator<Item = std::iter::StepBy<std::ops::Range<usize>>> + use<> {
+        let (len, group) = (self.len(), MEMBERS_AHEAD * step);
+        (first..len).step_by(group).map(move |at| (at..len.min(at + group)).step_by(step))
     }
 
     /// From `index` on.

@@ -209,6 +209,7 @@ impl Engine {
                     (Propagation::Rewritten(commands), _) => {
                         commands.iter().for_each(|argv| unit.argv(command.db, argv));
                     }
+                    (Propagation::Encoded(commands), _) => unit.encoded(command.db, commands),
                     // What no command asked for has said what it deleted.
                     (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }

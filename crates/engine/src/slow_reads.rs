@@ -522,6 +522,19 @@ impl Engine {
         self.add_to_commandlog(session, spec, args, duration_ns, request.wire_len(), reply_bytes, now);
     }
 
+    /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took out of the data: it
+    /// counts, with the time that it took where it ran.
+    pub(crate) fn end_lost_read(&mut self, session: &mut Session) {
+        let Some(producing) = session.producing.take() else { return };
+        if let Some(waiting) = self.unpark(session)
+            && let Named::Command(spec) = waiting.prepared.named
+        {
+            self.account(session, spec, producing.executing_ns, false);
+            // The iteration's own part was counted when it ran.
+            self.stats.iteration_command_ns -= producing.executing_ns;
+        }
+    }
+
     /// A thread that produced a slow read has no roots any more: the next one can begin.
     pub fn slow_thread_is_free(&mut self, process: &mut dyn Process) {
         let reads = &mut self.control.slow_reads;

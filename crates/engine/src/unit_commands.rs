@@ -8,7 +8,7 @@
 //! commands stands between MULTI and EXEC.
 
 use sluice_base::heap;
-use sluice_keyspace::Argv;
+use sluice_keyspace::{Argv, EncodedCommands};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -59,12 +59,27 @@ impl UnitCommands {
         audience: Audience,
         argv: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
-        if self.runs.last().is_none_or(|run| run.db != db || run.audience != audience) {
-            self.runs.push(Run { start: self.bytes.len(), db, audience });
-        }
+        self.begin_run(db, audience);
         push_command(&mut self.bytes, argv);
         self.count += 1;
         self.for_replicas += usize::from(audience == Audience::Replicas);
+    }
+
+    /// What follows is of this database and for this audience.
+    #[inline]
+    fn begin_run(&mut self, db: usize, audience: Audience) {
+        if self.runs.last().is_none_or(|run| run.db != db || run.audience != audience) {
+            self.runs.push(Run { start: self.bytes.len(), db, audience });
+        }
+    }
+
+    /// Adds rewritten commands that are encoded.
+    pub(crate) fn encoded(&mut self, db: usize, commands: &EncodedCommands) {
+        if commands.count > 0 {
+            self.begin_run(db, Audience::All);
+            self.bytes.extend_from_slice(&commands.bytes);
+            self.count += commands.count;
+        }
     }
 
     /// Adds a rewritten command.
@@ -138,16 +153,28 @@ impl UnitCommands {
 
 /// Writes a command as a RESP array of bulk strings.
 pub(crate) fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
-    out.push(b'*');
-    sluice_base::num::push_u64(out, argv.len() as u64);
-    out.extend_from_slice(b"\r\n");
+    push_command_head(out, argv.len());
     for arg in argv {
-        out.push(b'$');
-        sluice_base::num::push_u64(out, arg.len() as u64);
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
+        push_argument(out, arg);
     }
+}
+
+/// Begins a command of so many arguments.
+#[inline]
+pub(crate) fn push_command_head(out: &mut Vec<u8>, arguments: usize) {
+    out.push(b'*');
+    sluice_base::num::push_u64(out, arguments as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Goes on with an argument of a command.
+#[inline]
+pub(crate) fn push_argument(out: &mut Vec<u8>, arg: &[u8]) {
+    out.push(b'$');
+    sluice_base::num::push_u64(out, arg.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(arg);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// A buffer is not kept beyond this size.

@@ -287,7 +287,7 @@ impl Engine {
 
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session) {
-        session.producing = None;
+        self.end_lost_read(session);
         self.unpark(session);
         self.control.watching.forget(session.key);
         self.refresh_listening();

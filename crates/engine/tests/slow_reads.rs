@@ -819,6 +819,27 @@ fn replicas_are_told_which_members_were_popped() {
 }
 
 #[test]
+fn a_read_counts_whose_client_goes_while_its_reply_is_produced() {
+    let (mut rig, other) = with_set(20_000);
+    for (lines, name) in [(1, "spop"), (2, "smembers")] {
+        let client = rig.connect();
+        for line in ["SPOP s 5000", "SMEMBERS s"].into_iter().take(lines).skip(lines - 1) {
+            assert_eq!(rig.run_as(client, line), "");
+        }
+        let stats = rig.run_as(other, "INFO commandstats");
+        assert!(!stats.contains(&format!("cmdstat_{name}:")), "{stats}");
+        // The connection is lost, then closed: the command counts once.
+        rig.engine.client_lost(client);
+        rig.engine.disconnect(client);
+        let stats = rig.run_as(other, "INFO commandstats");
+        let counts = stats.split(&format!("cmdstat_{name}:")).nth(1).unwrap();
+        assert!(counts.starts_with("calls=1,"), "{counts}");
+        rig.finish_read();
+    }
+    assert_eq!(rig.run_as(other, "SCARD s"), ":15000");
+}
+
+#[test]
 fn a_pop_that_waits_for_a_thread_has_not_happened() {
     let (mut rig, other) = with_set(20_000);
     let (second, watcher) = (rig.connect(), rig.connect());

@@ -60,6 +60,15 @@ pub enum DbChange {
 /// A command to propagate: its arguments.
 pub type Argv = Vec<Vec<u8>>;
 
+/// Commands to propagate, one behind the other as the stream has them.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub struct EncodedCommands {
+    /// RESP arrays of bulk strings.
+    pub bytes: Vec<u8>,
+    /// How many they are.
+    pub count: usize,
+}
+
 /// What one execution unit did. Reused from unit to unit.
 #[derive(Default, Debug)]
 pub struct Effects {
@@ -135,6 +144,8 @@ pub enum Propagation {
     ToReplicas,
     /// As these commands instead; none at all when empty.
     Rewritten(Vec<Argv>),
+    /// As these commands instead: where they are so many that memory for each argument would take the time.
+    Encoded(EncodedCommands),
 }
 
 /// What handlers say about the propagation of their command.
@@ -164,6 +175,13 @@ impl Effects {
         self.recorded = true;
         let commands = if self.propagating { commands() } else { Vec::new() };
         self.propagation = Propagation::Rewritten(commands);
+    }
+
+    /// The same with commands that are encoded already.
+    pub fn rewrite_encoded(&mut self, commands: impl FnOnce() -> EncodedCommands) {
+        self.recorded = true;
+        let commands = if self.propagating { commands() } else { EncodedCommands::default() };
+        self.propagation = Propagation::Encoded(commands);
     }
 
     /// Propagates the command even when it changed nothing.

@@ -28,7 +28,7 @@ pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{Compacted, CutState, Db, Found};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
-    Argv, Class, Classes, DbChange, Effects, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
+    Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
     LazyFreeThreshold, MetKey, ModifiedKey, Propagation,
 };
 pub use entry::CLOCK_MASK;

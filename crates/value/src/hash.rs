@@ -147,6 +147,14 @@ impl<'a> HashRef<'a> {
         }
     }
 
+    /// The same for those that one command is about to look up, where that gains anything.
+    #[inline]
+    pub fn prefetch_group<'n>(self, fields: impl ExactSizeIterator<Item = &'n [u8]>) {
+        if let HashShape::Tree(tree) = self.shape() {
+            tree.prefetch_group(fields);
+        }
+    }
+
     /// How many fields, those included whose expiry is over. O(1).
     pub fn len(self) -> usize {
         match self.shape() {

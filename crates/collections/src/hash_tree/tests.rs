@@ -351,6 +351,9 @@ fn fields_are_asked_for_of_trees_of_every_size() {
             tree.prefetch(names.inspect(|_| taken += 1));
             assert_eq!(taken, asked, "each name once");
         }
+        let mut taken = 0;
+        tree.prefetch_group(names.iter().map(|name| name.as_bytes()).inspect(|_| taken += 1));
+        assert_eq!(taken, 0, "the cache holds it");
         check(&tree);
     }
 }

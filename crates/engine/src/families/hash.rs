@@ -128,8 +128,13 @@ fn hmget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let clock = FieldClock::of(&ctx.db.access);
     let hash = hash_at(ctx, args)?;
     ctx.reply.array(args.len() - 2);
-    for name in args.iter_from(2) {
-        reply_value(&mut ctx.reply, hash.and_then(|hash| clock.get(hash, name)));
+    for group in args.member_groups(2, 1) {
+        if let Some(hash) = hash {
+            hash.prefetch_group(group.clone().map(|at| args.at(at)));
+        }
+        for at in group {
+            reply_value(&mut ctx.reply, hash.and_then(|hash| clock.get(hash, args.at(at))));
+        }
     }
     Ok(Outcome::Done)
 }

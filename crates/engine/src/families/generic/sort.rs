@@ -299,14 +299,20 @@ fn number_of(
     const NO_NUMBER: CmdError = CmdError::text("ERR One or more scores can't be converted into double");
     match (options.by, element) {
         (None, SortText::Int(number)) => Ok(number as f64),
-        (None, _) => parse_f64(texts.item(element).bytes(&mut IntBuffer::new())).ok_or(NO_NUMBER),
+        (None, _) => weight_in(texts.item(element).bytes(&mut IntBuffer::new())).ok_or(NO_NUMBER),
         (Some(pattern), _) => {
             let mut digits = IntBuffer::new();
-            let found = looked_up(db, pattern, texts.item(element).bytes(&mut digits), parse_f64);
+            let found = looked_up(db, pattern, texts.item(element).bytes(&mut digits), weight_in);
             // What has no weight weighs nothing.
             found.map_or(Ok(0.0), |number| number.ok_or(NO_NUMBER))
         }
     }
+}
+
+/// The number that a text begins with, up to its end or a byte of zero.
+fn weight_in(text: &[u8]) -> Option<f64> {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    parse_f64(&text[..end])
 }
 
 impl SortOptions<'_> {

@@ -30,10 +30,14 @@ fn set_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<i64, CmdError> {
     let mut edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
     before_adding(&mut edit, args, 2);
     let (mut added, mut met_expired) = (0, 0);
-    for at in (2..args.len()).step_by(2) {
-        let (is_new, expired) = set_field(&mut edit, clock, args.at(at), args.at(at + 1), HashExpiry::Clear);
-        added += i64::from(is_new);
-        met_expired += u64::from(expired);
+    for group in args.member_groups(2, 2) {
+        edit.value().view().prefetch_group(group.clone().map(|at| args.at(at)));
+        for at in group {
+            let (name, value) = (args.at(at), args.at(at + 1));
+            let (is_new, expired) = set_field(&mut edit, clock, name, value, HashExpiry::Clear);
+            added += i64::from(is_new);
+            met_expired += u64::from(expired);
+        }
     }
     edit.met_expired(met_expired);
     edit.done(Event::HSet, (args.len() as u64 - 2) / 2);
@@ -105,10 +109,14 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     let mut removed = 0;
-    for name in args.iter_from(2) {
+    for group in args.member_groups(2, 1) {
         let (hash, context) = edit.parts();
-        let live = clock.all_live(hash.view()) || clock.get(hash.view(), name).is_some();
-        removed += u64::from(live && hash.remove(name, context));
+        hash.view().prefetch_group(group.clone().map(|at| args.at(at)));
+        for at in group {
+            let name = args.at(at);
+            let live = clock.all_live(hash.view()) || clock.get(hash.view(), name).is_some();
+            removed += u64::from(live && hash.remove(name, context));
+        }
     }
     match removed {
         0 => edit.unchanged(),

@@ -6,11 +6,15 @@ use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use sluice_keyspace::Event;
 
 pub(super) fn sadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let members = args.iter_from(2);
-    let mut edit = ctx.db.edit_or_create_set(args.key(1), ctx.limits.set, args.at(2), members.len())?;
+    let count = args.len() - 2;
+    let mut edit = ctx.db.edit_or_create_set(args.key(1), ctx.limits.set, args.at(2), count)?;
     let (set, context) = edit.parts();
-    set.convert_before_adding(members.len(), context.limits);
-    let added = members.filter(|member| set.add(member, context)).count();
+    set.convert_before_adding(count, context.limits);
+    let mut added = 0;
+    for group in args.member_groups(2, 1) {
+        set.view().prefetch_group(group.clone().map(|at| args.at(at)));
+        added += group.filter(|at| set.add(args.at(*at), context)).count();
+    }
     match added {
         0 => edit.unchanged(),
         added => edit.done(Event::SAdd, added as u64),
@@ -23,7 +27,10 @@ pub(super) fn srem(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut removed = 0;
     if let Some(mut edit) = ctx.db.edit_set(args.key(1), ctx.limits.set)? {
         let (set, context) = edit.parts();
-        removed = args.iter_from(2).filter(|member| set.remove(member, context)).count();
+        for group in args.member_groups(2, 1) {
+            set.view().prefetch_group(group.clone().map(|at| args.at(at)));
+            removed += group.filter(|at| set.remove(args.at(*at), context)).count();
+        }
         match removed {
             0 => edit.unchanged(),
             removed => edit.done(Event::SRem, removed as u64),
@@ -85,11 +92,15 @@ pub(super) fn sismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 
 pub(super) fn smismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let set = ctx.db.get(args.key(1)).map(set_of).transpose()?;
-    let members = args.iter_from(2);
-    ctx.reply.array(members.len());
-    for member in members {
-        let is_member = set.is_some_and(|set| set.contains(member));
-        ctx.reply.int(i64::from(is_member));
+    ctx.reply.array(args.len() - 2);
+    for group in args.member_groups(2, 1) {
+        if let Some(set) = set {
+            set.prefetch_group(group.clone().map(|at| args.at(at)));
+        }
+        for at in group {
+            let is_member = set.is_some_and(|set| set.contains(args.at(at)));
+            ctx.reply.int(i64::from(is_member));
+        }
     }
     Ok(Outcome::Done)
 }

@@ -5,9 +5,10 @@ use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use crate::session::ReplyMode;
+use crate::unit_commands::{push_argument, push_command_head};
 use sluice_base::Rng;
 use sluice_base::num::{IntBuffer, parse_i64};
-use sluice_keyspace::{Argv, Event, Key};
+use sluice_keyspace::{EncodedCommands, Event, Key};
 use sluice_value::{ListItem, Set, SetEncoding, SetRef, Value};
 use std::collections::HashSet;
 
@@ -162,10 +163,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             edit.replace(rest);
         }
         edit.done(Event::SPop, count as u64);
-        ctx.db.effects.rewrite_as(|| {
-            let members = pieces.iter().flat_map(|piece| piece.view().iter());
-            removals(key, members.map(|member| member.bytes(&mut IntBuffer::new()).to_vec()).collect())
-        });
+        let members = pieces.iter().flat_map(|piece| piece.view().iter());
+        ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
         return give_away(ctx, pieces, is_slow);
     }
     let mut drawn = Vec::with_capacity(count);
@@ -185,7 +184,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         });
     }
     edit.done(Event::SPop, count as u64);
-    ctx.db.effects.rewrite_as(|| removals(key, drawn));
+    let members = drawn.iter().map(|member| ListItem::Bytes(member));
+    ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
     Ok(Outcome::Done)
 }
 
@@ -265,17 +265,36 @@ fn rest_of(set: &Set, drawn: &[Vec<u8>], limits: sluice_value::SetLimits) -> Set
     rest
 }
 
-/// The members as commands that remove them, some at a time.
-fn removals(key: Key<'_>, members: Vec<Vec<u8>>) -> Vec<Argv> {
-    let mut members = members.into_iter();
-    let mut commands = Vec::new();
-    while members.len() > 0 {
-        let mut argv = vec![b"SREM".to_vec(), key.bytes.to_vec()];
-        argv.extend(members.by_ref().take(REMOVED_AT_ONCE));
-        commands.push(argv);
+/// So many members as commands that remove them, some at a time.
+fn removals<'m>(
+    key: Key<'_>,
+    count: usize,
+    mut members: impl Iterator<Item = ListItem<'m>>,
+) -> EncodedCommands {
+    let mut commands = EncodedCommands::default();
+    let bytes = &mut commands.bytes;
+    let mut left = count;
+    while left > 0 {
+        let some = left.min(REMOVED_AT_ONCE);
+        left -= some;
+        push_command_head(bytes, 2 + some);
+        push_argument(bytes, b"SREM");
+        push_argument(bytes, key.bytes);
+        for member in members.by_ref().take(some) {
+            push_argument(bytes, member.bytes(&mut IntBuffer::new()));
+        }
+        commands.count += 1;
+        if commands.count == 1 {
+            // The others are about as long: memory that grows again and again would take as much time as the members.
+            let others = bytes.len().saturating_mul(left.div_ceil(REMOVED_AT_ONCE));
+            bytes.reserve(others.saturating_add(others / 16).min(RESERVED_MAX));
+        }
     }
+    debug_assert!(members.next().is_none(), "all are removed");
     commands
 }
 
 /// Members that one SREM of the replication stream removes at most.
 const REMOVED_AT_ONCE: usize = 1024;
+/// Bytes that are reserved for these commands at most, as the first ones may be much longer than the others.
+const RESERVED_MAX: usize = 64 << 20;
