@@ -45,11 +45,13 @@ pub enum Mistake {
     UnreadSnapshotCounts,
     /// What comes on the main channel with the promise of the stream is forgotten.
     StreamForgotten,
+    /// Under `appendfsync always` a reply does not wait for the disk.
+    AnsweredEarly,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 19] = [
+    pub const ALL: [Mistake; 20] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
         Mistake::SnapshotOfDbZero,
@@ -69,6 +71,7 @@ impl Mistake {
         Mistake::FailedRewriteCounts,
         Mistake::UnreadSnapshotCounts,
         Mistake::StreamForgotten,
+        Mistake::AnsweredEarly,
     ];
 }
 

@@ -39,6 +39,7 @@ impl Plan {
         let has_files = rng.below(3);
         let mut nodes: Vec<NodePlan> = (0..count).map(|_| node(rng, has_files)).collect();
         add_second_channel(&mut Rng::new(seed ^ 0x2C4A_77E1), &mut nodes);
+        add_strict_logs(&mut Rng::new(seed ^ 0xA1_3A75), &mut nodes);
         let mut rate = |one_in: u64| match rng.below(3) {
             0 => 0,
             _ => one_in / 2 + rng.below(one_in),
@@ -83,6 +84,17 @@ fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
+/// Decides about `appendfsync always`, apart for the same reason.
+fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
+    let share = rng.below(3);
+    for node in nodes.iter_mut().filter(|node| node.has_aof) {
+        node.is_strict = rng.below(2) < share;
+        if node.is_strict {
+            node.directives.push(("appendfsync", "always".to_owned()));
+        }
+    }
+}
+
 fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
     let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
     let directives = vec![
@@ -99,5 +111,12 @@ fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
         1 => true,
         _ => rng.below(2) == 0,
     };
-    NodePlan { directives, has_aof, leaves_later: false, stream_bound: usize::MAX, block_bytes: 16 << 10 }
+    NodePlan {
+        directives,
+        has_aof,
+        is_strict: false,
+        leaves_later: false,
+        stream_bound: usize::MAX,
+        block_bytes: 16 << 10,
+    }
 }

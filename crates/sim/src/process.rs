@@ -108,6 +108,16 @@ impl SimProcess {
         }
     }
 
+    /// Position up to which the append-only file is durable, where there is one.
+    pub fn durable(&self) -> Option<u64> {
+        Some(self.aof.as_ref()?.durable())
+    }
+
+    /// Under `appendfsync always` a sync follows the one before.
+    pub fn sync_always(&mut self) {
+        self.sync_ms.1 = 0;
+    }
+
     /// Whether the append-only file takes nothing, or nothing that is durable.
     pub fn has_aof_fault(&self) -> bool {
         self.aof.as_ref().is_some_and(|aof| aof.fault().is_some())

@@ -1,4 +1,5 @@
-//! What a primary has promised to a client: that a write has reached so many replicas (WAIT), or so many disks (WAITAOF).
+//! What a primary has promised to a client: that a write has reached so many replicas (WAIT), or so many disks (WAITAOF), or
+//! its own disk (`appendfsync always`).
 
 use crate::net::NodeId;
 use sluice_engine::SessionKey;
@@ -11,6 +12,8 @@ pub enum AskedFor {
     Wait(u64),
     /// `WAITAOF local replicas`.
     WaitAof(u64, u64),
+    /// Nothing: under `appendfsync always` the answer alone promises that the write is on the primary's disk.
+    Answer,
 }
 
 /// A write whose promise is awaited.
@@ -19,6 +22,7 @@ pub struct PendingPromise {
     pub key: Vec<u8>,
     pub primary: NodeId,
     pub client: SessionKey,
+    pub asked: AskedFor,
     /// Nodes that have had the write in memory since.
     pub had: BTreeSet<NodeId>,
     /// Nodes of which nothing is known: they have crashed or have other data since.

@@ -24,7 +24,7 @@ use crate::plan::Plan;
 use crate::promises::{AskedFor, Given, PendingPromise, key_of};
 use crate::workload::{self, SessionState, Words};
 use sluice_base::{Now, Rng};
-use sluice_engine::{LinkState, SessionKey};
+use sluice_engine::{LinkState, Process, SessionKey};
 use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;
 
@@ -46,6 +46,8 @@ pub struct Met {
     pub crashes: u64,
     pub waits: u64,
     pub aof_waits: u64,
+    /// Writes that were answered under `appendfsync always`.
+    pub answers: u64,
     pub compared: u64,
     /// FAILOVER has come to its end, or to nothing; then a write that has waited was executed.
     pub handed_over: u64,
@@ -65,6 +67,7 @@ impl Met {
         self.failovers += other.failovers;
         self.crashes += other.crashes;
         self.waits += other.waits;
+        self.answers += other.answers;
         self.aof_waits += other.aof_waits;
         self.compared += other.compared;
         self.handed_over += other.handed_over;
@@ -650,7 +653,9 @@ impl World {
         self.promises += 1;
         let name = key_of(self.promises);
         let replicas = 1 + self.rng.below(self.places.len() as u64 - 1);
+        let is_strict = self.plan.nodes[id].is_strict;
         let asked = match self.rng.below(2) {
+            _ if is_strict && self.rng.below(3) == 0 => AskedFor::Answer,
             0 => AskedFor::Wait(replicas),
             _ => AskedFor::WaitAof(self.rng.below(1 + u64::from(self.plan.nodes[id].has_aof)), replicas),
         };
@@ -667,10 +672,18 @@ impl World {
                 let (local, count) = (local.to_string(), count.to_string());
                 node.request(key, &[b"WAITAOF", local.as_bytes(), count.as_bytes(), timeout_ms.as_bytes()]);
             }
+            AskedFor::Answer => {}
         }
         let (had, excused) = (BTreeSet::new(), BTreeSet::new());
-        self.pending =
-            Some(PendingPromise { key: name, primary: id, client: key, had, excused, replies: Vec::new() });
+        self.pending = Some(PendingPromise {
+            key: name,
+            primary: id,
+            client: key,
+            asked,
+            had,
+            excused,
+            replies: Vec::new(),
+        });
         Ok(())
     }
 
@@ -690,6 +703,9 @@ impl World {
             }
             return Ok(());
         };
+        if pending.asked == AskedFor::Answer {
+            return self.answered(pending);
+        }
         match decode(&pending.replies[first..]) {
             Ok(Some((Value::Int(count), _))) => self.waited(pending, u64::try_from(count).unwrap_or(0)),
             Ok(Some((Value::Array(items), _))) => match items[..] {
@@ -704,6 +720,25 @@ impl World {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A primary under `appendfsync always` has answered.
+    fn answered(&mut self, pending: PendingPromise) -> Result<(), String> {
+        let PendingPromise { key, primary, .. } = pending;
+        self.trace(|| format!("{} was answered", key.escape_ascii()));
+        let node = &mut self.places[primary].node;
+        if !node.as_mut().is_some_and(|node| node.process.has_aof_base()) {
+            // A start does not read the log before its first base is in force: see docs/operating.md.
+            return Ok(());
+        }
+        if !self.places[primary].disk.has_durably(&key) {
+            return Err(format!("node {primary} has answered {} and has it not on disk", key.escape_ascii()));
+        }
+        if primary == self.primary {
+            self.met.answers += 1;
+            self.given.push(Given { key, holders: BTreeSet::new(), durable: BTreeSet::from([primary]) });
+        }
+        Ok(())
     }
 
     /// WAIT has told a number.
