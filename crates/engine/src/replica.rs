@@ -396,6 +396,18 @@ impl Engine {
         self.control.rewriting.scheduled |= self.control.wants_aof() && !self.control.aof.is_on();
     }
 
+    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they belong to
+    /// [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go on from here.
+    pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
+        if let Some(role) = &mut self.control.replica {
+            role.can_resume = false;
+        }
+        if self.control.stream.has_begun() {
+            self.close_replicas();
+            self.control.stream.begin(hex(&process.entropy()));
+        }
+    }
+
     /// The data were loaded for a role that a client has ended meanwhile. A server that follows nobody does not go on under the id of the
     /// primary of before; and its own history, which it had until now, does not lead to these data.
     pub(crate) fn begin_history_of_loaded(&mut self, process: &mut dyn Process) {

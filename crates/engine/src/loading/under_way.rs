@@ -417,6 +417,9 @@ impl Engine {
         self.serve_waiting(process);
         match load.plan.purpose {
             LoadPurpose::Sync => {
+                if loaded.is_ok() || load.has_freed {
+                    self.leave_history(process);
+                }
                 if loaded.is_err() {
                     self.begin_aof_again();
                 }
