@@ -184,7 +184,7 @@ fn a_check_names_all_errors_with_their_lines() {
 fn a_check_tries_addresses_without_taking_them() {
     let dir = Dir::new();
     let port = free_port();
-    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let file = dir.file("a.conf", &format!("bind 127.0.0.1 -192.0.2.1\nport {port}\n"));
     let (out, err, success) = check(&[&file]);
     assert!(success, "a port in use is no error: {err}");
