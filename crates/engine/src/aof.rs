@@ -200,9 +200,9 @@ impl AofStream {
             return;
         }
         let before = self.pending.len();
-        if self.noted.is_none() && !self.has_begun_in_history {
+        if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
             // The history begins here. Without this line the file would look as one that goes on in a history of which the files before
-            // it have lost all.
+            // it have lost all, as they may have behind a sync that has failed.
             ReplicationNote::Id(NO_HISTORY).push(&mut self.pending);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {

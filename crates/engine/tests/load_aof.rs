@@ -442,15 +442,27 @@ fn a_history_that_begins_in_a_file_is_no_gap() {
     let offset = info(&mut rig, "master_repl_offset");
     let second = [begin.clone(), appended(&mut rig)].concat();
     assert!(second.starts_with(b"#REPL-ID:00000"), "{}", second.escape_ascii());
-    let mut restarted = starting(&[], &[first.clone(), second.clone()]);
+    let base = log_of(&["SELECT 0", "SET old 1"]);
+    let mut restarted = starting(&[], &[base.clone(), first.clone(), second.clone()]);
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
     assert!(!said(&restarted).contains("is missing"), "{}", said(&restarted));
     assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
-    // A gap of the past has no part in a history that begins behind it.
+    // A gap of before stays one: replicas of the new history may have what is missing.
     let lost = format!("#REPL-ID:{}\r\n#REPL-OFFSET:7\r\n", "a".repeat(40)).into_bytes();
-    let mut restarted = starting(&[], &[first, [lost, second].concat()]);
+    let mut restarted = starting(&[], &[base, first, [lost, second].concat()]);
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
-    assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
+    assert!(said(&restarted).contains("is missing"), "{}", said(&restarted));
+    assert_ne!(info(&mut restarted, "master_repl_offset"), offset);
+    // Behind a sync that has failed nobody knows what a crash will take.
+    let mut rig = starting(&[], &[log_of(&["SELECT 0", "SET a 1"])]);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    rig.engine.begin_aof();
+    rig.engine.report_aof_fault(Some("Input/output error".to_owned()));
+    rig.replica();
+    rig.end_iteration();
+    assert!(
+        appended(&mut rig).starts_with(format!("#REPL-ID:{}", info(&mut rig, "master_replid")).as_bytes())
+    );
     rig.engine.disconnect(replica);
 }
 

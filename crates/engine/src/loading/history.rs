@@ -27,8 +27,9 @@ impl LoadedHistory {
     /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow. [`NO_HISTORY`]: a history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
         if id == NO_HISTORY {
-            // What a crash has left of a history before is of no interest any more.
-            return *self = LoadedHistory { expired: take(&mut self.expired), ..LoadedHistory::default() };
+            // A gap stays one: what a crash has taken, replicas of the new history may have.
+            let (expired, has_gap) = (take(&mut self.expired), self.has_gap);
+            return *self = LoadedHistory { expired, has_gap, ..LoadedHistory::default() };
         }
         let is_id = id.len() == ID_LEN && id.iter().all(u8::is_ascii_hexdigit);
         self.replid = is_id.then(|| String::from_utf8_lossy(id).into_owned());

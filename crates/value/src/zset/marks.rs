@@ -3,7 +3,8 @@
 //! Elements differ in their lengths, so a row has no random access. A few marks, spread over the row when its leaf is made and moved along
 //! with every edit, leave a walk over an eighth of the row at most, as long as edits fall evenly; a leaf whose marks have gathered
 //! at one end gets new ones. Invariants: (1) each mark names the begin of an element, and its index, or the end of the row; (2) marks
-//! are in order. The mark of an element that goes is the next element's.
+//! are in order. The mark of an element that goes is the next element's; of several that go, the marks but the first fall back to the mark
+//! before. Rows of more than 65,535 bytes have no marks and are walked from the front.
 
 use super::row::{self, RowGap};
 use std::ops::Range;
