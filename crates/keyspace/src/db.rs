@@ -385,9 +385,10 @@ impl Db {
     /// Asks the processor for what it takes to look members of a set, or fields of a hash, up soon. Leaves no trace.
     pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
         match self.find_entry(key).map(Entry::value) {
-            Some(ValueRef::Set(set)) => set.prefetch(members),
-            Some(ValueRef::Hash(hash)) => hash.prefetch(members),
-            Some(ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Zset(_) | ValueRef::Stream(_)) | None => {}
+            Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),
+            Some(ValueRef::Hash(hash)) if hash.len() >= PREFETCHED_FROM => hash.prefetch(members),
+            // The cache holds a smaller one: to ask for a member costs a second way to its leaf.
+            Some(_) | None => {}
         }
     }
 
@@ -494,3 +495,5 @@ impl Db {
 pub(crate) fn mixed_up() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")
 }
+/// Members or fields of a set or hash from which on requests for them ask for memory ahead: some 100 KB, of short members.
+const PREFETCHED_FROM: usize = 4096;
