@@ -37,6 +37,9 @@ pub struct Rewriting {
     pub(crate) is_first: bool,
     /// The base of the one under way is the RDB file that the primary has sent.
     pub(crate) has_snapshot: bool,
+    /// The thread of the append-only file before had not ended when the RDB file of the primary was to become a base: the file's name, and the
+    /// offset of the stream at which the data are those of the file. The rewrite that is scheduled tries it again.
+    pub(crate) awaited_file: Option<(Vec<u8>, u64)>,
     /// One with such a base was broken off: the thread of its append-only file may yet use the RDB file until it has ended.
     leaves_snapshot: bool,
     /// The last one that ended failed.
@@ -205,7 +208,13 @@ impl Engine {
         let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
         let is_rdb = is_rdb && process.has_links();
         let is_free = control.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
-        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() || process.is_aof_closing() {
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() {
+            return false;
+        }
+        if process.is_aof_closing() {
+            let control = &mut self.control;
+            let name = control.config.bytes(param::DBFILENAME).to_vec();
+            control.rewriting.awaited_file = Some((name, control.stream.offset));
             return false;
         }
         let now = process.now();
@@ -221,6 +230,16 @@ impl Engine {
         rewriting.began_s = Some(now.unix_s());
         rewriting.has_snapshot = true;
         true
+    }
+
+    /// The same for the file that had to wait, if it still is what the data are.
+    fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
+        let control = &mut self.control;
+        let Some((name, offset)) = control.rewriting.awaited_file.take() else { return false };
+        let is_same = control.config.bytes(param::DBFILENAME) == name && control.stream.offset == offset;
+        // Behind a synchronisation changes are counted from 0 on.
+        control.loaded_file_at = is_same.then_some(0);
+        self.begin_aof_with_snapshot(process)
     }
 
     /// Whether the RDB file is about to become the base of the append-only file: no other file may take its name, because that one would
@@ -405,6 +424,9 @@ impl Engine {
         }
         if self.control.rewriting.scheduled {
             if process.is_aof_closing() {
+                return;
+            }
+            if self.begin_aof_with_awaited(process) {
                 return;
             }
             let rests = self.control.rewriting.failed && now.unix_s() < self.control.rewriting.rests_until_s;

@@ -513,9 +513,32 @@ fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link
     assert!(rig.engine.has_job());
 }
 
+/// The thread of the append-only file before may end a moment later than so small a snapshot is loaded.
+#[test]
+fn a_received_file_becomes_the_base_when_the_file_before_has_ended() {
+    for is_written in [false, true] {
+        let mut rig = received_file("yes", |rig| rig.process.aof_closes = true);
+        assert!(!rig.engine.is_snapshot_wanted(&mut rig.process));
+        if is_written {
+            let primary = link(&mut rig);
+            stream(&mut rig, primary, &["SET a 1"]);
+        }
+        rig.process.aof_closes = false;
+        rig.pass_ms(200);
+        rig.cron();
+        assert_eq!(rig.engine.is_snapshot_wanted(&mut rig.process), !is_written);
+        assert_eq!(rig.engine.has_job(), is_written, "the file has not what was written since");
+    }
+}
+
 /// A replica with an append-only file that has loaded the RDB file of its primary. With `aof-use-rdb-preamble yes` that file is about to be
 /// the base of the append-only file.
 fn with_received_file(preamble: &str) -> Rig {
+    received_file(preamble, |_| {})
+}
+
+/// The same; `before_adopting` comes before the link names the history.
+fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig {
     let mut primary = Rig::new();
     primary.run("SET theirs 1");
     primary.check("SAVE", "+OK");
@@ -525,6 +548,7 @@ fn with_received_file(preamble: &str) -> Rig {
     rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
     rig.end_iteration();
     rig.finish_loads();
+    before_adopting(&mut rig);
     let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
     rig.engine.adopt_history(point, &mut rig.process);
     rig

@@ -408,6 +408,7 @@ impl Engine {
         let mut data = self.keyspace.dataset(between_units(now), &mut self.effects);
         let loaded = self.control.install(outcome, &load, &mut data);
         self.commit_unasked(now);
+        self.control.rewriting.awaited_file = None;
         let has_all = load.plan.is_of_file && loaded.is_ok() && self.control.last_load.skipped == 0;
         self.control.loaded_file_at = has_all.then_some(self.control.dirty);
         self.announce_loaded(now);
