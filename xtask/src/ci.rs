@@ -1,6 +1,6 @@
-//! The collections of checks: `ci` before every change is taken, `test` for everybody. The long runs are in `deep.rs`.
+//! `ci`: the checks before every change is taken. The tests are in `test.rs`, the long runs in `deep.rs`.
 //!
-//! Invariants: (1) `ci` stays below thirty minutes on two processors, so each step prints its time; (2) what a step
+//! Invariants: (1) `ci` with the tests stays below thirty minutes on two processors, so each step prints its time; (2) what a step
 //! needs from outside and does not find, it says and skips.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::args::Arguments;
 use crate::shell::{self, Ran, Steps};
-use crate::{Result, clients, differential, fuzz, tidy};
+use crate::{Result, clients, differential, fuzz, test, tidy};
 
 /// Names the reference server's binary.
 pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
@@ -24,6 +24,9 @@ const DIFFERENTIAL_SEED: u64 = 7;
 /// Seconds of fuzzing: per target, and together.
 const FUZZ_SECONDS: [u64; 2] = [20, 180];
 
+/// Seeds of the simulation, from the first on; the tests run fewer, `deep` more.
+const SIM_SEEDS: u64 = 1000;
+
 /// Systems whose drivers of the event loop are compiled and never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
 
@@ -37,7 +40,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("clippy", clippy);
     steps.step("tidy", || tidy::tidy(&[]).map(|()| Ran::Passed));
     if !without_tests {
-        steps.step("test", workspace_tests);
+        steps.step("test", test::workspace);
     }
     steps
         .step("generated files", || crate::generate::generate(&["--check".to_owned()]).map(|()| Ran::Passed));
@@ -46,24 +49,14 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("probe", crate::probe::run);
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(shell::unix_seconds(), FUZZ_SECONDS));
+    steps.step("simulation", simulation);
     steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS, DIFFERENTIAL_SEED, &[]));
     steps.step("differential, append-only files", || {
         differential_run(DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &["--append-only"])
     });
     steps.step("differential, declared keys", || {
-        differential_checked(DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &[])
+        differential_of(test::server, DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &["--checked"])
     });
-    if !without_tests {
-        steps.step("clients", || clients::run(&[]));
-    }
-    steps.finish()
-}
-
-/// What the README's test command runs: the workspace's tests, then the client programs against the built server.
-pub(crate) fn test(arguments: &[String]) -> Result<()> {
-    Arguments::new(arguments).words()?;
-    let mut steps = Steps::new();
-    steps.step("test", workspace_tests);
     steps.step("clients", || clients::run(&[]));
     steps.finish()
 }
@@ -80,9 +73,21 @@ fn clippy() -> Result<Ran> {
     shell::pass(shell::cargo().args(lint))
 }
 
-/// All tests of the workspace. Cargo says what it builds and runs; the tests themselves are a dot each.
-fn workspace_tests() -> Result<Ran> {
-    shell::pass(shell::cargo().args(["test", "--workspace", "--no-fail-fast", "--", "--quiet"]))
+/// The simulation of replication with more seeds than the tests have, optimised, in the profile that the fuzzer has built.
+fn simulation() -> Result<Ran> {
+    let mut test = shell::cargo();
+    test.env("SLUICE_SIM_SEEDS", SIM_SEEDS.to_string());
+    shell::pass(test.args([
+        "test",
+        "--profile",
+        "checked",
+        "--package",
+        "sluice-sim",
+        "--test",
+        "it",
+        "--",
+        "--quiet",
+    ]))
 }
 
 /// The documentation builds without a broken link.

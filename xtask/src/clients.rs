@@ -19,7 +19,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         Some(path) => Some(PathBuf::from(path)),
         None => ci::build_server()?,
     };
-    let names = arguments.words()?;
+    against(server, &arguments.words()?)
+}
+
+/// The clients of these names, or all, against a server.
+pub(crate) fn against(server: Option<PathBuf>, names: &[String]) -> Result<Ran> {
     let Some(server) = server else {
         println!("clients: skipped: the workspace has no server yet");
         return Ok(Ran::Skipped);

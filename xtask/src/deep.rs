@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::args::Arguments;
 use crate::shell::{self, Ran, Steps};
-use crate::{Result, ci, conformance, differential, fuzz, tidy};
+use crate::{Result, ci, conformance, differential, fuzz, test, tidy};
 
 /// One of the long runs.
 struct LongRun {
@@ -40,7 +40,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 14] = [
+const RUNS: [LongRun; 15] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -119,6 +119,13 @@ const RUNS: [LongRun; 14] = [
         run: sim_mistakes,
     },
     LongRun {
+        name: "arms",
+        about: "the tests of the server in each way to run it: I/O threads, rings of two, io_uring, poll, a slow log",
+        takes: &[],
+        commands: 0,
+        run: |_| test::in_arms(&test::ARMS.each_ref(), &[]),
+    },
+    LongRun {
         name: "matrix",
         about: "a replica that is cut off in every way, with every way to send and to load a snapshot",
         takes: &[],
@@ -153,7 +160,7 @@ const DIFFERENTIAL_SEEDS: u64 = 6;
 /// Seconds of fuzzing: per target, and together.
 const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 
-/// Seeds of the simulation of replication; the test of its crate runs the first thousand.
+/// Seeds of the simulation of replication; `ci` runs the first thousand, the tests 150.
 const SIM_SEEDS: u64 = 10_000;
 
 /// Where it is noted what passed when.
@@ -321,9 +328,7 @@ fn loom_mutants(_: &Chosen) -> Result<Ran> {
 /// The simulation of replication, with many seeds, and optimised.
 fn sim(chosen: &Chosen) -> Result<Ran> {
     let mut run = shell::cargo();
-    run.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")]);
-    run.arg("run").arg("--target-dir").arg(shell::target_dir().join("sim"));
-    run.args(["--release", "--quiet", "--package", "sluice-sim", "--"]);
+    run.args(["run", "--profile", "checked", "--quiet", "--package", "sluice-sim", "--"]);
     run.args(["--first", &chosen.seed.to_string(), "--seeds", &SIM_SEEDS.to_string()]);
     shell::pass(&mut run)
 }
@@ -333,7 +338,7 @@ fn sim_mistakes(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("RUSTFLAGS", "--cfg sluice_mistakes");
     test.arg("test").arg("--target-dir").arg(shell::target_dir().join("mistakes"));
-    test.args(["--quiet", "--package", "sluice-sim", "--test", "mistakes", "--", "--nocapture"]);
+    test.args(["--quiet", "--package", "sluice-sim", "--test", "it", "--", "--nocapture", "mistakes::"]);
     shell::pass(&mut test)
 }
 
@@ -370,33 +375,37 @@ fn races(_: &Chosen) -> Result<Ran> {
         std::fs::remove_dir_all(&reports)?;
     }
     std::fs::create_dir_all(&reports)?;
-    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
-    let mut test = shell::cargo();
-    test.envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)]);
-    // Servers are ended by signals and their exit is not looked at: what counts are the files.
-    test.env("TSAN_OPTIONS", format!("exitcode=0 log_path={}/report", reports.display()));
-    test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
-    test.arg(shell::target_dir().join("tsan"));
-    shell::run(test.args(["--package", "sluice-server", "--test", "iothreads"]))?;
+    run_under_the_race_checker(&reports, &[])?;
+    for arm in test::ARMS.iter().filter(|arm| arm.has(test::IO_THREADS)) {
+        println!("races: arm {}", arm.name);
+        run_under_the_race_checker(&reports, arm.environment)?;
+    }
     match std::fs::read_dir(&reports)?.count() {
         0 => Ok(Ran::Passed),
         count => Err(format!("{count} processes had races: {}", reports.display()).into()),
     }
 }
 
+/// The tests of I/O threads with this environment; each process that has a race leaves a file in `reports`.
+fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> Result<()> {
+    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
+    let mut test = shell::cargo();
+    test.envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)]).envs(environment.iter().copied());
+    // Servers are ended by signals and their exit is not looked at: what counts are the files.
+    test.env("TSAN_OPTIONS", format!("exitcode=0 log_path={}/report", reports.display()));
+    test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
+    test.arg(shell::target_dir().join("tsan"));
+    let module = format!("{}::", test::IO_THREADS);
+    shell::run(test.args(["--package", "sluice-server", "--test", "it", "--", &module]))
+}
+
 /// A replica that is cut off in every way, with every way to send and to load a snapshot.
 fn matrix(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_TEST_MATRIX", "all");
-    shell::pass(test.args([
-        "test",
-        "--package",
-        "sluice-server",
-        "--test",
-        "replication_matrix",
-        "--",
-        "--quiet",
-    ]))
+    let words =
+        ["test", "--package", "sluice-server", "--test", "it", "--", "--quiet", "replication_matrix::"];
+    shell::pass(test.args(words))
 }
 
 /// Notes that the run passed on the commit that is checked out, unless it did less than by default.

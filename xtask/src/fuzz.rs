@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
 
 use crate::args::Arguments;
 use crate::shell::{self, Ran};
@@ -38,7 +39,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     fuzzer.run_all(&targets, seed, seconds)
 }
 
-/// All targets with this seed, for so many seconds each and no longer than so many together.
+/// All targets with this seed, for so many seconds each and no longer than so many together, processors counted.
 pub(crate) fn smoke(seed: u64, [seconds, total_seconds]: [u64; 2]) -> Result<Ran> {
     let fuzzer = Fuzzer::build()?;
     fuzzer.check_canaries()?;
@@ -52,11 +53,11 @@ impl Fuzzer {
     /// Builds the targets, optimised and with overflow checks and assertions.
     fn build() -> Result<Fuzzer> {
         let mut build = shell::cargo();
-        build.args(["build", "--quiet", "--profile", "fuzz", "--package", "sluice-fuzz"]);
+        build.args(["build", "--quiet", "--profile", "checked", "--package", "sluice-fuzz"]);
         shell::run(&mut build)?;
         let crashes = shell::target_dir().join("crashes");
         std::fs::create_dir_all(&crashes)?;
-        Ok(Fuzzer { program: shell::target_dir().join("fuzz/sluice-fuzz"), crashes })
+        Ok(Fuzzer { program: shell::target_dir().join("checked/sluice-fuzz"), crashes })
     }
 
     /// The names of the targets that must not fail.
@@ -77,15 +78,30 @@ impl Fuzzer {
         Ok(())
     }
 
-    /// Runs the targets in turn; an error names those that failed.
+    /// Runs the targets, one for each processor at a time; an error names those that failed.
     fn run_all(&self, targets: &[String], seed: u64, seconds: u64) -> Result<()> {
-        let mut failed = Vec::new();
-        for target in targets {
-            if let Some(file) = self.run(target, seed, seconds)? {
-                println!("{target}: `cargo xtask fuzz {target} --replay {}` shows it again", file.display());
-                failed.push(target.as_str());
+        let (left, failed) = (Mutex::new(targets.iter()), Mutex::new(Vec::new()));
+        let worker = || {
+            loop {
+                let next = left.lock().ok().and_then(|mut left| left.next());
+                let Some(target) = next else { return };
+                let what = match self.run(target, seed, seconds) {
+                    Ok(None) => continue,
+                    Ok(Some(file)) => {
+                        let file = file.display();
+                        println!("{target}: `cargo xtask fuzz {target} --replay {file}` shows it again");
+                        target.clone()
+                    }
+                    Err(error) => format!("{target} ({error})"),
+                };
+                if let Ok(mut failed) = failed.lock() {
+                    failed.push(what);
+                }
             }
-        }
+        };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
+        let failed = failed.into_inner()?;
         if failed.is_empty() { Ok(()) } else { Err(format!("failing: {}", failed.join(", ")).into()) }
     }
 

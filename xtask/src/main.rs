@@ -17,6 +17,7 @@ mod glob;
 mod probe;
 mod server;
 mod shell;
+mod test;
 mod tidy;
 mod wire;
 
@@ -42,7 +43,11 @@ const TASKS: &[Task] = &[
         about: "every check that a change must pass (--no-test leaves the tests out)",
         run: ci::ci,
     },
-    Task { name: "test", about: "the tests of the workspace, then the client programs", run: ci::test },
+    Task {
+        name: "test",
+        about: "the tests of the workspace, then the client programs: [--arm NAME] [word...]",
+        run: test::test,
+    },
     Task {
         name: "deep",
         about: "the long runs; records when each one last passed: [--seed N] [--commands N] [run...] (--help)",

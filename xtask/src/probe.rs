@@ -49,8 +49,8 @@ const PROBES: &[Probe] = &[
             "crates/engine/src/families/server/debug.rs",
             "crates/engine/src/families/server/debug/digest.rs",
             "crates/engine/src/families/zset/combine.rs",
-            "crates/engine/src/slow_reads.rs",
-            "crates/engine/src/snapshot.rs",
+            "crates/engine/src/waiting/slow_reads.rs",
+            "crates/engine/src/persistence/snapshot.rs",
         ],
     },
 ];

@@ -15,6 +15,7 @@
 //! fields fills no leaf; (2) changing a tree costs O(log n) and frees no more than a few nodes; long strings are left in
 //! `garbage`, to be dropped elsewhere; (3) dropping a tree costs O(n) where no other owner is: drop it on another thread.
 
+mod field;
 mod gather;
 mod iter;
 mod leaf;
@@ -29,59 +30,9 @@ use sluice_base::hash::{HashSeed, siphash13};
 use std::ops::{Range, RangeInclusive};
 use triomphe::Arc;
 
+pub use field::{Content, Expiry, Field, TreeText};
 pub use gather::MemberGathering;
 pub use iter::HashTreeIter;
-
-/// What a tree holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Fields with values.
-    Fields,
-    /// Members: no values.
-    Members,
-}
-
-/// A string of a tree.
-#[derive(Clone, Copy, Debug)]
-pub enum TreeText<'a> {
-    /// In its leaf.
-    Bytes(&'a [u8]),
-    /// With memory of its own, which a reply can share.
-    Shared(&'a Bytes),
-}
-
-impl<'a> TreeText<'a> {
-    /// The string.
-    #[inline]
-    pub fn bytes(self) -> &'a [u8] {
-        match self {
-            TreeText::Bytes(bytes) => bytes,
-            TreeText::Shared(bytes) => bytes,
-        }
-    }
-}
-
-/// A field as it is read.
-#[derive(Clone, Copy, Debug)]
-pub struct Field<'a> {
-    /// The field, or the member of a set.
-    pub name: TreeText<'a>,
-    /// The value; empty in a tree of members.
-    pub value: TreeText<'a>,
-    /// When the field expires, ms since the epoch.
-    pub expiry: Option<i64>,
-}
-
-/// What becomes of a field's expiry when its value is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    /// What there was stays.
-    Keep,
-    /// None.
-    Clear,
-    /// This one, ms since the epoch.
-    At(i64),
-}
 
 /// A table of fields. See the head of the module.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
 
-use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
+use crate::exec::prepare::{Hashing, KEYS_AHEAD, Prepared};
 use sluice_base::Bytes;
 pub(crate) use sluice_command::is_word;
 use sluice_command::{Named, Spec};

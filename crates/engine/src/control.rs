@@ -1,24 +1,24 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
-use crate::aof::AofStream;
-use crate::blocking::Blocking;
-use crate::commandlog::CommandLog;
-use crate::ending::PendingEnd;
-use crate::failover::Failover;
-use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
-use crate::loading::{LoadCounts, LoadUnderWay};
-use crate::migration::Migrations;
-use crate::multicast::Multicasts;
-use crate::pubsub::PubSub;
-use crate::repl_stream::ReplicationStream;
-use crate::rewriting::Rewriting;
-use crate::session_key::SessionKey;
-use crate::slow_reads::SlowReads;
-use crate::snapshot::Kept;
-use crate::sync_state::FullSyncs;
-use crate::unit_commands::UnitCommands;
-use crate::watch::Watching;
+use crate::observe::commandlog::CommandLog;
+use crate::observe::latency::LatencyMonitor;
+use crate::persistence::aof::AofStream;
+use crate::persistence::ending::PendingEnd;
+use crate::persistence::loading::{LoadCounts, LoadUnderWay};
+use crate::persistence::rewriting::Rewriting;
+use crate::persistence::snapshot::Kept;
+use crate::pubsub::multicast::Multicasts;
+use crate::pubsub::registry::PubSub;
+use crate::pubsub::watch::Watching;
+use crate::replication::failover::Failover;
+use crate::replication::stream::ReplicationStream;
+use crate::replication::sync_state::FullSyncs;
+use crate::replication::unit_commands::UnitCommands;
+use crate::session::key::SessionKey;
+use crate::waiting::blocking::Blocking;
+use crate::waiting::migration::Migrations;
+use crate::waiting::slow_reads::SlowReads;
 use sluice_base::Now;
 use sluice_config::{Config, param};
 use std::sync::Arc;
@@ -34,39 +34,33 @@ pub struct Control {
     pub commandlog: CommandLog,
     /// Spikes of latency by event.
     pub latency: LatencyMonitor,
+    /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
+    pub renames: Arc<crate::exec::renames::Renames>,
+    /// When the server started.
+    pub started: Now,
+    /// The run's id, 40 hexadecimal digits.
+    pub run_id: String,
+    /// A database has no room for many more entries: what could add some is refused.
+    pub nearly_full: bool,
+    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    pub http_said_s: i64,
+    /// What clients have to do with each other and with the server: who waits, listens, watches, must go.
+    pub clients: ClientRelations,
+    /// The data in files: what is appended, saved, loaded, and how the server ends.
+    pub persistence: PersistenceState,
+    /// This server as a replica and as a primary: role, stream, replicas.
+    pub replication: ReplicationState,
+    /// What DEBUG has switched.
+    pub debug: DebugSwitches,
+}
+
+/// What clients have to do with each other and with the server: who waits, listens, watches, must go.
+#[derive(Debug, Default)]
+pub struct ClientRelations {
     /// Sessions that asked for MONITOR; stale ones are dropped when fed.
     pub monitors: Vec<SessionKey>,
-    /// The commands of the unit under way, for the two that follow.
-    pub unit_commands: UnitCommands,
-    /// What replicas are sent.
-    pub stream: ReplicationStream,
-    /// What is appended to the append-only file.
-    pub aof: AofStream,
-    /// Rewriting it.
-    pub rewriting: Rewriting,
-    /// Replicas that ask for the data.
-    pub full_syncs: FullSyncs,
-    /// This server as a replica; none for a primary.
-    pub replica: Option<Box<crate::replica::ReplicaRole>>,
-    /// Changes whenever another primary is followed, or none any more.
-    pub role_epoch: u64,
-    /// What it was when the link was last told whom to follow.
-    pub(crate) link_epoch: u64,
-    /// The role that a client has asked for.
-    pub(crate) role_wanted: Option<crate::replica::RoleWanted>,
-    /// Keys that clients of this server gave an expiry while it was a replica.
-    pub(crate) local_expiries: crate::local_expiry::LocalExpiries,
-    /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
-    pub(crate) loaded_stream_db: Option<usize>,
-    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many changes there had been
-    /// then.
-    pub(crate) loaded_file_at: Option<u64>,
     /// CLIENT PAUSE.
     pub pause: Pause,
-    /// FAILOVER: this server hands its role to a replica.
-    pub(crate) failover: Option<Box<Failover>>,
-    /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
-    pub(crate) failover_asked: bool,
     /// Clients that wait.
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
@@ -79,22 +73,23 @@ pub struct Control {
     pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
     pub watching: Watching,
-    /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
-    pub good_replicas: i64,
-    /// They are to be counted again.
-    pub count_good_replicas: bool,
-    /// The server ends as soon as the replicas have everything.
-    pub(crate) pending_end: Option<Box<PendingEnd>>,
-    /// Nothing is executed any more: see [`Engine::stop`](crate::Engine::stop).
-    pub(crate) has_stopped: bool,
-    /// A client waits for replicas: they are asked how far they are.
-    pub ask_replicas: bool,
-    /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
-    pub renames: Arc<crate::renames::Renames>,
-    /// When the server started.
-    pub started: Now,
-    /// The run's id, 40 hexadecimal digits.
-    pub run_id: String,
+    /// Sessions with output that the server has not taken yet.
+    pub ready: Vec<SessionKey>,
+    /// Sessions that must end, marked while another session ran.
+    pub to_close: Vec<SessionKey>,
+}
+
+/// The data in files: what is appended, saved, loaded, and how the server ends.
+#[derive(Debug, Default)]
+pub struct PersistenceState {
+    /// What is appended to the append-only file.
+    pub aof: AofStream,
+    /// Rewriting it.
+    pub rewriting: Rewriting,
+    /// What saving in the background remembers.
+    pub saving: crate::persistence::saving::Saving,
+    /// Something is written in the background.
+    pub is_writing: bool,
     /// Changes since the last save; a save may set it back to 0.
     pub dirty: u64,
     /// Changes since the start: only grows.
@@ -103,10 +98,9 @@ pub struct Control {
     pub last_save_s: i64,
     /// Saves so far.
     pub saves: u64,
-    /// Something is written in the background.
-    pub is_writing: bool,
-    /// What saving in the background remembers.
-    pub saving: crate::saving::Saving,
+    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many changes there had been
+    /// then.
+    pub(crate) loaded_file_at: Option<u64>,
     /// The load under way.
     pub(crate) load: Option<Box<LoadUnderWay>>,
     /// What the last load brought.
@@ -119,6 +113,48 @@ pub struct Control {
     pub partly_loaded_aof: bool,
     /// The server ends, and its data was saved for that.
     pub saved_for_end: bool,
+    /// The server ends as soon as the replicas have everything.
+    pub(crate) pending_end: Option<Box<PendingEnd>>,
+    /// Nothing is executed any more: see [`Engine::stop`](crate::Engine::stop).
+    pub(crate) has_stopped: bool,
+}
+
+/// This server as a replica and as a primary: role, stream, replicas.
+#[derive(Debug)]
+pub struct ReplicationState {
+    /// The commands of the unit under way, for the two that follow.
+    pub unit_commands: UnitCommands,
+    /// What replicas are sent.
+    pub stream: ReplicationStream,
+    /// Replicas that ask for the data.
+    pub full_syncs: FullSyncs,
+    /// This server as a replica; none for a primary.
+    pub replica: Option<Box<crate::replication::role::ReplicaRole>>,
+    /// Changes whenever another primary is followed, or none any more.
+    pub role_epoch: u64,
+    /// What it was when the link was last told whom to follow.
+    pub(crate) link_epoch: u64,
+    /// The role that a client has asked for.
+    pub(crate) role_wanted: Option<crate::replication::role::RoleWanted>,
+    /// Keys that clients of this server gave an expiry while it was a replica.
+    pub(crate) local_expiries: crate::replication::local_expiry::LocalExpiries,
+    /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
+    pub(crate) loaded_stream_db: Option<usize>,
+    /// FAILOVER: this server hands its role to a replica.
+    pub(crate) failover: Option<Box<Failover>>,
+    /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
+    pub(crate) failover_asked: bool,
+    /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
+    pub good_replicas: i64,
+    /// They are to be counted again.
+    pub count_good_replicas: bool,
+    /// A client waits for replicas: they are asked how far they are.
+    pub ask_replicas: bool,
+}
+
+/// What DEBUG has switched.
+#[derive(Debug)]
+pub struct DebugSwitches {
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: bool,
     /// DEBUG PAUSE-CRON.
@@ -133,16 +169,6 @@ pub struct Control {
     pub skip_checksum: bool,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
     pub enforce_reply_list: bool,
-    /// A database has no room for many more entries: what could add some is refused.
-    pub nearly_full: bool,
-    /// Keys with an expiry walk on from this database.
-    pub expire_db: usize,
-    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
-    pub http_said_s: i64,
-    /// Sessions with output that the server has not taken yet.
-    pub ready: Vec<SessionKey>,
-    /// Sessions that must end, marked while another session ran.
-    pub to_close: Vec<SessionKey>,
 }
 
 /// CLIENT PAUSE.
@@ -155,15 +181,79 @@ pub struct Pause {
 }
 
 impl Control {
+    pub(crate) fn new(
+        config: Config,
+        limits: Arc<Limits>,
+        now: sluice_base::Now,
+        run_id: String,
+        replid: String,
+    ) -> Control {
+        // Lines that are no good were refused when the configuration was read.
+        let renames = crate::exec::renames::renames(&config).unwrap_or_default();
+        Control {
+            config,
+            limits,
+            commandlog: Default::default(),
+            latency: Default::default(),
+            renames: Arc::new(renames),
+            started: now,
+            run_id,
+            nearly_full: false,
+            http_said_s: 0,
+            clients: ClientRelations::default(),
+            persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::default() },
+            replication: ReplicationState::new(replid),
+            debug: DebugSwitches::default(),
+        }
+    }
+}
+
+impl ReplicationState {
+    /// A primary without replicas, whose stream would have this id.
+    fn new(replid: String) -> ReplicationState {
+        ReplicationState {
+            unit_commands: Default::default(),
+            stream: ReplicationStream::new(replid),
+            full_syncs: Default::default(),
+            replica: None,
+            role_epoch: 0,
+            link_epoch: 0,
+            role_wanted: None,
+            local_expiries: Default::default(),
+            loaded_stream_db: None,
+            failover: None,
+            failover_asked: false,
+            good_replicas: 0,
+            count_good_replicas: false,
+            ask_replicas: false,
+        }
+    }
+}
+
+impl Default for DebugSwitches {
+    fn default() -> DebugSwitches {
+        DebugSwitches {
+            active_expire: true,
+            cron_paused: false,
+            end_waits_for_cron: false,
+            resizing: true,
+            packed_threshold: 0,
+            skip_checksum: false,
+            enforce_reply_list: false,
+        }
+    }
+}
+
+impl Control {
     /// Has the configuration's numbers take effect.
     pub(crate) fn apply_limits(&mut self) {
         let mut limits = Limits::new(&self.config);
-        limits.list.packed_threshold = self.packed_threshold;
-        limits.skip_checksum = self.skip_checksum;
+        limits.list.packed_threshold = self.debug.packed_threshold;
+        limits.skip_checksum = self.debug.skip_checksum;
         limits.hash.seed = self.limits.hash.seed;
         limits.set.seed = self.limits.set.seed;
         self.limits = Arc::new(limits);
-        if let Some(load) = &self.load {
+        if let Some(load) = &self.persistence.load {
             load.set_key_delay(&self.config);
         }
     }
@@ -171,19 +261,19 @@ impl Control {
     /// Counts changes of the data.
     #[inline]
     pub(crate) fn count_changes(&mut self, changes: u64) {
-        self.dirty += changes;
-        self.written += changes;
+        self.persistence.dirty += changes;
+        self.persistence.written += changes;
     }
 
     /// Whether something is written in the background, or a base of the append-only file is being put in force.
     pub(crate) fn works_in_background(&self) -> bool {
-        self.is_writing || self.rewriting.began_s.is_some()
+        self.persistence.is_writing || self.persistence.rewriting.began_s.is_some()
     }
 
     /// Whether what was appended up to this position is kept: on disk, and in a file that the next start reads.
     pub(crate) fn is_kept(&self, position: u64) -> bool {
-        let has_begun = self.aof.is_on() || !self.wants_aof();
-        has_begun && self.aof.is_durable(position) && !self.rewriting.is_first
+        let has_begun = self.persistence.aof.is_on() || !self.wants_aof();
+        has_begun && self.persistence.aof.is_durable(position) && !self.persistence.rewriting.is_first
     }
 
     /// Whether there shall be an append-only file: there is one, or it begins with the next rewrite.
@@ -194,13 +284,13 @@ impl Control {
     /// Whether changes of the data are kept back, those by expiry and eviction too.
     #[inline]
     pub(crate) fn is_write_paused(&self, now: Now) -> bool {
-        self.pause.active(now) || self.failover.is_some()
+        self.clients.pause.active(now) || self.replication.failover.is_some()
     }
 
     /// Ends a pause and lets the requests go on that it has kept.
     pub(crate) fn end_pause(&mut self) {
-        self.pause = Pause::default();
-        self.blocking.end_pause();
+        self.clients.pause = Pause::default();
+        self.clients.blocking.end_pause();
     }
 }
 

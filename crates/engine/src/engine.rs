@@ -1,21 +1,23 @@
 //! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by [`Engine::cron`],
 //! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions by [`Engine::take_actions`].
 
-use crate::action::Action;
-use crate::background::Job;
-use crate::control::{Control, Pause};
-use crate::ctx::Handler;
-use crate::evict::Eviction;
-use crate::exec::DeclaredKeysCheck;
-use crate::gate::Gate;
+use crate::control::Control;
+use crate::exec::ctx::Handler;
+use crate::exec::declared::DeclaredKeysCheck;
+use crate::exec::gate::Gate;
+use crate::exec::prepare::{PreparedBatch, Preparer};
+use crate::host::action::Action;
+use crate::host::process::Process;
 use crate::limits::Limits;
-use crate::prepare::{PreparedBatch, Preparer};
-use crate::process::Process;
-use crate::replica::ReplicaRole;
+use crate::observe::stats::Stats;
+use crate::persistence::background::Job;
+use crate::replication::role::ReplicaRole;
+use crate::session::identity::Identity;
+use crate::session::key::SessionKey;
 use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
-use crate::session_key::SessionKey;
-use crate::stats::Stats;
-use sluice_base::{HashSeed, Now, Rng};
+use crate::upkeep::evict::Eviction;
+use crate::upkeep::expire::ActiveExpiry;
+use sluice_base::{HashSeed, Now, Rng, hex};
 use sluice_config::{Config, param};
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
 use sluice_replication::Primary;
@@ -38,6 +40,7 @@ pub struct Engine {
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: CronState,
+    pub(crate) expiry: ActiveExpiry,
     /// Where compaction stands.
     pub(crate) compaction: CompactionState,
     /// What makes room above `maxmemory`.
@@ -96,11 +99,11 @@ impl Engine {
         let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         if let Some((host, port)) = control.config.replica_of() {
             let host = String::from_utf8_lossy(host).into_owned();
-            control.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
-            control.role_epoch = 1;
-            control.stream.set_has_primary(true);
+            control.replication.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
+            control.replication.role_epoch = 1;
+            control.replication.stream.set_has_primary(true);
         }
-        control.slow_reads.set_threads(1);
+        control.clients.slow_reads.set_threads(1);
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
@@ -122,12 +125,13 @@ impl Engine {
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
             gate: Gate::new(&sluice_command::table::ALL),
-            handlers: crate::routes::handlers(),
+            handlers: crate::exec::routes::handlers(),
             actions: Vec::new(),
             rng,
             prepared: None,
             spare: Vec::new(),
             cron: CronState::default(),
+            expiry: ActiveExpiry::default(),
             events: None,
             changes: 0,
             has_unusual_access: false,
@@ -142,10 +146,11 @@ impl Engine {
 
     /// What the configuration and the control plane arm: to be called when either changed.
     pub(crate) fn refresh(&mut self) {
-        self.control.aof.set_strict(self.control.limits.fsyncs_always);
+        self.control.persistence.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
-        self.effects.propagating = self.control.stream.generates() || self.control.aof.is_on();
+        self.effects.propagating =
+            self.control.replication.stream.generates() || self.control.persistence.aof.is_on();
         self.refresh_listening();
         self.evict_soon();
     }
@@ -156,15 +161,15 @@ impl Engine {
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
         let mut classes = Classes::NONE;
-        if !control.watching.is_empty() || self.events.is_some() {
+        if !control.clients.watching.is_empty() || self.events.is_some() {
             classes = Classes::CHANGES;
         }
-        if control.pubsub.has_listeners() {
+        if control.clients.pubsub.has_listeners() {
             classes = classes.or(control.limits.notify.classes);
         }
         self.effects.listen(classes);
-        self.effects.blocked_listening = control.blocking.wants_keys();
-        self.effects.removal_listening = control.blocking.wants_removals();
+        self.effects.blocked_listening = control.clients.blocking.wants_keys();
+        self.effects.removal_listening = control.clients.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -228,9 +233,9 @@ impl Engine {
     pub fn connect(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         self.stats.connections += 1;
-        let authenticated = self.control.limits.password.is_empty();
+        let identity = Identity::of_newcomer(&self.control.limits);
         let gate = &self.gate;
-        self.sessions.add(|key, id| gate.masked(Session::new(key, id, connection, now_s, authenticated)))
+        self.sessions.add(|key, id| gate.masked(Session::new(key, id, connection, now_s, identity)))
     }
 
     /// Counts a connection that was refused.
@@ -253,12 +258,12 @@ impl Engine {
             acked_aof: 0,
             spool: None,
             is_main_channel: false,
-            next: self.control.stream.offset,
+            next: self.control.replication.stream.offset,
             superseded_at: None,
             superseded_s: 0,
         }));
         session.mask = self.gate.session_mask(session);
-        let stream = &mut self.control.stream;
+        let stream = &mut self.control.replication.stream;
         if !stream.has_begun() {
             stream.begin(stream.replid.clone());
         }
@@ -269,19 +274,19 @@ impl Engine {
     /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
     /// that another client could get. [`Engine::disconnect`] follows.
     #[cold]
-    pub fn client_lost(&mut self, key: SessionKey) {
+    pub fn client_lost(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
         session.caller.closing = Closing::Now;
-        self.forget_waits(&mut session);
+        self.forget_waits(&mut session, process);
         self.sessions.put_back(session);
     }
 
     /// Forgets a client whose socket is closed.
-    pub fn disconnect(&mut self, key: SessionKey) {
+    pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.remove(key) else { return };
         self.leave_group(key);
-        if session.waiting.is_some() || self.control.watching.concerns(key) {
-            self.forget_waits(&mut session);
+        if session.waiting.is_some() || self.control.clients.watching.concerns(key) {
+            self.forget_waits(&mut session, process);
         }
         if session.caller.is_primary() {
             self.forget_link_session(key);
@@ -290,11 +295,11 @@ impl Engine {
             self.detach_replica(key, &session);
         }
         if session.caller.subscribed.is_any() {
-            self.control.pubsub.forget(key);
+            self.control.clients.pubsub.forget(key);
             self.refresh_listening();
         }
         if session.caller.flags.monitor {
-            self.control.monitors.retain(|k| *k != key);
+            self.control.clients.monitors.retain(|k| *k != key);
             self.refresh();
         }
     }
@@ -307,10 +312,7 @@ impl Engine {
     /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`] decides with the
     /// password. A client that is gone has not.
     pub fn authentication(&self, key: SessionKey) -> Admission {
-        match self.session(key) {
-            Some(session) if session.caller.authenticated => Admission::Authenticated,
-            Some(_) | None => Admission::Unauthenticated,
-        }
+        self.session(key).map_or(Admission::Unauthenticated, |session| session.caller.identity.admission())
     }
 
     /// Publishes what the server knows of a client's unparsed input, bytes used and unused.
@@ -339,7 +341,7 @@ impl Engine {
     ) {
         let Some(mut session) = self.sessions.take(key) else { return };
         let mut client = String::new();
-        session.push_line(process.recent().unix_s(), &self.control.watching, None, &mut client);
+        session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut client);
         let reason = message.strip_prefix(b"ERR Protocol error: ").unwrap_or(message).escape_ascii();
         let shown = match self.control.config.bool(param::HIDE_USER_DATA_FROM_LOG) {
             true => "*redacted*".to_owned(),
@@ -348,13 +350,14 @@ impl Engine {
         let text = format!("Protocol error ({reason}) from client: {client}. Query buffer: {shown}");
         process.log(crate::LogLevel::Verbose, &text);
         session.caller.flags.protocol_error = true;
-        if let Some(role) = self.control.replica.as_mut().filter(|_| session.caller.is_primary()) {
+        if let Some(role) = self.control.replication.replica.as_mut().filter(|_| session.caller.is_primary())
+        {
             // The same bytes would come again.
             role.can_resume = false;
         }
         session.caller.closing = Closing::AfterReply;
         self.reply_error(&mut session, &crate::CmdError::owned(message));
-        session.note_output(&mut self.control.ready);
+        session.note_output(&mut self.control.clients.ready);
         self.sessions.put_back(session);
     }
 
@@ -373,7 +376,7 @@ impl Engine {
     /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask
     /// for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
-        if self.control.has_stopped {
+        if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
         }
         self.serve_full_syncs(process);
@@ -391,12 +394,12 @@ impl Engine {
     /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued more while it is sent to.
     #[inline]
     pub fn has_ready(&self) -> bool {
-        !self.control.ready.is_empty()
+        !self.control.clients.ready.is_empty()
     }
 
     /// Sessions with output since the last call, each once.
     pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
-        into.append(&mut self.control.ready);
+        into.append(&mut self.control.clients.ready);
     }
 
     /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
@@ -435,18 +438,18 @@ impl Engine {
 
     /// Changes so far: a position in the history of the data, which a log on disk follows. Only grows.
     pub fn written(&self) -> u64 {
-        self.control.written
+        self.control.persistence.written
     }
 
     /// Whether [`Engine::take_to_close`] would give any session.
     #[inline]
     pub fn has_to_close(&self) -> bool {
-        !self.control.to_close.is_empty()
+        !self.control.clients.to_close.is_empty()
     }
 
     /// Sessions that were marked to end since the last call; the server closes them.
     pub fn take_to_close(&mut self, into: &mut Vec<SessionKey>) {
-        into.append(&mut self.control.to_close);
+        into.append(&mut self.control.clients.to_close);
     }
 
     /// Wishes to the process since the last call.
@@ -480,79 +483,6 @@ impl Engine {
     }
 }
 
-impl Control {
-    fn new(
-        config: Config,
-        limits: Arc<Limits>,
-        now: sluice_base::Now,
-        run_id: String,
-        replid: String,
-    ) -> Control {
-        // Lines that are no good were refused when the configuration was read.
-        let renames = crate::renames::renames(&config).unwrap_or_default();
-        Control {
-            config,
-            limits,
-            commandlog: Default::default(),
-            latency: Default::default(),
-            monitors: Vec::new(),
-            unit_commands: Default::default(),
-            aof: Default::default(),
-            rewriting: Default::default(),
-            stream: crate::repl_stream::ReplicationStream::new(replid),
-            replica: None,
-            role_epoch: 0,
-            link_epoch: 0,
-            role_wanted: None,
-            local_expiries: Default::default(),
-            loaded_stream_db: None,
-            loaded_file_at: None,
-            pause: Pause::default(),
-            failover: None,
-            failover_asked: false,
-            blocking: Default::default(),
-            full_syncs: Default::default(),
-            slow_reads: Default::default(),
-            migrations: Default::default(),
-            pubsub: Default::default(),
-            multicasts: Default::default(),
-            watching: Default::default(),
-            good_replicas: 0,
-            count_good_replicas: false,
-            pending_end: None,
-            has_stopped: false,
-            ask_replicas: false,
-            renames: Arc::new(renames),
-            started: now,
-            run_id,
-            dirty: 0,
-            written: 0,
-            last_save_s: now.unix_s(),
-            saves: 0,
-            is_writing: false,
-            saving: Default::default(),
-            load: None,
-            last_load: Default::default(),
-            kept: Default::default(),
-            partly_loaded: None,
-            partly_loaded_aof: false,
-            saved_for_end: false,
-            active_expire: true,
-            cron_paused: false,
-            end_waits_for_cron: false,
-            resizing: true,
-            packed_threshold: 0,
-            skip_checksum: false,
-            enforce_reply_list: false,
-            nearly_full: false,
-            expire_db: 0,
-            http_said_s: 0,
-            ready: Vec::new(),
-            to_close: Vec::new(),
-        }
-    }
-}
-
 /// The beginning of what a client sent, for the log.
 fn shown_input(input: &[u8]) -> String {
     let shown = &input[..input.len().min(SHOWN_INPUT_BYTES)];
@@ -562,11 +492,6 @@ fn shown_input(input: &[u8]) -> String {
 
 /// Bytes of a broken request that the log shows.
 pub const SHOWN_INPUT_BYTES: usize = 128;
-
-/// Bytes as 40 hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8; 20]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
 
 /// Empty outboxes kept for the next replies.
 const SPARE_OUTBOXES: usize = 64;

@@ -23,8 +23,9 @@ pub(crate) mod transactions;
 pub(crate) mod zset;
 
 use crate::args::Args;
-use crate::ctx::{Run, ServerCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::ServerCtx;
+use crate::exec::outcome::Run;
 
 /// Runs for a container called without a subcommand, which the check of arity rejects before.
 pub(crate) fn not_routed(_: &mut ServerCtx<'_>, _: Args<'_>) -> Run {

@@ -4,18 +4,24 @@
 //! session executes it is taken out of the table, and commands reach it as `ctx.session`, the others as
 //! `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
 
+pub(crate) mod identity;
+pub(crate) mod key;
 pub(crate) mod line;
+pub(crate) mod output_limit;
+pub(crate) mod transaction;
 
-use crate::blocking::Waiting;
-use crate::repl_stream::SpoolPlace;
-use crate::session_key::SessionKey;
-use crate::slow_reads::Producing;
-use crate::sync_state::Feed;
-use crate::transaction::Transaction;
+use crate::limits::Limits;
+use crate::replication::stream::SpoolPlace;
+use crate::replication::sync_state::Feed;
+use crate::session::identity::Identity;
+use crate::session::key::SessionKey;
+use crate::session::transaction::Transaction;
+use crate::waiting::blocking::Waiting;
+use crate::waiting::slow_reads::Producing;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
-use sluice_resp::{Outbox, Protocol};
+use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 
 /// The client that runs a command: all that handlers may see of it.
@@ -27,8 +33,8 @@ pub struct Caller {
     pub db: usize,
     /// Protocol of replies.
     pub proto: Protocol,
-    /// Has authenticated, or did not need to.
-    pub authenticated: bool,
+    /// In whose name the client acts.
+    pub identity: Identity,
     /// Has been authenticated at least once: such a client may have more unread output.
     pub ever_authenticated: bool,
     /// What it calls itself, if it does.
@@ -124,6 +130,17 @@ pub(crate) struct Labels {
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
+    /// Whether the client must give a name and a password before anything else.
+    pub(crate) fn must_authenticate(&self, limits: &Limits) -> bool {
+        limits.admission(self.identity.admission()) == Admission::Unauthenticated
+    }
+
+    /// The client acts in this name from now on.
+    pub(crate) fn authenticate_as(&mut self, identity: Identity) {
+        self.identity = identity;
+        self.ever_authenticated |= identity != Identity::Anonymous;
+    }
+
     /// Name of its user: there is one.
     pub fn user(&self) -> &'static str {
         DEFAULT_USER
@@ -411,7 +428,7 @@ impl Session {
         id: ClientId,
         connection: Connection,
         now_s: i64,
-        authenticated: bool,
+        identity: Identity,
     ) -> Session {
         Session {
             key,
@@ -430,8 +447,8 @@ impl Session {
                 id,
                 db: 0,
                 proto: Protocol::Resp2,
-                authenticated,
-                ever_authenticated: authenticated,
+                identity,
+                ever_authenticated: identity != Identity::Anonymous,
                 labels: None,
                 addr: connection.addr.into(),
                 laddr: connection.laddr,

@@ -210,7 +210,7 @@ fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
         "tot-mem grew by {counted_more} bytes, the memory in use by {used_more}"
     );
     for &client in &clients[CLIENTS / 2..] {
-        rig.engine.disconnect(client);
+        rig.engine.disconnect(client, &mut rig.process);
     }
     let left = LIVE.get() - used;
     assert!(left < used_more * 51 / 100, "{left} of {used_more} bytes are left with half of the clients");

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sluice_evloop::{AnyLoop, Deadline, Event, Exit, Token};
 
+#[path = "it/common/mod.rs"]
 mod common;
 use common::{next, now_ns, on_each};
 

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use sluice_evloop::{AnyLoop, Deadline, Event, Exit, Token};
 
+#[path = "it/common/mod.rs"]
 mod common;
 use common::{assert_quiet, next, now_ns, on_each};
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use sluice_evloop::{AnyLoop, Event, Exit, Token};
 
+#[path = "it/common/mod.rs"]
 mod common;
 use common::{assert_quiet, look, next, on_each};
 

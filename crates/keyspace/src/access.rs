@@ -4,15 +4,14 @@ mod text;
 
 pub use text::StrEdit;
 
-use crate::collection::Collection;
-use crate::db::{Db, Found, Meta, Open};
-use crate::edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
+use crate::db::{Db, Entry, Found, Meta, Open};
+use crate::edit::{Edit, Editable, HashEdit, ListEdit, SetEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
 use crate::new_value::Payload;
 use crate::stream_edit::StreamEdit;
-use crate::view::{Entry, Str, ValueRef, WrongType};
+use crate::view::{Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
@@ -644,7 +643,7 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |_| Set::new(Set::first_encoding(first, count, limits), limits))
     }
 
-    fn edit<'e, C: Collection>(
+    fn edit<'e, C: Editable>(
         &'e mut self,
         key: Key<'e>,
         limits: C::Limits,
@@ -653,7 +652,7 @@ impl DbMut<'_> {
         self.edit_found(found, key, limits).map(Some)
     }
 
-    fn edit_or_create<'e, C: Collection>(
+    fn edit_or_create<'e, C: Editable>(
         &'e mut self,
         key: Key<'e>,
         limits: C::Limits,
@@ -669,7 +668,7 @@ impl DbMut<'_> {
         Ok(Edit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
-    fn edit_found<'e, C: Collection>(
+    fn edit_found<'e, C: Editable>(
         &'e mut self,
         found: Found,
         key: Key<'e>,
@@ -812,12 +811,12 @@ impl DbMut<'_> {
         self.dbs[self.number].find(key)
     }
 
-    /// Frees the name of a key that [`DbMut::find`] did not find.
+    /// Deletes a key that [`DbMut::find`] did not find because it has expired and is hidden: the name is about to be used. The
+    /// deletion is propagated ahead of the command, which would meet the key alive at a replica and behind a restart.
     #[inline]
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {
-            let value = self.db().remove(found, key);
-            self.effects.discard(value);
+            self.delete_expired(found, key);
         }
     }
 

@@ -4,10 +4,8 @@
 //! Everything that opens, changes, closes and moves a collection is written once, for a [`Collection`], and compiled for each
 //! type. A stream is none: its values always lie beside their entry.
 
-use crate::db::mixed_up;
-use crate::effects::{Effects, Event};
-use crate::entry::{Form, FormKind};
-use sluice_base::{Bytes, HashSeed};
+use crate::entry::{Form, FormKind, mixed_up};
+use sluice_base::HashSeed;
 use sluice_value::{Hash, HashContext, HashEncoding, HashLimits};
 use sluice_value::{List, ListContext, ListEncoding, ListLimits};
 use sluice_value::{Set, SetContext, SetEncoding, SetLimits};
@@ -34,10 +32,6 @@ pub trait Collection: Variant + Default {
     type Context;
     /// The form of an entry whose collection lies beside it.
     const OUTSIDE: Form;
-    /// Whether clients can wait for a key to hold more elements.
-    const IS_WAITED_FOR: bool;
-    /// What an edit says that ended without a word.
-    const UNSAID: Event;
 
     /// The encoding that a form says: `Some(None)` beside the entry, where the collection knows its encoding; `None` for a form of
     /// another type.
@@ -48,8 +42,6 @@ pub trait Collection: Variant + Default {
     fn scratch(kept: &mut Scratch) -> &mut Option<Self>;
     /// The context of a change. Members of large collections are hashed under `seed`.
     fn context(limits: Self::Limits, seed: HashSeed) -> Self::Context;
-    /// Hands over what changes have left behind, to be freed where it hurts least.
-    fn discard_garbage(context: &mut Self::Context, effects: &mut Effects);
 
     /// How many elements.
     fn len(&self) -> usize;
@@ -191,20 +183,10 @@ impl Collection for List {
     }
     type Limits = ListLimits;
     type Context = ListContext;
-    const IS_WAITED_FOR: bool = true;
-    const UNSAID: Event = Event::LSet;
 
     #[inline]
     fn context(limits: ListLimits, _: HashSeed) -> ListContext {
         ListContext { limits, ..ListContext::default() }
-    }
-
-    #[inline]
-    fn discard_garbage(context: &mut ListContext, effects: &mut Effects) {
-        for part in context.garbage.drain(..) {
-            let copied = part.copied_bytes();
-            effects.discard_part(Value::List(part), copied);
-        }
     }
 }
 
@@ -214,17 +196,10 @@ impl Collection for Hash {
     }
     type Limits = HashLimits;
     type Context = HashContext;
-    const IS_WAITED_FOR: bool = false;
-    const UNSAID: Event = Event::HSet;
 
     #[inline]
     fn context(limits: HashLimits, _: HashSeed) -> HashContext {
         HashContext { limits, ..HashContext::default() }
-    }
-
-    #[inline]
-    fn discard_garbage(context: &mut HashContext, effects: &mut Effects) {
-        discard_strings(&mut context.garbage, effects);
     }
 
     #[inline]
@@ -244,20 +219,10 @@ impl Collection for Zset {
     }
     type Limits = ZsetLimits;
     type Context = ZsetContext;
-    const IS_WAITED_FOR: bool = true;
-    const UNSAID: Event = Event::ZAdd;
 
     #[inline]
     fn context(limits: ZsetLimits, seed: HashSeed) -> ZsetContext {
         ZsetContext::new(limits, seed)
-    }
-
-    #[inline]
-    fn discard_garbage(context: &mut ZsetContext, effects: &mut Effects) {
-        if let Some(garbage) = context.take_garbage() {
-            let copied = garbage.copied_bytes();
-            effects.discard_part(Value::Zset(garbage), copied);
-        }
     }
 
     #[inline]
@@ -275,8 +240,6 @@ impl Collection for Set {
     }
     type Limits = SetLimits;
     type Context = SetContext;
-    const IS_WAITED_FOR: bool = false;
-    const UNSAID: Event = Event::SAdd;
 
     #[inline]
     fn context(limits: SetLimits, _: HashSeed) -> SetContext {
@@ -284,20 +247,8 @@ impl Collection for Set {
     }
 
     #[inline]
-    fn discard_garbage(context: &mut SetContext, effects: &mut Effects) {
-        discard_strings(&mut context.garbage, effects);
-    }
-
-    #[inline]
     fn is_scratch(&self) -> bool {
         Set::is_scratch(self)
-    }
-}
-
-#[inline]
-fn discard_strings(garbage: &mut Vec<Bytes>, effects: &mut Effects) {
-    for bytes in garbage.drain(..) {
-        effects.discard(Some(Value::Str(bytes)));
     }
 }
 

@@ -1,8 +1,7 @@
 //! All databases at once: what FLUSHALL, SWAPDB and loading need, and what hands out the doors to one.
 
 use crate::access::{DbMut, DbRef};
-use crate::db::Db;
-use crate::db::Meta;
+use crate::db::{ChunkMemory, Db, Meta};
 use crate::effects::{DbChange, Effects};
 use crate::hasher::KeyHasher;
 use crate::{Access, Key, NewValue};
@@ -16,25 +15,6 @@ pub struct Keyspace {
     hasher: KeyHasher,
     /// Bytes of a database's entries from which on it is nearly full.
     room: usize,
-}
-
-/// What the entries' chunks take. The system maps them; the allocator's figures know nothing of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChunkMemory {
-    /// Bytes of the entries.
-    pub used_bytes: usize,
-    /// Bytes that are entries, or were since their pages were last given back: about what is resident.
-    pub touched_bytes: usize,
-}
-
-impl ChunkMemory {
-    /// The memory of both.
-    pub fn plus(self, other: ChunkMemory) -> ChunkMemory {
-        ChunkMemory {
-            used_bytes: self.used_bytes + other.used_bytes,
-            touched_bytes: self.touched_bytes + other.touched_bytes,
-        }
-    }
 }
 
 /// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a request of the most

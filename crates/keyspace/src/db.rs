@@ -6,10 +6,12 @@
 //! [`Db::before_change`] gets its handle. The access clock alone is no change. This module is mechanism: it knows no
 //! clock and leaves no effects.
 
+mod capture;
 mod change;
 mod compact;
 mod cut;
 mod in_place;
+mod look;
 mod open;
 mod remains;
 mod store;
@@ -21,13 +23,13 @@ mod volatile;
 pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
+pub use look::Entry;
 pub(crate) use open::Open;
 
 use crate::collection::Variant;
 use crate::entry::{self, Form, FormKind, Head, Name};
 use crate::hasher::KeyHasher;
-use crate::view::{Entry, ValueRef};
-use crate::{ChunkMemory, Key, reference_string_encoding};
+use crate::{Key, reference_string_encoding};
 use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
@@ -36,6 +38,7 @@ use sluice_value::{Encoding, Hash, List, Set, Type, Value, Zset};
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+pub use store::ChunkMemory;
 use store::Store;
 pub(crate) use tables::IndexKind;
 use tables::Tables;
@@ -179,29 +182,6 @@ impl Db {
     pub(crate) fn reserve(&mut self, keys: usize, expires: usize) {
         self.tables.reserve(IndexKind::Keys, keys);
         self.tables.reserve(IndexKind::Expires, expires);
-    }
-
-    /// The entry of `key`, expired or not, to look at: one look-up of its block for the comparison and for what follows.
-    #[inline(always)]
-    pub(crate) fn find_entry(&self, key: Key<'_>) -> Option<Entry<'_>> {
-        if key.bytes.len() > entry::KEY_INSIDE_MAX {
-            return self.find_outside(key);
-        }
-        let mut found = None;
-        self.tables.index(IndexKind::Keys, key.hash).find(key.hash, |handle| {
-            let entry = self.entry(handle);
-            let is_it = entry.is_key_inside(key.bytes);
-            if is_it {
-                found = Some(entry);
-            }
-            is_it
-        })?;
-        found
-    }
-
-    #[cold]
-    fn find_outside(&self, key: Key<'_>) -> Option<Entry<'_>> {
-        self.find(key).map(|found| self.entry(found.handle))
     }
 
     /// The entry of `key`, expired or not, and its head word.
@@ -382,16 +362,6 @@ impl Db {
         }
     }
 
-    /// Asks the processor for what it takes to look members of a set, or fields of a hash, up soon. Leaves no trace.
-    pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
-        match self.find_entry(key).map(Entry::value) {
-            Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),
-            Some(ValueRef::Hash(hash)) if hash.len() >= PREFETCHED_FROM => hash.prefetch(members),
-            // The cache holds a smaller one: to ask for a member costs a second way to its leaf.
-            Some(_) | None => {}
-        }
-    }
-
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.tables.scan(IndexKind::Keys, cursor, visit)
@@ -489,11 +459,3 @@ impl Db {
         self.tables.check(&self.store);
     }
 }
-
-/// The form names a value of another type than is there.
-#[cold]
-pub(crate) fn mixed_up() -> ! {
-    panic!("an entry's form and its value are of two types: memory is corrupt")
-}
-/// Members or fields of a set or hash from which on requests for them ask for memory ahead: some 100 KB, of short members.
-const PREFETCHED_FROM: usize = 4096;

@@ -8,10 +8,11 @@ use crate::Key;
 use crate::collection::{Collection, Variant};
 use crate::db::{Db, Meta, Open};
 use crate::effects::{Effects, Event};
-use sluice_value::{Hash, List, Set, Zset};
+use sluice_base::Bytes;
+use sluice_value::{Hash, HashContext, List, ListContext, Set, SetContext, Value, Zset, ZsetContext};
 
 /// A collection that is being changed.
-pub struct Edit<'a, C: Collection> {
+pub struct Edit<'a, C: Editable> {
     db: &'a mut Db,
     effects: &'a mut Effects,
     number: usize,
@@ -35,7 +36,7 @@ pub type SetEdit<'a> = Edit<'a, Set>;
 /// A sorted set that is being changed.
 pub type ZsetEdit<'a> = Edit<'a, Zset>;
 
-impl<'a, C: Collection> Edit<'a, C> {
+impl<'a, C: Editable> Edit<'a, C> {
     pub(crate) fn new(
         db: &'a mut Db,
         effects: &'a mut Effects,
@@ -146,12 +147,76 @@ impl Edit<'_, Set> {
     }
 }
 
-impl<C: Collection> Drop for Edit<'_, C> {
+impl<C: Editable> Drop for Edit<'_, C> {
     fn drop(&mut self) {
         if self.open.is_some() {
             self.close(C::UNSAID, 1);
             // Where a test fails for another reason, that reason is what it should show.
             debug_assert!(std::thread::panicking(), "an edit was dropped without saying what it did");
         }
+    }
+}
+
+/// A collection as an edit ends: what is told, and what is left behind.
+pub trait Editable: Collection {
+    /// Whether clients can wait for a key to hold more elements.
+    const IS_WAITED_FOR: bool;
+    /// What an edit says that ended without a word.
+    const UNSAID: Event;
+
+    /// Hands over what changes have left behind, to be freed where it hurts least.
+    fn discard_garbage(context: &mut Self::Context, effects: &mut Effects);
+}
+
+impl Editable for List {
+    const IS_WAITED_FOR: bool = true;
+    const UNSAID: Event = Event::LSet;
+
+    #[inline]
+    fn discard_garbage(context: &mut ListContext, effects: &mut Effects) {
+        for part in context.garbage.drain(..) {
+            let copied = part.copied_bytes();
+            effects.discard_part(Value::List(part), copied);
+        }
+    }
+}
+
+impl Editable for Hash {
+    const IS_WAITED_FOR: bool = false;
+    const UNSAID: Event = Event::HSet;
+
+    #[inline]
+    fn discard_garbage(context: &mut HashContext, effects: &mut Effects) {
+        discard_strings(&mut context.garbage, effects);
+    }
+}
+
+impl Editable for Zset {
+    const IS_WAITED_FOR: bool = true;
+    const UNSAID: Event = Event::ZAdd;
+
+    #[inline]
+    fn discard_garbage(context: &mut ZsetContext, effects: &mut Effects) {
+        if let Some(garbage) = context.take_garbage() {
+            let copied = garbage.copied_bytes();
+            effects.discard_part(Value::Zset(garbage), copied);
+        }
+    }
+}
+
+impl Editable for Set {
+    const IS_WAITED_FOR: bool = false;
+    const UNSAID: Event = Event::SAdd;
+
+    #[inline]
+    fn discard_garbage(context: &mut SetContext, effects: &mut Effects) {
+        discard_strings(&mut context.garbage, effects);
+    }
+}
+
+#[inline]
+fn discard_strings(garbage: &mut Vec<Bytes>, effects: &mut Effects) {
+    for bytes in garbage.drain(..) {
+        effects.discard(Some(Value::Str(bytes)));
     }
 }

@@ -402,6 +402,32 @@ impl Effects {
     }
 }
 
+/// What the check asks for that a command declares its keys.
+impl Effects {
+    /// From now on records the keys that are met, until [`Effects::take_met_keys`].
+    pub fn record_met_keys(&mut self) {
+        self.met.start();
+    }
+
+    /// The keys that were met since recording began, in order, some of them more than once. Nothing where the build has no debug
+    /// assertions.
+    pub fn take_met_keys(&mut self) -> Vec<MetKey> {
+        self.met.take()
+    }
+
+    /// A command looks a key up by name.
+    #[inline(always)]
+    pub(crate) fn meet(&mut self, db: usize, key: Key<'_>) {
+        self.met.add(db, key, false);
+    }
+
+    /// A command has changed a key.
+    #[inline(always)]
+    fn meet_written(&mut self, db: usize, key: Key<'_>) {
+        self.met.add(db, key, true);
+    }
+}
+
 /// What the keyspace records.
 impl Effects {
     /// A look-up that found a key.
@@ -483,6 +509,15 @@ impl Effects {
         }
     }
 
+    /// A part of a value changed that nobody waits for, as so many changes: transactions that watch the key fail.
+    pub(crate) fn state_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
+        self.changes += changes;
+        self.meet_written(db, key);
+        if !self.listening.is_empty() {
+            self.note_modified(db, key, event, true);
+        }
+    }
+
     /// An event of a key that changed nothing.
     #[cold]
     pub(crate) fn key_told(&mut self, db: usize, key: Key<'_>, event: Event) {
@@ -510,11 +545,6 @@ impl Effects {
     /// Bytes of parts that a change has copied since somebody else holds them.
     pub(crate) fn count_copied(&mut self, bytes: u64) {
         self.left_to_others += bytes;
-    }
-
-    /// Changes of a key that are told to nobody.
-    pub(crate) fn count_changes(&mut self, changes: u64) {
-        self.changes += changes;
     }
 
     /// One more change of a key that is recorded already.

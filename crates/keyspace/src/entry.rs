@@ -357,5 +357,11 @@ fn unknown(number: u32) -> ! {
     panic!("an entry of form {number}, which does not exist: memory is corrupt")
 }
 
+/// The form names a value of another type than is there.
+#[cold]
+pub(crate) fn mixed_up() -> ! {
+    panic!("an entry's form and its value are of two types: memory is corrupt")
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,20 @@
-//! Active expiry: deleting expired keys that no command looks up, within a budget.
+//! Active expiry: deleting expired keys and fields that no command looks up, in steps.
 //!
-//! The cycle walks each database's index of keys with an expiry, a few buckets at a time, from where it stopped last.
-//! It goes on with a database while more than the tolerated share of what it met was expired, and stops altogether
-//! when the caller's deadline has passed. The share and the walk follow the reference's published behaviour; walking the
-//! index instead of sampling it means that no expired key is missed for longer than one pass.
+//! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields expire first, and walks the
+//! index of keys with an expiry, a few buckets at a time, from where the cycle before stopped. The cycle goes on with a
+//! database while more than the tolerated share of what a step met was expired. The share and the walk follow the reference's
+//! published behaviour; walking the index instead of sampling it means that no expired key is missed for longer than one pass.
+//!
+//! Invariant: a step deletes the keys of a few buckets, [`KEYS_PER_STEP`] or some more, and [`FIELDS_PER_STEP`] fields. It looks
+//! at twenty buckets for each key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks at the time
+//! between two steps: the last keys of the slab's chunks go together, and each of them gives pages back to the system.
 
 use crate::Key;
 use crate::dataset::Keyspace;
-use crate::db::Meta;
+use crate::db::{Db, Meta};
 use crate::edit::HashEdit;
 use crate::effects::{Effects, Event};
+use sluice_base::heap;
 use sluice_collections::slab::Handle;
 use sluice_value::HashLimits;
 
@@ -24,74 +29,154 @@ pub struct ExpireCycle {
     pub tolerated_percent: usize,
 }
 
-/// What a cycle did.
+/// How far a cycle is. Made once; [`ExpireWalk::begin`] begins each cycle with the database behind the last one.
+#[derive(Debug, Default)]
+pub struct ExpireWalk {
+    /// The database that is visited, modulo their number.
+    db: usize,
+    /// Databases to visit, the present one included.
+    dbs_left: usize,
+    /// Keys to look at in the present database; none before its first step.
+    keys_left: Option<usize>,
+    round: Round,
+    /// The keys that a step is about to delete.
+    due: Vec<Handle>,
+}
+
+/// What a round has met so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    sampled: usize,
+    expired: usize,
+    /// Of the keys that have not expired, what they have left to live.
+    ttl_sum_ms: i64,
+    ttl_count: i64,
+}
+
+impl ExpireWalk {
+    /// Begins a cycle over so many databases. A cycle that was under way is given up.
+    pub fn begin(&mut self, databases: usize) {
+        self.dbs_left = databases;
+        self.keys_left = None;
+        self.round = Round::default();
+    }
+
+    /// Whether the cycle under way has visited all databases.
+    pub fn is_over(&self) -> bool {
+        self.dbs_left == 0
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.due)
+    }
+
+    fn next_db(&mut self) {
+        self.db += 1;
+        self.dbs_left -= 1;
+        self.keys_left = None;
+        self.round = Round::default();
+    }
+}
+
+/// What a step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireOutcome {
     /// Keys deleted.
     pub expired: u64,
     /// Keys looked at.
     pub sampled: u64,
-    /// It stopped because its deadline passed.
-    pub timed_out: bool,
+    /// Fields deleted.
+    pub fields: u64,
 }
 
+/// Keys that a step looks at; it finishes the bucket that the last of them is in.
+const KEYS_PER_STEP: usize = 8;
+
+/// Fields that are deleted by a step, and by one command of the replication stream.
+const FIELDS_PER_STEP: usize = 64;
+
+/// Databases that a step looks at to find one with keys that expire.
+const DATABASES_PER_STEP: usize = 64;
+
 impl Keyspace {
-    /// Runs the cycle over all databases, from `*first_db` on. `out_of_time` is asked between rounds and must become
-    /// true; deletions leave their effects as `expired_by_write`.
-    pub fn expire_cycle(
+    /// Runs the next step of a cycle. Deleted keys leave their effects as `expired_by_write`, deleted fields as
+    /// `expired_fields`.
+    pub fn expire_step(
         &mut self,
         cycle: ExpireCycle,
-        first_db: &mut usize,
+        walk: &mut ExpireWalk,
         effects: &mut Effects,
-        mut out_of_time: impl FnMut() -> bool,
     ) -> ExpireOutcome {
-        let mut total = ExpireOutcome::default();
         let count = self.databases();
-        let mut due: Vec<Handle> = Vec::new();
-        for _ in 0..count {
-            let number = *first_db % count;
-            *first_db = (number + 1) % count;
-            let mut walked = 0;
-            while self.db(number).expires_len() > 0
-                && walked < self.db(number).expires_len() + cycle.keys_per_round
-            {
-                let round = self.expire_round(number, cycle, effects, &mut due);
-                walked += round.sampled as usize;
-                total.expired += round.expired;
-                total.sampled += round.sampled;
-                if out_of_time() {
-                    total.timed_out = true;
-                    return total;
-                }
-                if round.expired as usize * 100 <= round.sampled as usize * cycle.tolerated_percent {
-                    break;
-                }
+        for _ in 0..DATABASES_PER_STEP {
+            if walk.is_over() {
+                break;
+            }
+            let number = walk.db % count;
+            let fields = self.expire_fields_of_one(number, cycle.now_ms, effects);
+            let round = self.expire_keys(number, cycle, walk, effects);
+            if fields > 0 || walk.keys_left.is_some_and(|left| left > 0) {
+                return ExpireOutcome { fields, ..round };
+            }
+            walk.next_db();
+            if round.sampled > 0 {
+                return round;
             }
         }
-        total
+        ExpireOutcome::default()
     }
 
-    fn expire_round(
+    /// A round over the keys of a database, unless its keys are done with: `keys_left` is 0 then.
+    fn expire_keys(
         &mut self,
         number: usize,
         cycle: ExpireCycle,
+        walk: &mut ExpireWalk,
         effects: &mut Effects,
-        due: &mut Vec<Handle>,
     ) -> ExpireOutcome {
+        let len = self.db(number).expires_len();
+        let left = walk.keys_left.unwrap_or(len + cycle.keys_per_round);
+        if len == 0 || left == 0 {
+            walk.keys_left = Some(0);
+            return ExpireOutcome::default();
+        }
+        let (step, is_pass_over) = self.expire_some(number, cycle, walk, effects);
+        let round = walk.round;
+        let is_round_over = round.sampled >= cycle.keys_per_round || is_pass_over || step.sampled == 0;
+        let mut is_enough = false;
+        if is_round_over {
+            is_enough = round.expired * 100 <= round.sampled * cycle.tolerated_percent;
+            walk.round = Round::default();
+            self.dbs_mut()[number].learn_ttl(round);
+        }
+        walk.keys_left = Some(if is_enough { 0 } else { left.saturating_sub(step.sampled as usize) });
+        step
+    }
+
+    /// Looks at the next keys of a round, and deletes those that have expired; whether the walk has met the end of the index.
+    fn expire_some(
+        &mut self,
+        number: usize,
+        cycle: ExpireCycle,
+        walk: &mut ExpireWalk,
+        effects: &mut Effects,
+    ) -> (ExpireOutcome, bool) {
+        let ExpireWalk { round, due, .. } = walk;
         let db = &mut self.dbs_mut()[number];
         let hasher = db.hasher();
         due.clear();
-        let (mut sampled, mut ttl_sum, mut ttl_count) = (0, 0i64, 0i64);
+        let mut sampled = 0;
         let mut buckets = cycle.keys_per_round * 20;
         let mut cursor = db.expire_cursor;
-        while sampled < cycle.keys_per_round && buckets > 0 {
+        while sampled < KEYS_PER_STEP && buckets > 0 {
             cursor = db.scan_expires(cursor, |handle| {
                 sampled += 1;
                 match db.expiry(handle) {
                     Some(at) if at < cycle.now_ms => due.push(handle),
                     Some(at) => {
-                        ttl_sum = ttl_sum.saturating_add(at - cycle.now_ms);
-                        ttl_count += 1;
+                        round.ttl_sum_ms = round.ttl_sum_ms.saturating_add(at - cycle.now_ms);
+                        round.ttl_count += 1;
                     }
                     None => {}
                 }
@@ -102,12 +187,7 @@ impl Keyspace {
             }
         }
         db.expire_cursor = cursor;
-        if ttl_count > 0 {
-            let mean = ttl_sum / ttl_count;
-            // A slow average: one round moves it by a fiftieth.
-            db.avg_ttl_ms = if db.avg_ttl_ms == 0 { mean } else { db.avg_ttl_ms / 50 * 49 + mean / 50 };
-        }
-        let expired = due.len() as u64;
+        let expired = due.len();
         for handle in due.drain(..) {
             let name: Box<[u8]> = db.key(handle).into();
             let key = Key::hashed(&name, hasher);
@@ -115,45 +195,12 @@ impl Keyspace {
             effects.discard(db.remove(found, key));
             effects.expired(number, key);
         }
-        ExpireOutcome { expired, sampled: sampled as u64, timed_out: false }
-    }
-}
-
-/// What a cycle over fields did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FieldExpiry {
-    /// Fields deleted.
-    pub expired: u64,
-    /// It stopped because its deadline passed.
-    pub timed_out: bool,
-}
-
-impl Keyspace {
-    /// Deletes fields of hashes whose expiry is over, hash by hash in the order of their expiry, until none is left or
-    /// `out_of_time`, which is asked behind 64 fields.
-    pub fn expire_fields(
-        &mut self,
-        now_ms: i64,
-        effects: &mut Effects,
-        mut out_of_time: impl FnMut() -> bool,
-    ) -> FieldExpiry {
-        let mut total = FieldExpiry::default();
-        for number in 0..self.databases() {
-            loop {
-                let expired = self.expire_fields_of_one(number, now_ms, effects);
-                if expired == 0 {
-                    break;
-                }
-                total.expired += expired;
-                if out_of_time() {
-                    total.timed_out = true;
-                    return total;
-                }
-            }
-        }
-        total
+        (round.sampled, round.expired) = (round.sampled + sampled, round.expired + expired);
+        let step = ExpireOutcome { expired: expired as u64, sampled: sampled as u64, fields: 0 };
+        (step, cursor == 0)
     }
 
+    /// Deletes fields of the hash whose fields expire first, if their time has passed; how many.
     fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> u64 {
         let db = &mut self.dbs_mut()[number];
         let Some(name) = db.volatile_due(now_ms) else { return 0 };
@@ -173,5 +220,13 @@ impl Keyspace {
     }
 }
 
-/// Fields that are deleted between two looks at the time, and by one command of the replication stream.
-const FIELDS_PER_STEP: usize = 64;
+impl Db {
+    /// Has the running average of INFO learn what the keys of a round have left to live. A slow average: a round moves it by
+    /// a fiftieth.
+    fn learn_ttl(&mut self, round: Round) {
+        if round.ttl_count > 0 {
+            let mean = round.ttl_sum_ms / round.ttl_count;
+            self.avg_ttl_ms = if self.avg_ttl_ms == 0 { mean } else { self.avg_ttl_ms / 50 * 49 + mean / 50 };
+        }
+    }
+}

@@ -24,8 +24,8 @@ mod view;
 
 pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
-pub use dataset::{ChunkMemory, Dataset, Keyspace};
-pub use db::{Compacted, CutState, Db, Found};
+pub use dataset::{Dataset, Keyspace};
+pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
@@ -33,11 +33,11 @@ pub use effects::{
 };
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
-pub use expire::{ExpireCycle, ExpireOutcome, FieldExpiry};
+pub use expire::{ExpireCycle, ExpireOutcome, ExpireWalk};
 pub use hasher::{KeyHasher, Layout};
 pub use new_value::NewValue;
 pub use stream_edit::StreamEdit;
-pub use view::{Entry, Str, ValueRef, WrongType};
+pub use view::{Str, ValueRef, WrongType};
 
 use sluice_base::Now;
 use sluice_value::Encoding;

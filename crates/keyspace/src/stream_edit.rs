@@ -49,15 +49,22 @@ impl<'a> StreamEdit<'a> {
         self.effects.key_modified(self.number, self.key, event, changes);
     }
 
-    /// `event` is published and counts as so many changes, but transactions that watch the key do not fail.
-    pub fn told(&mut self, event: Event, changes: u64) {
+    /// `event` is published besides one that says what has changed.
+    pub fn told(&mut self, event: Event) {
         self.effects.key_told(self.number, self.key, event);
-        self.effects.count_changes(changes);
     }
 
-    /// So many changes happened that are told to nobody.
-    pub fn changed(&mut self, changes: u64) {
-        self.effects.count_changes(changes);
+    /// `event` happened to what is not an entry: to groups, consumers, or the numbers of the stream. That counts as so many
+    /// changes of the key, but no client that waits for entries is looked at.
+    pub fn state_modified(&mut self, event: Event, changes: u64) {
+        self.effects.state_modified(self.number, self.key, event, changes);
+    }
+
+    /// So many entries became pending, were acknowledged or changed their consumer: no event tells of that.
+    pub fn pending_modified(&mut self, changes: u64) {
+        if changes > 0 {
+            self.state_modified(Event::Silent, changes);
+        }
     }
 
     /// Clients that wait for the stream may be served.

@@ -8,6 +8,7 @@ mod cursor;
 mod decoder;
 mod error;
 mod hash;
+mod item;
 mod judge;
 mod kind;
 mod list;
@@ -21,11 +22,10 @@ mod ziplist;
 mod zset;
 
 pub use error::{LoadError, Problem};
+pub use item::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
-pub use reader::{
-    Item, Loaded, LoadedEntry, ReadOptions, ReadProgress, Reader, SlotSizes, Unknown, fuzz_rdb,
-};
+pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{WriteOptions, Writer};
 
 /// Which reader a file is for.

@@ -31,7 +31,7 @@
 //!     --target x86_64-unknown-linux-gnu --target-dir target/tsan
 //! ```
 //!
-//! Speed is in `bench/record/`, by `cargo bench -p sluice-queue`.
+//! Speed is in `bench/record/`, by `cargo bench -p sluice-micro --bench queues`.
 
 #![deny(unsafe_code)]
 

@@ -6,10 +6,11 @@
 //!       └──── positions, news, a wake-up ──────┘
 //! ```
 //!
-//! The engine says what is appended (`engine/aof.rs`); nothing here knows a command.
+//! The engine says what is appended (`engine/persistence/aof.rs`); nothing here knows a command.
 
 mod appender;
 mod base_thread;
+mod clock;
 mod folder;
 mod load;
 mod open;
@@ -19,13 +20,13 @@ mod sync_thread;
 mod thread;
 
 pub use appender::{Appender, Block};
-pub use folder::{Folder, Named, NewBase};
+use clock::clock;
+pub use folder::{Folder, History, Named, NewBase};
 pub use load::{AppendedFiles, FileEnding, NamedFiles, NoFiles};
 pub use rewrite::{BaseSink, WrittenBase};
-pub use shared::{AofItem, AofNews, AofShared, History, Order, RewriteNumber};
+pub use shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
 pub use thread::{AofEnding, Worker};
 
-use sluice_clock::Clock;
 use sluice_engine::{AofBacklog, Engine};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,10 +128,4 @@ impl Aof {
         // A panic of the thread has ended the process.
         ending.and_then(Result::ok).unwrap_or(AofEnding::Failed)
     }
-}
-
-/// Monotonic nanoseconds, for the thread of the file.
-pub fn clock() -> Box<dyn FnMut() -> u64 + Send> {
-    let mut clock = Clock::system();
-    Box::new(move || clock.now().mono_ns)
 }

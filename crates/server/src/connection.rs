@@ -18,10 +18,10 @@ use input::{Input, InputState};
 use output::{Next, Output, Piece};
 use sluice_base::heap;
 use sluice_engine::SessionKey;
-use sluice_evloop::{AnyLoop, Event, Fd, Received, SendBuf, Sending, Sent, Token};
+use sluice_evloop::{AnyLoop, Event, Fd, Received, SendBuf, Sending, Sent};
 use sluice_resp::{Admission, Outbox};
 use spare::SpareBuffers;
-use transport::Transport;
+use transport::{Transport, key_of};
 
 /// A connection.
 pub struct Connection {
@@ -466,17 +466,6 @@ fn end_send<O: Owner>(owner: &mut O, connection: &mut Connection, sent: Sent) ->
         None => Flushed::Open,
         Some(error) => Flushed::Over(format!("Error writing to client: {}", plain_error(&error))),
     }
-}
-
-/// A session's key as a token of the event loop, and back.
-pub fn token_of(key: SessionKey) -> Token {
-    Token(u64::from(key.generation) << 32 | u64::from(key.slot))
-}
-
-/// The session that a token names.
-#[inline]
-pub fn key_of(token: Token) -> SessionKey {
-    SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
 }
 
 #[cfg(test)]

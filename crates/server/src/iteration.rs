@@ -60,6 +60,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("take pieces of slow reads", Server::take_slow_reads),
     ("end migrations", Server::end_migrations),
     ("cron", Server::cron),
+    ("expire", Server::expire),
     ("act", Server::act),
     ("move connections", Server::move_connections),
     ("write", Server::write),
@@ -208,7 +209,8 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()).min(self.link_deadline_ns()))
+        let next_ns = self.timing.next_cron_ns.min(self.save.next_ns()).min(self.engine.next_expiry_ns());
+        Deadline::at_ns(next_ns.min(self.link_deadline_ns()))
     }
 
     /// Sums the parts of memory.
@@ -327,6 +329,7 @@ impl Server {
         }
         let transport = Transport::attach(&mut self.sockets.event_loop, socket, key);
         let mut connection = Connection::new(key, transport);
+        connection.authentication = self.engine.authentication(key);
         connection.receive(&mut self.sockets.event_loop);
         self.put(connection);
     }
@@ -345,6 +348,12 @@ impl Server {
         }
         let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
         self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
+    }
+
+    /// Goes on with the cycle of expiry that is under way. Ahead of the phases that act and write: what a slice deletes is
+    /// propagated in the same iteration.
+    fn expire(&mut self) {
+        self.timing.is_busy |= self.engine.expire_slice(&mut self.host);
     }
 
     /// Goes on with the save that is under way, last of all: replies do not wait for it.
@@ -421,7 +430,7 @@ impl Server {
                 }
             }
             LoadEnded::Start(Err(_)) => {
-                self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
+                self.host.note(LogLevel::Warning, loader::NOT_LOADED);
                 self.end_without_data();
             }
             LoadEnded::Debug => {}
@@ -471,10 +480,12 @@ impl Server {
     fn resume(&mut self, key: SessionKey) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id)) => {
-                self.io_threads.pool.send(*id, ToIoThread::Resume(key));
+                self.io_threads.pool.send(*id, ToIoThread::Resume(key, self.engine.authentication(key)));
             }
             Some(SocketOwner::Main(_)) => {
                 if let Some(mut connection) = self.take(key) {
+                    // The request that waited may have been AUTH.
+                    connection.authentication = self.engine.authentication(key);
                     match connection.input.resume() {
                         true => connection::resume(self, connection),
                         false => self.put(connection),
@@ -555,7 +566,7 @@ impl Server {
                 }
                 SocketOwner::InHand => {}
             }
-            self.engine.disconnect(key);
+            self.engine.disconnect(key, &mut self.host);
             self.note_link_closed(key);
             if let Some(barrier) = &mut self.barrier {
                 barrier.forget(key);

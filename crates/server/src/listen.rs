@@ -5,6 +5,7 @@ pub mod listeners;
 use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use sluice_config::choice::EventLoop;
 use sluice_config::{Config, param};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -58,9 +59,29 @@ pub struct Listening {
     changed: bool,
     /// The unix socket's file, absolute: the working directory may change before it is to be removed.
     unix_file: Option<PathBuf>,
+    /// How often a port that is in use is tried again.
+    attempts: u32,
 }
 
+/// How long a start waits for a port, in attempts, and the time between two of them. After a crash io_uring keeps a socket
+/// until the kernel has taken the ring apart, 5 to 13 ms behind the end of the process.
+const ATTEMPTS_AT_START: u32 = 40;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
+
 impl Listening {
+    /// [`Listening::listen_tcp`] at the start, where a server that has crashed may hold its ports for some milliseconds.
+    pub fn listen_tcp_at_start(
+        &mut self,
+        config: &Config,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), ListenError> {
+        let is_ring = config.choice::<EventLoop>(param::EVENT_LOOP) == EventLoop::IoUring;
+        self.attempts = if is_ring { ATTEMPTS_AT_START } else { 0 };
+        let listened = self.listen_tcp(config, warn);
+        self.attempts = 0;
+        listened
+    }
+
     /// The sockets in use.
     pub fn active(&self) -> &[Listener] {
         &self.active
@@ -93,7 +114,7 @@ impl Listening {
                 Some(listener) => relisten(listener, backlog).map(|()| (*listener).clone()),
                 None => open_tcp(word, config),
             };
-            let opened = open().or_else(|error| {
+            let mut opened = open().or_else(|error| {
                 // Our own sockets may be in the way: `*` and an address exclude each other.
                 let ours: Vec<_> = held.iter().filter(in_the_way).collect();
                 if !is_in_use(&error) || ours.is_empty() {
@@ -102,6 +123,11 @@ impl Listening {
                 ours.iter().for_each(|l| unlisten(l));
                 open()
             });
+            while self.attempts > 0 && opened.as_ref().is_err_and(is_in_use) {
+                self.attempts -= 1;
+                std::thread::sleep(BETWEEN_ATTEMPTS);
+                opened = open();
+            }
             match opened {
                 Ok(listener) => next.push(listener),
                 Err(error) => {

@@ -7,6 +7,9 @@ use sluice_evloop::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for them there.
+pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
+
 /// The thread's way to the main thread, and its clock.
 struct Loader {
     main: Waker,

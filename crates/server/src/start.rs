@@ -9,7 +9,7 @@ use crate::iteration::{self, Server};
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
-use crate::{affinity, crash, daemon, listen, storage, supervisor};
+use crate::{affinity, crash, daemon, listen, loader, storage, supervisor};
 use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, param};
@@ -216,7 +216,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
     let Ok(begun) = begin_load(&mut engine, &mut host) else {
-        host.note(LogLevel::Warning, NOT_LOADED);
+        host.note(LogLevel::Warning, loader::NOT_LOADED);
         return Ok(1);
     };
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
@@ -232,9 +232,6 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     }
     Ok(server.run() as u8)
 }
-
-/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for them there.
-pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
 /// How far loading is before the server runs.
 enum Begun {
@@ -379,7 +376,7 @@ fn limit_clients(host: &mut Host, config: &mut Config) {
 
 fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     let mut warnings = Vec::new();
-    let tcp = host.listening.listen_tcp(config, &mut |text| warnings.push(text));
+    let tcp = host.listening.listen_tcp_at_start(config, &mut |text| warnings.push(text));
     let unix = host.listening.listen_unix(config);
     let nowhere = host.listening.active().is_empty();
     for text in warnings {

@@ -11,16 +11,18 @@ pub mod background;
 #[cfg(any(test, debug_assertions))]
 pub mod faulty;
 pub mod lock;
+mod of_process;
 mod real;
 pub mod replacement;
 pub mod snapshot;
 pub mod spool;
 pub mod stream_spool;
 
-use lock::{LockHold, LockRefused};
+pub use of_process::of_process;
 pub use real::Real;
 pub use replacement::Replacement;
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -101,13 +103,14 @@ pub trait StorageFile: Send {
     fn set_mode(&self, mode: u32) -> io::Result<()>;
 }
 
-/// The files of the machine; in a build with debug assertions with the fault that the environment asks for.
-pub fn of_process() -> Arc<dyn Storage> {
-    let real = Arc::new(Real);
-    #[cfg(debug_assertions)]
-    if let Some(plan) = crate::switches::text(crate::switches::STORAGE) {
-        let plan = plan.parse().expect("the switch of a test is well-formed");
-        return Arc::new(faulty::Faulty::new(real, plan, faulty::AfterCrash::Exit));
-    }
-    real
+/// What keeps a file locked until the last share of it is dropped.
+pub type LockHold = Arc<dyn Any + Send + Sync>;
+
+/// Why a file was not locked.
+#[derive(Debug)]
+pub enum LockRefused {
+    /// Another process has it, which wrote this into it.
+    Held(String),
+    /// It cannot be locked.
+    Failed(io::Error),
 }

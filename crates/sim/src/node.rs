@@ -221,6 +221,7 @@ impl SimNode {
         self.follow_primary(net);
         if self.next_cron_ns <= now.mono_ns {
             self.engine.cron(&mut self.process);
+            self.engine.expire_slice(&mut self.process);
             self.next_cron_ns = now.mono_ns + CRON_NS;
         }
         self.act(net);
@@ -532,7 +533,7 @@ impl SimNode {
 
     /// The connection of a session has ended.
     fn lose(&mut self, key: SessionKey, net: &mut Net) {
-        self.engine.client_lost(key);
+        self.engine.client_lost(key, &mut self.process);
         self.end_session(key, net);
     }
 
@@ -544,7 +545,7 @@ impl SimNode {
             Peer::Link(conn) => net.close(conn, Side::Opener, &mut self.rng),
             Peer::Client => {}
         }
-        self.engine.disconnect(key);
+        self.engine.disconnect(key, &mut self.process);
         if matches!(self.holder, Holder::Session(own) if own == key) {
             self.replay = None;
             self.holder = Holder::Nobody;

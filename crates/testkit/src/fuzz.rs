@@ -101,7 +101,7 @@ pub fn fuzz_replica(data: &[u8]) {
             Some(b'I') => b"INFO",
             Some(b'W') => b"SET",
             Some(b'C') => {
-                rig.engine.disconnect(client);
+                rig.engine.disconnect(client, &mut rig.process);
                 client = rig.connect();
                 continue;
             }

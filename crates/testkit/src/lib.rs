@@ -1,6 +1,6 @@
 //! For tests: an engine without a process, driven by lines of text, with a clock that moves when told.
 //!
-//! ```
+//! ```text
 //! let mut rig = sluice_testkit::Rig::new();
 //! rig.check("SET k v", "+OK");
 //! rig.check("GET k", "\"v\"");
@@ -114,9 +114,10 @@ impl Rig {
         self.process.pass_us(ms * 1000);
     }
 
-    /// Runs the cron once.
+    /// Runs the cron once, and as much of a cycle of expiry as follows without a pause.
     pub fn cron(&mut self) {
         self.engine.cron(&mut self.process);
+        while self.engine.expire_slice(&mut self.process) {}
         self.collect();
     }
 
@@ -345,3 +346,16 @@ fn connection(n: u16) -> Connection {
 
 /// Databases with more keys are not checked after each request.
 const CHECKED_KEYS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::Rig;
+
+    #[test]
+    fn the_example_of_the_module_holds() {
+        let mut rig = Rig::new();
+        rig.check("SET k v", "+OK");
+        rig.check("GET k", "\"v\"");
+        rig.pass_ms(1000);
+    }
+}

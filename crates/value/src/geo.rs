@@ -159,6 +159,31 @@ impl Cell {
         Cell::joined(moved(longitude, east), moved(latitude, north), self.steps)
     }
 
+    /// The cell itself, or its neighbour inside the world where it lies beyond the last column or row, as those of the largest
+    /// longitude and latitude do.
+    fn inside(self) -> Cell {
+        let (longitude, latitude) = self.parts();
+        let last = ((1u64 << self.steps) - 1) as u32;
+        Cell::joined(longitude.min(last), latitude.min(last), self.steps)
+    }
+
+    /// The cells of the largest longitude and latitude that touch this one. They lie one beyond the last column or row. The
+    /// first column touches the largest longitude too, from the other side.
+    fn beyond(self) -> impl Iterator<Item = Cell> {
+        let (longitude, latitude) = self.parts();
+        let end = (1u64 << self.steps) as u32;
+        let (is_east, is_north) = (longitude == 0 || longitude == end - 1, latitude == end - 1);
+        let cell = move |is_there: bool, longitude, latitude| {
+            is_there.then(|| Cell::joined(longitude, latitude, self.steps))
+        };
+        let cells = [
+            cell(is_east, end, latitude),
+            cell(is_north, longitude, end),
+            cell(is_east && is_north, end, end),
+        ];
+        cells.into_iter().flatten()
+    }
+
     /// The first score in the cell, and the first behind it.
     fn scores(self) -> (u64, u64) {
         let shift = 2 * (STEPS_MAX - self.steps);

@@ -9,6 +9,7 @@
 //! a hash that reports a listpack is packed; (3) whoever reads a field sees its expiry, and decides whether it is over:
 //! reading deletes nothing; (4) long strings that are removed go to [`HashContext::garbage`].
 
+mod field;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use sluice_collections::hash_tree::{Content, Expiry, Field, HashTree, HashTreeIt
 use sluice_collections::listpack;
 
 use crate::ListItem;
+pub use field::HashField;
 use packed::{Packed, PackedIter, PackedRef};
 
 /// A hash that lives outside its entry. One word wide.
@@ -72,17 +74,6 @@ pub struct HashContext {
     pub limits: HashLimits,
     /// Long strings that were removed: to be dropped on another thread.
     pub garbage: Vec<Bytes>,
-}
-
-/// A field as it is read.
-#[derive(Clone, Copy, Debug)]
-pub struct HashField<'a> {
-    /// The field.
-    pub name: ListItem<'a>,
-    /// Its value.
-    pub value: ListItem<'a>,
-    /// When it expires, ms since the epoch.
-    pub expiry: Option<i64>,
 }
 
 /// A hash as it is read, wherever it lives.

@@ -38,6 +38,9 @@ pub struct ListContext {
     pub garbage: Vec<List>,
 }
 
+/// Changes a leaf; the leaves that follow it now.
+type LeafEdit<'a> = &'a mut dyn FnMut(&mut Leaf, usize, &mut ListContext) -> Vec<Leaf>;
+
 /// An element as it is read.
 #[derive(Clone, Copy, Debug)]
 pub enum ListItem<'a> {
@@ -94,22 +97,6 @@ impl<'a> ListRef<'a> {
             ListRef::Inline { encoding, .. } => encoding,
             ListRef::Value(list) => list.encoding(),
         }
-    }
-
-    /// The elements with these indexes, in order. `range` is cut to the list. Cost: O(log n) to begin.
-    pub fn iter(self, range: Range<usize>) -> ListIter<'a> {
-        ListIter::new(self, range, End::Front)
-    }
-
-    /// The elements with these indexes, the last first.
-    pub fn iter_rev(self, range: Range<usize>) -> ListIter<'a> {
-        ListIter::new(self, range, End::Back)
-    }
-
-    /// Hands the element at `index` to `read`; `None` where there is no such element. Cost: O(log n).
-    pub fn get<R>(self, index: usize, read: impl FnOnce(ListItem<'_>) -> R) -> Option<R> {
-        let end = index.checked_add(1)?;
-        self.iter(index..end).next().map(read)
     }
 }
 
@@ -557,7 +544,7 @@ impl Root {
     }
 
     /// Lets `edit` change the leaf of the element at `index`, which there is.
-    fn edit(&mut self, index: usize, context: &mut ListContext, edit: tree::Edit<'_>) {
+    fn edit(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) {
         let front_count = self.end_count(End::Front);
         let middle_count = self.middle.sums().count;
         if index < front_count {

@@ -15,6 +15,7 @@ mod large;
 mod leaf;
 mod limits;
 mod marks;
+mod part;
 mod row;
 mod shelf;
 
@@ -22,17 +23,15 @@ use std::mem::replace;
 use std::ops::Range;
 
 use sluice_base::{HashSeed, heap};
-use triomphe::Arc;
 
 pub use edge::Edge;
-use index::IndexPage;
 use iter::RowSource;
 pub use iter::{Direction, ZsetIter};
-use large::{BranchNode, Large};
+use large::Large;
 use leaf::RowLeaf;
 pub use limits::{ZsetEncoding, ZsetLimits};
+use part::ZsetPart;
 use row::RowIter;
-use shelf::ShelfNode;
 
 /// A sorted set that lives outside its entry. One word wide.
 #[derive(Debug)]
@@ -50,23 +49,6 @@ enum Body {
     Large(Box<Large>),
     /// No set: what edits have replaced, on its way to be dropped.
     Garbage(Vec<ZsetPart>),
-}
-
-/// A part of a set that lost its place.
-#[derive(Debug)]
-enum ZsetPart {
-    Leaf(RowLeaf),
-    Leaves(ShelfNode<RowLeaf>),
-    Page(IndexPage),
-    Pages(ShelfNode<IndexPage>),
-    Inner(Arc<BranchNode>),
-    Whole(Box<Large>),
-}
-
-/// What an operation on a large set needs: where replaced parts go, and the bytes allocated.
-struct ZsetWork<'w> {
-    garbage: &'w mut Vec<ZsetPart>,
-    heap: usize,
 }
 
 /// What changing a set needs and yields.
@@ -514,31 +496,6 @@ impl ZsetRoot {
         let leaf = RowLeaf::of_row(&row, large.len(), 0);
         if let Body::Large(large) = replace(&mut self.body, Body::Small(leaf)) {
             context.garbage.push(ZsetPart::Whole(large));
-        }
-    }
-}
-
-impl ZsetPart {
-    fn is_shared(&self) -> bool {
-        match self {
-            ZsetPart::Leaf(leaf) => leaf.is_shared(),
-            ZsetPart::Leaves(node) => node.is_shared(),
-            ZsetPart::Page(page) => page.is_shared(),
-            ZsetPart::Pages(node) => node.is_shared(),
-            ZsetPart::Inner(inner) => !inner.is_unique(),
-            ZsetPart::Whole(large) => large.is_shared(),
-        }
-    }
-
-    /// Bytes of the part, and not of what hangs below it.
-    fn bytes(&self) -> usize {
-        match self {
-            ZsetPart::Leaf(leaf) => leaf.heap_bytes(),
-            ZsetPart::Leaves(node) => node.top_bytes(),
-            ZsetPart::Page(page) => page.heap_bytes(),
-            ZsetPart::Pages(node) => node.top_bytes(),
-            ZsetPart::Inner(_) => large::INNER_BYTES,
-            ZsetPart::Whole(large) => large.heap_bytes(),
         }
     }
 }

@@ -196,7 +196,7 @@ impl<'a> Generator<'a> {
         let word = |text: &str| vec![text.as_bytes().to_vec()];
         let mut all = Vec::new();
         if self.chance(60) {
-            let keys = (0..1 + self.below(3)).map(|_| values::key(&mut self.rng));
+            let keys = (0..1 + self.below(3)).map(|_| values::watched_key(&mut self.rng));
             all.push(Command::of([word("WATCH"), keys.collect()].concat()));
         }
         all.push(Command::of(word("MULTI")));

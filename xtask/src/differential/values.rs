@@ -186,6 +186,12 @@ pub(super) fn own_key(rng: &mut Rng, name: &str) -> Vec<u8> {
     text_of(name, rng.below(3))
 }
 
+/// A key for WATCH, which no command of streams names: to the reference a change of a group changes no key until 9.1.3.
+pub(super) fn watched_key(rng: &mut Rng) -> Vec<u8> {
+    let name = ["l", "p", "e", "h", "z"][index(rng, 5)];
+    own_key(rng, name)
+}
+
 /// An index or a count of a list, from either end.
 pub(super) fn place(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {

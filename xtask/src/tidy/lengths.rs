@@ -5,10 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::source::Source;
-use super::{Finding, Result, read_table};
-
-/// Where the ratchet is.
-const RATCHET: &str = "docs/tidy-ratchet.toml";
+use super::{Finding, RATCHET, Result, read_table};
 
 /// Lines a function may have, from `fn` to its closing brace. A test is as long as its list of cases.
 const FUNCTION_LINES_MAX: usize = 70;
@@ -41,7 +38,8 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
 }
 
 /// Writes the ratchet anew with the lengths of today: entries shrink or go, none is added and none grows.
-pub(super) fn tighten(root: &Path, sources: &[Source]) -> Result<()> {
+/// `circles` is the section of another check, which is written behind these.
+pub(super) fn tighten(root: &Path, sources: &[Source], circles: &str) -> Result<()> {
     let ratchet = read(root)?;
     let (functions, files) = measure(&ratchet, sources);
     let shrink = |recorded: &BTreeMap<String, usize>, long: &Long| -> BTreeMap<String, usize> {
@@ -49,8 +47,9 @@ pub(super) fn tighten(root: &Path, sources: &[Source]) -> Result<()> {
             recorded.iter().filter_map(|(name, &lines)| Some((name.clone(), lines.min(long.get(name)?.0))));
         kept.collect()
     };
-    let mut text =
-        String::from("# Lengths above the limits that `cargo xtask tidy` knows; they may only shrink.\n");
+    let mut text = String::from(
+        "# What `cargo xtask tidy` allows today and may only shrink: lengths above the limits, circles.\n",
+    );
     for (title, table) in
         [("functions", shrink(&ratchet.functions, &functions)), ("files", shrink(&ratchet.files, &files))]
     {
@@ -59,6 +58,7 @@ pub(super) fn tighten(root: &Path, sources: &[Source]) -> Result<()> {
             writeln!(text, "{name:?} = {lines}")?;
         }
     }
+    text.push_str(circles);
     text.push_str("\n# Files that are lists, exempt from both limits: path or folder = reason.\n[lists]\n");
     for (path, reason) in &ratchet.lists {
         writeln!(text, "{path:?} = {reason:?}")?;

@@ -53,7 +53,7 @@ impl Source {
         matches!(name, "tests.rs" | "model.rs") || folders.iter().any(|folder| self.path.contains(folder))
     }
 
-    /// Fills `test`: files by name, and what follows `#[cfg(test)]` up to its closing brace.
+    /// Fills `test`: files by name, and what follows `#[cfg(test)]` or `#[cfg(all(test, ..))]` up to its closing brace.
     fn mark_tests(&mut self) {
         if self.is_test_file() {
             self.test.fill(true);
@@ -61,7 +61,8 @@ impl Source {
         }
         let mut line = 0;
         while line < self.code.len() {
-            if self.code[line].replace(' ', "").contains("#[cfg(test)]") {
+            let code = self.code[line].replace(' ', "");
+            if code.contains("#[cfg(test)]") || code.contains("#[cfg(all(test,") {
                 let end = self.end_of_item(line);
                 self.test[line..=end].fill(true);
                 line = end;
@@ -77,7 +78,9 @@ impl Source {
             for letter in code.chars() {
                 match letter {
                     '{' => depth += 1,
-                    '}' if depth <= 1 => return line,
+                    // The brace belongs to what encloses the item: the last variant, field or arm.
+                    '}' if depth == 0 => return line.saturating_sub(1).max(first),
+                    '}' if depth == 1 => return line,
                     '}' => depth -= 1,
                     ';' if depth == 0 => return line,
                     _ => {}
@@ -250,6 +253,14 @@ mod tests {
         let source =
             Source::scan("a.rs", "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n");
         assert_eq!(source.test[..6], [false, true, true, true, true, false]);
+    }
+
+    #[test]
+    fn the_brace_behind_a_test_variant_is_not_of_the_test() {
+        let source = Source::scan("a.rs", "enum A {\n    B,\n    #[cfg(test)]\n    C,\n}\nstruct D;\n");
+        assert_eq!(source.test[..6], [false, false, true, true, false, false]);
+        let source = Source::scan("a.rs", "fn a() {}\n#[cfg(all(test, unix))]\nmod tests {\n}\nfn b() {}\n");
+        assert_eq!(source.test[..5], [false, true, true, true, false]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The walk over all fields of a tree.
 
-use super::Field;
+use super::field::Field;
 use super::leaf::HashLeaf;
 use super::node::{HashChild, HashNode};
 

@@ -18,7 +18,7 @@
 //! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count from the first entry,
 //! so that the room for slots grows without a change of them; (3) `earliest` and `volatile` agree with the entries.
 
-use super::{Content, Field, TreeText};
+use super::field::{Content, Field, TreeText};
 use crate::arch::prefetch;
 use sluice_base::{Bytes, heap};
 

@@ -13,6 +13,10 @@
 //!    freed. Then the blocks that are not marked are moved in order. Both go on where the last call stopped.
 #![forbid(unsafe_code)]
 
+mod evacuation;
+
+pub(super) use evacuation::Evacuation;
+
 use std::sync::atomic::Ordering;
 
 use super::{BlockBits, Book, Books, CLASSES, EVACUATING, Full, HEAD, Handle, NONE, QUARTERS, Slab, SlabOf};
@@ -25,27 +29,6 @@ pub struct Move {
     pub from: Handle,
     /// Where its copy is.
     pub to: Handle,
-}
-
-/// The chunk being emptied.
-pub(super) struct Evacuation {
-    number: u32,
-    class: usize,
-    /// The next free block to mark; `NONE` when all are.
-    mark: u32,
-    /// Links that may be followed still: a list that a caller scribbled over may be a circle.
-    marks_left: u32,
-    /// The next block to look at.
-    cursor: u32,
-    /// A fresh chunk may be opened for the blocks.
-    may_open: bool,
-    free: BlockBits,
-}
-
-impl Evacuation {
-    pub(super) fn is_of(&self, number: u32) -> bool {
-        self.number == number
-    }
 }
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {

@@ -227,7 +227,9 @@ fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags
     let (first, last, step) = match spec.find {
         Find::Range { last, step, limit } => (start, range_end(start, last, limit, args.len())?, step),
         Find::KeyNum { num_index, first, step } => {
-            let count = key_count(args.get(start + num_index as usize).ok_or(Invalid)?)?;
+            let text = args.get(start + num_index as usize).ok_or(Invalid)?;
+            // The reference goes by the key spec for MSETEX alone, the one with pairs, and by a function for all others.
+            let count = if step == 2 { strict_key_count(text)? } else { key_count(text)? };
             let first = start + first as usize;
             let more = (count - 1).checked_mul(step as usize).ok_or(Invalid)?;
             (first, first.checked_add(more).ok_or(Invalid)?, step)
@@ -269,11 +271,26 @@ fn range_end(start: usize, last: i8, limit: u8, arg_count: usize) -> Result<usiz
 }
 
 /// A number of keys that is at least one.
+fn strict_key_count(text: &[u8]) -> Result<usize, Invalid> {
+    let is_number = text.iter().all(u8::is_ascii_digit) && !text.starts_with(b"0") && text.len() < 10;
+    if is_number { key_count(text) } else { Err(Invalid) }
+}
+
+/// A number of keys that is at least one, read as the reference reads it: what follows the digits does not count, and the
+/// lower 32 bits of a large number do. The command itself refuses such numbers.
 fn key_count(text: &[u8]) -> Result<usize, Invalid> {
-    let digits = text.iter().all(u8::is_ascii_digit) && !text.starts_with(b"0");
-    let text = std::str::from_utf8(text).map_err(|_| Invalid)?;
-    let count = if digits { text.parse::<u64>().map_err(|_| Invalid)? } else { return Err(Invalid) };
-    usize::try_from(count).map_err(|_| Invalid)
+    let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let text = &text[text.iter().take_while(|byte| blank(byte)).count()..];
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let number =
+        digits.fold(0_i64, |number, byte| number.saturating_mul(10).saturating_add(i64::from(byte - b'0')));
+    let count = if is_negative { -number } else { number } as i32;
+    usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Invalid)
 }
 
 #[cfg(test)]

@@ -818,7 +818,8 @@ fn migrate_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<()
         return Err(());
     }
     let mut at = 6;
-    while at < args.len() {
+    // KEYS with nothing behind it is no option.
+    while at + 1 < args.len() {
         let is = |word| crate::is_word(args[at], word);
         at += match () {
             () if is("auth") => 2,

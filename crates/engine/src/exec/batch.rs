@@ -2,16 +2,16 @@
 //!
 //! Times: the clock is read when the batch begins and after each command; a command starts when its predecessor ended.
 
-use super::Next;
 use crate::args::Args;
-use crate::blocking::WaitFor;
 use crate::engine::Engine;
-use crate::prepare::{Prepared, PreparedBatch, Preparer};
-use crate::process::Process;
+use crate::exec::prepare::{Prepared, PreparedBatch, Preparer};
+use crate::exec::request::Next;
+use crate::host::process::Process;
+use crate::session::key::SessionKey;
 use crate::session::{Closing, Session};
-use crate::session_key::SessionKey;
+use crate::waiting::blocking::WaitFor;
 use sluice_base::Now;
-use sluice_resp::{OwnedRequests, Request, Requests};
+use sluice_resp::{Admission, OwnedRequests, Request, Requests};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Submitted {
     pub executed: usize,
     /// What follows.
     pub flow: Flow,
+    /// What the client may send from now on, for itself: see [`crate::Limits::admission`].
+    pub admission: Admission,
 }
 
 /// Whether a session goes on.
@@ -53,7 +55,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Submitted {
         let Some(mut session) = self.begin(key, process) else {
-            return Submitted { executed: 0, flow: Flow::Closing };
+            return Submitted { executed: 0, flow: Flow::Closing, admission: Admission::Unauthenticated };
         };
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
@@ -79,7 +81,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Submitted {
         let Some(mut session) = self.begin(key, process) else {
-            return Submitted { executed: 0, flow: Flow::Closing };
+            return Submitted { executed: 0, flow: Flow::Closing, admission: Admission::Unauthenticated };
         };
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
@@ -152,7 +154,7 @@ impl Engine {
                 Next::Done if session.caller.is_primary() => self.note_applied(&mut session, &request),
                 Next::Done => {}
             }
-            if self.control.blocking.is_due() {
+            if self.control.clients.blocking.is_due() {
                 session = self.serve_between(session, process);
             }
             if session.caller.closing != Closing::No || session.waiting.is_some() {
@@ -187,12 +189,13 @@ impl Engine {
         batch: Batch<'_>,
         process: &mut dyn Process,
     ) -> Submitted {
-        session.note_output(&mut self.control.ready);
+        session.note_output(&mut self.control.clients.ready);
         if !session.caller.ever_authenticated || batch.flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
+        let admission = session.caller.identity.admission();
         self.sessions.put_back(session);
-        Submitted { executed: batch.executed, flow: batch.flow }
+        Submitted { executed: batch.executed, flow: batch.flow, admission }
     }
 
     /// Closes an unauthenticated client with too much unread output, and a client that ends without unread output.
@@ -202,7 +205,7 @@ impl Engine {
             self.limit_output(session, process);
         }
         if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
-            self.control.to_close.push(session.key);
+            self.control.clients.to_close.push(session.key);
         }
     }
 

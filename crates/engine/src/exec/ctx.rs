@@ -3,46 +3,26 @@
 //!
 //! Only `exec` builds contexts: each holds a [`Seal`], which only `exec` can make.
 
-use crate::action::Action;
 use crate::args::Args;
-use crate::background::JobState;
-use crate::blocking::WaitFor;
-use crate::commandlog::CommandLog;
 use crate::control::Control;
-use crate::error::CmdError;
-use crate::latency::LatencyMonitor;
+use crate::exec::outcome::Run;
+use crate::host::action::Action;
+use crate::host::process::{Facts, Process};
 use crate::limits::Limits;
-use crate::migration::Migration;
-use crate::process::{Facts, Process};
-use crate::pubsub::PubSub;
+use crate::observe::commandlog::CommandLog;
+use crate::observe::latency::LatencyMonitor;
+use crate::observe::stats::Stats;
+use crate::persistence::background::JobState;
+use crate::pubsub::registry::PubSub;
+use crate::pubsub::watch::Watching;
+use crate::session::key::SessionKey;
+use crate::session::transaction::Transaction;
 use crate::session::{Caller, Session, Sessions};
-use crate::session_key::SessionKey;
-use crate::slow_reads::{SlowRead, SlowReadAsk};
-use crate::stats::Stats;
-use crate::transaction::Transaction;
-use crate::watch::Watching;
+use crate::waiting::slow_reads::ask::SlowReadAsk;
 use sluice_base::{Now, Rng};
 use sluice_command::{Access, Flags, KeyFlags, Keys, Spec};
 use sluice_keyspace::{Dataset, DbMut, DbRef, Keyspace};
 use sluice_resp::Reply;
-
-/// How a command ended well.
-#[derive(Debug)]
-pub enum Outcome {
-    /// Its reply is written.
-    Done,
-    /// It must wait, and is run again with other arguments at these positions: what it meant when it came.
-    WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
-    /// It must wait, and is run again when what it waits for may be there.
-    Wait(Box<WaitFor>),
-    /// Its reply is produced by another thread.
-    Produce(Box<SlowRead>),
-    /// Keys are moved to another server by another thread.
-    Migrate(Box<Migration>),
-}
-
-/// What a handler returns.
-pub type Run = Result<Outcome, CmdError>;
 
 /// Proof that `exec` has built a context.
 pub struct Seal(pub(super) ());
@@ -393,10 +373,11 @@ pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::outcome::Outcome;
 
     #[test]
     fn few_routes_may_touch_everything() {
-        let all = crate::routes::all().filter(|route| {
+        let all = crate::exec::routes::all().filter(|route| {
             let rights = route.handler.rights();
             rights.control == Right::Change && rights.process == Right::Change
         });

@@ -1,17 +1,19 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
 use super::ctx::{
-    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReadCtx, ReportCtx, Run, Seal, ServerCtx,
+    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReadCtx, ReportCtx, Seal, ServerCtx,
     SessionCtx, StaticCtx, TransactionCtx, WriteCtx,
 };
 use crate::args::Args;
-use crate::control::Control;
+use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
+use crate::exec::gate::Permit;
+use crate::exec::outcome::Run;
+use crate::exec::unit::Unit;
+use crate::host::process::Process;
 use crate::limits::Limits;
-use crate::process::Process;
 use crate::session::Session;
-use crate::slow_reads::SlowReadAsk;
-use crate::unit::Unit;
+use crate::waiting::slow_reads::ask::SlowReadAsk;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
@@ -21,15 +23,19 @@ use sluice_resp::{Outbox, Reply};
 impl Engine {
     /// Runs a command in the context of its handler's kind.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn dispatch(
         &mut self,
         unit: &mut Unit,
+        permit: Permit,
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
         clock: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
+        // Consumed: a permit is good for one run.
+        let Permit { .. } = permit;
         let handler = self.handlers[spec.id.0 as usize];
         let access = self.access(session, spec, unit.now);
         let Engine { keyspace, effects, control, rng, .. } = self;
@@ -38,26 +44,26 @@ impl Engine {
         match handler {
             Handler::Read(run) => {
                 let db = keyspace.read(number, access, effects);
+                let may_wait = unit.standing.row().may_wait;
                 let slow = SlowReadAsk {
-                    reads: &mut control.slow_reads,
+                    reads: &mut control.clients.slow_reads,
                     elements_max: limits.slow_read_elements,
                     mode: session.caller.reply,
-                    is_nested: unit.is_nested(),
+                    may_wait,
                 };
                 let reply = Reply::new(&mut session.outbox, proto);
-                let may_wait = !unit.is_nested();
                 run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait, _seal: Seal(()) }, args)
             }
             Handler::Write(run) | Handler::Keeping(run) => {
                 let db = keyspace.write(number, access, effects);
+                let may_wait = unit.standing.row().may_wait;
                 let slow = SlowReadAsk {
-                    reads: &mut control.slow_reads,
+                    reads: &mut control.clients.slow_reads,
                     elements_max: limits.slow_read_elements,
                     mode: session.caller.reply,
-                    is_nested: unit.is_nested(),
+                    may_wait,
                 };
                 let reply = Reply::new(&mut session.outbox, proto);
-                let may_wait = !unit.is_nested();
                 run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait, _seal: Seal(()) }, args)
             }
             Handler::Dataset(run) => {
@@ -114,7 +120,7 @@ impl Engine {
         let db = keyspace.read(session.caller.db, access, effects);
         let Session { key, caller, transaction, outbox, .. } = session;
         let reply = Reply::new(outbox, caller.proto);
-        let (key, watching) = (*key, &mut control.watching);
+        let (key, watching) = (*key, &mut control.clients.watching);
         let mut ctx = TransactionCtx { db, key, caller, transaction, watching, reply, _seal: Seal(()) };
         let result = run(&mut ctx, args);
         session.mask = gate.session_mask(session);
@@ -132,11 +138,11 @@ impl Engine {
         let Session { key, caller, outbox, .. } = session;
         let before = caller.subscribed;
         let reply = Reply::new(outbox, caller.proto);
-        let (key, pubsub) = (*key, &mut control.pubsub);
+        let (key, pubsub) = (*key, &mut control.clients.pubsub);
         let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
         // The replicas get a message whether a client of this server receives the message or not. It is no change of the data.
-        let published = std::mem::take(&mut control.pubsub.outgoing.published);
-        if published && (effects.propagating || !control.pubsub.outgoing.targets.is_empty()) {
+        let published = std::mem::take(&mut control.clients.pubsub.outgoing.published);
+        if published && (effects.propagating || !control.clients.pubsub.outgoing.targets.is_empty()) {
             effects.force_to_replicas();
         }
         if session.caller.subscribed != before {
@@ -197,7 +203,7 @@ impl Engine {
             process,
             actions,
             reply,
-            may_wait: !unit.is_nested(),
+            may_wait: unit.standing.row().may_wait,
             _seal: Seal(()),
         };
         let result = run(&mut ctx, args);
@@ -210,7 +216,7 @@ impl Engine {
         }
         self.settle_failover(process);
         // The caller is not among the sessions while it runs.
-        if self.control.count_good_replicas && session.caller.replica.is_none() {
+        if self.control.replication.count_good_replicas && session.caller.replica.is_none() {
             self.count_good_replicas(unit.now);
         }
         result
@@ -230,7 +236,7 @@ impl Engine {
         let reply = Reply::new(&mut outbox, session.caller.proto);
         let data = keyspace.dataset(access, effects);
         let now = access.now;
-        let may_wait = !unit.is_nested();
+        let may_wait = unit.standing.row().may_wait;
         let mut ctx =
             DebugCtx { now, data, session, control, process, actions, reply, may_wait, _seal: Seal(()) };
         let result = run(&mut ctx, args);
@@ -243,13 +249,13 @@ impl Engine {
     /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
     #[cold]
     fn save_emptiness(&mut self, process: &mut dyn Process) {
-        self.control.local_expiries.clear();
+        self.control.replication.local_expiries.clear();
         let changes = self.effects.take_changes();
         self.control.count_changes(changes);
         self.break_off_save(process);
         if !self.control.config.save_points().is_empty() {
             // That it failed is in the log; the changes are counted on.
-            let _ = crate::saving::save(&self.keyspace, &mut self.control, process);
+            let _ = crate::persistence::saving::in_place::save(&self.keyspace, &mut self.control, process);
         }
     }
 
@@ -273,7 +279,12 @@ impl Engine {
 
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause: to be called when either changed.
     pub(crate) fn refresh_access(&mut self) {
-        let Control { limits, pause, replica, failover, .. } = &self.control;
+        let Control {
+            clients: ClientRelations { pause, .. },
+            replication: ReplicationState { replica, failover, .. },
+            limits,
+            ..
+        } = &self.control;
         self.has_unusual_access = limits.lfu
             || limits.import_mode
             || pause.until_ms != 0
@@ -289,7 +300,7 @@ impl Engine {
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = Touch::No { fresh: touch.fresh() };
         }
-        let expiry = if self.control.replica.is_some() {
+        let expiry = if self.control.replication.replica.is_some() {
             // The primary decides when a key goes, and meets it alive until then; everybody else is told the truth.
             if session.caller.is_primary() { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if limits.import_mode {

@@ -7,16 +7,20 @@
 //! one record, one transaction.
 
 use super::ctx::Handler;
-use super::{unknown_command, unknown_subcommand};
 use crate::args::Args;
 use crate::engine::Engine;
 use crate::error::CmdError;
-use crate::loading::{LoadCounts, NotLoaded, PreambleLoad, ReplayProcess, piece_bytes};
-use crate::prepare::{Hashing, PreparedBatch, Preparer};
-use crate::process::{AofPart, LogLevel, Process};
+use crate::exec::finish::{CommandEnding, Ended};
+use crate::exec::prepare::{Hashing, PreparedBatch, Preparer};
+use crate::exec::standing::Standing;
+use crate::exec::unknown::{unknown_command, unknown_subcommand};
+use crate::host::process::{AofPart, LogLevel, Process};
+use crate::persistence::loading::aof::AofEnd;
+use crate::persistence::loading::{LoadCounts, NotLoaded, PreambleLoad, ReplayProcess, piece_bytes};
+use crate::session::identity::Identity;
+use crate::session::key::SessionKey;
+use crate::session::transaction::Transaction;
 use crate::session::{Connection, Session};
-use crate::session_key::SessionKey;
-use crate::transaction::Transaction;
 use sluice_base::{ClientId, Now};
 use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Named, Spec};
@@ -26,15 +30,6 @@ use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
 use std::sync::Arc;
-
-/// How a file ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AofEnd {
-    /// With a record.
-    Whole,
-    /// Within a record or a transaction; so many bytes are in order.
-    Truncated(u64),
-}
 
 /// A replay under way.
 struct Replay {
@@ -81,9 +76,9 @@ impl Engine {
             );
             process.log(LogLevel::Warning, &text);
         }
-        self.control.kept.merge(preamble.kept);
+        self.control.persistence.kept.merge(preamble.kept);
         if preamble.counts != LoadCounts::default() {
-            self.control.last_load = preamble.counts;
+            self.control.persistence.last_load = preamble.counts;
         }
         result
     }
@@ -184,7 +179,7 @@ impl Engine {
         let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let preamble = ReadOptions {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
-            checksum: config.bool(param::RDBCHECKSUM) && !self.control.skip_checksum,
+            checksum: config.bool(param::RDBCHECKSUM) && !self.control.debug.skip_checksum,
             list: self.control.limits.list,
             hash: self.control.limits.hash,
             zset: self.control.limits.zset,
@@ -278,9 +273,23 @@ impl Engine {
         let session = &mut replay.session;
         let mut now = process.recent();
         let mut unit = self.open_unit(now);
-        let db = session.caller.db;
-        let result = self.dispatch(&mut unit, session, spec, args, &mut now, process);
-        self.commit_command(db, args, unit.now, session.caller.proto);
+        unit.standing = Standing::Replay;
+        let Some(permit) = self.gate.pass(spec, session, unit.standing) else { return Ok(()) };
+        let (db, mark) = (session.caller.db, session.outbox.mark());
+        let result = self.dispatch(&mut unit, permit, session, spec, args, &mut now, process);
+        let ended = Ended {
+            spec,
+            args,
+            db,
+            at: unit.now,
+            standing: unit.standing,
+            request_bytes: 0,
+            mark,
+            produced_bytes: 0,
+            duration_ns: 0,
+            executing_ns: 0,
+        };
+        self.end_command(CommandEnding::Replayed, ended, session, &mut now, process);
         self.close_unit(unit, session, spec);
         session.outbox.clear();
         match result {
@@ -302,7 +311,7 @@ impl Replay {
     fn new(engine: &Engine, now: Now, size: u64) -> Replay {
         let key = SessionKey { slot: u32::MAX, generation: 0 };
         let connection = Connection { addr: String::new(), laddr: "".into(), fd: -1, unix: false };
-        let mut session = Session::new(key, ClientId(u64::MAX), connection, 0, true);
+        let mut session = Session::new(key, ClientId(u64::MAX), connection, 0, Identity::DefaultUser);
         session.caller.flags.import_source = true;
         Replay {
             session,

@@ -5,14 +5,14 @@
 //! for EXEC itself, with the flags of everything queued.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run};
 use crate::engine::Engine;
 use crate::error::CmdError;
-use crate::prepare::Hashing;
-use crate::prepare::Prepared;
-use crate::process::Process;
+use crate::exec::outcome::{Outcome, Run};
+use crate::exec::prepare::{Hashing, Prepared};
+use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
+use crate::host::process::Process;
 use crate::session::{Closing, Session};
-use crate::unit::Unit;
 use sluice_base::Now;
 use sluice_command::{Named, Spec};
 use sluice_resp::{Reply, Request};
@@ -47,7 +47,7 @@ impl Engine {
     #[cold]
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.to_close.push(session.key);
+        self.control.clients.to_close.push(session.key);
         self.note_query_buffer_disconnection(&session.caller.addr, process);
     }
 
@@ -63,7 +63,7 @@ impl Engine {
             return Err(CmdError::text("ERR EXEC without MULTI"));
         };
         let unchanged = !self.watched_keys_changed(session, unit.now);
-        self.control.watching.forget(session.key);
+        self.control.clients.watching.forget(session.key);
         if transaction.aborted {
             self.end_transaction(session);
             return Err(CmdError::text("EXECABORT Transaction discarded because of previous errors."));
@@ -76,7 +76,7 @@ impl Engine {
         session.caller.flags.in_exec = true;
         session.caller.multi_mem = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
-        unit.nest();
+        let outer = std::mem::replace(&mut unit.standing, Standing::Queued);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate() {
             let request = transaction.requests.at(i);
@@ -84,7 +84,7 @@ impl Engine {
             let args = Args::new(&request, prepared, &hashing);
             self.run_queued(unit, session, spec, args, request, now, process);
         }
-        unit.unnest();
+        unit.standing = outer;
         session.caller.flags.in_exec = false;
         self.end_transaction(session);
         Ok(Outcome::Done)
@@ -92,11 +92,11 @@ impl Engine {
 
     /// Whether a key that the client watches was changed, or has expired since.
     fn watched_keys_changed(&self, session: &Session, now: Now) -> bool {
-        let watching = &self.control.watching;
+        let watching = &self.control.clients.watching;
         watching.has_changed(session.key)
-            || watching.of(session.key).iter().filter(|watched| !watched.expired).any(|watched| {
-                let db = self.keyspace.db(watched.db);
-                let found = db.find(self.keyspace.key(&watched.key));
+            || watching.live(session.key).any(|(db, key)| {
+                let db = self.keyspace.db(db);
+                let found = db.find(self.keyspace.key(key));
                 found.and_then(|found| db.expiry(found.handle)).is_some_and(|at_ms| now.unix_ms() > at_ms)
             })
     }
@@ -112,7 +112,7 @@ impl Engine {
     /// EXEC itself was rejected: the transaction is over.
     #[cold]
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
-        self.control.watching.forget(session.key);
+        self.control.clients.watching.forget(session.key);
         self.end_transaction(session);
         if matches!(error, CmdError::Redirect(_)) {
             return error.clone();

@@ -1,13 +1,15 @@
 //! Bitmaps: strings as rows of bits.
 
+mod common;
 mod count;
 mod field;
 mod op;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
-use crate::limits::Limits;
+use crate::exec::ctx::{Handler, ReadCtx, Route, WriteCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::bitmap::common::bit_offset;
 use sluice_base::num::parse_i64;
 use sluice_command::specs::bitmap as specs;
 use sluice_keyspace::Event;
@@ -21,19 +23,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::GETBIT, Handler::Read(getbit)),
     route(&specs::SETBIT, Handler::Write(setbit)),
 ];
-
-const BAD_OFFSET: CmdError = CmdError::text("ERR bit offset is not an integer or out of range");
-
-/// A bit's offset.
-fn bit_offset(word: &[u8], limits: &Limits) -> Result<usize, CmdError> {
-    checked_offset(parse_i64(word), limits)
-}
-
-/// An offset that lies in the largest string.
-fn checked_offset(offset: Option<i64>, limits: &Limits) -> Result<usize, CmdError> {
-    let offset = offset.and_then(|offset| usize::try_from(offset).ok());
-    offset.filter(|offset| offset / 8 < limits.proto_max_bulk_len).ok_or(BAD_OFFSET)
-}
 
 fn setbit(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let offset = bit_offset(args.at(2), ctx.limits)?;

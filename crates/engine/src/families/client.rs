@@ -1,16 +1,19 @@
 //! The CLIENT container: connections looked at and steered.
 
+mod common;
 mod filter;
 mod tracking;
 
 use crate::args::Args;
-use crate::blocking::{Unblock, WaitFor};
-use crate::ctx::{Handler, Outcome, ReportCtx, Route, Run, ServerCtx, SessionCtx, route};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::client::common::on_or_off;
 use crate::families::connection::check_label;
+use crate::pubsub::watch::Watching;
 use crate::session::line::Running;
 use crate::session::{Closing, ReplyMode, Session, Sessions, Subscribed};
-use crate::watch::Watching;
+use crate::waiting::blocking::{Unblock, WaitFor};
 use filter::{Filter, SkipMe};
 use sluice_base::num;
 use sluice_command::derive::help;
@@ -99,15 +102,6 @@ fn reply(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The argument at `index` as a switch.
-fn on_or_off(args: Args<'_>, index: usize) -> Result<bool, CmdError> {
-    match () {
-        () if args.is(index, "ON") => Ok(true),
-        () if args.is(index, "OFF") => Ok(false),
-        () => Err(CmdError::Syntax),
-    }
-}
-
 fn no_evict(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     ctx.caller.flags.no_evict = on_or_off(args, 2)?;
     ctx.reply.ok();
@@ -158,7 +152,7 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         })
     });
     if let Some(key) = key {
-        ctx.control.blocking.unblock(key);
+        ctx.control.clients.blocking.unblock(key);
     }
     ctx.reply.int(i64::from(key.is_some()));
     Ok(Outcome::Done)
@@ -178,7 +172,7 @@ fn pause(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let until_ms = timeout_ms
         .checked_add(ctx.now.unix_ms())
         .ok_or(const { CmdError::text("ERR timeout is out of range") })?;
-    ctx.control.pause.prolong(ctx.now, until_ms, all);
+    ctx.control.clients.pause.prolong(ctx.now, until_ms, all);
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -200,7 +194,7 @@ fn running<'a>(
         outbox_bytes: outbox.len(),
         outbox_capacity: outbox.capacity_bytes(),
     };
-    (ctx.session, running, ctx.sessions, &ctx.control.watching)
+    (ctx.session, running, ctx.sessions, &ctx.control.clients.watching)
 }
 
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
@@ -260,18 +254,19 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
     let now_s = ctx.now.unix_s();
     let mut killed = 0;
     for other in ctx.sessions.iter_mut() {
-        if other.caller.closing != Closing::Now && filter.chooses(other, now_s, &ctx.control.watching) {
+        if other.caller.closing != Closing::Now && filter.chooses(other, now_s, &ctx.control.clients.watching)
+        {
             other.caller.closing = Closing::Now;
-            ctx.control.to_close.push(other.key);
+            ctx.control.clients.to_close.push(other.key);
             // A message that is published next has one receiver less.
             if other.caller.subscribed.is_any() {
-                ctx.control.pubsub.forget(other.key);
+                ctx.control.clients.pubsub.forget(other.key);
                 other.caller.subscribed = Subscribed::default();
             }
             killed += 1;
         }
     }
-    if filter.skip_me == SkipMe::No && filter.chooses(ctx.session, now_s, &ctx.control.watching) {
+    if filter.skip_me == SkipMe::No && filter.chooses(ctx.session, now_s, &ctx.control.clients.watching) {
         ctx.session.caller.closing = Closing::AfterReply;
         killed += 1;
     }

@@ -2,7 +2,8 @@
 //! reference answers OK as well: tools send READONLY without asking what they talk to.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, SessionCtx, route};
+use crate::exec::ctx::{Handler, Route, SessionCtx, route};
+use crate::exec::outcome::{Outcome, Run};
 use sluice_command::specs::cluster as specs;
 
 pub(crate) const ROUTES: &[Route] = &[

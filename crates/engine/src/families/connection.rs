@@ -1,12 +1,14 @@
 //! Commands about the caller's own connection, CLIENT apart.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
+use crate::exec::outcome::{Outcome, Run};
 use crate::limits::Limits;
+use crate::observe::stats::Stats;
+use crate::observe::version;
+use crate::session::identity::Identity;
 use crate::session::{Caller, ClientFlags, Closing, DEFAULT_USER, ReplyMode, Subscribed};
-use crate::stats::Stats;
-use crate::version;
 use sluice_base::num;
 use sluice_command::specs::connection as specs;
 use sluice_config::param;
@@ -92,8 +94,7 @@ fn authenticate(
         stats.denied_auth += 1;
         return Err(CmdError::text("WRONGPASS invalid username-password pair or user is disabled."));
     }
-    caller.authenticated = true;
-    caller.ever_authenticated = true;
+    caller.authenticate_as(Identity::DefaultUser);
     Ok(())
 }
 
@@ -121,7 +122,7 @@ fn hello(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if let Some((user, password)) = greeting.auth {
         authenticate(caller, limits, ctx.stats, user, password)?;
     }
-    if !caller.authenticated && !limits.password.is_empty() {
+    if caller.must_authenticate(limits) {
         return Err(CmdError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
@@ -192,7 +193,8 @@ fn introduce(ctx: &mut ServerCtx<'_>) {
     });
     reply.bulk(b"id");
     reply.int(caller.id.0 as i64);
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+    let role = if ctx.control.replication.replica.is_some() { "replica" } else { "master" };
+    for (name, value) in [("mode", "standalone"), ("role", role)] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -211,12 +213,12 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         return Err(CmdError::text("ERR can only reset normal client connections"));
     }
     ctx.session.transaction = None;
-    ctx.control.watching.forget(key);
-    ctx.control.pubsub.forget(key);
+    ctx.control.clients.watching.forget(key);
+    ctx.control.clients.pubsub.forget(key);
     caller.subscribed = Subscribed::default();
     caller.leave_multi();
     if caller.flags.monitor {
-        ctx.control.monitors.retain(|monitor| *monitor != key);
+        ctx.control.clients.monitors.retain(|monitor| *monitor != key);
     }
     // What the client said of itself as a program stays: its library, and what it is capable of.
     caller.flags = ClientFlags::default();
@@ -225,7 +227,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     }
     caller.db = 0;
     caller.proto = Protocol::Resp2;
-    caller.authenticated = ctx.control.limits.password.is_empty();
+    caller.identity = Identity::of_newcomer(&ctx.control.limits);
     // CLIENT REPLY SKIP is for this very reply.
     if caller.reply != ReplyMode::Skipping {
         caller.reply = ReplyMode::On;

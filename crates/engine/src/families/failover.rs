@@ -1,10 +1,11 @@
 //! FAILOVER: what a client may ask; what follows is in `failover.rs` of the engine.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::error::{CmdError, until_zero};
-use crate::failover::{Failover, FailoverTarget};
-use crate::process::LogLevel;
+use crate::exec::ctx::{Handler, Route, ServerCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::process::LogLevel;
+use crate::replication::failover::{Failover, FailoverTarget};
 use sluice_command::specs::server as specs;
 
 pub(crate) const ROUTES: &[Route] = &[route(&specs::FAILOVER, Handler::Server(failover))];
@@ -19,7 +20,7 @@ struct FailoverArgs {
 
 fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 2 && args.is(1, "ABORT") {
-        match &mut ctx.control.failover {
+        match &mut ctx.control.replication.failover {
             Some(failover) => failover.is_aborted = true,
             None => return Err(CmdError::text("ERR No failover in progress.")),
         }
@@ -38,7 +39,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.now.mono_ns / 1_000_000;
     let deadline_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
     let failover = Failover { target, force, deadline_ms, is_in_progress: false, is_aborted: false };
-    ctx.control.failover = Some(Box::new(failover));
+    ctx.control.replication.failover = Some(Box::new(failover));
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -74,8 +75,8 @@ fn parse(args: Args<'_>) -> Result<FailoverArgs, CmdError> {
 fn check(ctx: &ServerCtx<'_>, wanted: &FailoverArgs) -> Result<(), CmdError> {
     let refuse_if = |is_bad: bool, text| if is_bad { Err(CmdError::text(text)) } else { Ok(()) };
     let control = &*ctx.control;
-    refuse_if(control.failover.is_some(), "ERR FAILOVER already in progress.")?;
-    refuse_if(control.replica.is_some(), "ERR FAILOVER is not valid when server is a replica.")?;
+    refuse_if(control.replication.failover.is_some(), "ERR FAILOVER already in progress.")?;
+    refuse_if(control.replication.replica.is_some(), "ERR FAILOVER is not valid when server is a replica.")?;
     let mut replicas = control.replicas().into_iter().filter_map(|key| ctx.sessions.get(key));
     let is_alone = !replicas.any(|session| session.caller.replica_state().is_some());
     refuse_if(is_alone, "ERR FAILOVER requires connected replicas.")?;

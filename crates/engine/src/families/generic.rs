@@ -12,7 +12,8 @@ pub(crate) use dump::dumped;
 pub(crate) use walk::{parse_cursor, reply_cursor};
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
+use crate::exec::ctx::{Handler, ReadCtx, Route, WriteCtx, route};
+use crate::exec::outcome::{Outcome, Run};
 use sluice_command::specs::generic as specs;
 use sluice_keyspace::Event;
 

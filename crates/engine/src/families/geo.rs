@@ -1,14 +1,16 @@
 //! Places: sorted sets whose scores are places.
 
+mod common;
 mod search;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
-use crate::families::zset::{AddFlags, op_add, zset_of};
-use sluice_base::num::parse_f64;
+use crate::exec::ctx::{Handler, ReadCtx, Route, WriteCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::geo::common::{place_at, reply_distance, reply_place, unit_at};
+use crate::families::zset::common::zset_of;
+use crate::families::zset::{AddFlags, op_add};
 use sluice_command::specs::geo as specs;
-use sluice_resp::{Protocol, Reply};
 use sluice_value::ZsetRef;
 use sluice_value::geo::GeoPlace;
 
@@ -24,30 +26,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::GEOSEARCH, Handler::Read(search::geosearch)),
     route(&specs::GEOSEARCHSTORE, Handler::Write(search::geosearchstore)),
 ];
-
-/// The place that two arguments say.
-fn place_at(args: Args<'_>, index: usize) -> Result<GeoPlace, CmdError> {
-    let degrees = |index| args.get(index).and_then(parse_f64).ok_or(CmdError::NotFloat);
-    let place = GeoPlace { longitude: degrees(index)?, latitude: degrees(index + 1)? };
-    if !place.is_valid() {
-        let GeoPlace { longitude, latitude } = place;
-        return Err(CmdError::owned(format!(
-            "ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"
-        )));
-    }
-    Ok(place)
-}
-
-/// The metres of a unit.
-fn unit_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
-    match () {
-        () if args.is(index, "M") => Ok(1.0),
-        () if args.is(index, "KM") => Ok(1000.0),
-        () if args.is(index, "FT") => Ok(0.3048),
-        () if args.is(index, "MI") => Ok(1609.34),
-        () => Err(CmdError::text("ERR unsupported unit provided. please use M, KM, FT, MI")),
-    }
-}
 
 fn geoadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut flags = AddFlags::default();
@@ -125,23 +103,4 @@ fn geopos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     Ok(Outcome::Done)
-}
-
-/// Writes a place as two numbers with as many digits as they need, 17 behind the point at most.
-fn reply_place(reply: &mut Reply<'_>, place: GeoPlace) {
-    reply.array(2);
-    for degrees in [place.longitude, place.latitude] {
-        let text = format!("{degrees:.17}");
-        let text = text.trim_end_matches('0').trim_end_matches('.');
-        let text = if text == "-0" { "0" } else { text };
-        match reply.protocol() {
-            Protocol::Resp2 => reply.bulk(text.as_bytes()),
-            Protocol::Resp3 => reply.raw(format!(",{text}\r\n").as_bytes()),
-        }
-    }
-}
-
-/// Writes a distance with four digits behind the point.
-fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
-    reply.bulk(format!("{distance:.4}").as_bytes());
 }

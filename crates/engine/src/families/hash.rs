@@ -3,6 +3,7 @@
 //! A field whose expiry is over is absent to every command but HLEN, which counts what is stored, as in the reference. Reading
 //! deletes nothing: a write that meets such a field, or the expiry cycle, does.
 
+mod common;
 mod expiry;
 mod several;
 mod slow;
@@ -10,12 +11,11 @@ mod walk;
 mod write;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, route};
-use crate::error::CmdError;
-use sluice_base::num::{IntBuffer, parse_i64};
+use crate::exec::ctx::{Handler, ReadCtx, Route, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::hash::common::{FieldClock, hash_at, reply_item, reply_value};
+use sluice_base::num::IntBuffer;
 use sluice_command::specs::hash as specs;
-use sluice_keyspace::{Access, ExpiryMode};
-use sluice_resp::Reply;
 use sluice_value::{HashField, HashRef, ListItem};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -48,74 +48,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::HTTL, Handler::Read(expiry::httl)),
     route(&specs::HVALS, Handler::Read(hvals)),
 ];
-
-/// By what time fields are absent.
-#[derive(Clone, Copy, Debug)]
-struct FieldClock {
-    /// Fields with an earlier expiry are absent.
-    now_ms: i64,
-}
-
-impl FieldClock {
-    fn of(access: &Access) -> FieldClock {
-        match access.expiry {
-            ExpiryMode::Delete | ExpiryMode::Hide => FieldClock { now_ms: access.now.unix_ms() },
-            // A primary's link, and an import source, see what is stored.
-            ExpiryMode::Ignore => FieldClock { now_ms: i64::MIN },
-        }
-    }
-
-    fn is_live(self, field: &HashField<'_>) -> bool {
-        !field.is_expired(self.now_ms)
-    }
-
-    /// A field that has not expired.
-    fn get<'a>(self, hash: HashRef<'a>, name: &[u8]) -> Option<HashField<'a>> {
-        hash.get(name).filter(|field| self.is_live(field))
-    }
-
-    /// Whether no field of a hash has expired. O(1).
-    fn all_live(self, hash: HashRef<'_>) -> bool {
-        hash.earliest().is_none_or(|at| at >= self.now_ms)
-    }
-}
-
-/// Writes a string of a hash as a bulk reply.
-#[inline]
-fn reply_item(reply: &mut Reply<'_>, item: ListItem<'_>) {
-    match item {
-        ListItem::Int(number) => reply.bulk_int(number),
-        ListItem::Bytes(bytes) => reply.bulk(bytes),
-        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
-    }
-}
-
-/// The value of a field, or null.
-#[inline]
-fn reply_value(reply: &mut Reply<'_>, field: Option<HashField<'_>>) {
-    match field {
-        Some(field) => reply_item(reply, field.value),
-        None => reply.null(),
-    }
-}
-
-/// The hash under the command's key, to read from.
-#[inline]
-fn hash_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>) -> Result<Option<HashRef<'a>>, CmdError> {
-    match ctx.db.get(args.key(1)) {
-        Some(entry) => Ok(Some(entry.as_hash()?)),
-        None => Ok(None),
-    }
-}
-
-/// An integer that a field holds.
-fn int_of(item: ListItem<'_>) -> Option<i64> {
-    match item {
-        ListItem::Int(number) => Some(number),
-        ListItem::Bytes(bytes) => parse_i64(bytes),
-        ListItem::Shared(bytes) => parse_i64(bytes),
-    }
-}
 
 fn hget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let clock = FieldClock::of(&ctx.db.access);

@@ -1,13 +1,16 @@
 //! HyperLogLogs.
 
+mod common;
 mod debug;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
+use crate::exec::ctx::{Handler, Route, WriteCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::hyperloglog::common::{checked, read};
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
-use sluice_value::hll::{self, Corrupt, ESTIMATE, Hll, HllEncoding, Mark, NotHll, REGISTERS, Registers};
+use sluice_value::hll::{self, ESTIMATE, Hll, HllEncoding, Mark, REGISTERS, Registers};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PFADD, Handler::Write(pfadd)),
@@ -16,33 +19,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PFMERGE, Handler::Write(pfmerge)),
     route(&specs::PFSELFTEST, Handler::Static(debug::pfselftest)),
 ];
-
-impl From<NotHll> for CmdError {
-    fn from(_: NotHll) -> CmdError {
-        CmdError::text("WRONGTYPE Key is not a valid HyperLogLog string value.")
-    }
-}
-
-impl From<Corrupt> for CmdError {
-    fn from(_: Corrupt) -> CmdError {
-        CmdError::text("INVALIDOBJ Corrupted HLL object detected")
-    }
-}
-
-/// The string of an entry, how its registers are written, and what stands before these.
-fn checked(entry: Entry<'_>) -> Result<(Str<'_>, HllEncoding, [u8; 16]), CmdError> {
-    let text = entry.as_str()?;
-    let mut header = [0; 16];
-    text.copy_at(0, &mut header);
-    let header_len = text.len().min(header.len());
-    let encoding = hll::encoding_of(text.len(), &header[..header_len])?;
-    Ok((text, encoding, header))
-}
-
-/// The HyperLogLog of an entry, copied.
-fn read(entry: Entry<'_>) -> Result<Hll, CmdError> {
-    Ok(Hll::read(checked(entry)?.0.to_vec())?)
-}
 
 /// Raises registers to those of an entry; how these are written.
 fn merge(entry: Entry<'_>, registers: &mut Registers) -> Result<HllEncoding, CmdError> {
@@ -142,7 +118,7 @@ fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
     let estimate = Hll::read(text.to_vec())?.estimate()?;
     let mut edit = ctx.db.edit_str(key, 0)?;
     edit.write(ESTIMATE.start, &estimate.to_le_bytes());
-    edit.done(Event::PfCount, 1);
+    edit.done(Event::Silent, 1);
     Ok(estimate)
 }
 

@@ -4,6 +4,7 @@
 //! what a command that waited runs when its turn comes.
 
 pub(crate) mod blocking;
+pub(crate) mod common;
 mod ends;
 mod find;
 mod moving;
@@ -11,14 +12,10 @@ mod part;
 mod slow;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, route};
-use crate::error::CmdError;
-use sluice_base::num::parse_i64;
+use crate::exec::ctx::{Handler, ReadCtx, Route, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::list::common::{list_of, position, range, reply_item};
 use sluice_command::specs::list as specs;
-use sluice_keyspace::{Entry, Event, ListEdit};
-use sluice_resp::Reply;
-use sluice_value::{ListItem, ListRef};
-use std::ops::Range;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::BLMOVE, Handler::Write(blocking::blmove)),
@@ -44,66 +41,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::RPUSH, Handler::Write(ends::rpush)),
     route(&specs::RPUSHX, Handler::Write(ends::rpushx)),
 ];
-
-/// An end of a list, as commands name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The front.
-    Left,
-    /// The back.
-    Right,
-}
-
-impl Side {
-    /// The word at `index`.
-    pub(crate) fn parse(args: Args<'_>, index: usize) -> Result<Side, CmdError> {
-        if args.is(index, "LEFT") {
-            Ok(Side::Left)
-        } else if args.is(index, "RIGHT") {
-            Ok(Side::Right)
-        } else {
-            Err(CmdError::Syntax)
-        }
-    }
-
-    fn pushed(self) -> Event {
-        match self {
-            Side::Left => Event::LPush,
-            Side::Right => Event::RPush,
-        }
-    }
-
-    fn popped(self) -> Event {
-        match self {
-            Side::Left => Event::LPop,
-            Side::Right => Event::RPop,
-        }
-    }
-
-    /// The command that pops there.
-    fn pop_name(self) -> &'static [u8] {
-        match self {
-            Side::Left => b"LPOP",
-            Side::Right => b"RPOP",
-        }
-    }
-}
-
-/// Writes an element as a bulk reply.
-#[inline]
-fn reply_item(reply: &mut Reply<'_>, item: ListItem<'_>) {
-    match item {
-        ListItem::Int(number) => reply.bulk_int(number),
-        ListItem::Bytes(bytes) => reply.bulk(bytes),
-        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
-    }
-}
-
-/// The list of an entry, or what a command answers to another type.
-#[inline]
-fn list_of(entry: Entry<'_>) -> Result<ListRef<'_>, CmdError> {
-    Ok(entry.as_list()?)
-}
 
 fn llen(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let len = match ctx.db.get(args.key(1)) {
@@ -144,87 +81,6 @@ fn lrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     while let Some(item) = iter.next() {
         reply_item(&mut ctx.reply, item);
     }
-    Ok(Outcome::Done)
-}
-
-/// The position that an index names; negative ones count from the end. It may be behind the end.
-fn position(index: i64, len: usize) -> Option<usize> {
-    match usize::try_from(index) {
-        Ok(index) => Some(index),
-        Err(_) => len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?),
-    }
-}
-
-/// The positions from `start` to `stop`, both included, of `len`; what lies outside is cut off.
-fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
-    let start = position(start, len).unwrap_or(0);
-    let Some(stop) = position(stop, len) else { return 0..0 };
-    if start > stop || start >= len { 0..0 } else { start..stop.saturating_add(1).min(len) }
-}
-
-/// An integer argument of at least `min`; else this error, whatever is wrong.
-pub(crate) fn int_from(
-    args: Args<'_>,
-    index: usize,
-    min: i64,
-    error: &'static str,
-) -> Result<usize, CmdError> {
-    match args.get(index).and_then(parse_i64) {
-        Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
-        Some(_) | None => Err(CmdError::text(error)),
-    }
-}
-
-/// An integer argument but the smallest, whose magnitude is none.
-fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, CmdError> {
-    match args.int(index)? {
-        i64::MIN => Err(CmdError::text(
-            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-        )),
-        number => Ok(number),
-    }
-}
-
-/// Ends an edit that took `removed` elements out: what is left may be a listpack again.
-fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize) {
-    let (list, context) = edit.parts();
-    list.convert_after_removing(context.limits);
-    match removed {
-        0 => edit.publish_unchanged(event),
-        removed => edit.done(event, removed as u64),
-    }
-}
-
-/// How a list is about to grow: see [`sluice_value::List::convert_before_adding`].
-fn before_adding<'v>(edit: &mut ListEdit<'_>, values: impl ExactSizeIterator<Item = &'v [u8]>) {
-    let (list, context) = edit.parts();
-    let count = values.len();
-    list.convert_before_adding(count, values.map(<[u8]>::len).sum(), context.limits);
-}
-
-/// Adds an element at an end.
-#[inline]
-fn push(edit: &mut ListEdit<'_>, side: Side, value: &[u8]) {
-    let (list, context) = edit.parts();
-    match side {
-        Side::Left => list.push_front(value, context),
-        Side::Right => list.push_back(value, context),
-    }
-}
-
-/// Removes so many elements at an end.
-#[inline]
-fn remove(edit: &mut ListEdit<'_>, side: Side, count: usize) {
-    let (list, context) = edit.parts();
-    match side {
-        Side::Left => list.remove_front(count, context),
-        Side::Right => list.remove_back(count, context),
-    }
-}
-
-/// Answers with a length.
-fn reply_len(reply: &mut Reply<'_>, len: usize) -> Run {
-    reply.int(len as i64);
     Ok(Outcome::Done)
 }
 

@@ -1,8 +1,9 @@
 //! MONITOR: the caller is shown every command from now on; `logging.rs` feeds it.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::error::CmdError;
+use crate::exec::ctx::{Handler, Route, ServerCtx, route};
+use crate::exec::outcome::{Outcome, Run};
 use sluice_command::specs::server as specs;
 
 pub(crate) const ROUTES: &[Route] = &[route(&specs::MONITOR, Handler::Server(monitor))];
@@ -15,7 +16,7 @@ fn monitor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     // A client that receives a stream already gets no second one, and no reply that would stand in the middle of the stream.
     if !flags.monitor && ctx.session.caller.replica.is_none() {
         ctx.session.caller.flags.monitor = true;
-        ctx.control.monitors.push(ctx.session.key);
+        ctx.control.clients.monitors.push(ctx.session.key);
         ctx.reply.ok();
     }
     Ok(Outcome::Done)

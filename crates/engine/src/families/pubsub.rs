@@ -1,10 +1,11 @@
 //! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs` sends.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, PubSubCtx, ReportCtx, Route, Run, route};
 use crate::error::{CmdError, until_zero};
-use crate::families::server::reply_help;
-use crate::pubsub::TopicKind;
+use crate::exec::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::server::common::reply_help;
+use crate::pubsub::registry::TopicKind;
 use crate::session::ReplyMode;
 use sluice_base::glob;
 use sluice_command::derive::help;
@@ -113,7 +114,7 @@ fn channels(ctx: &mut ReportCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
     let chosen = |name: &&[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
     let deferred = ctx.reply.defer();
     let mut count = 0;
-    for name in ctx.control.pubsub.iter(kind).filter(chosen) {
+    for name in ctx.control.clients.pubsub.iter(kind).filter(chosen) {
         ctx.reply.bulk(name);
         count += 1;
     }
@@ -122,7 +123,7 @@ fn channels(ctx: &mut ReportCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
 }
 
 fn numpat(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
-    ctx.reply.int(ctx.control.pubsub.count(TopicKind::Pattern) as i64);
+    ctx.reply.int(ctx.control.clients.pubsub.count(TopicKind::Pattern) as i64);
     Ok(Outcome::Done)
 }
 
@@ -130,7 +131,7 @@ fn numsub(ctx: &mut ReportCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
     ctx.reply.array((args.len() - 2) * 2);
     for name in args.iter_from(2) {
         ctx.reply.bulk(name);
-        ctx.reply.int(ctx.control.pubsub.subscriber_count(kind, name) as i64);
+        ctx.reply.int(ctx.control.clients.pubsub.subscriber_count(kind, name) as i64);
     }
     Ok(Outcome::Done)
 }

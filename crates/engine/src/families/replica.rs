@@ -1,10 +1,11 @@
 //! Whom this server follows: REPLICAOF and its older name.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::error::{CmdError, until_zero};
-use crate::process::LogLevel;
-use crate::replica::RoleWanted;
+use crate::exec::ctx::{Handler, Route, ServerCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::process::LogLevel;
+use crate::replication::role::RoleWanted;
 use sluice_base::num::parse_i64;
 use sluice_command::specs::server as specs;
 use sluice_replication::Primary;
@@ -15,13 +16,13 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    if ctx.control.failover.is_some() {
+    if ctx.control.replication.failover.is_some() {
         return Err(CmdError::text("ERR REPLICAOF not allowed while failing over."));
     }
     let by = asked_by(ctx, "user");
     if args.is(1, "NO") && args.is(2, "ONE") {
-        if ctx.control.replica.is_some() || ctx.control.role_wanted.is_some() {
-            ctx.control.role_wanted = Some(RoleWanted { primary: None, by });
+        if ctx.control.replication.replica.is_some() || ctx.control.replication.role_wanted.is_some() {
+            ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by });
         }
         ctx.reply.ok();
         return Ok(Outcome::Done);
@@ -34,15 +35,15 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let port = port.ok_or(const { CmdError::text("ERR Invalid master port") })?;
     let host = String::from_utf8_lossy(until_zero(args.at(1))).into_owned();
     let primary = Primary { host, port };
-    let is_followed = ctx.control.replica.as_ref().is_some_and(|role| {
+    let is_followed = ctx.control.replication.replica.as_ref().is_some_and(|role| {
         role.primary.port == primary.port && role.primary.host.eq_ignore_ascii_case(&primary.host)
     });
-    if is_followed && ctx.control.role_wanted.is_none() {
+    if is_followed && ctx.control.replication.role_wanted.is_none() {
         ctx.process.log(LogLevel::Notice, ALREADY);
         ctx.reply.simple(b"OK Already connected to specified master");
         return Ok(Outcome::Done);
     }
-    ctx.control.role_wanted = Some(RoleWanted { primary: Some(primary), by });
+    ctx.control.replication.role_wanted = Some(RoleWanted { primary: Some(primary), by });
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

@@ -3,26 +3,25 @@
 //! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
 //! A replica that was away goes on where it was, as far as the backlog reaches.
 
-use crate::action::Action;
 use crate::args::Args;
-use crate::blocking::{LocalWait, WaitFor};
-use crate::control::Control;
-use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
-use crate::engine::hex;
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::{Handler, Route, ServerCtx, route};
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::replica::asked_by;
-use crate::process::LogLevel;
-use crate::repl_stream::ReplicationStream;
-use crate::replica::RoleWanted;
-use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, Sessions, SyncStage};
-use crate::sync_state::Greeting;
-use sluice_base::Now;
-use sluice_base::mistake::{self, Mistake};
+use crate::host::action::Action;
+use crate::host::process::LogLevel;
+use crate::replication::acks::{aof_replicas_at, replicas_at};
+use crate::replication::role::RoleWanted;
+use crate::replication::stream::ReplicationStream;
+use crate::replication::sync_state::Greeting;
+use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
+use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, SyncStage};
+use crate::waiting::blocking::{LocalWait, WaitFor};
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
+use sluice_base::{Now, hex};
 use sluice_command::specs::{generic, server as specs};
 use sluice_config::param;
-use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),
@@ -43,7 +42,7 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     check_may_synchronise(ctx)?;
     let name = ctx.session.caller.replica_name();
     ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
-    match ctx.control.stream.continues(args.at(1), wanted) {
+    match ctx.control.replication.stream.continues(args.at(1), wanted) {
         Ok(place) => go_on(ctx, place),
         Err(reason) => {
             if let Some(reason) = reason {
@@ -67,21 +66,21 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let replid = String::from_utf8_lossy(args.at(1)).into_owned();
     let shown = replid.escape_debug();
     ctx.process.log(LogLevel::Notice, &format!("Failover request received for replid {shown}."));
-    if ctx.control.replica.is_none() {
+    if ctx.control.replication.replica.is_none() {
         return Err(CmdError::text("ERR PSYNC FAILOVER can't be sent to a master."));
     }
-    if !replid.eq_ignore_ascii_case(&ctx.control.stream.replid) {
+    if !replid.eq_ignore_ascii_case(&ctx.control.replication.stream.replid) {
         return Err(CmdError::text("ERR PSYNC FAILOVER replid must match my replid."));
     }
-    let has_been_up = ctx.control.replica.as_ref().is_some_and(|role| role.has_been_up());
+    let has_been_up = ctx.control.replication.replica.as_ref().is_some_and(|role| role.has_been_up());
     let next = args.int(2).ok().and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
-    if !has_been_up && next > ctx.control.stream.offset.saturating_add(1) {
+    if !has_been_up && next > ctx.control.replication.stream.offset.saturating_add(1) {
         // What the primary has seen acknowledged went with a crash: to take over would lose it.
         return Err(CmdError::text("ERR PSYNC FAILOVER asks for data that this replica does not have."));
     }
     let by = asked_by(ctx, "failover");
-    ctx.control.role_wanted = Some(RoleWanted { primary: None, by });
-    ctx.control.failover_asked = true;
+    ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by });
+    ctx.control.replication.failover_asked = true;
     Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(3, Vec::new())]))
 }
 
@@ -113,10 +112,10 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
     // Until the target was asked to take over, a replica that was cut off may come back: it may be the one that is waited for.
-    if ctx.control.failover.as_ref().is_some_and(|failover| failover.is_in_progress) {
+    if ctx.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
     }
-    if ctx.control.replica.as_ref().is_some_and(|role| !role.is_up()) {
+    if ctx.control.replication.replica.as_ref().is_some_and(|role| !role.is_up()) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
     let announced = ctx.session.caller.announced.as_deref();
@@ -161,13 +160,13 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
 /// count any more: it would count twice. That is at most the present end of the stream, and may be more than it has now: a crash may have
 /// taken data from it.
 fn supersede(ctx: &mut ServerCtx<'_>) {
-    let (end, now_s) = (ctx.control.stream.offset, ctx.now.unix_s());
+    let (end, now_s) = (ctx.control.replication.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;
     if !caller.supersedes() {
         return;
     }
     let (ip, port) = caller.replica_address();
-    ctx.control.count_good_replicas = true;
+    ctx.control.replication.count_good_replicas = true;
     for key in ctx.control.replicas() {
         let Some(earlier) = ctx.sessions.get_mut(key) else { continue };
         if earlier.caller.is_reached_at(ip, port)
@@ -183,7 +182,7 @@ fn supersede(ctx: &mut ServerCtx<'_>) {
 fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
     supersede(ctx);
     become_replica(ctx, SyncStage::Online, true);
-    let stream = &mut ctx.control.stream;
+    let stream = &mut ctx.control.replication.stream;
     let knows_ids = ctx.session.caller.announced.as_deref().is_some_and(|announced| announced.psync2);
     match knows_ids {
         true => ctx.reply.raw(format!("+CONTINUE {}\r\n", stream.replid).as_bytes()),
@@ -211,16 +210,16 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
 fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) {
     let name = ctx.session.caller.replica_name();
     // What was written while there was no backlog is in no history: a replica of before would lack it.
-    if !ctx.control.stream.has_begun() {
+    if !ctx.control.replication.stream.has_begun() {
         let replid = hex(&ctx.process.entropy());
-        ctx.control.stream.begin(replid);
+        ctx.control.replication.stream.begin(replid);
     }
     if greeting == Greeting::Full {
         ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
     }
     supersede(ctx);
     become_replica(ctx, SyncStage::Wanted, greeting == Greeting::Full);
-    ctx.control.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
+    ctx.control.replication.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
 }
 
 fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
@@ -235,52 +234,22 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
         // For a replica's own use: a primary that is asked by a client keeps silent.
         if args.is(i, "GETACK") {
-            if let Some(role) = ctx.control.replica.as_mut().filter(|_| ctx.session.caller.is_primary()) {
+            if let Some(role) =
+                ctx.control.replication.replica.as_mut().filter(|_| ctx.session.caller.is_primary())
+            {
                 role.ask_ack();
             }
             return Ok(Outcome::Done);
         }
         let announced = ctx.session.caller.announced.get_or_insert_default();
-        announce(announced, &ctx.control.stream, args, i)?;
+        announce(announced, &ctx.control.replication.stream, args, i)?;
     }
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
 
-/// How many replicas have acknowledged an offset of the replication stream.
-pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
-    let has_it = |replica: &ReplicaState| {
-        has_reached(replica.acked, offset) || mistake::is_made(Mistake::AckOfSent) && replica.next >= offset
-    };
-    counted_replicas(control, sessions).filter(has_it).count() as i64
-}
-
-/// How many replicas have said that what stands before an offset is in their append-only file, on disk.
-pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
-    counted_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count()
-        as i64
-}
-
-/// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
-/// history began, at offset 0.
-pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
-    let least = u64::from(!mistake::is_made(Mistake::SilentReplicaCounts));
-    u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(least))
-}
-
-/// The replicas that have the data, each once: see [`ReplicaState::is_counted`].
-fn counted_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
-    online_replicas(control, sessions).filter(ReplicaState::is_counted)
-}
-
-/// The replicas that have the data.
-pub(crate) fn online_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
-    let replicas = control.stream.replicas.iter();
-    replicas.filter_map(|key| sessions.get(*key)?.caller.replica_state()).filter(ReplicaState::is_online)
-}
-
 fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    if ctx.control.replica.is_some() {
+    if ctx.control.replication.replica.is_some() {
         return Err(CmdError::WAIT_ON_REPLICA);
     }
     let count = args.int(1)?;
@@ -300,12 +269,10 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         1 => true,
         _ => return Err(CmdError::text("ERR value is out of range, value must between 0 and 1")),
     };
-    let count = args.int(2)?;
-    if count < 0 {
-        return Err(CmdError::text("ERR value is out of range, must be positive"));
-    }
+    let count = args.int(2).ok().filter(|count| *count >= 0);
+    let count = count.ok_or(CmdError::text("ERR value is out of range, must be positive"))?;
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
-    if ctx.control.replica.is_some() {
+    if ctx.control.replication.replica.is_some() {
         return Err(CmdError::WAITAOF_ON_REPLICA);
     }
     if waits_here && !ctx.control.wants_aof() {
@@ -321,17 +288,6 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let local = Some(LocalWait { position, is_awaited: waits_here });
     Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local, deadline_ms })))
-}
-
-/// WAITAOF waits for this server's own file, which there is not, or is not any more.
-pub(crate) const AOF_IS_OFF: CmdError =
-    CmdError::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
-
-/// What WAITAOF answers: whether it is on disk here, and at how many replicas.
-pub(crate) fn reply_waitaof(reply: &mut Reply<'_>, is_durable: bool, replicas: i64) {
-    reply.array(2);
-    reply.int(i64::from(is_durable));
-    reply.int(replicas);
 }
 
 /// A timeout in milliseconds as the moment at which it is over, ms of the monotonic clock; 0: never.
@@ -361,10 +317,10 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8], aof: Option<&[u8]>) {
     replica.acked_s = ctx.now.unix_s();
     if !was_online && replica.is_online() {
         ctx.process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
-        ctx.control.count_good_replicas = true;
+        ctx.control.replication.count_good_replicas = true;
     }
-    ctx.control.stream.owe();
-    ctx.control.blocking.replica_acknowledged();
+    ctx.control.replication.stream.owe();
+    ctx.control.clients.blocking.replica_acknowledged();
 }
 
 /// Takes the option at `i`.

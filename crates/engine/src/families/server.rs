@@ -1,6 +1,7 @@
 //! Commands about the server.
 
 mod command;
+pub(crate) mod common;
 mod config;
 mod debug;
 mod flush;
@@ -12,14 +13,15 @@ mod save;
 mod shutdown;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, ReportCtx, Route, Run, StaticCtx, route};
-use crate::info::{self, View};
-use crate::process::Facts;
+use crate::exec::ctx::{Handler, ReadCtx, ReportCtx, Route, StaticCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::server::common::{reply_help, view};
+use crate::host::process::Facts;
+use crate::observe::info::{self};
 use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;
 use sluice_command::{Spec, derive};
 use sluice_replication::LinkState;
-use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::BGREWRITEAOF, Handler::Server(save::bgrewriteaof)),
@@ -72,30 +74,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::TIME, Handler::Static(time)),
 ];
 
-/// Writes lines as an array of simple strings, as every HELP does.
-pub(crate) fn reply_help(reply: &mut Reply<'_>, lines: &[String]) {
-    reply.array(lines.len());
-    for line in lines {
-        reply.simple(line.as_bytes());
-    }
-}
-
 fn help_of(ctx: &mut StaticCtx<'_>, container: &'static Spec) -> Run {
     reply_help(&mut ctx.reply, &derive::help::lines(container));
     Ok(Outcome::Done)
-}
-
-fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
-    View {
-        now: ctx.now,
-        asker: ctx.session,
-        sessions: ctx.sessions,
-        control: ctx.control,
-        stats: ctx.stats,
-        keyspace: ctx.keyspace,
-        job: ctx.job,
-        facts,
-    }
 }
 
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
@@ -118,7 +99,7 @@ fn time(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn lastsave(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
-    ctx.reply.int(ctx.control.last_save_s);
+    ctx.reply.int(ctx.control.persistence.last_save_s);
     Ok(Outcome::Done)
 }
 
@@ -135,18 +116,18 @@ fn link_word(link: LinkState) -> &'static str {
 }
 
 fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
-    if let Some(role) = ctx.control.replica.as_deref() {
+    if let Some(role) = ctx.control.replication.replica.as_deref() {
         ctx.reply.array(5);
         ctx.reply.bulk(b"slave");
         ctx.reply.bulk(role.primary.host.as_bytes());
         ctx.reply.int(i64::from(role.primary.port));
         ctx.reply.bulk(link_word(role.link).as_bytes());
-        ctx.reply.int(if role.session.is_some() { ctx.control.stream.offset as i64 } else { -1 });
+        ctx.reply.int(if role.session.is_some() { ctx.control.replication.stream.offset as i64 } else { -1 });
         return Ok(Outcome::Done);
     }
     let facts = Facts::default();
     let view = view(ctx, &facts);
-    let offset = view.control.stream.offset as i64;
+    let offset = view.control.replication.stream.offset as i64;
     let replicas: Vec<(String, String, String)> = view
         .replicas()
         .into_iter()

@@ -1,17 +1,16 @@
 //! Sets.
 
+pub(crate) mod combine;
+mod common;
+
 mod algebra;
 mod members;
 mod random;
 mod scan;
 mod slow;
 
-use crate::ctx::{Handler, Route, route};
-use crate::error::CmdError;
+use crate::exec::ctx::{Handler, Route, route};
 use sluice_command::specs::set as specs;
-use sluice_keyspace::Entry;
-use sluice_resp::Reply;
-use sluice_value::{ListItem, SetRef};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::SADD, Handler::Write(members::sadd)),
@@ -32,19 +31,3 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::SUNION, Handler::Read(algebra::sunion)),
     route(&specs::SUNIONSTORE, Handler::Write(algebra::sunionstore)),
 ];
-
-/// The set of an entry, or what a command answers to another type.
-#[inline]
-fn set_of(entry: Entry<'_>) -> Result<SetRef<'_>, CmdError> {
-    Ok(entry.as_set()?)
-}
-
-/// Writes a member as a bulk reply.
-#[inline]
-fn reply_member(reply: &mut Reply<'_>, member: ListItem<'_>) {
-    match member {
-        ListItem::Int(number) => reply.bulk_int(number),
-        ListItem::Bytes(bytes) => reply.bulk(bytes),
-        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
-    }
-}

@@ -1,5 +1,6 @@
 //! Strings.
 
+mod common;
 mod lcs;
 mod many;
 mod number;
@@ -7,18 +8,15 @@ mod options;
 mod part;
 mod set;
 
-use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
-use crate::error::CmdError;
-use options::{Accepted, Expiry, Options};
-use sluice_base::Bytes;
-use sluice_command::specs::string as specs;
-use sluice_keyspace::{Entry, Event, Str};
-use sluice_resp::Reply;
-use sluice_value::{PAGE_BYTES, Pages, Piece};
-use std::ops::Range;
-
 pub(crate) use options::ExpiryUnit;
+
+use crate::args::Args;
+use crate::exec::ctx::{Handler, ReadCtx, Route, WriteCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::string::common::{reply_str, str_of};
+use options::{Accepted, Expiry, Options};
+use sluice_command::specs::string as specs;
+use sluice_keyspace::Event;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::APPEND, Handler::Write(part::append)),
@@ -46,43 +44,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::STRLEN, Handler::Read(part::strlen)),
     route(&specs::SUBSTR, Handler::Read(part::getrange)),
 ];
-
-/// Writes a string as a bulk reply. Inlined by force: GET is little else, and the way to pages is a function of its own.
-#[inline(always)]
-pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
-    match value {
-        Str::Inline(bytes) => reply.bulk(bytes),
-        Str::Int(n) => reply.bulk_int(n),
-        Str::Shared(bytes) => reply.bulk_shared(bytes),
-        Str::Pages(pages) => reply_pages(reply, pages, 0..pages.len()),
-    }
-}
-
-/// Writes a part of a string in pages as a bulk reply, which shares the pages that are in it whole. `range` lies in the
-/// string.
-#[cold]
-fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
-    // One page for all that are not there.
-    let mut zeros = None;
-    reply.bulk_header(range.len());
-    for piece in pages.pieces(range) {
-        match piece {
-            Piece::Page(page) => reply.part_shared(page),
-            Piece::Part(part) => reply.raw(part),
-            Piece::Zeros(PAGE_BYTES) => {
-                reply.part_shared(zeros.get_or_insert_with(|| Bytes::copy_from(piece.bytes())));
-            }
-            Piece::Zeros(_) => reply.raw(piece.bytes()),
-        }
-    }
-    reply.raw(b"\r\n");
-}
-
-/// The string of an entry, or what a command answers to another type.
-#[inline]
-fn str_of(entry: Entry<'_>) -> Result<Str<'_>, CmdError> {
-    Ok(entry.as_str()?)
-}
 
 fn get(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     match ctx.db.get(args.key(1)) {

@@ -1,9 +1,10 @@
 //! MULTI, DISCARD, WATCH, UNWATCH. EXEC is in `exec/transaction.rs`.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, TransactionCtx, route};
 use crate::error::CmdError;
-use crate::watch::WatchedKey;
+use crate::exec::ctx::{Handler, Route, TransactionCtx, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::pubsub::watch::WatchedKey;
 use sluice_command::specs::transactions as specs;
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -4,22 +4,23 @@
 
 mod add;
 mod combine;
+pub(crate) mod common;
+pub(crate) mod inputs;
 mod pop;
 mod range;
 mod remove;
 mod walk;
 
-use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, route};
-use crate::error::CmdError;
-use sluice_command::specs::sorted_set as specs;
-use sluice_keyspace::Entry;
-use sluice_resp::{Protocol, Reply};
-use sluice_value::ZsetRef;
-
 pub(crate) use add::{AddFlags, op_add};
 pub(crate) use combine::store_sorted;
+
+use crate::args::Args;
+use crate::error::CmdError;
+use crate::exec::ctx::{Handler, ReadCtx, Route, route};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::zset::common::{reply_score, zset_of};
 use range::{LexRange, ScoreRange};
+use sluice_command::specs::sorted_set as specs;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::BZMPOP, Handler::Write(pop::bzmpop)),
@@ -59,12 +60,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::ZUNIONSTORE, Handler::Write(combine::zunionstore)),
 ];
 
-/// The sorted set of an entry, or what a command answers to another type.
-#[inline]
-pub(crate) fn zset_of(entry: Entry<'_>) -> Result<ZsetRef<'_>, CmdError> {
-    Ok(entry.as_zset()?)
-}
-
 fn zcard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let len = match ctx.db.get(args.key(1)) {
         Some(entry) => zset_of(entry)?.len(),
@@ -93,13 +88,6 @@ fn zmscore(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         reply_score(&mut ctx.reply, zset.and_then(|zset| zset.score(member)));
     }
     Ok(Outcome::Done)
-}
-
-fn reply_score(reply: &mut Reply<'_>, score: Option<f64>) {
-    match score {
-        Some(score) => reply.double(score),
-        None => reply.null(),
-    }
 }
 
 fn zcount(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -161,62 +149,4 @@ fn rank(
         None => ctx.reply.null(),
     }
     Ok(Outcome::Done)
-}
-
-/// How elements stand in a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ElementsShown {
-    /// Members alone.
-    Members,
-    /// Members and scores by turns; in the third version of the protocol in pairs.
-    WithScores,
-    /// Members and scores in pairs.
-    Pairs,
-    /// Members and scores by turns.
-    Flat,
-}
-
-impl ElementsShown {
-    /// What WITHSCORES asks for.
-    fn with_scores(wanted: bool) -> ElementsShown {
-        if wanted { ElementsShown::WithScores } else { ElementsShown::Members }
-    }
-}
-
-/// Writes elements as an array.
-fn reply_elements<'m>(
-    reply: &mut Reply<'_>,
-    elements: impl Iterator<Item = (&'m [u8], f64)>,
-    count: usize,
-    shown: ElementsShown,
-) {
-    let shown = reply_count(reply, count, shown);
-    elements.for_each(|element| reply_element(reply, element, shown));
-}
-
-/// Writes how many elements follow; how each is shown.
-fn reply_count(reply: &mut Reply<'_>, count: usize, shown: ElementsShown) -> ElementsShown {
-    let shown = match (shown, reply.protocol()) {
-        (ElementsShown::WithScores, Protocol::Resp2) => ElementsShown::Flat,
-        (ElementsShown::WithScores, Protocol::Resp3) => ElementsShown::Pairs,
-        (shown, _) => shown,
-    };
-    reply.array(if shown == ElementsShown::Flat { 2 * count } else { count });
-    shown
-}
-
-#[inline]
-fn reply_element(reply: &mut Reply<'_>, (member, score): (&[u8], f64), shown: ElementsShown) {
-    if shown == ElementsShown::Pairs {
-        reply.array(2);
-    }
-    reply.bulk(member);
-    if shown != ElementsShown::Members {
-        reply.double(score);
-    }
-}
-
-/// An argument as a score.
-fn score_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
-    args.get(index).and_then(sluice_base::num::parse_f64).ok_or(CmdError::NotFloat)
 }

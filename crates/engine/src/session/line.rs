@@ -5,7 +5,7 @@
 //! was handed over at once lately; while the client lags behind, all that it is owed counts as `omem`.
 
 use super::{Caller, Closing, Session};
-use crate::watch::Watching;
+use crate::pubsub::watch::Watching;
 use sluice_resp::Protocol;
 use std::fmt::Write;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::{FileOp, FileWork, ended};
+use super::op::{FileOp, FileWork, ended};
 use crate::event::Event;
 use crate::handle::{FileId, FileOpId, Source, Token};
 use crate::pool::JobHandle;

@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::*;
+use crate::event::Event;
+use crate::handle::Token;
 
 /// What becomes of an operation of ten bytes of which `before` were moved.
 fn after(op: &FileOp, before: usize, result: Result<usize, Errno>) -> (usize, Option<Option<Errno>>) {

@@ -22,7 +22,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH};
+use self::slot::{InputMode, NONE, SourceSlot, TODO_SEND, TODO_WATCH};
 use super::blocking::BlockingDriver;
 use super::conditions::{WATCHABLE, readiness, trouble};
 use super::pause::AcceptPause;
@@ -761,7 +761,6 @@ fn nap(wait_us: u32) {
     let _ = rustix::thread::nanosleep(&time);
 }
 
-const NONE: u32 = u32::MAX;
 /// Segments of one gathered send.
 const SLICES_MAX: usize = 64;
 /// System calls one send may make before others continue.

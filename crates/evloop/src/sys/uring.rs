@@ -19,19 +19,20 @@ mod output;
 mod preflight;
 mod quiesce;
 pub(crate) mod ring;
+mod slot;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use self::input::{Armed, Fill, Held, InputMode};
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
+use self::slot::{Armed, Fill, Held, InputMode, Life, NONE, OpKind, Other, SourceSlot, parse, user_data};
 use super::blocking::BlockingDriver;
 use super::conditions::{WATCHABLE, flags_of, readiness, trouble};
 use super::pause::AcceptPause;
@@ -87,44 +88,6 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     /// Boxed: seldom used, and so not between what is.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
-}
-
-/// One descriptor.
-#[derive(Debug)]
-struct SourceSlot {
-    fd: Option<Fd>,
-    token: Token,
-    generation: u32,
-    life: Life,
-    input: InputMode,
-    armed: Armed,
-    /// The armed operation was asked to end.
-    cancelling: bool,
-    starved: bool,
-    runnable: bool,
-    polled_cancelling: bool,
-    watch: Interest,
-    /// What the poll with the kernel asks for; empty if there is none.
-    polled: Interest,
-    in_flight: u8,
-    /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
-    empty_receives: u8,
-    /// The iteration in which it last delivered bytes.
-    iteration: u32,
-    /// Index into `held`, or [`NONE`].
-    held: u32,
-    /// Index of the send in flight, or [`NONE`].
-    send: u32,
-}
-
-/// Whether the slot is its user's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Open,
-    /// Closed, and kept until the kernel is through with it.
-    Closing,
-    /// The same, and then handed out.
-    Detaching,
 }
 
 impl<K: Kernel> Uring<K> {
@@ -389,41 +352,6 @@ impl<K: Kernel> Uring<K> {
             }
             (_, Some(Fd::Shared(_)) | None) => {}
         }
-    }
-}
-
-impl SourceSlot {
-    fn vacant() -> SourceSlot {
-        SourceSlot {
-            fd: None,
-            token: Token(0),
-            generation: 0,
-            life: Life::Open,
-            input: InputMode::Idle,
-            armed: Armed::Nothing,
-            cancelling: false,
-            starved: false,
-            runnable: false,
-            polled_cancelling: false,
-            watch: Interest::NONE,
-            polled: Interest::NONE,
-            in_flight: 0,
-            empty_receives: 0,
-            iteration: 0,
-            held: NONE,
-            send: NONE,
-        }
-    }
-
-    /// Whether it is still the descriptor that `source` names.
-    #[inline]
-    fn is(&self, source: Source) -> bool {
-        self.generation == source.generation && self.fd.is_some()
-    }
-
-    #[inline]
-    fn raw_fd(&self) -> RawFd {
-        self.fd.as_ref().map_or(-1, |fd| fd.as_fd().as_raw_fd())
     }
 }
 
@@ -718,61 +646,6 @@ impl<K: Kernel> fmt::Debug for Uring<K> {
     }
 }
 
-/// What a completion is of; the top byte of the user data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum OpKind {
-    Recv = 1,
-    Send = 2,
-    Accept = 3,
-    Fill = 4,
-    Poll = 5,
-}
-
-/// The same for what is of no source; apart, so that looking for it costs sources nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Other {
-    Wake = 6,
-    File = 7,
-    Process = 8,
-}
-
-impl Other {
-    fn user_data(self, index: u32) -> u64 {
-        (self as u64) << 56 | u64::from(index)
-    }
-
-    fn parse(user_data: u64) -> Option<(Other, u32)> {
-        let other = match user_data >> 56 {
-            6 => Other::Wake,
-            7 => Other::File,
-            8 => Other::Process,
-            _ => return None,
-        };
-        Some((other, user_data as u32))
-    }
-}
-
-#[inline]
-fn user_data(kind: OpKind, index: u32) -> u64 {
-    (kind as u64) << 56 | u64::from(index)
-}
-
-#[inline]
-fn parse(user_data: u64) -> Option<(OpKind, u32)> {
-    let kind = match user_data >> 56 {
-        1 => OpKind::Recv,
-        2 => OpKind::Send,
-        3 => OpKind::Accept,
-        4 => OpKind::Fill,
-        5 => OpKind::Poll,
-        _ => return None,
-    };
-    Some((kind, user_data as u32))
-}
-
-const NONE: u32 = u32::MAX;
 /// User data of what needs no attention.
 const IGNORED: u64 = 0;
 /// Top byte of the user data of a cancellation; what it is to end, and of which slot, stands below.

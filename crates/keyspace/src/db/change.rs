@@ -142,7 +142,7 @@ impl Db {
             entry::write_expiry(head, body, at);
         }
         let index = entry::index_of(entry::payload(head, body));
-        let Some(place) = self.store.values.get_mut(index) else { super::mixed_up() };
+        let Some(place) = self.store.values.get_mut(index) else { entry::mixed_up() };
         let added = new.heap_bytes();
         let old = std::mem::replace(place, new);
         self.store.outside_bytes = (self.store.outside_bytes + added).saturating_sub(old.heap_bytes());

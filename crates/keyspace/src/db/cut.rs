@@ -11,49 +11,39 @@
 //! Chunks without a class at the cut, and those that came later, are no part of it.
 //!
 //! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2) between two captures
-//! of the cut no entry changes its block but by the hook [`Db::before_change`]: compaction stands still; (3) a captured entry is
+//! of the cut no entry changes its block but by the hook `Db::before_change`: compaction stands still; (3) a captured entry is
 //! what it was at the cut, the access clock excepted, which has no hook.
 
-use super::{Db, Store};
 use crate::captured::Captured;
-use crate::entry::{self, Head, Name};
-use sluice_collections::slab::{BlockBits, Handle, Slab};
+use sluice_collections::slab::{BlockBits, Slab};
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A cut that is open.
 pub(crate) struct Cut {
     /// The database's number at the cut.
-    number: usize,
+    pub(super) number: usize,
     /// By chunk number, those that were there at the cut.
-    chunks: Vec<ChunkCut>,
+    pub(super) chunks: Vec<ChunkCut>,
     /// Where the cursor stands: a chunk.
-    at: u32,
-    left: usize,
+    pub(super) at: u32,
+    pub(super) left: usize,
     /// Entries that were captured and not taken yet; the last may have room.
-    captured: VecDeque<Captured>,
+    pub(super) captured: VecDeque<Captured>,
     /// Bytes copied into these, and their weight.
-    waiting_bytes: usize,
-    waiting_weight: usize,
+    pub(super) waiting_bytes: usize,
+    pub(super) waiting_weight: usize,
     /// Entries that changes have captured, and the bytes copied for them.
-    by_changes: (u64, u64),
+    pub(super) by_changes: (u64, u64),
 }
 
 /// What a cut knows of a chunk.
-enum ChunkCut {
+pub(super) enum ChunkCut {
     /// Nothing in it is left to capture.
     Done,
     /// It is as it was at the cut.
     Untouched,
     /// Some of it is captured: the blocks of these bits, and the unused ones.
     Touched(Box<BlockBits>),
-}
-
-/// Who captures an entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    Cursor,
-    Change,
 }
 
 /// How far a cut is.
@@ -72,8 +62,8 @@ pub struct CutState {
 }
 
 impl Cut {
-    fn new(store: &Store, number: usize, entries: usize) -> Cut {
-        let chunks = (0..store.slab.chunk_numbers()).map(|_| ChunkCut::Untouched).collect();
+    pub(super) fn new(slab: &Slab, number: usize, entries: usize) -> Cut {
+        let chunks = (0..slab.chunk_numbers()).map(|_| ChunkCut::Untouched).collect();
         Cut {
             number,
             chunks,
@@ -87,7 +77,7 @@ impl Cut {
     }
 
     /// The bits of a chunk, made if need be; `None` where it has nothing left.
-    fn bits(&mut self, slab: &Slab, chunk: u32) -> Option<&mut BlockBits> {
+    pub(super) fn bits(&mut self, slab: &Slab, chunk: u32) -> Option<&mut BlockBits> {
         let state = self.chunks.get_mut(chunk as usize)?;
         if matches!(state, ChunkCut::Untouched) {
             *state = match slab.unused_blocks(chunk) {
@@ -99,175 +89,5 @@ impl Cut {
             ChunkCut::Touched(bits) => Some(bits),
             ChunkCut::Done | ChunkCut::Untouched => None,
         }
-    }
-}
-
-impl Store {
-    /// Captures an entry that is still as it was at the cut.
-    fn capture(&mut self, handle: Handle, by: By) {
-        let Store { slab, values, keys, cut, .. } = self;
-        let Some(cut) = cut.as_deref_mut() else { return };
-        let (chunk, block) = Slab::place(handle);
-        let Some(bits) = cut.bits(slab, chunk) else { return };
-        if bits.has(block) {
-            return;
-        }
-        bits.add(block);
-        debug_assert!(cut.left > 0, "an entry is captured once (1)");
-        cut.left = cut.left.saturating_sub(1);
-        let (word, body) = slab.block(handle);
-        let head = Head(word.load(Relaxed));
-        let key = match entry::name_of(body) {
-            Name::Inside(_) => None,
-            Name::Outside(index) => keys.get(index),
-        };
-        let is_outside = head.form().is_outside();
-        let value = is_outside.then(|| values.get(entry::index_of(entry::payload(head, body)))).flatten();
-        if cut.captured.back().is_none_or(Captured::is_full) {
-            cut.captured.push_back(Captured::new(cut.number));
-        }
-        let Some(into) = cut.captured.back_mut() else { return };
-        let weight_before = into.weight();
-        let bytes = into.push(head, body, key.map(|key| &key[..]), value);
-        cut.waiting_bytes += bytes;
-        cut.waiting_weight += into.weight() - weight_before;
-        if by == By::Change {
-            cut.by_changes.0 += 1;
-            cut.by_changes.1 += bytes as u64;
-        }
-    }
-
-    /// Notes that a block was handed out while a cut is open.
-    #[cold]
-    pub(super) fn note_born(&mut self, handle: Handle) {
-        let Store { slab, cut, .. } = self;
-        let (chunk, block) = Slab::place(handle);
-        if let Some(bits) = cut.as_deref_mut().and_then(|cut| cut.bits(slab, chunk)) {
-            bits.add(block);
-        }
-    }
-}
-
-impl Db {
-    /// The one hook that every change or release of a block passes, with the value and the key outside that it names, before
-    /// it happens: expiry, form and slack are changes, the access clock is none. One predicted branch where no cut is open.
-    #[inline(always)]
-    pub(super) fn before_change(&mut self, handle: Handle) {
-        if self.store.cut.is_some() {
-            self.capture_changing(handle);
-        }
-    }
-
-    #[cold]
-    fn capture_changing(&mut self, handle: Handle) {
-        self.store.capture(handle, By::Change);
-    }
-
-    /// Opens a cut: from now on what is captured is what the database holds at this moment. `number` is written into what is
-    /// captured. Cost: one step for each chunk.
-    pub fn begin_cut(&mut self, number: usize) {
-        debug_assert!(self.store.cut.is_none(), "one cut at a time");
-        let entries = self.len();
-        self.store.cut = Some(Box::new(Cut::new(&self.store, number, entries)));
-    }
-
-    /// How far the cut is; `None` where none is open.
-    #[inline]
-    pub fn cut_state(&self) -> Option<CutState> {
-        let cut = self.store.cut.as_deref()?;
-        Some(CutState {
-            left: cut.left,
-            changed: cut.by_changes.0,
-            changed_bytes: cut.by_changes.1,
-            waiting_bytes: cut.waiting_bytes,
-            waiting_weight: cut.waiting_weight,
-        })
-    }
-
-    /// Captures up to `budget` entries more, in the order of blocks. Returns what is ready to be taken, oldest first: whole
-    /// pieces, or the last one once nothing is left. `None`: there is none yet, or no more.
-    pub fn advance_cut(&mut self, budget: usize) -> Option<Captured> {
-        let mut steps = budget;
-        while steps > 0 {
-            let cut = self.store.cut.as_deref_mut()?;
-            if cut.left == 0 || cut.captured.front().is_some_and(Captured::is_full) {
-                break;
-            }
-            let chunk = cut.at;
-            if chunk as usize >= cut.chunks.len() {
-                debug_assert_eq!(cut.left, 0, "the cursor met every entry (1)");
-                cut.left = 0;
-                break;
-            }
-            steps -= 1;
-            let next = cut.bits(&self.store.slab, chunk).and_then(|bits| bits.next_absent(0));
-            let handle = next.and_then(|block| Slab::at_place(chunk, block));
-            match handle {
-                Some(handle) => self.capture_chunk(handle, &mut steps),
-                None => {
-                    cut.chunks[chunk as usize] = ChunkCut::Done;
-                    cut.at += 1;
-                }
-            }
-        }
-        let cut = self.store.cut.as_deref_mut()?;
-        let is_ready = cut.left == 0 || cut.captured.front().is_some_and(Captured::is_full);
-        let piece = if is_ready { cut.captured.pop_front() } else { None }?;
-        cut.waiting_bytes -= piece.copied_bytes();
-        cut.waiting_weight -= piece.weight();
-        Some(piece)
-    }
-
-    /// What changes have captured, oldest first, as far as it fills a piece.
-    pub fn take_captured(&mut self) -> Option<Captured> {
-        let cut = self.store.cut.as_deref_mut()?;
-        let piece = cut.captured.pop_front_if(|piece| piece.is_full())?;
-        cut.waiting_bytes -= piece.copied_bytes();
-        cut.waiting_weight -= piece.weight();
-        Some(piece)
-    }
-
-    /// Captures entries of one chunk from `handle` on, until the steps are spent or a piece is full.
-    fn capture_chunk(&mut self, first: Handle, steps: &mut usize) {
-        let (chunk, mut block) = Slab::place(first);
-        loop {
-            if let Some(handle) = Slab::at_place(chunk, block) {
-                self.store.capture(handle, By::Cursor);
-            }
-            let Some(cut) = self.store.cut.as_deref_mut() else { return };
-            if *steps == 0 || cut.captured.front().is_some_and(Captured::is_full) {
-                return;
-            }
-            *steps -= 1;
-            match cut.bits(&self.store.slab, chunk).and_then(|bits| bits.next_absent(block + 1)) {
-                Some(next) => block = next,
-                None => return,
-            }
-        }
-    }
-
-    /// Ends the cut, whether it is through or not. Gives back what was captured and not taken, to be freed where it hurts
-    /// least: it may hold the last share of a large value.
-    pub fn end_cut(&mut self) -> impl Iterator<Item = Captured> {
-        self.store.cut.take().into_iter().flat_map(|cut| cut.captured)
-    }
-
-    /// Whether a cut is open.
-    #[inline]
-    pub(super) fn is_cut(&self) -> bool {
-        self.store.cut.is_some()
-    }
-
-    /// Bytes that the cut takes, but for the values that it shares.
-    pub(super) fn cut_bytes(&self) -> usize {
-        use sluice_base::heap;
-        let Some(cut) = self.store.cut.as_deref() else { return 0 };
-        let touched = cut.chunks.iter().filter(|chunk| matches!(chunk, ChunkCut::Touched(_))).count();
-        let captured: usize = cut.captured.iter().map(Captured::footprint).sum();
-        heap::block(size_of::<Cut>())
-            + heap::vec(&cut.chunks)
-            + touched * heap::block(size_of::<BlockBits>())
-            + heap::deque(&cut.captured)
-            + captured
     }
 }

@@ -4,10 +4,10 @@
 //! nothing.
 
 use super::change::Meta;
-use super::{Db, Found, Store, mixed_up};
+use super::{Db, Found, Store};
 use crate::Key;
 use crate::collection::{Collection, Variant};
-use crate::entry::{self, Head, Name};
+use crate::entry::{self, Head, Name, mixed_up};
 use crate::new_value::Payload;
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::Value;

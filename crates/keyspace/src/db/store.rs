@@ -55,3 +55,22 @@ impl Store {
         self.hasher.hash_without_slot(self.key(handle))
     }
 }
+
+/// What the entries' chunks take. The system maps them; the allocator's figures know nothing of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkMemory {
+    /// Bytes of the entries.
+    pub used_bytes: usize,
+    /// Bytes that are entries, or were since their pages were last given back: about what is resident.
+    pub touched_bytes: usize,
+}
+
+impl ChunkMemory {
+    /// The memory of both.
+    pub fn plus(self, other: ChunkMemory) -> ChunkMemory {
+        ChunkMemory {
+            used_bytes: self.used_bytes + other.used_bytes,
+            touched_bytes: self.touched_bytes + other.touched_bytes,
+        }
+    }
+}

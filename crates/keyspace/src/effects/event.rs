@@ -11,8 +11,8 @@ pub enum Event {
     IncrByFloat,
     SetBit,
     PfAdd,
-    /// A HyperLogLog's estimate was kept in it: a change that no event tells of.
-    PfCount,
+    /// A change that no event tells of: a HyperLogLog's estimate was kept in it, or pending entries of a group changed.
+    Silent,
     LPush,
     RPush,
     LPop,
@@ -196,7 +196,7 @@ impl Event {
             Event::IncrByFloat => "incrbyfloat",
             Event::SetBit => "setbit",
             Event::PfAdd => "pfadd",
-            Event::PfCount => "pfcount",
+            Event::Silent => "silent",
             Event::LPush => "lpush",
             Event::RPush => "rpush",
             Event::LPop => "lpop",
@@ -260,7 +260,7 @@ impl Event {
 
     /// Whether the event is published at all.
     pub fn is_published(self) -> bool {
-        self != Event::PfCount
+        self != Event::Silent
     }
 
     /// The class that has to be chosen for the event to be published.
@@ -273,7 +273,7 @@ impl Event {
             | Event::IncrByFloat
             | Event::SetBit
             | Event::PfAdd
-            | Event::PfCount => Class::String,
+            | Event::Silent => Class::String,
             Event::LPush
             | Event::RPush
             | Event::LPop

@@ -2,7 +2,7 @@
 //!
 //! Invariants: (1) a build without debug assertions has no list and records nothing; (2) between commands the list is empty.
 
-use crate::{Effects, Key};
+use crate::Key;
 
 /// A key that a command has looked up by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct MetKeys {
 
 impl MetKeys {
     #[cfg(debug_assertions)]
-    fn add(&mut self, db: usize, key: Key<'_>, is_written: bool) {
+    pub(super) fn add(&mut self, db: usize, key: Key<'_>, is_written: bool) {
         if self.is_on {
             self.keys.push(MetKey { db, key: key.bytes.into(), is_written });
         }
@@ -34,36 +34,21 @@ impl MetKeys {
 
     #[cfg(not(debug_assertions))]
     #[inline(always)]
-    fn add(&mut self, _: usize, _: Key<'_>, _: bool) {}
-}
+    pub(super) fn add(&mut self, _: usize, _: Key<'_>, _: bool) {}
 
-impl Effects {
-    /// From now on records the keys that are met, until [`Effects::take_met_keys`].
-    pub fn record_met_keys(&mut self) {
+    /// Begins an empty list.
+    pub(super) fn start(&mut self) {
         #[cfg(debug_assertions)]
         {
-            self.met = MetKeys { is_on: true, keys: Vec::new() };
+            *self = MetKeys { is_on: true, keys: Vec::new() };
         }
     }
 
-    /// The keys that were met since recording began, in order, some of them more than once. Nothing where the build has no debug
-    /// assertions.
-    pub fn take_met_keys(&mut self) -> Vec<MetKey> {
+    /// Ends the list and gives it back.
+    pub(super) fn take(&mut self) -> Vec<MetKey> {
         #[cfg(debug_assertions)]
-        return std::mem::take(&mut self.met).keys;
+        return std::mem::take(self).keys;
         #[cfg(not(debug_assertions))]
         Vec::new()
-    }
-
-    /// A command looks a key up by name.
-    #[inline(always)]
-    pub(crate) fn meet(&mut self, db: usize, key: Key<'_>) {
-        self.met.add(db, key, false);
-    }
-
-    /// A command has changed a key.
-    #[inline(always)]
-    pub(super) fn meet_written(&mut self, db: usize, key: Key<'_>) {
-        self.met.add(db, key, true);
     }
 }

@@ -6,7 +6,7 @@
 use super::crc::Sum;
 use super::decoder::{HEADER_LEN, SUMMED_FROM, header_of};
 use super::error::{LoadError, Problem};
-use super::reader::ReadOptions;
+use super::item::ReadOptions;
 
 /// A file that is judged while it comes.
 #[derive(Debug)]

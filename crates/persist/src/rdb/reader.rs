@@ -2,143 +2,7 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_base::HashSeed;
-use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Set, SetLimits, Stream, Zset, ZsetLimits};
-use std::borrow::Cow;
-
-use super::Usage;
-
-/// How a file is read.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadOptions {
-    /// What becomes of what is not known. Setting `rdb-version-check`.
-    pub unknown: Unknown,
-    /// Whether the checksum is compared. Setting `rdbchecksum`.
-    pub checksum: bool,
-    /// The thresholds of the lists that are made.
-    pub list: ListLimits,
-    /// The same of hashes.
-    pub hash: HashLimits,
-    /// The thresholds of the sorted sets that are made.
-    pub zset: ZsetLimits,
-    /// The thresholds of the sets that are made.
-    pub set: SetLimits,
-    /// Under which members of large collections are hashed.
-    pub member_seed: HashSeed,
-}
-
-impl Default for ReadOptions {
-    fn default() -> ReadOptions {
-        ReadOptions {
-            unknown: Unknown::Refuse,
-            checksum: true,
-            list: ListLimits::default(),
-            hash: HashLimits::default(),
-            zset: ZsetLimits::default(),
-            set: SetLimits::default(),
-            member_seed: HashSeed::default(),
-        }
-    }
-}
-
-/// What becomes of versions that are not known and of types that are not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// They are errors: `strict`.
-    Refuse,
-    /// The version is ignored, and values that delimit themselves are passed over: `relaxed`.
-    Skip,
-}
-
-/// Something in a file.
-#[derive(Debug)]
-pub enum Item<'a> {
-    /// A field about the file: name and value.
-    Aux(Cow<'a, [u8]>, Cow<'a, [u8]>),
-    /// A database begins.
-    Db(u64),
-    /// How many keys the database has, and how many with an expiry: a hint.
-    Sizes(u64, u64),
-    /// How many keys a slot of the database has: a hint.
-    Slot(SlotSizes),
-    /// An import of slots was under way: its name, and the first and last slot of each range.
-    SlotImport {
-        /// 40 bytes.
-        name: Cow<'a, [u8]>,
-        /// At least one.
-        ranges: Vec<(u16, u16)>,
-    },
-    /// The code of a library of functions.
-    Function(Cow<'a, [u8]>),
-    /// What a module has left beside keys.
-    ModuleRecord {
-        /// All of it behind its opcode, to be written again as it is.
-        record: Vec<u8>,
-        /// It belongs behind the keys, and not in front of them.
-        is_behind_keys: bool,
-    },
-    /// A key with its value.
-    LoadedEntry(LoadedEntry<'a>),
-    /// A key whose value has no elements: the key is to be passed over.
-    Empty {
-        /// The key.
-        key: Vec<u8>,
-    },
-    /// A key whose value was passed over, with [`Unknown::Skip`].
-    Skipped {
-        /// The key.
-        key: Vec<u8>,
-        /// The name of the value's type.
-        kind: &'static str,
-        /// Where the type stands in the file.
-        offset: u64,
-        /// The expiry, ms since the epoch.
-        expiry_ms: Option<i64>,
-    },
-}
-
-/// Sizes of a hash slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotSizes {
-    /// Below 16,384.
-    pub slot: u16,
-    /// Keys.
-    pub keys: u64,
-    /// Keys with an expiry.
-    pub expires: u64,
-}
-
-/// A key with its value.
-#[derive(Debug)]
-pub struct LoadedEntry<'a> {
-    /// The key.
-    pub key: Vec<u8>,
-    /// The value.
-    pub value: Loaded<'a>,
-    /// The expiry, ms since the epoch.
-    pub expiry_ms: Option<i64>,
-    /// The last use.
-    pub usage: Usage,
-}
-
-/// A value that was read and checked.
-#[derive(Debug)]
-pub enum Loaded<'a> {
-    /// A string; an integer as its digits.
-    Str(Cow<'a, [u8]>),
-    /// A string of more than 1 MiB.
-    Pages(Pages),
-    /// A list, which has elements.
-    List(List),
-    /// A hash, which has fields.
-    Hash(Hash),
-    /// A stream.
-    Stream(Stream),
-    /// A sorted set, which has elements.
-    Zset(Zset),
-    /// A set, which has members.
-    Set(Set),
-}
+use super::item::{Item, Loaded, LoadedEntry, ReadOptions, Unknown};
 
 /// What [`Reader::next`] returns.
 #[derive(Debug)]
@@ -312,7 +176,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Text, Version, WriteOptions, Writer};
+    use crate::rdb::{Text, Usage, Version, WriteOptions, Writer};
 
     #[test]
     fn the_memory_of_a_large_value_goes_with_it() {

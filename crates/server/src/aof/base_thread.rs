@@ -4,8 +4,9 @@
 //! Invariants: (1) the thread owns the folder as long as it lives: nobody else changes a file meanwhile, but for appending to the
 //! present increment; (2) it ends with its work, and its owner takes the folder back before anything else is done to it.
 
-use super::folder::{Folder, Named, NewBase};
-use super::shared::{AofItem, AofShared, History, RewriteNumber};
+use super::clock::clock;
+use super::folder::{Folder, History, Named, NewBase};
+use super::shared::{AofItem, AofShared, RewriteNumber};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -74,7 +75,7 @@ impl BaseThread {
                 std::thread::sleep(slow);
             }
             // Whoever has given the job waits for its end.
-            let _ = ended.send(job.run(&mut super::clock()));
+            let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
             Ok(())
         });

@@ -14,7 +14,6 @@
 //! manifest that is to name a base is on disk under its temporary name before the base has its name: where both are found beside
 //! another manifest, a server has put the base there and was killed.
 
-use super::shared::History;
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Operation, Replacement};
 use crate::storage::{Storage, StorageFile};
@@ -61,6 +60,20 @@ pub enum Named {
     WithBase,
     /// Never: the append-only file is off, and nothing is written into it.
     Never,
+}
+
+/// What becomes of files that a rewrite has made superfluous: `aof-disable-auto-gc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    Removed,
+    Kept,
+}
+
+impl History {
+    /// As the configuration has it.
+    pub fn of(config: &Config) -> History {
+        if config.bool(param::AOF_DISABLE_AUTO_GC) { History::Kept } else { History::Removed }
+    }
 }
 
 impl Folder {

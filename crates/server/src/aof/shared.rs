@@ -5,12 +5,11 @@
 //! says is true (release), and read before anything follows from it (acquire); (3) the other numbers only inform (relaxed).
 
 use super::appender::Block;
-use super::folder::NewBase;
+use super::folder::{History, NewBase};
 use super::load::Listed;
 use crate::switches;
 use sluice_base::heap;
 use sluice_config::choice::AppendFsync;
-use sluice_config::{Config, param};
 use sluice_engine::{AofBacklog, AofFacts, LogLevel};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -114,20 +113,6 @@ pub enum Order {
     ListFiles(SyncSender<Listed>),
     /// Write and sync everything, then end.
     End,
-}
-
-/// What becomes of files that a rewrite has made superfluous: `aof-disable-auto-gc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum History {
-    Removed,
-    Kept,
-}
-
-impl History {
-    /// As the configuration has it.
-    pub fn of(config: &Config) -> History {
-        if config.bool(param::AOF_DISABLE_AUTO_GC) { History::Kept } else { History::Removed }
-    }
 }
 
 /// What the main thread is to know.

@@ -14,9 +14,9 @@
 
 use super::appender::{Appender, Health};
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
-use super::folder::{Folder, Named, NewBase};
+use super::folder::{Folder, History, Named, NewBase};
 use super::load::{FileEnding, Listed, NamedFiles};
-use super::shared::{AofItem, AofNews, AofShared, History, Order, RewriteNumber};
+use super::shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
 use super::sync_thread::{SyncOutcome, SyncThread};
 use crate::os::plain_error;
 use crate::storage::Storage;

@@ -5,9 +5,8 @@
 
 use super::input::Receive;
 use super::output::Piece;
-use super::token_of;
 use sluice_engine::SessionKey;
-use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Source};
+use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Source, Token};
 use sluice_resp::Outbox;
 use socket2::SockRef;
 
@@ -152,4 +151,15 @@ fn into_send_buf(outbox: Outbox) -> SendBuf {
         return SendBuf { head, shared: Vec::new() };
     }
     SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
+}
+
+/// A session's key as a token of the event loop, and back.
+pub fn token_of(key: SessionKey) -> Token {
+    Token(u64::from(key.generation) << 32 | u64::from(key.slot))
+}
+
+/// The session that a token names.
+#[inline]
+pub fn key_of(token: Token) -> SessionKey {
+    SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
 }

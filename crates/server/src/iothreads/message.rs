@@ -22,8 +22,8 @@ pub enum ToIoThread {
     Push(Box<Push>),
     /// Messages, each for many connections, by protocol version. Two messages for one connection are of one version.
     Multicast(Box<[Multicast; 2]>),
-    /// The request that a connection waited with is done.
-    Resume(SessionKey),
+    /// The request that a connection waited with is done. That may have been AUTH.
+    Resume(SessionKey, Admission),
     /// The connection ends at once.
     Close(SessionKey),
     /// A client with room for input has sent nothing for so many seconds: give back the memory that it does not need.

@@ -261,7 +261,7 @@ impl IoThread {
                 ToIoThread::Reply(batch) => self.replied(batch),
                 ToIoThread::Push(push) => self.push(*push),
                 ToIoThread::Multicast(multicasts) => self.multicast(*multicasts),
-                ToIoThread::Resume(key) => self.resume(key),
+                ToIoThread::Resume(key, authentication) => self.resume(key, authentication),
                 ToIoThread::Close(key) => {
                     if let Some(connection) = self.take(key) {
                         self.close(*connection);
@@ -379,8 +379,9 @@ impl IoThread {
         }
     }
 
-    fn resume(&mut self, key: SessionKey) {
+    fn resume(&mut self, key: SessionKey, authentication: Admission) {
         let Some(mut connection) = self.take(key) else { return };
+        connection.authentication = authentication;
         connection.input.resume();
         connection::resume(self, connection);
     }

@@ -12,50 +12,18 @@
 //! (4) released output whose connection is between two threads waits in `in_transit`, in order, until the connection has arrived
 //! or a batch of it goes back.
 
+mod deferred;
+
+pub(super) use deferred::Barrier;
+
 use super::Server;
 use super::batches::after_push;
 use crate::clients::SocketOwner;
 use crate::connection::{self, Flushed, Owner, Stay};
 use crate::iothreads::{Batch, IoThreadId, Push, ToIoThread};
+use deferred::{Deferred, Output};
 use sluice_engine::{Closing, SessionKey};
 use sluice_resp::Outbox;
-use std::collections::{BTreeMap, VecDeque};
-
-/// See the module. Bounded by the output limits: what is deferred counts as output of its client.
-#[derive(Default)]
-pub(super) struct Barrier {
-    /// Position up to which everything is on disk.
-    durable: u64,
-    /// Output by the position that must be durable first, and by the order in which it was deferred.
-    deferred: BTreeMap<(u64, u64), Deferred>,
-    /// Outputs deferred so far.
-    order: u64,
-    in_transit: VecDeque<Output>,
-}
-
-enum Deferred {
-    /// With its replies in it.
-    Batch(Box<Batch>),
-    Output(Output),
-}
-
-struct Output {
-    key: SessionKey,
-    outbox: Outbox,
-    closing: Closing,
-}
-
-impl Barrier {
-    /// Forgets what waits for a connection that has ended.
-    pub(super) fn forget(&mut self, key: SessionKey) {
-        self.in_transit.retain(|output| output.key != key);
-    }
-
-    /// Whether nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.deferred.is_empty() && self.in_transit.is_empty()
-    }
-}
 
 impl Server {
     /// Releases what is durable by now, then sends or defers the iteration's output.

@@ -1,44 +1,18 @@
 //! Batches of requests from I/O threads: executed here, and sent back with their replies.
 
+mod lists;
+
+pub(super) use lists::Batches;
+
 use super::Server;
 use super::main_thread::end_of_executed;
 use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::Traffic;
 use crate::connection::input::QueryBufUsage;
-use crate::host::Host;
 use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
-use sluice_base::heap;
 use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
 use sluice_value::Value;
-
-/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room; bounded by one batch for each
-/// connection.
-#[derive(Default)]
-pub struct Batches {
-    messages: Vec<ToMain>,
-    /// Those messages whose keys are prefetched together.
-    group: Vec<ToMain>,
-    /// Batches that were executed in this iteration.
-    #[allow(clippy::vec_box, reason = "they travel on as they came")]
-    executed: Vec<Box<Batch>>,
-    /// Batches were sent back in this iteration.
-    has_served: bool,
-}
-
-impl Batches {
-    /// Bytes that the allocator has given for the lists.
-    pub fn footprint(&self) -> usize {
-        heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)
-    }
-
-    /// Counts an iteration's time as that of the batches that it served.
-    pub fn count_service(&mut self, spent_ns: u64, host: &mut Host) {
-        if std::mem::take(&mut self.has_served) {
-            host.io_threads.service_ns += spent_ns;
-        }
-    }
-}
 
 /// Batches whose keys are prefetched together, at most: enough to hide the misses.
 const PREFETCH_BATCHES: usize = 32;

@@ -4,7 +4,7 @@ use super::Server;
 use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, transport};
 use crate::replica::LinkHolder;
 use crate::replica::main_channel::{MainLink, StreamBuffer};
 use sluice_engine::{LogLevel, SessionKey};
@@ -125,7 +125,7 @@ impl Server {
             return Some(event);
         };
         match event {
-            Event::Received { token, received } if token == connection::token_of(key) => {
+            Event::Received { token, received } if token == transport::token_of(key) => {
                 if let Received::Data(chunk) = received {
                     replay.push(&chunk);
                     self.sockets.event_loop.give_back(chunk);

@@ -21,12 +21,13 @@ impl Server {
         let mut used = 0;
         while connection.input.is_open() {
             let rest = &bytes[used..];
-            let authentication = self.engine.authentication(key);
+            let authentication = connection.authentication;
             let limits = self.parse_limits(authentication);
             let requests = &mut self.sockets.requests;
             let progress = connection.input.parser.parse(rest, &limits, requests);
             if !requests.is_empty() {
                 let done = self.engine.submit(key, rest, requests, &mut self.host);
+                connection.authentication = done.admission;
                 match done.flow {
                     Flow::Continue => {}
                     Flow::Closing => self.shut_input(connection),
@@ -41,7 +42,7 @@ impl Server {
             match progress.state {
                 State::Full => {}
                 // After a RESET the rest is parsed again, as that of a client that has not authenticated.
-                State::Starved if used < bytes.len() && self.engine.authentication(key) != authentication => {
+                State::Starved if used < bytes.len() && connection.authentication != authentication => {
                     connection.input.parser = Parser::new();
                 }
                 State::Starved => break,
@@ -146,7 +147,7 @@ impl Server {
 
     /// The same without a word in the log.
     pub(super) fn end_client(&mut self, key: SessionKey) {
-        self.engine.client_lost(key);
+        self.engine.client_lost(key, &mut self.host);
         self.sockets.to_close.push(key);
     }
 

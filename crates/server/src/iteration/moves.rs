@@ -116,6 +116,7 @@ impl Server {
     /// Takes a connection in hand into the main thread's event loop.
     fn take_in(&mut self, mut connection: Box<Connection>, socket: Fd) {
         connection.arrive(&mut self.sockets.event_loop, socket);
+        connection.authentication = self.engine.authentication(connection.key);
         self.resume_if_done(&mut connection);
         connection::resume(self, connection);
     }

@@ -136,3 +136,20 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     assert_eq!(listening.info_lines(), [format!("name=unix,bind={}", path.display())]);
     std::fs::remove_dir_all(&dir).expect("removable");
 }
+
+#[test]
+fn regress_a_start_with_a_ring_waits_for_the_port_of_a_server_that_has_crashed() {
+    let start = |port: u16, event_loop: &str| {
+        let lines = format!("port {port}\nbind 127.0.0.1\nevent-loop {event_loop}");
+        Listening::default().listen_tcp_at_start(&config(&lines), &mut |_| {})
+    };
+    let before = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = before.local_addr().expect("bound").port();
+    assert!(start(port, "epoll").is_err(), "nobody else keeps a port behind the end");
+    let kernel = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        drop(before);
+    });
+    assert_eq!(start(port, "io_uring"), Ok(()));
+    kernel.join().expect("the port is free");
+}

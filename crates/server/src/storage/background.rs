@@ -14,8 +14,8 @@
 //! the disk either: what does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as long as it
 //! takes to format them.
 
+use super::LockHold;
 use super::Storage;
-use super::lock::LockHold;
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use sluice_base::Bytes;
 use sluice_engine::{Background, SaveError, SnapshotFile, key_delay_us};

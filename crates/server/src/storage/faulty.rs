@@ -6,9 +6,8 @@
 //! what was durable and, chosen by the seed, some of what was not: single pages of a file (a hole before them is
 //! zeros), and the names up to one of their changes, the last of which may be half done.
 
-use super::lock::{LockHold, LockRefused};
 use super::replacement::folder_of;
-use super::{Real, Storage, StorageFile};
+use super::{LockHold, LockRefused, Real, Storage, StorageFile};
 use nix::errno::Errno;
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet};

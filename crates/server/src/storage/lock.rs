@@ -10,7 +10,7 @@
 //! reason not to serve; (3) what was claimed stays claimed when a change of the claims is refused; (4) whoever writes a file in
 //! the background shares its claim until the file is done, whatever the configuration says meanwhile.
 
-use super::Storage;
+use super::{LockHold, LockRefused, Storage};
 use crate::os::plain_error;
 use sluice_config::{Config, param};
 use std::any::Any;
@@ -24,18 +24,6 @@ use std::sync::{Arc, Weak};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-
-/// What keeps a file locked until the last share of it is dropped.
-pub type LockHold = Arc<dyn Any + Send + Sync>;
-
-/// Why a file was not locked.
-#[derive(Debug)]
-pub enum LockRefused {
-    /// Another process has it, which wrote this into it.
-    Held(String),
-    /// It cannot be locked.
-    Failed(io::Error),
-}
 
 /// The claims of a server.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! The files of the machine.
 
-use super::lock::{LockHold, LockRefused, lock_file};
-use super::{Storage, StorageFile};
+use super::lock::lock_file;
+use super::{LockHold, LockRefused, Storage, StorageFile};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

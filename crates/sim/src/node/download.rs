@@ -2,67 +2,18 @@
 //!
 //! What the server's threads do to the disk is done here at the end of the time that they take; a disk that fails then fails them.
 
+mod stage;
+
+pub(super) use self::stage::{Download, DownloadStage};
+
+use self::stage::{SharedBytes, SharedSnapshot, SharedSource};
 use super::{Here, Holder, SimNode};
 use crate::net::{ConnId, Net, Side};
 use sluice_config::choice::DisklessLoad;
 use sluice_config::param;
 use sluice_engine::{LoadEnded, LogLevel, NotLoaded, SnapshotSource, SyncSource};
-use sluice_replication::{Extent, Framing, Input, SyncFailure};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// A snapshot that is received.
-pub(super) struct Download {
-    pub conn: ConnId,
-    framing: Framing,
-    extent: Option<Extent>,
-    bytes: Vec<u8>,
-    /// What has come behind it.
-    rest: Vec<u8>,
-    pub stage: DownloadStage,
-}
-
-pub(super) enum DownloadStage {
-    /// Into memory, for a load that has begun.
-    ToMemory(SharedBytes),
-    ToDisk,
-    /// The file is durable under its temporary name at this time.
-    Saving(u64),
-    Saved,
-    /// It has its name at this time.
-    Committing(u64),
-}
-
-/// A snapshot on its way to a load.
-pub(super) type SharedBytes = Arc<Mutex<SharedSnapshot>>;
-
-#[derive(Default)]
-pub(super) struct SharedSnapshot {
-    bytes: Vec<u8>,
-    /// Otherwise the connection has ended before.
-    is_whole: bool,
-}
-
-struct SharedSource {
-    bytes: SharedBytes,
-    at: usize,
-}
-
-impl SnapshotSource for SharedSource {
-    fn open(&mut self) -> Result<Option<u64>, String> {
-        Ok(Some(0))
-    }
-    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
-        let SharedSnapshot { bytes, is_whole } = &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = &bytes[self.at.min(bytes.len())..];
-        let len = rest.len().min(into.len());
-        if len == 0 && !is_whole {
-            return Err("connection lost".to_owned());
-        }
-        into[..len].copy_from_slice(&rest[..len]);
-        self.at += len;
-        Ok(len)
-    }
-}
+use sluice_replication::{Framing, Input, SyncFailure};
+use std::sync::PoisonError;
 
 impl SimNode {
     /// The snapshot begins: the event loop lets go of the connection, at once or later.

@@ -3,25 +3,13 @@
 //! Invariants: (1) what it brings is executed behind the snapshot, in the order in which it came, and before what the network still has;
 //! (2) an iteration executes one block at most.
 
+mod link;
+
+pub(super) use self::link::{MainLink, Replay};
+
 use super::{Holder, Peer, SimNode, connection};
-use crate::net::{Arrived, ConnId, Net, NodeId, Side};
-use sluice_engine::SessionKey;
+use crate::net::{Arrived, Net, NodeId, Side};
 use sluice_replication::Input;
-
-/// The main channel.
-pub(super) struct MainLink {
-    pub conn: ConnId,
-    /// What it has brought of the stream; none before that was promised.
-    buffer: Option<Vec<u8>>,
-    /// Its end was told.
-    has_ended: bool,
-}
-
-/// What was buffered and is not executed, and the session that executes it.
-pub(super) struct Replay {
-    pub key: SessionKey,
-    rest: Vec<u8>,
-}
 
 impl SimNode {
     /// Keeps the connection as the main channel, and wants another.

@@ -4,37 +4,13 @@
 //! What must hold is what holds with good disks, but that a server whose disk refuses something may not start before it is healed, and a
 //! primary may refuse writes.
 
+mod faults;
+
+pub(super) use self::faults::DiskFaults;
+
 use super::{MS, World};
 use crate::disk::DiskFault;
 use crate::net::NodeId;
-use sluice_base::Rng;
-use std::collections::BTreeMap;
-
-/// What of a run is about faulty disks. Its chances are drawn apart: a run without them is what it was before there were any.
-pub(super) struct DiskFaults {
-    rng: Rng,
-    /// One in so many steps; 0: none.
-    one_in: u64,
-    /// When the disks that are faulty are healed.
-    heals_ns: BTreeMap<NodeId, u64>,
-}
-
-impl DiskFaults {
-    /// Those of a seed.
-    pub fn new(seed: u64) -> DiskFaults {
-        let mut rng = Rng::new(seed ^ 0xD15C_FA17);
-        let one_in = match rng.below(2) {
-            0 => 0,
-            _ => 20 + rng.below(80),
-        };
-        DiskFaults { rng, one_in, heals_ns: BTreeMap::new() }
-    }
-
-    /// Whether there are any.
-    pub fn are_drawn(&self) -> bool {
-        self.one_in > 0
-    }
-}
 
 impl World {
     /// Breaks a disk, or heals one.

@@ -7,59 +7,16 @@
 //! A client that gives a failover up whose target was asked already leaves two primaries, as in the reference: nothing was handed over then,
 //! and what was promised is what the primary of before has. The Sentinel makes a replica of the other one.
 
+mod under_way;
+
+pub(super) use self::under_way::Handovers;
+
+use self::under_way::{Handover, Resumed};
 use super::{FAILOVER_NS, MS, World};
 use crate::net::NodeId;
 use crate::node::port_of;
 use crate::promises::key_of;
-use sluice_base::Rng;
-use sluice_engine::SessionKey;
 use std::collections::BTreeSet;
-
-/// A failover that the Sentinel does not know the outcome of.
-pub(super) struct Handover {
-    from: NodeId,
-    /// Replicas of the primary when it was asked: one of these that is a primary has taken over.
-    replicas: BTreeSet<NodeId>,
-    is_forced: bool,
-    /// The primary has given it up, whatever its target does.
-    is_given_up: bool,
-    /// A client whose write waits for the outcome.
-    waiter: SessionKey,
-}
-
-/// A client whose write has to be executed, because the failover has come to nothing.
-struct Resumed {
-    at: NodeId,
-    waiter: SessionKey,
-    since_ns: u64,
-    iterations: u64,
-}
-
-/// What of a run is about FAILOVER. Its chances are drawn apart: a run without it is what it was before there was any.
-pub(super) struct Handovers {
-    rng: Rng,
-    /// One in so many steps; 0: none.
-    one_in: u64,
-    under_way: Option<Handover>,
-    resumed: Option<Resumed>,
-}
-
-impl Handovers {
-    /// Those of a seed.
-    pub fn new(seed: u64) -> Handovers {
-        let mut rng = Rng::new(seed ^ 0xFA11_07E4);
-        let one_in = match rng.below(2) {
-            0 => 0,
-            _ => 20 + rng.below(60),
-        };
-        Handovers { rng, one_in, under_way: None, resumed: None }
-    }
-
-    /// Whether the outcome of one is not known.
-    pub fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
-    }
-}
 
 impl World {
     /// Asks for a failover, or for its end.

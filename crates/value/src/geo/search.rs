@@ -116,7 +116,7 @@ impl Region {
         let (height_m, width_m, radius_m) = self.extent();
         let bounds = Bounds::around(middle, height_m, width_m);
         let mut steps = steps_for(radius_m, middle.latitude);
-        let mut own = Cell::of(middle, steps, LATITUDE_MAX);
+        let mut own = Cell::of(middle, steps, LATITUDE_MAX).inside();
         // A middle near the border of its cell may have a neighbour that is too narrow.
         let is_narrow = own.moved(0, 1).area().north < bounds.north
             || own.moved(0, -1).area().south > bounds.south
@@ -124,7 +124,7 @@ impl Region {
             || own.moved(-1, 0).area().west > bounds.west;
         if steps > 1 && is_narrow {
             steps -= 1;
-            own = Cell::of(middle, steps, LATITUDE_MAX);
+            own = Cell::of(middle, steps, LATITUDE_MAX).inside();
         }
         let area = own.area();
         let mut cells = vec![own];
@@ -139,6 +139,13 @@ impl Region {
             let is_there = !is_useless && (cell.bits != 0 || cell.steps != 0);
             // With few cells around the world, neighbours may be one.
             if is_there && cells.last() != Some(&cell) {
+                cells.push(cell);
+            }
+        }
+        // Behind all others: the reference looks into none of these for a middle inside the world.
+        let beyond: Vec<Cell> = cells.iter().flat_map(|cell| cell.beyond()).collect();
+        for cell in beyond {
+            if !cells.contains(&cell) {
                 cells.push(cell);
             }
         }

@@ -79,3 +79,40 @@ fn cells_cover_their_region() {
         }
     }
 }
+
+#[test]
+fn regress_cells_cover_their_region_at_the_largest_longitude_and_latitude() {
+    let mut rng = sluice_base::Rng::new(6);
+    let mut unit = move || rng.below(1 << 40) as f64 / (1u64 << 40) as f64;
+    for round in 0..400 {
+        let latitude = unit() * 120.0 - 60.0;
+        let (longitude, latitude) = match round % 4 {
+            0 => (180.0, latitude),
+            1 => (-180.0, latitude),
+            2 => (179.999, latitude),
+            _ => (unit() * 300.0 - 150.0, LATITUDE_MAX),
+        };
+        let middle = GeoPlace { longitude, latitude };
+        // Towards a pole a large circle spans more columns than nine cells have.
+        let magnitudes = if round % 4 == 3 { 3.0 } else { 5.0 };
+        let size = 10f64.powf(unit() * magnitudes + 1.0);
+        let region = Region::Circle { middle, radius_m: size };
+        let cells = region.cells();
+        for place in 0..300 {
+            let degrees = size / 50_000.0;
+            let longitude = longitude + (unit() - 0.5) * degrees / latitude.to_radians().cos();
+            let around = (longitude + 540.0).rem_euclid(360.0) - 180.0;
+            let latitude = (latitude + (unit() - 0.5) * degrees).clamp(-LATITUDE_MAX, LATITUDE_MAX);
+            // The largest longitude of all has a column of its own.
+            let longitude = if place % 3 == 0 && round % 4 < 3 { LONGITUDE_MAX } else { around };
+            let place = GeoPlace { longitude, latitude };
+            if region.distance_m(place).is_some() {
+                let score = place.score() as f64;
+                assert!(
+                    cells.scores().any(|(first, behind)| (first..behind).contains(&score)),
+                    "{region:?} {place:?}"
+                );
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use sluice_base::heap;
 use sluice_collections::listpack::{Element, entry};
 use triomphe::Arc;
 
-use super::HashField;
+use super::field::HashField;
 use crate::ListItem;
 
 /// A packed hash.

@@ -1,6 +1,6 @@
 //! The estimate: Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017.
 
-use super::{REGISTERS, Registers, VALUE_BITS};
+use super::registers::{REGISTERS, Registers, VALUE_BITS};
 
 /// The estimate of these registers.
 pub(super) fn of_registers(registers: &Registers) -> u64 {

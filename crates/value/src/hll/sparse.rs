@@ -1,6 +1,6 @@
 //! The sparse registers: operations, and how one register is raised.
 
-use super::{Corrupt, HEADER_BYTES, Mark, REGISTERS, Registers};
+use super::registers::{Corrupt, HEADER_BYTES, Mark, REGISTERS, Registers};
 use std::fmt::Write;
 
 /// What raising a register came to.

@@ -34,6 +34,24 @@ enum LeafRest<'a> {
     Scratch(Range<usize>, usize),
 }
 
+impl<'a> ListRef<'a> {
+    /// The elements with these indexes, in order. `range` is cut to the list. Cost: O(log n) to begin.
+    pub fn iter(self, range: Range<usize>) -> ListIter<'a> {
+        ListIter::new(self, range, End::Front)
+    }
+
+    /// The elements with these indexes, the last first.
+    pub fn iter_rev(self, range: Range<usize>) -> ListIter<'a> {
+        ListIter::new(self, range, End::Back)
+    }
+
+    /// Hands the element at `index` to `read`; `None` where there is no such element. Cost: O(log n).
+    pub fn get<R>(self, index: usize, read: impl FnOnce(ListItem<'_>) -> R) -> Option<R> {
+        let end = index.checked_add(1)?;
+        self.iter(index..end).next().map(read)
+    }
+}
+
 impl<'a> ListIter<'a> {
     pub(super) fn new(list: ListRef<'a>, range: Range<usize>, from: End) -> ListIter<'a> {
         let len = list.len();

@@ -54,7 +54,10 @@ impl StreamId {
 
     /// The milliseconds of a text like `5-*`; `None` for another.
     pub fn parse_with_any_seq(text: &[u8]) -> Option<u64> {
-        number(StreamId::text_of(text)?.strip_suffix(b"-*")?)
+        let text = StreamId::text_of(text)?;
+        // The first dash ends the milliseconds, whatever they begin with.
+        let dash = text.iter().position(|byte| *byte == b'-')?;
+        if &text[dash..] == b"-*" { number(&text[..dash]) } else { None }
     }
 
     fn text_of(text: &[u8]) -> Option<&[u8]> {

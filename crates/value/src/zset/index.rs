@@ -9,12 +9,13 @@
 //! whole interval around the cursor and returns its end. Whatever is split or joined between two calls, an entry that is
 //! there all the time is visited.
 
+mod edit;
+
 use sluice_base::heap;
 use sluice_collections::prefetch_items;
 use triomphe::{Arc, HeaderSlice};
 
-use super::shelf::{Shelf, ShelfNode, Shelved};
-use super::{ZsetPart, ZsetWork};
+use super::shelf::{Shelf, Shelved};
 
 /// The index of a sorted set.
 #[derive(Clone, Debug, Default)]
@@ -75,10 +76,6 @@ impl IndexPage {
 }
 
 impl Shelved for IndexPage {
-    fn part(node: ShelfNode<IndexPage>) -> ZsetPart {
-        ZsetPart::Pages(node)
-    }
-
     fn own_bytes(&self) -> usize {
         if self.0.is_unique() { self.heap_bytes() } else { 0 }
     }
@@ -117,109 +114,6 @@ impl MemberIndex {
         }
     }
 
-    /// Adds an entry.
-    pub(super) fn insert(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
-        self.pages = self.pages.max(1);
-        let page = self.page_of(hash);
-        self.push(page, entry_of(hash, leaf), work);
-        self.len += 1;
-        if self.len > self.pages * GROW_AT {
-            self.split(work);
-        }
-    }
-
-    /// Takes an entry out. It names the leaf, and may be at this place of its page.
-    pub(super) fn remove(&mut self, hash: u32, leaf: (u32, usize), work: &mut ZsetWork<'_>) {
-        self.change(hash, leaf, work, |entries, len, at| {
-            entries[at] = entries[*len - 1];
-            *len -= 1;
-        });
-        self.len -= 1;
-        if self.pages > 1 && self.len < self.pages * SHRINK_AT {
-            self.join(work);
-        }
-    }
-
-    /// Says that a member has moved to another leaf. Its entry names the one it was in, and may be at this place of its page.
-    pub(super) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
-        self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
-    }
-
-    fn change(
-        &mut self,
-        hash: u32,
-        (leaf, slot): (u32, usize),
-        work: &mut ZsetWork<'_>,
-        change: impl FnOnce(&mut [u64], &mut usize, usize),
-    ) {
-        let (number, wanted) = (self.page_of(hash), entry_of(hash, leaf));
-        let Some(Some(page)) = self.shelf.place(number, work) else { return };
-        let entries = page.entries();
-        let is_there = entries.get(slot) == Some(&wanted);
-        let at = if is_there { Some(slot) } else { entries.iter().position(|entry| *entry == wanted) };
-        debug_assert!(at.is_some(), "every member has an entry");
-        let Some(at) = at else { return };
-        if !page.0.is_unique() {
-            let copy = IndexPage::with_room(page.entries(), 0);
-            replace_page(page, copy, work);
-        }
-        if let Some(inner) = Arc::get_mut(&mut page.0) {
-            change(&mut inner.slice, &mut inner.header.len, at);
-        }
-    }
-
-    fn push(&mut self, number: usize, entry: u64, work: &mut ZsetWork<'_>) {
-        let Some(place) = self.shelf.place(number, work) else { return };
-        let Some(page) = place else {
-            let page = IndexPage::with_room(&[entry], 0);
-            work.heap += page.heap_bytes();
-            *place = Some(page);
-            return;
-        };
-        let len = page.0.header.len;
-        if page.0.slice.len() == len || !page.0.is_unique() {
-            let copy = IndexPage::with_room(page.entries(), 1);
-            replace_page(page, copy, work);
-        }
-        if let Some(inner) = Arc::get_mut(&mut page.0) {
-            inner.slice[len] = entry;
-            inner.header.len = len + 1;
-        }
-    }
-
-    /// Puts the entries of a page in its place, or nothing.
-    fn set_page(&mut self, number: usize, entries: &[u64], work: &mut ZsetWork<'_>) {
-        let Some(place) = self.shelf.place(number, work) else { return };
-        let new = (!entries.is_empty()).then(|| IndexPage::with_room(entries, 0));
-        work.heap += new.as_ref().map_or(0, IndexPage::heap_bytes);
-        if let Some(old) = std::mem::replace(place, new) {
-            work.heap -= old.heap_bytes();
-            work.discard_page(old);
-        }
-    }
-
-    fn split(&mut self, work: &mut ZsetWork<'_>) {
-        let new = self.pages;
-        let old = new - (1 << new.ilog2());
-        let mask = ((new + 1).next_power_of_two() - 1) as u32;
-        self.pages += 1;
-        let entries = self.shelf.get(old).map(|page| page.entries().to_vec()).unwrap_or_default();
-        let (moved, kept): (Vec<u64>, Vec<u64>) =
-            entries.iter().partition(|entry| (hash_of(**entry) & mask) as usize == new);
-        self.set_page(old, &kept, work);
-        self.set_page(new, &moved, work);
-    }
-
-    fn join(&mut self, work: &mut ZsetWork<'_>) {
-        let last = self.pages - 1;
-        let into = last - (1 << last.ilog2());
-        self.pages = last;
-        let mut all = self.shelf.get(into).map(|page| page.entries().to_vec()).unwrap_or_default();
-        all.extend(self.shelf.get(last).map(IndexPage::entries).unwrap_or_default());
-        self.set_page(last, &[], work);
-        self.set_page(into, &all, work);
-    }
-
     /// Visits hash and leaf of the entries around a cursor; the next cursor, 0 behind the last. An entry may be visited twice.
     pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(u32, u32)) -> u32 {
         if self.pages == 0 {
@@ -253,20 +147,5 @@ impl MemberIndex {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.len
-    }
-}
-
-fn replace_page(page: &mut IndexPage, new: IndexPage, work: &mut ZsetWork<'_>) {
-    work.heap += new.heap_bytes();
-    work.heap -= page.heap_bytes();
-    work.discard_page(std::mem::replace(page, new));
-}
-
-impl ZsetWork<'_> {
-    fn discard_page(&mut self, page: IndexPage) {
-        // What has another owner may lose it this moment: then freeing it would be this thread's.
-        if !page.0.is_unique() {
-            self.garbage.push(ZsetPart::Page(page));
-        }
     }
 }

@@ -8,7 +8,8 @@
 //! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
 //! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
 //!
-//! A long range is cut off in O(log n), and what is left of it cleared later: see `large/cut.rs`.
+//! Here are the parts and the look-ups; `large/edit.rs` has the changes. A long range is cut off in O(log n), and what is left
+//! of it cleared later: see `large/cut.rs`.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
 //! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second
@@ -17,10 +18,8 @@
 #[cfg(test)]
 mod check;
 mod cut;
+mod edit;
 mod in_form;
-
-use std::mem::replace;
-use std::ops::Range;
 
 use sluice_base::{HashSeed, heap, siphash13};
 use triomphe::Arc;
@@ -29,10 +28,7 @@ use super::edge::Edge;
 use super::index::MemberIndex;
 use super::leaf::{ROW_BYTES_MAX, RowLeaf};
 use super::row::{self, RowIter, RowPlace};
-use super::shelf::{Shelf, ShelfNode, Shelved};
-use super::{ZsetPart, ZsetWork};
-use cut::CLEARED_BY_CHANGE;
-use in_form::PLACES_AHEAD;
+use super::shelf::{Shelf, Shelved};
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -42,8 +38,9 @@ const CAPACITY: usize = FANOUT + 4;
 const SPARSE: usize = FANOUT / 4;
 /// A leaf whose row has no more bytes may be joined with a neighbour.
 const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
-/// Bytes of the row that a leaf has after the set was built in order: some room for what is added.
-const BUILT_BYTES: usize = ROW_BYTES_MAX / 8 * 7;
+
+/// How many pops after the place of a page of the index its entries are asked for.
+const PLACES_AHEAD: usize = 3;
 
 /// A sorted set with an index.
 #[derive(Clone, Debug)]
@@ -106,24 +103,9 @@ enum Link {
 }
 
 impl Shelved for RowLeaf {
-    fn part(node: ShelfNode<RowLeaf>) -> ZsetPart {
-        ZsetPart::Leaves(node)
-    }
-
     fn own_bytes(&self) -> usize {
         if self.is_shared() { 0 } else { self.heap_bytes() }
     }
-}
-
-/// What an operation works on beside the nodes.
-struct LargeParts<'l, 'w> {
-    shelf: &'l mut Shelf<RowLeaf>,
-    index: &'l mut MemberIndex,
-    numbers: &'l mut u32,
-    free: &'l mut FreeNumbers,
-    remains: &'l mut Vec<Link>,
-    seed: HashSeed,
-    work: ZsetWork<'w>,
 }
 
 /// Where a member is.
@@ -146,87 +128,11 @@ impl FoundMember {
     }
 }
 
-/// An element on its way to its leaf.
-#[derive(Clone, Copy)]
-struct Entering<'m> {
-    member: &'m [u8],
-    score: f64,
-    /// Of the member.
-    hash: u32,
-    /// The leaf that the index names, of an element that only moves, and where in its page.
-    from: Option<(u32, usize)>,
-}
-
 fn hash(seed: HashSeed, member: &[u8]) -> u32 {
     siphash13(seed, member) as u32
 }
 
 impl Large {
-    /// The set of these elements, which are in order and differ in their members.
-    pub(super) fn build<'m>(
-        elements: impl Iterator<Item = (&'m [u8], f64)>,
-        seed: HashSeed,
-        garbage: &mut Vec<ZsetPart>,
-    ) -> Large {
-        let mut large = Large {
-            top: Arc::new(BranchNode::of([])),
-            count: 0,
-            shelf: Shelf::default(),
-            index: MemberIndex::default(),
-            numbers: 0,
-            free: FreeNumbers::default(),
-            seed,
-            heap: INNER_BYTES,
-            remains: Vec::new(),
-            pops_next: [0; PLACES_AHEAD],
-        };
-        let (mut parts, _, count) = large.parts(garbage);
-        let mut level: Vec<Branch> = Vec::new();
-        let (mut row, mut held, mut hashes) = (Vec::new(), 0, Vec::new());
-        for (member, score) in elements {
-            let need = row::entry_len(member, score);
-            if held > 0 && row.len() + need > BUILT_BYTES {
-                level.push(parts.built_leaf(&row, held, &hashes));
-                row.clear();
-                hashes.clear();
-                held = 0;
-            }
-            let at = row.len();
-            row.resize(at + need, 0);
-            row::write(&mut row[at..], member, score);
-            hashes.push(hash(parts.seed, member));
-            held += 1;
-            *count += 1;
-        }
-        if held > 0 {
-            level.push(parts.built_leaf(&row, held, &hashes));
-        }
-        let mut heap = parts.work.heap;
-        while level.len() > FANOUT {
-            let parts = level.len().div_ceil(FANOUT);
-            let each = level.len().div_ceil(parts);
-            let mut above = Vec::with_capacity(parts);
-            let mut rest = level.into_iter().peekable();
-            while rest.peek().is_some() {
-                above.push(Branch::of(BranchNode::of(rest.by_ref().take(each))));
-                heap += INNER_BYTES;
-            }
-            level = above;
-        }
-        large.top = Arc::new(BranchNode::of(level));
-        large.heap = heap;
-        large
-    }
-
-    fn parts<'l, 'w>(
-        &'l mut self,
-        garbage: &'w mut Vec<ZsetPart>,
-    ) -> (LargeParts<'l, 'w>, &'l mut Arc<BranchNode>, &'l mut usize) {
-        let Large { top, count, shelf, index, numbers, free, seed, heap, remains, pops_next: _ } = self;
-        let work = ZsetWork { garbage, heap: *heap };
-        (LargeParts { shelf, index, numbers, free, remains, seed: *seed, work }, top, count)
-    }
-
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -308,93 +214,9 @@ impl Large {
         }
     }
 
-    /// Adds an element whose member is absent. `hash` is the member's. Cost: O(log n).
-    pub(super) fn insert(&mut self, member: &[u8], score: f64, hash: u32, garbage: &mut Vec<ZsetPart>) {
-        self.clear_remains(CLEARED_BY_CHANGE, garbage);
-        self.enter(Entering { member, score, hash, from: None }, garbage);
-        self.count += 1;
-    }
-
     /// The hash of a member.
     pub(super) fn hash_of(&self, member: &[u8]) -> u32 {
         hash(self.seed, member)
-    }
-
-    fn enter(&mut self, entering: Entering<'_>, garbage: &mut Vec<ZsetPart>) {
-        if self.enter_leaf(entering, garbage) {
-            return;
-        }
-        let (mut parts, top, _) = self.parts(garbage);
-        let edge = Edge::Element(entering.score, entering.member);
-        let after = parts.insert(top, edge, entering);
-        if !after.is_empty() {
-            let first = Branch::of_arc(top.clone());
-            // The clone above and this replacement leave the old top with one owner.
-            *top = Arc::new(BranchNode::of(std::iter::once(first).chain(after)));
-            parts.work.heap += INNER_BYTES;
-        }
-        self.heap = parts.work.heap;
-    }
-
-    /// Removes a member; its score. Cost: O(log n).
-    pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
-        let found = self.find(member);
-        let (number, place) = found.place?;
-        self.clear_remains(CLEARED_BY_CHANGE, garbage);
-        if self.take(member, number, place, garbage) {
-            let (parts, _, count) = self.parts(garbage);
-            let LargeParts { index, mut work, .. } = parts;
-            index.remove(found.hash, (number, found.slot), &mut work);
-            *count -= 1;
-            self.heap = work.heap;
-        }
-        Some(place.score)
-    }
-
-    /// Takes a member out of its leaf and leaves its entry in the index; whether it did, which is always.
-    fn take(&mut self, member: &[u8], number: u32, place: RowPlace, garbage: &mut Vec<ZsetPart>) -> bool {
-        if self.leave_leaf(member, number, place, garbage) {
-            return true;
-        }
-        let (mut parts, top, _) = self.parts(garbage);
-        let edge = Edge::BehindElement(place.score, member);
-        let taken = parts.take(top, edge, number, place.at..place.end);
-        debug_assert!(taken, "the index names the leaf that the order names");
-        parts.lower(top);
-        self.heap = parts.work.heap;
-        taken
-    }
-
-    /// Removes the elements of these ranks, which there are. Cost: O(removed), and of many O(log n).
-    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
-        self.clear_remains(CLEARED_BY_CHANGE, garbage);
-        if ranks.len() > REBUILT_FROM && self.count - ranks.len() <= REBUILT_MAX {
-            return self.rebuild_without(ranks, garbage);
-        }
-        if ranks.len() > CUT_FROM {
-            return self.cut(ranks, garbage);
-        }
-        let mut left = ranks.len();
-        while left > 0 {
-            let (mut parts, top, count) = self.parts(garbage);
-            let removed = parts.remove_run(top, ranks.start, left);
-            *count -= removed;
-            parts.lower(top);
-            self.heap = parts.work.heap;
-            debug_assert!(removed > 0, "the ranks are there");
-            if removed == 0 {
-                return;
-            }
-            left -= removed;
-        }
-        self.prefetch_pop(ranks);
-    }
-
-    /// The set of what is left; the whole old one is garbage.
-    fn rebuild_without(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
-        let kept = self.entries(0).take(ranks.start).chain(self.entries(ranks.end));
-        let new = Large::build(kept, self.seed, garbage);
-        garbage.push(ZsetPart::Whole(Box::new(replace(self, new))));
     }
 
     /// The elements from a rank on.
@@ -462,14 +284,6 @@ impl Large {
 }
 
 impl FreeNumbers {
-    fn pop(&mut self) -> Option<u32> {
-        if self.0.is_empty() { None } else { Arc::make_mut(&mut self.0).pop() }
-    }
-
-    fn push(&mut self, number: u32) {
-        Arc::make_mut(&mut self.0).push(number);
-    }
-
     fn heap_bytes(&self) -> usize {
         heap::block(8 + size_of::<Vec<u32>>()) + heap::vec(&self.0)
     }
@@ -565,316 +379,3 @@ impl Branch {
         self.refresh_first(shelf);
     }
 }
-
-impl LargeParts<'_, '_> {
-    /// The children to write to: the node has no second owner afterwards.
-    fn children<'i>(&mut self, inner: &'i mut Arc<BranchNode>) -> Option<&'i mut Vec<Branch>> {
-        if !inner.is_unique() {
-            let copy = Arc::new(BranchNode::clone(inner));
-            self.work.garbage.push(ZsetPart::Inner(replace(inner, copy)));
-        }
-        Arc::get_mut(inner).map(|inner| &mut inner.children)
-    }
-
-    /// Puts a leaf on the shelf; its number.
-    fn shelve(&mut self, leaf: RowLeaf) -> u32 {
-        let number = self.free.pop().unwrap_or_else(|| {
-            *self.numbers += 1;
-            *self.numbers - 1
-        });
-        self.work.heap += leaf.heap_bytes();
-        if let Some(place) = self.shelf.place(number as usize, &mut self.work) {
-            *place = Some(leaf);
-        }
-        number
-    }
-
-    fn built_leaf(&mut self, row: &[u8], count: usize, hashes: &[u32]) -> Branch {
-        let number = self.shelve(RowLeaf::of_row(row, count, 0));
-        hashes.iter().for_each(|hash| self.index.insert(*hash, number, &mut self.work));
-        self.child_of(number)
-    }
-
-    fn child_of(&self, number: u32) -> Branch {
-        let mut child = Branch { link: Link::Leaf(number), count: 0, first: 0.0 };
-        child.refresh(self.shelf);
-        child
-    }
-
-    /// Changes a leaf, and keeps account of its bytes.
-    fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut RowLeaf, &mut Vec<ZsetPart>)) {
-        let Some(Some(leaf)) = self.shelf.place(number as usize, &mut self.work) else { return };
-        let before = leaf.heap_bytes();
-        change(leaf, self.work.garbage);
-        self.work.heap = self.work.heap + leaf.heap_bytes() - before;
-    }
-
-    /// Takes a leaf from the shelf.
-    fn drop_leaf(&mut self, number: u32) {
-        let Some(place) = self.shelf.place(number as usize, &mut self.work) else { return };
-        if let Some(leaf) = place.take() {
-            self.work.heap -= leaf.heap_bytes();
-            leaf.discard(self.work.garbage);
-        }
-        self.free.push(number);
-    }
-
-    /// Adds an element under a node; the nodes that follow this one now.
-    fn insert(&mut self, inner: &mut Arc<BranchNode>, edge: Edge<'_>, entering: Entering<'_>) -> Vec<Branch> {
-        let at = child_before(&inner.children, edge, self.shelf);
-        let Some(children) = self.children(inner) else { return Vec::new() };
-        let is_last = at + 1 == children.len();
-        let after = match children.get_mut(at) {
-            None => {
-                let number = self.shelve(RowLeaf::of_row(&[], 0, 0));
-                let after = self.insert_in_leaf(number, edge, entering, true);
-                children.push(self.child_of(number));
-                after
-            }
-            Some(child) => {
-                let after = match &mut child.link {
-                    Link::Inner(next) => self.insert(next, edge, entering),
-                    Link::Leaf(number) => self.insert_in_leaf(*number, edge, entering, is_last),
-                };
-                if after.is_empty() {
-                    child.count += 1;
-                    child.refresh_first(self.shelf);
-                } else {
-                    child.refresh(self.shelf);
-                }
-                after
-            }
-        };
-        if after.is_empty() {
-            return after;
-        }
-        children.splice(at + 1..at + 1, after);
-        self.split(children)
-    }
-
-    /// Leaves a node as many children as it may have; nodes with the others.
-    fn split(&mut self, children: &mut Vec<Branch>) -> Vec<Branch> {
-        if children.len() <= FANOUT {
-            return Vec::new();
-        }
-        let parts = children.len().div_ceil(FANOUT);
-        let each = children.len().div_ceil(parts);
-        let mut right = Vec::new();
-        while children.len() > each {
-            let last = (children.len() - 1) / each * each;
-            right.push(Branch::of(BranchNode::of(children.drain(last..))));
-            self.work.heap += INNER_BYTES;
-        }
-        right.reverse();
-        // The bytes of a node are reckoned with this capacity.
-        children.shrink_to(CAPACITY);
-        right
-    }
-
-    /// Adds an element to a leaf; the leaves that follow it now.
-    fn insert_in_leaf(
-        &mut self,
-        number: u32,
-        edge: Edge<'_>,
-        entering: Entering<'_>,
-        is_last: bool,
-    ) -> Vec<Branch> {
-        let Entering { member, score, .. } = entering;
-        let leaf = self.shelf.get(number as usize);
-        let row = leaf.map(RowLeaf::row).unwrap_or_default();
-        let at = leaf.map_or(0, |leaf| leaf.gap_of(edge).at);
-        if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
-            self.change_leaf(number, |leaf, garbage| leaf.insert(at, member, score, garbage));
-            self.enter_index(entering, number);
-            return Vec::new();
-        }
-        if is_last && at == row.len() {
-            // Elements that arrive in order fill leaves: the full one stays as it is.
-            let mut row = vec![0; row::entry_len(member, score)];
-            row::write(&mut row, member, score);
-            let next = self.shelve(RowLeaf::of_row(&row, 1, 0));
-            self.enter_index(entering, next);
-            return vec![self.child_of(next)];
-        }
-        let Some(leaf) = leaf else { return Vec::new() };
-        let row = leaf.with(at, member, score);
-        self.enter_index(entering, number);
-        self.set_rows(number, &row)
-    }
-
-    /// Has the index name the leaf of an element.
-    fn enter_index(&mut self, entering: Entering<'_>, number: u32) {
-        match entering.from {
-            None => self.index.insert(entering.hash, number, &mut self.work),
-            Some((from, _)) if from == number => {}
-            Some(from) => self.index.moved(entering.hash, from, number, &mut self.work),
-        }
-    }
-
-    /// Gives a leaf the first piece of a row, and others the rest: their children. The index says so far that all of the row is
-    /// in this leaf.
-    fn set_rows(&mut self, number: u32, row: &[u8]) -> Vec<Branch> {
-        let mut pieces = row::cut(row, ROW_BYTES_MAX).into_iter();
-        if let Some((first, count)) = pieces.next() {
-            self.change_leaf(number, |leaf, garbage| leaf.replace(RowLeaf::of_row(first, count, 0), garbage));
-        }
-        let mut after = Vec::new();
-        for (piece, count) in pieces {
-            let next = self.shelve(RowLeaf::of_row(piece, count, 0));
-            for entry in RowIter::new(piece) {
-                self.index.moved(hash(self.seed, entry.member), (number, 0), next, &mut self.work);
-            }
-            after.push(self.child_of(next));
-        }
-        after
-    }
-
-    /// Removes up to `max` elements from the one of a rank on, all from one leaf; how many. A node of which nothing is left has
-    /// no children afterwards.
-    fn remove_run(&mut self, inner: &mut Arc<BranchNode>, rank: usize, max: usize) -> usize {
-        let Some((at, before)) = child_of_rank(&inner.children, rank) else { return 0 };
-        let Some(children) = self.children(inner) else { return 0 };
-        let removed = match &mut children[at].link {
-            Link::Inner(next) => self.remove_run(next, rank - before, max),
-            Link::Leaf(number) => self.remove_in_leaf(*number, rank - before, max),
-        };
-        self.after_removal(children, at, removed);
-        removed
-    }
-
-    /// Brings a node up to date of which a child has lost so many elements.
-    fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize, removed: usize) {
-        let child = &mut children[at];
-        child.count -= removed;
-        child.refresh_first(self.shelf);
-        if child.count == 0 {
-            match children.remove(at).link {
-                Link::Leaf(number) => self.drop_leaf(number),
-                Link::Inner(_) => self.work.heap -= INNER_BYTES,
-            }
-        } else if self.is_sparse(&child.link) {
-            // Pops empty the leaf at an end: joining that moves members that are about to go.
-            let is_end = at == 0 || at + 1 == children.len();
-            if !is_end || matches!(children[at].link, Link::Inner(_)) {
-                self.join(children, at);
-            }
-        }
-    }
-
-    /// Whether so little is below a link that it may be joined with a neighbour.
-    fn is_sparse(&self, link: &Link) -> bool {
-        match link {
-            Link::Inner(inner) => inner.children.len() < SPARSE,
-            Link::Leaf(number) => {
-                self.shelf.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_SPARSE)
-            }
-        }
-    }
-
-    /// Takes the element at a range of a leaf's row out. `edge` is behind the element; whether it lies in that leaf.
-    fn take(
-        &mut self,
-        inner: &mut Arc<BranchNode>,
-        edge: Edge<'_>,
-        number: u32,
-        range: Range<usize>,
-    ) -> bool {
-        let at = child_before(&inner.children, edge, self.shelf);
-        let Some(children) = self.children(inner) else { return false };
-        let Some(child) = children.get_mut(at) else { return false };
-        let taken = match &mut child.link {
-            Link::Inner(next) => self.take(next, edge, number, range),
-            Link::Leaf(here) if *here != number => false,
-            Link::Leaf(_) => {
-                self.change_leaf(number, |leaf, garbage| leaf.remove(range, 1, garbage));
-                true
-            }
-        };
-        if taken {
-            self.after_removal(children, at, 1);
-        }
-        taken
-    }
-
-    /// Takes inner nodes with a single inner node below them from the top.
-    fn lower(&mut self, top: &mut Arc<BranchNode>) {
-        while let [Branch { link: Link::Inner(_), .. }] = top.children[..] {
-            let Some(children) = self.children(top) else { break };
-            let Some(Branch { link: Link::Inner(next), .. }) = children.pop() else { break };
-            *top = next;
-            self.work.heap -= INNER_BYTES;
-        }
-    }
-
-    fn remove_in_leaf(&mut self, number: u32, index: usize, max: usize) -> usize {
-        let Some(leaf) = self.shelf.get(number as usize) else { return 0 };
-        let row = leaf.row();
-        let start = leaf.offset_of(index);
-        let (mut end, mut removed) = (start, 0);
-        for entry in RowIter::new(&row[start..]).take(max) {
-            self.index.remove(hash(self.seed, entry.member), (number, 0), &mut self.work);
-            end += entry.len;
-            removed += 1;
-        }
-        self.change_leaf(number, |leaf, garbage| leaf.remove(start..end, removed, garbage));
-        removed
-    }
-
-    /// Joins the child at a place with a neighbour where one of them is sparse.
-    fn join(&mut self, children: &mut Vec<Branch>, at: usize) {
-        for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
-            if left + 1 < children.len() && self.join_two(children, left) {
-                children.remove(left + 1);
-                children[left].refresh(self.shelf);
-                return;
-            }
-        }
-    }
-
-    /// Moves what the child behind `left` has to the one at `left`, where one of them is sparse; whether it did.
-    fn join_two(&mut self, children: &mut [Branch], left: usize) -> bool {
-        let (head, tail) = children.split_at_mut(left + 1);
-        let (Some(one), Some(other)) = (head.last_mut(), tail.first_mut()) else { return false };
-        match (&mut one.link, &mut other.link) {
-            (Link::Leaf(one), Link::Leaf(other)) => self.join_leaves(*one, *other),
-            (Link::Inner(one), Link::Inner(other)) => {
-                let (ones, others) = (one.children.len(), other.children.len());
-                if ones.min(others) >= SPARSE || ones + others > FANOUT / 4 * 3 {
-                    return false;
-                }
-                let Some(moved) = self.children(other).map(std::mem::take) else { return false };
-                self.work.heap -= INNER_BYTES;
-                if let Some(children) = self.children(one) {
-                    children.extend(moved);
-                }
-                true
-            }
-            (Link::Leaf(_), Link::Inner(_)) | (Link::Inner(_), Link::Leaf(_)) => false,
-        }
-    }
-
-    fn join_leaves(&mut self, one: u32, other: u32) -> bool {
-        let (Some(left), Some(right)) = (self.shelf.get(one as usize), self.shelf.get(other as usize)) else {
-            return false;
-        };
-        let (left_len, right_len) = (left.row().len(), right.row().len());
-        if left_len.min(right_len) > ROW_BYTES_SPARSE || left_len + right_len > ROW_BYTES_MAX / 4 * 3 {
-            return false;
-        }
-        let row = [left.row(), right.row()].concat();
-        let count = left.count() + right.count();
-        for entry in RowIter::new(&row[left_len..]) {
-            self.index.moved(hash(self.seed, entry.member), (other, 0), one, &mut self.work);
-        }
-        self.change_leaf(one, |leaf, garbage| leaf.replace(RowLeaf::of_row(&row, count, 0), garbage));
-        self.drop_leaf(other);
-        true
-    }
-}
-
-/// Fewer elements are removed one leaf after the other, however few are left.
-const REBUILT_FROM: usize = 256;
-/// A set with more elements left is not built anew.
-const REBUILT_MAX: usize = 2048;
-/// Fewer elements are removed at once: that takes less than half a millisecond.
-const CUT_FROM: usize = 2048;

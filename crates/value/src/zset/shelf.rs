@@ -3,14 +3,13 @@
 //! A tree of arrays of [`FANOUT`] places. Invariants: (1) all items are at the depth `height`; (2) an array with a second owner
 //! is never written: a copy takes its place, and the array goes to the garbage.
 
+pub(super) mod edit;
+
 use std::fmt::Debug;
-use std::mem::replace;
 
 use sluice_base::heap;
 use sluice_collections::prefetch_items;
 use triomphe::Arc;
-
-use super::{ZsetPart, ZsetWork};
 
 /// Places of an array.
 pub(super) const FANOUT: usize = 32;
@@ -18,8 +17,6 @@ const BITS: u32 = FANOUT.trailing_zeros();
 
 /// What stands on a shelf.
 pub(super) trait Shelved: Clone + Debug {
-    /// A part that is to be dropped elsewhere.
-    fn part(node: ShelfNode<Self>) -> ZsetPart;
     /// Bytes allocated of one item that has no other owner; 0 of one that has.
     fn own_bytes(&self) -> usize;
 }
@@ -72,39 +69,6 @@ impl<T: Shelved> ShelfNode<T> {
             ShelfNode::Nodes(nodes) => !nodes.is_unique(),
         }
     }
-
-    fn empty(height: u32, work: &mut ZsetWork<'_>) -> ShelfNode<T> {
-        let node = match height {
-            0 => ShelfNode::Items(Arc::new([const { None }; FANOUT])),
-            _ => ShelfNode::Nodes(Arc::new([const { None }; FANOUT])),
-        };
-        work.heap += node.top_bytes();
-        node
-    }
-
-    /// Makes sure that the array has no second owner.
-    fn unshare(&mut self, work: &mut ZsetWork<'_>) {
-        if self.is_shared() {
-            let copy = match self {
-                ShelfNode::Items(items) => ShelfNode::Items(Arc::new((**items).clone())),
-                ShelfNode::Nodes(nodes) => ShelfNode::Nodes(Arc::new((**nodes).clone())),
-            };
-            work.garbage.push(T::part(replace(self, copy)));
-        }
-    }
-
-    /// The place of an item, where arrays may have to come into being. `height` is this array's.
-    fn place(&mut self, number: usize, height: u32, work: &mut ZsetWork<'_>) -> Option<&mut Option<T>> {
-        self.unshare(work);
-        let at = number >> (height * BITS) & (FANOUT - 1);
-        match self {
-            ShelfNode::Items(items) => Arc::get_mut(items)?.get_mut(at),
-            ShelfNode::Nodes(nodes) => {
-                let slot = Arc::get_mut(nodes)?.get_mut(at)?;
-                slot.get_or_insert_with(|| ShelfNode::empty(height - 1, work)).place(number, height - 1, work)
-            }
-        }
-    }
 }
 
 impl<T: Shelved> Shelf<T> {
@@ -138,25 +102,6 @@ impl<T: Shelved> Shelf<T> {
             }
             shift = shift.saturating_sub(BITS);
         }
-    }
-
-    /// The place of an item, to be written: the path to it has no second owner afterwards. Cost: O(log n).
-    pub(super) fn place(&mut self, number: usize, work: &mut ZsetWork<'_>) -> Option<&mut Option<T>> {
-        let mut top = match self.top.take() {
-            Some(top) => top,
-            None => ShelfNode::empty(self.height, work),
-        };
-        while number >> (self.height * BITS) >= FANOUT {
-            self.height += 1;
-            let below = replace(&mut top, ShelfNode::empty(self.height, work));
-            if let ShelfNode::Nodes(nodes) = &mut top
-                && let Some(nodes) = Arc::get_mut(nodes)
-            {
-                nodes[0] = Some(below);
-            }
-        }
-        let height = self.height;
-        self.top.insert(top).place(number, height, work)
     }
 
     pub(super) fn is_shared(&self) -> bool {

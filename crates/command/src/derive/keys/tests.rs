@@ -1,6 +1,6 @@
 use super::*;
 use crate::spec::{Arity, Cat, Group, SpecId};
-use crate::specs::{connection, generic, server, string};
+use crate::specs::{connection, generic, list, server, string};
 
 fn split(line: &str) -> Vec<&[u8]> {
     line.split_ascii_whitespace().map(str::as_bytes).collect()
@@ -88,6 +88,26 @@ fn an_invalid_call_adds_nothing() {
     assert_eq!(keys(&string::MSETEX, &split("msetex 3 a 1 b 2"), &mut found), Err(Invalid));
     assert_eq!(keys(&string::SET, &split("set k"), &mut found), Err(Invalid));
     assert_eq!(found, [(7, KeyFlags::RO)]);
+}
+
+#[test]
+fn regress_a_number_of_keys_is_read_as_the_reference_reads_it() {
+    let count = |text: &str| {
+        let mut found = Vec::new();
+        let args: Vec<&[u8]> = [&b"lmpop"[..], text.as_bytes(), b"a", b"b", b"left"].to_vec();
+        keys(&list::LMPOP, &args, &mut found).map(|()| found.len())
+    };
+    for (text, wanted) in [("1e18", 1), ("2x", 2), (" 2", 2), ("+1", 1), ("02", 2), ("4294967298", 2)] {
+        assert_eq!(count(text), Ok(wanted), "{text}");
+    }
+    for text in ["x", "", "0", "-1", "4294967296", "9223372036854775807", "99999999999999999999", "4"] {
+        assert_eq!(count(text), Err(Invalid), "{text}");
+    }
+    for line in ["migrate h 1 k 0 1 keys", "migrate h 1 k 0 1 copy keys"] {
+        let mut found = Vec::new();
+        assert_eq!(keys(&generic::MIGRATE, &split(line), &mut found), Ok(()));
+        assert_eq!(found.first().map(|key| key.0), Some(3), "{line}");
+    }
 }
 
 #[test]

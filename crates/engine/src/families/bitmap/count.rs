@@ -1,13 +1,13 @@
 //! BITCOUNT and BITPOS.
 
+mod scan;
 mod slow;
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
-use sluice_collections::bits;
-use sluice_keyspace::Str;
-use sluice_value::Piece;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::bitmap::count::scan::{count_in, position_in};
 use std::ops::Range;
 
 /// The part of a string that a command is about, as it was asked for.
@@ -47,16 +47,19 @@ impl BitPart {
         let unit = if self.in_bits { 1 } else { 8 };
         let all = (len * 8 / unit) as i64;
         let end = self.end.unwrap_or(-1);
-        // Both before the beginning, in the wrong order, select nothing even where both would be cut to the first.
-        if self.start < 0 && end < 0 && self.start > end {
-            return 0..0;
-        }
         let from_end = |at: i64| if at < 0 { all.saturating_add(at).max(0) } else { at };
         let (start, end) = (from_end(self.start), from_end(end).min(all - 1));
         if start > end {
             return 0..0;
         }
         start as usize * unit..(end as usize + 1) * unit
+    }
+
+    /// The bits that BITCOUNT counts: both ends from the end of the string and in the wrong order select nothing, even where
+    /// both would be cut to the first.
+    fn counted_bits(self, len: usize) -> Range<usize> {
+        let end = self.end.unwrap_or(-1);
+        if self.start < 0 && end < 0 && self.start > end { 0..0 } else { self.bits(len) }
     }
 }
 
@@ -65,7 +68,7 @@ pub(super) fn bitcount(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let count = match ctx.db.get(args.key(1)) {
         Some(entry) => {
             let text = entry.as_str()?;
-            let bits = part.bits(text.len());
+            let bits = part.counted_bits(text.len());
             if ctx.slow.suits_bytes(bits.len() / 8) {
                 return ctx.slow.begin(|| slow::bitcount(text, bits));
             }
@@ -75,32 +78,6 @@ pub(super) fn bitcount(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     ctx.reply.int(count as i64);
     Ok(Outcome::Done)
-}
-
-/// How many bits of `range` are set.
-fn count_in(text: Str<'_>, range: Range<usize>) -> u64 {
-    if range.is_empty() {
-        return 0;
-    }
-    let mut count = 0;
-    text.for_each_piece(range.start / 8..range.end.div_ceil(8), |piece| match piece {
-        Piece::Zeros(_) => {}
-        Piece::Page(_) | Piece::Part(_) => count += bits::count(piece.bytes()),
-    });
-    // What was counted of the first and of the last byte beside the range.
-    let before = byte_at(text, range.start / 8) & !(0xff >> (range.start % 8));
-    let behind = if range.end.is_multiple_of(8) {
-        0
-    } else {
-        byte_at(text, range.end / 8) & (0xff >> (range.end % 8))
-    };
-    count - u64::from(before.count_ones()) - u64::from(behind.count_ones())
-}
-
-fn byte_at(text: Str<'_>, at: usize) -> u8 {
-    let mut byte = [0];
-    text.copy_at(at, &mut byte);
-    byte[0]
 }
 
 pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -125,29 +102,4 @@ pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let position = position_in(text, range, wanted).map_or(not_found, |at| at as i64);
     ctx.reply.int(position);
     Ok(Outcome::Done)
-}
-
-/// The first bit of `range` that is `wanted`.
-fn position_in(text: Str<'_>, range: Range<usize>, wanted: bool) -> Option<usize> {
-    if range.is_empty() {
-        return None;
-    }
-    // The first byte alone: its bits before the range are none of the wanted.
-    let outside = !(0xff >> (range.start % 8));
-    let first = byte_at(text, range.start / 8);
-    let first = if wanted { first & !outside } else { first | outside };
-    let mut at = range.start / 8 * 8;
-    let mut found = bits::position(&[first], wanted).map(|bit| at + bit);
-    at += 8;
-    if found.is_none() {
-        text.for_each_piece(at / 8..range.end.div_ceil(8), |piece| {
-            let is_skipped = found.is_some() || wanted && matches!(piece, Piece::Zeros(_));
-            let bytes = piece.bytes();
-            if !is_skipped {
-                found = bits::position(bytes, wanted).map(|bit| at + bit);
-            }
-            at += bytes.len() * 8;
-        });
-    }
-    found.filter(|at| *at < range.end)
 }

@@ -1,9 +1,10 @@
 //! BITFIELD and BITFIELD_RO.
 
-use super::{BAD_OFFSET, checked_offset};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::bitmap::common::{BAD_OFFSET, checked_offset};
 use crate::limits::Limits;
 use sluice_base::num::parse_i64;
 use sluice_collections::bits;

@@ -1,8 +1,9 @@
 //! BITOP.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 use sluice_value::{PAGE_BYTES, Pages, Type};
 use std::ops::Range;

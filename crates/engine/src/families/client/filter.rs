@@ -6,10 +6,8 @@
 
 use crate::args::{Args, is_word};
 use crate::error::{CmdError, until_zero};
-use crate::session::DEFAULT_USER;
-use crate::session::Session;
-use crate::session::ip_of;
-use crate::watch::Watching;
+use crate::pubsub::watch::Watching;
+use crate::session::{DEFAULT_USER, Session, ip_of};
 use sluice_base::num;
 
 /// Which clients are chosen.

@@ -4,8 +4,9 @@
 //! refused: a client that believed it would serve stale values from its cache.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, ServerCtx, SessionCtx};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::{ServerCtx, SessionCtx};
+use crate::exec::outcome::{Outcome, Run};
 
 /// CLIENT TRACKING's options.
 #[derive(Default)]

@@ -2,11 +2,12 @@
 
 mod slow;
 
-pub(crate) use slow::dumped;
+pub(crate) use crate::persistence::payload::dumped;
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
 use sluice_base::Bytes;
 use sluice_keyspace::{Argv, CLOCK_MASK, Event, ExpiryMode, NewValue, Str, ValueRef};
 use sluice_persist::rdb::{self, Dumped, Loaded, PayloadError, ReadOptions, Text, Unknown};

@@ -1,8 +1,9 @@
 //! How long keys live: the EXPIRE family, PERSIST, the TTL family.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
 use std::ops::Range;

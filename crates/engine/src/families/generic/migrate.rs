@@ -1,10 +1,11 @@
 //! MIGRATE: which keys, and where to. What follows is in `migration.rs` of the engine.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::{CmdError, until_zero};
-use crate::migration::{MigratedKey, Migration, MigrationCredentials};
-use crate::slow_reads::root_of;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::waiting::migration::{MigratedKey, Migration, MigrationCredentials};
+use crate::waiting::production::root_of;
 use std::ops::Range;
 
 /// The options.

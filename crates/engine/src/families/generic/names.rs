@@ -1,8 +1,9 @@
 //! A value under another name or in another database: RENAME, RENAMENX, COPY, MOVE.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
 
 pub(super) fn rename(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (from, to) = (args.key(1), args.key(2));

@@ -1,8 +1,9 @@
 //! OBJECT: how a value is kept.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, SessionCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, SessionCtx};
+use crate::exec::outcome::{Outcome, Run};
 use sluice_command::specs::generic as specs;
 use sluice_keyspace::{CLOCK_MASK, Entry, lfu_decayed};
 

@@ -3,8 +3,9 @@
 mod texts;
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
 use sluice_base::num::{IntBuffer, parse_f64};
 use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, Str, ValueRef};
 use sluice_resp::Reply;

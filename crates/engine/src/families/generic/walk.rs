@@ -1,8 +1,9 @@
 //! Commands that walk a database: KEYS, SCAN, RANDOMKEY.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
 use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::Entry;

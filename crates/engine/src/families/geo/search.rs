@@ -1,11 +1,13 @@
 //! GEOSEARCH, GEORADIUS and their kin: what lies in a region.
 
-use super::{place_at, reply_distance, reply_place, unit_at};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::{CmdError, until_zero};
-use crate::families::zset::{store_sorted, zset_of};
-use crate::slow_reads::{SlowRead, root_of};
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::geo::common::{place_at, reply_distance, reply_place, unit_at};
+use crate::families::zset::common::zset_of;
+use crate::families::zset::store_sorted;
+use crate::waiting::production::{SlowRead, root_of};
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{DbRef, Event, ExpiryMode, ValueRef};
 use sluice_resp::Reply;

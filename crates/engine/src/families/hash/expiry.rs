@@ -1,10 +1,11 @@
 //! How long fields live: the HEXPIRE family, HPERSIST, the HTTL family.
 
-use super::{FieldClock, hash_at};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::generic::expiry::{Conditions, rounded_seconds, time};
+use crate::families::hash::common::{FieldClock, hash_at};
 use crate::families::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
 

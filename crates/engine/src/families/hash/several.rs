@@ -2,10 +2,11 @@
 
 use super::expiry::{FIELD_COUNT, NamedFields, has_passed, hdel_argv};
 use super::write::{before_adding, set_field};
-use super::{FieldClock, reply_value};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::hash::common::{FieldClock, reply_value};
 use crate::families::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, HashEdit};
 use sluice_value::HashExpiry;

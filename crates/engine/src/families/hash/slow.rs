@@ -1,7 +1,7 @@
 //! HGETALL, HKEYS and HVALS of many fields, produced by another thread.
 
-use super::{FieldClock, reply_item};
-use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
+use crate::families::hash::common::{FieldClock, reply_item};
+use crate::waiting::production::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{HashRef, Value};

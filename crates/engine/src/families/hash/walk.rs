@@ -1,10 +1,11 @@
 //! HRANDFIELD and HSCAN.
 
-use super::{FieldClock, hash_at, reply_item};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::generic::walk::{parse_cursor, reply_cursor};
+use crate::families::hash::common::{FieldClock, hash_at, reply_item};
 use sluice_base::num::IntBuffer;
 use sluice_base::{Rng, glob};
 use sluice_resp::{Protocol, Reply};

@@ -1,9 +1,10 @@
 //! Changes of single fields.
 
-use super::{FieldClock, int_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::hash::common::{FieldClock, int_of};
 use sluice_base::longdouble::LongDouble;
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::{Argv, Event, HashEdit};

@@ -1,9 +1,10 @@
 //! PFDEBUG and PFSELFTEST.
 
-use super::read;
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, StaticCtx, WriteCtx};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::{StaticCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::hyperloglog::common::read;
 use sluice_base::Rng;
 use sluice_keyspace::Event;
 use sluice_value::hll::{Hll, HllEncoding, Mark, REGISTERS};
@@ -61,7 +62,7 @@ fn make_dense(ctx: &mut WriteCtx<'_>, args: Args<'_>, mut hll: Hll) -> Result<bo
     let mut edit = ctx.db.edit_str(args.key(2), 0)?;
     if was_sparse {
         edit.replace(hll.into_bytes());
-        edit.done(Event::PfCount, 1);
+        edit.done(Event::Silent, 1);
     } else {
         edit.unchanged();
     }

@@ -3,13 +3,14 @@
 //! Each tries what its sister without `B` does. Where there is nothing to take, it waits for one of its keys and is run again
 //! when the key holds a list; inside a transaction it answers as if its time were over. The stream gets the sister.
 
-use super::Side;
 use super::ends::{Many, Shape, op_pop};
 use super::moving::op_move;
 use crate::args::Args;
-use crate::blocking::{BlockOn, WaitFor};
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::list::common::Side;
+use crate::waiting::blocking::{BlockOn, WaitFor};
 use sluice_base::longdouble::LongDouble;
 use sluice_value::Type;
 use std::ops::Range;

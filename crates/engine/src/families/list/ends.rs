@@ -1,9 +1,12 @@
 //! Adding and taking at the ends.
 
-use super::{Side, before_adding, done_removing, int_from, list_of, push, remove, reply_item, reply_len};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::list::common::{
+    Side, before_adding, done_removing, int_from, list_of, push, remove, reply_item, reply_len,
+};
 use sluice_keyspace::Key;
 
 /// What is pushed onto.

@@ -1,9 +1,10 @@
 //! LPOS.
 
-use super::{int_from, int_with_magnitude, list_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::list::common::{int_from, int_with_magnitude, list_of};
 
 /// The options of LPOS.
 struct PosOptions {

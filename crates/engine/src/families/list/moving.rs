@@ -1,9 +1,10 @@
 //! From one list to another.
 
-use super::{Side, before_adding, done_removing, list_of, push, remove};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::list::common::{Side, before_adding, done_removing, list_of, push, remove};
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::Key;
 

@@ -1,9 +1,12 @@
 //! Changes in the middle.
 
-use super::{before_adding, done_removing, int_with_magnitude, position, range, reply_len};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::list::common::{
+    before_adding, done_removing, int_with_magnitude, position, range, reply_len,
+};
 use sluice_keyspace::Event;
 
 pub(super) fn linsert(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {

@@ -1,7 +1,7 @@
 //! LRANGE of many elements, produced by another thread.
 
-use super::reply_item;
-use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
+use crate::families::list::common::reply_item;
+use crate::waiting::production::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{ListRef, Value};

@@ -1,9 +1,10 @@
 //! CONFIG.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReportCtx, Run, ServerCtx};
 use crate::error::CmdError;
-use crate::process::LogLevel;
+use crate::exec::ctx::{ReportCtx, ServerCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::process::LogLevel;
 use sluice_config::{Force, Origin, ParamId, Phase, param};
 
 pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
@@ -25,7 +26,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     let origin = if ctx.session.caller.is_local() { Origin::Local } else { Origin::Remote };
-    let phase = if ctx.control.load.is_some() { Phase::Loading } else { Phase::Serving };
+    let phase = if ctx.control.persistence.load.is_some() { Phase::Loading } else { Phase::Serving };
     let change = ctx.control.config.prepare(&pairs, origin, phase).map_err(wire)?;
     let undo = ctx.control.config.apply(change);
     let changed: Vec<ParamId> = undo.changed().collect();
@@ -57,11 +58,11 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     ctx.control.apply_limits();
     // How late a replica may be is a directive.
-    ctx.control.count_good_replicas = true;
+    ctx.control.replication.count_good_replicas = true;
     if is_maxmemory_changed {
         warn_of_maxmemory(ctx);
     }
-    if aof_changed && !ctx.control.wants_aof() && !ctx.control.aof.is_on() {
+    if aof_changed && !ctx.control.wants_aof() && !ctx.control.persistence.aof.is_on() {
         // A first rewrite that has not begun; where it has, the file is turned off behind this command.
         ctx.control.cancel_scheduled_rewrite(ctx.process);
     }
@@ -87,7 +88,7 @@ fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
 /// Whether an append-only file may be turned on, where one was. Errors: text for the client; the log says why.
 fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String> {
     let control = &*ctx.control;
-    if changed != param::APPENDONLY.any() || !control.wants_aof() || control.aof.is_on() {
+    if changed != param::APPENDONLY.any() || !control.wants_aof() || control.persistence.aof.is_on() {
         return Ok(());
     }
     let Some(line) = control.rewrite_refusal() else { return Ok(()) };
@@ -98,15 +99,15 @@ fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String>
 /// An append-only file that was turned on begins with a rewrite: behind this command, or when it can.
 fn want_aof(ctx: &mut ServerCtx<'_>) {
     let wants_aof = ctx.control.config.bool(param::APPENDONLY);
-    if !wants_aof || ctx.control.aof.is_on() || ctx.control.rewriting.scheduled {
+    if !wants_aof || ctx.control.persistence.aof.is_on() || ctx.control.persistence.rewriting.scheduled {
         return;
     }
-    if ctx.control.load.is_some() {
+    if ctx.control.persistence.load.is_some() {
         // It is what is loaded: it cannot be turned on meanwhile.
         return;
     }
     if ctx.may_wait && !ctx.control.works_in_background() {
-        ctx.control.rewriting.wanted = true;
+        ctx.control.persistence.rewriting.wanted = true;
         return;
     }
     let text = match ctx.may_wait {
@@ -118,7 +119,7 @@ fn want_aof(ctx: &mut ServerCtx<'_>) {
             "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
         }
     };
-    ctx.control.rewriting.scheduled = true;
+    ctx.control.persistence.rewriting.scheduled = true;
     ctx.process.log(LogLevel::Notice, text);
 }
 
@@ -130,7 +131,7 @@ pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
     ctx.stats.reset(&facts);
     ctx.process.forget_longest_iteration();
-    ctx.control.slow_reads.reset_counts();
+    ctx.control.clients.slow_reads.reset_counts();
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -144,7 +145,7 @@ pub(super) fn rewrite(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 /// Writes the configuration back to its file.
 pub(super) fn rewrite_file(
     control: &crate::control::Control,
-    process: &mut dyn crate::process::Process,
+    process: &mut dyn crate::host::process::Process,
     force: Force,
 ) -> Result<(), CmdError> {
     let config = &control.config;

@@ -1,17 +1,20 @@
 //! DEBUG: tools for the server's developers, and for tests. What tests of other servers expect is here as far as it
 //! means something in this one.
 
+mod common;
 mod digest;
 mod load_aof;
 mod protocol;
 mod reload;
 
-use super::reply_help;
-use crate::action::{Action, Crash};
 use crate::args::Args;
-use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
-use crate::process::LogLevel;
+use crate::exec::ctx::DebugCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::server::common::reply_help;
+use crate::families::server::debug::common::ok;
+use crate::host::action::{Action, Crash};
+use crate::host::process::LogLevel;
 use sluice_base::Bytes;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
@@ -50,7 +53,7 @@ const SUBS: &[Sub] = &[
     sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
     sub("CHANGE-REPL-ID", "", "Begins a new history of replication.", 0..=0, change_repl_id),
     sub("CLIENT-ENFORCE-REPLY-LIST", "(0|1)", "Accepted; replies have one form here.", 1..=1, |ctx, args| {
-        ctx.control.enforce_reply_list = switch(args, 2);
+        ctx.control.debug.enforce_reply_list = switch(args, 2);
         ok(ctx)
     }),
     sub(
@@ -61,7 +64,7 @@ const SUBS: &[Sub] = &[
         config_rewrite,
     ),
     sub("DICT-RESIZING", "(0|1)", "Whether the indexes of keys shrink by themselves.", 1..=1, |ctx, args| {
-        ctx.control.resizing = switch(args, 2);
+        ctx.control.debug.resizing = switch(args, 2);
         ok(ctx)
     }),
     sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest::all),
@@ -78,7 +81,7 @@ const SUBS: &[Sub] = &[
     sub("OBJECT", "<key> [fast]", "How a value is stored.", 1..=2, object),
     sub("PANIC", "", "Ends the process by a panic.", 0..=0, |ctx, _| crash(ctx, Crash::Panic)),
     sub("PAUSE-CRON", "(0|1)", "Stops the periodic work, or lets it go on.", 1..=1, |ctx, args| {
-        ctx.control.cron_paused = switch(args, 2);
+        ctx.control.debug.cron_paused = switch(args, 2);
         ok(ctx)
     }),
     sub(
@@ -117,7 +120,7 @@ const SUBS: &[Sub] = &[
         "Whether expired keys go before somebody asks for them.",
         1..=1,
         |ctx, args| {
-            ctx.control.active_expire = switch(args, 2);
+            ctx.control.debug.active_expire = switch(args, 2);
             ok(ctx)
         },
     ),
@@ -127,7 +130,7 @@ const SUBS: &[Sub] = &[
         "Whether RESTORE takes payloads with a wrong checksum.",
         1..=1,
         |ctx, args| {
-            ctx.control.skip_checksum = switch(args, 2);
+            ctx.control.debug.skip_checksum = switch(args, 2);
             ctx.control.apply_limits();
             ok(ctx)
         },
@@ -150,7 +153,9 @@ pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let found = SUBS.iter().find(|sub| args.is(1, sub.name) && sub.args.contains(&(args.len() - 2)));
     match found {
         // What they did to the keyspace would be lost.
-        Some(sub) if ctx.control.load.is_some() && CHANGE_DATA.contains(&sub.name) => Err(CmdError::LOADING),
+        Some(sub) if ctx.control.persistence.load.is_some() && CHANGE_DATA.contains(&sub.name) => {
+            Err(CmdError::LOADING)
+        }
         Some(sub) => (sub.run)(ctx, args),
         None => Err(unknown(args)),
     }
@@ -161,11 +166,6 @@ fn unknown(args: Args<'_>) -> CmdError {
     text.extend_from_slice(crate::error::shown(args.at(1), 128));
     text.extend_from_slice(b"'. Try DEBUG HELP.");
     CmdError::owned(text)
-}
-
-fn ok(ctx: &mut DebugCtx<'_>) -> Run {
-    ctx.reply.ok();
-    Ok(Outcome::Done)
 }
 
 /// Anything but a number other than 0 is off, as in the reference.
@@ -195,8 +195,8 @@ fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
-    ctx.control.stream.earlier = None;
-    ctx.control.stream.replid = crate::engine::hex(&ctx.process.entropy());
+    ctx.control.replication.stream.earlier = None;
+    ctx.control.replication.stream.replid = sluice_base::hex(&ctx.process.entropy());
     ctx.process.log(LogLevel::Notice, "Changing replication IDs after receiving change-repl-id");
     ok(ctx)
 }
@@ -222,7 +222,7 @@ fn log(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 fn packed_threshold(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let bytes = sluice_config::memory(args.at(2)).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| *bytes <= PACKED_THRESHOLD_MAX);
-    ctx.control.packed_threshold = bytes
+    ctx.control.debug.packed_threshold = bytes
         .ok_or(CmdError::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
     ctx.control.apply_limits();
     ok(ctx)

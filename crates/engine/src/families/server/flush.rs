@@ -1,8 +1,9 @@
 //! FLUSHALL, FLUSHDB, SWAPDB.
 
 use crate::args::Args;
-use crate::ctx::{DatasetCtx, Outcome, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::DatasetCtx;
+use crate::exec::outcome::{Outcome, Run};
 
 /// Where what was removed is freed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,10 +49,13 @@ pub(super) fn flushdb(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn swapdb(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
-    let first = args.int(1).map_err(|_| CmdError::text("ERR invalid first DB index"))?;
-    let second = args.int(2).map_err(|_| CmdError::text("ERR invalid second DB index"))?;
+    let index = |at: usize, text: &'static str| {
+        args.int(at).ok().and_then(|n| i32::try_from(n).ok()).ok_or(CmdError::text(text))
+    };
+    let first = index(1, "ERR invalid first DB index")?;
+    let second = index(2, "ERR invalid second DB index")?;
     let number =
-        |n: i64| usize::try_from(n).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex);
+        |n: i32| usize::try_from(n).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex);
     ctx.data.swap(number(first)?, number(second)?);
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -4,9 +4,10 @@ mod doctor;
 mod graph;
 
 use crate::args::Args;
-use crate::ctx::{LogCtx, Outcome, ReportCtx, Run};
 use crate::error::CmdError;
-use crate::histogram::Histogram;
+use crate::exec::ctx::{LogCtx, ReportCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::observe::histogram::Histogram;
 use sluice_command::{Spec, lookup_full, table};
 
 pub(super) fn latest(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {

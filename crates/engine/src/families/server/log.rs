@@ -1,9 +1,10 @@
 //! COMMANDLOG, and SLOWLOG, which is COMMANDLOG for slow commands under an older name.
 
 use crate::args::Args;
-use crate::commandlog::LogKind;
-use crate::ctx::{LogCtx, Outcome, ReportCtx, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::{LogCtx, ReportCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::observe::commandlog::LogKind;
 
 /// Entries shown when SLOWLOG GET names no number.
 const SHOWN_BY_DEFAULT: usize = 10;

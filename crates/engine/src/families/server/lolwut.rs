@@ -1,9 +1,10 @@
 //! LOLWUT: water, and the version.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
-use crate::version;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::observe::version;
 
 const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 500;

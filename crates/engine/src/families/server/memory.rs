@@ -1,10 +1,11 @@
 //! MEMORY.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, ReportCtx, Run, ServerCtx};
 use crate::error::CmdError;
-use crate::info::{MemoryReport, difference, human, ratio};
-use crate::process::Facts;
+use crate::exec::ctx::{ReadCtx, ReportCtx, ServerCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::process::Facts;
+use crate::observe::info::{MemoryReport, difference, human, ratio};
 use sluice_resp::Reply;
 
 /// Bytes of a key with its value. Samples matter for nested values only, of which strings are none.

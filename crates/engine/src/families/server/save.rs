@@ -1,17 +1,18 @@
 //! SAVE and BGSAVE.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, ServerCtx};
 use crate::error::CmdError;
-use crate::process::LogLevel;
-use crate::saving::{self, Why};
+use crate::exec::ctx::ServerCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::process::LogLevel;
+use crate::persistence::saving::{self, Why};
 
 pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     if ctx.control.rdb_began_s().is_some() {
         return Err(IN_PROGRESS);
     }
-    ctx.control.saves += 1;
-    saving::save(ctx.keyspace, ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
+    ctx.control.persistence.saves += 1;
+    saving::in_place::save(ctx.keyspace, ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -29,18 +30,20 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(IN_PROGRESS);
     }
     if !ctx.may_wait {
-        ctx.control.saving.scheduled = true;
+        ctx.control.persistence.saving.scheduled = true;
         ctx.process.log(LogLevel::Notice, "Background saving scheduled to run after transaction execution");
         ctx.reply.simple(b"Background saving scheduled");
-    } else if ctx.control.works_in_background() || ctx.control.rewriting.is_snapshot_wanted(ctx.process) {
+    } else if ctx.control.works_in_background()
+        || ctx.control.persistence.rewriting.is_snapshot_wanted(ctx.process)
+    {
         if !schedule {
             return Err(OTHER_JOB);
         }
-        ctx.control.saving.scheduled = true;
+        ctx.control.persistence.saving.scheduled = true;
         ctx.process.log(LogLevel::Notice, "Background saving scheduled due to user request");
         ctx.reply.simple(b"Background saving scheduled");
     } else {
-        ctx.control.saving.wanted = Some(Why::Command);
+        ctx.control.persistence.saving.wanted = Some(Why::Command);
         ctx.reply.simple(b"Background saving started");
     }
     Ok(Outcome::Done)
@@ -48,7 +51,7 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 
 fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
     let is_under_way = ctx.control.rdb_began_s().is_some();
-    let saving = &mut ctx.control.saving;
+    let saving = &mut ctx.control.persistence.saving;
     if is_under_way {
         saving.cancelled = true;
         ctx.process.log(LogLevel::Notice, "Background saving will be aborted due to user request");
@@ -66,7 +69,7 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
 /// Begins a rewrite of the append-only file behind this command, or behind the transaction.
 pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let is_busy = ctx.control.works_in_background();
-    if ctx.control.rewriting.began_s.is_some() {
+    if ctx.control.persistence.rewriting.began_s.is_some() {
         return Err(
             const { CmdError::text("ERR Background append only file rewriting already in progress") },
         );
@@ -75,7 +78,7 @@ pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         ctx.process.log(LogLevel::Warning, line);
         return Err(CmdError::text("ERR"));
     }
-    let rewriting = &mut ctx.control.rewriting;
+    let rewriting = &mut ctx.control.persistence.rewriting;
     if is_busy || !ctx.may_wait {
         rewriting.scheduled = true;
         rewriting.failures = 0;

@@ -1,13 +1,14 @@
 //! SHUTDOWN.
 
-use crate::action::Action;
 use crate::args::Args;
-use crate::blocking::WaitFor;
-use crate::ctx::{Outcome, Run, ServerCtx};
-use crate::ending::{self, PendingEnd};
 use crate::error::CmdError;
-use crate::process::LogLevel;
-use crate::saving::{self, Ending};
+use crate::exec::ctx::ServerCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::action::Action;
+use crate::host::process::LogLevel;
+use crate::persistence::ending::{self, PendingEnd};
+use crate::persistence::saving::{self, Ending};
+use crate::waiting::blocking::WaitFor;
 use sluice_config::param;
 
 /// Ends the server, once the replicas have everything or `shutdown-timeout` is over. A server that goes sends no reply.
@@ -31,7 +32,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             _ => Err(CmdError::Syntax),
         };
     }
-    if let Some(pending) = &mut ctx.control.pending_end {
+    if let Some(pending) = &mut ctx.control.persistence.pending_end {
         pending.clients.push(ctx.session.key);
         return Ok(Outcome::Wait(Box::new(WaitFor::Shutdown)));
     }
@@ -39,14 +40,14 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if !at_once
         && timeout_s > 0
         && ctx.may_wait
-        && !ending::are_replicas_at(ctx.control, ctx.sessions, ctx.control.stream.offset)
+        && !ending::begin::are_replicas_at(ctx.control, ctx.sessions, ctx.control.replication.stream.offset)
     {
         let mut pending = PendingEnd::new(ending, force, ctx.control, ctx.now);
         pending.clients.push(ctx.session.key);
-        ending::begin(pending, ctx.control, ctx.process);
+        ending::begin::begin(pending, ctx.control, ctx.process);
         return Ok(Outcome::Wait(Box::new(WaitFor::Shutdown)));
     }
-    if !saving::prepare_end(ending, force, ctx.keyspace, ctx.control, ctx.process) {
+    if !saving::in_place::prepare_end(ending, force, ctx.keyspace, ctx.control, ctx.process) {
         return Err(ending::NOT_ENDED);
     }
     ctx.actions.push(Action::Shutdown);
@@ -54,8 +55,9 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn abort(ctx: &mut ServerCtx<'_>) -> Run {
-    let was_waiting = std::mem::take(&mut ctx.control.end_waits_for_cron);
-    let was_pending = ctx.control.pending_end.as_mut().map(|pending| pending.is_aborted = true).is_some();
+    let was_waiting = std::mem::take(&mut ctx.control.debug.end_waits_for_cron);
+    let was_pending =
+        ctx.control.persistence.pending_end.as_mut().map(|pending| pending.is_aborted = true).is_some();
     if !was_waiting && !was_pending {
         return Err(CmdError::text("ERR No shutdown in progress."));
     }

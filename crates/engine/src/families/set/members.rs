@@ -1,8 +1,10 @@
 //! Members one by one.
 
-use super::{reply_member, set_of, slow};
+use super::slow;
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::set::common::{reply_member, set_of};
 use sluice_keyspace::Event;
 
 pub(super) fn sadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {

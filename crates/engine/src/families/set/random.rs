@@ -1,11 +1,13 @@
 //! SPOP and SRANDMEMBER.
 
-use super::{reply_member, set_of, slow};
+use super::slow;
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::set::common::{reply_member, set_of};
+use crate::replication::unit_commands::{push_argument, push_command_head};
 use crate::session::ReplyMode;
-use crate::unit_commands::{push_argument, push_command_head};
 use sluice_base::Rng;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{EncodedCommands, Event, Key};

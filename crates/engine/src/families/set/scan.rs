@@ -1,10 +1,11 @@
 //! SSCAN.
 
-use super::{reply_member, set_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::generic::{parse_cursor, reply_cursor};
+use crate::families::set::common::{reply_member, set_of};
 use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 

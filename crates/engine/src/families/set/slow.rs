@@ -1,8 +1,8 @@
 //! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, and SPOP of many members, produced by another thread.
 
-use super::algebra::{SetOperation, count_common};
-use super::reply_member;
-use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
+use crate::families::set::combine::{SetOperation, count_common};
+use crate::families::set::common::reply_member;
+use crate::waiting::production::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{Set, SetRef, Value};

@@ -1,9 +1,10 @@
 //! XADD, XTRIM, XDEL and XSETID.
 
-use super::{INVALID_ID, id_at, reply_id};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::stream::common::{INVALID_ID, id_at, reply_id};
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
 use sluice_value::stream::{NODE_BYTES_MAX, Stream, StreamContext, StreamId, TrimExtent, TrimTo};
@@ -222,7 +223,7 @@ pub(super) fn xadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let threshold = options.trimming.and_then(|trimming| trimming.exact_threshold(args, stream));
     edit.modified(Event::XAdd, 1);
     if trimmed.is_some_and(|trimmed| trimmed > 0) {
-        edit.told(Event::XTrim, 0);
+        edit.told(Event::XTrim);
     }
     edit.ready();
     let is_given = matches!(wanted, WantedId::Given(_));
@@ -364,7 +365,7 @@ pub(super) fn xsetid(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let max_deleted_id = if max_deleted_id == StreamId::MIN { log.max_deleted_id() } else { max_deleted_id };
     let entries_added = entries_added.unwrap_or(log.entries_added());
     edit.parts().0.set_ids(id, max_deleted_id, entries_added);
-    edit.told(Event::XSetId, 1);
+    edit.state_modified(Event::XSetId, 1);
     drop(edit);
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -1,9 +1,12 @@
 //! XACK, XPENDING, XCLAIM and XAUTOCLAIM: entries that a consumer was sent and has not acknowledged.
 
-use super::{INVALID_ID, id_at, interval_end, interval_start, no_group, reply_entry, reply_id, stream_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::stream::common::{
+    INVALID_ID, id_at, interval_end, interval_start, no_group, reply_entry, reply_id, stream_of,
+};
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event, StreamEdit};
 use sluice_resp::Reply;
@@ -54,7 +57,7 @@ pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ids.filter(|id| group.acknowledge(*id, copied)).count()
     });
     let acknowledged = acknowledged.unwrap_or(0);
-    edit.changed(acknowledged as u64);
+    edit.pending_modified(acknowledged as u64);
     drop(edit);
     ctx.reply.int(acknowledged as i64);
     Ok(Outcome::Done)
@@ -285,9 +288,9 @@ fn claiming<R>(
     });
     let (result, commands, changes, is_added) = done??;
     if is_added {
-        edit.told(Event::XGroupCreateConsumer, 1);
+        edit.state_modified(Event::XGroupCreateConsumer, 1);
     }
-    edit.changed(changes);
+    edit.pending_modified(changes);
     edit.effects().rewrite_as(|| commands.unwrap_or_default());
     Some(result)
 }

@@ -1,9 +1,10 @@
 //! XGROUP.
 
-use super::{id_at, id_or_end, wrong_subcommand};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::stream::common::{id_at, id_or_end, wrong_subcommand};
 use sluice_keyspace::{Event, StreamEdit};
 use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 
@@ -92,11 +93,10 @@ pub(super) fn create(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if !stream.add_group(ConsumerGroup::new(args.at(3), id, options.entries_read), context) {
         return Err(CmdError::text("BUSYGROUP Consumer Group name already exists"));
     }
-    // A group changes a stream for nobody who watches the stream; a stream that comes into being does.
     if is_new {
         edit.modified(Event::XGroupCreate, 1);
     } else {
-        edit.told(Event::XGroupCreate, 1);
+        edit.state_modified(Event::XGroupCreate, 1);
     }
     drop(edit);
     ctx.reply.ok();
@@ -119,7 +119,7 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     stream.with_group(args.at(3), context, |group, _, copied| {
         group.set_position(id, options.entries_read, copied);
     });
-    edit.told(Event::XGroupSetId, 1);
+    edit.state_modified(Event::XGroupSetId, 1);
     drop(edit);
     ctx.reply.ok();
     Ok(Outcome::Done)
@@ -130,7 +130,7 @@ pub(super) fn destroy(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (stream, context) = edit.parts();
     let was_there = stream.remove_group(args.at(3), context);
     if was_there {
-        edit.told(Event::XGroupDestroy, 1);
+        edit.state_modified(Event::XGroupDestroy, 1);
         // Clients that wait for entries of the group get an error.
         edit.ready();
     }
@@ -148,7 +148,7 @@ pub(super) fn create_consumer(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     });
     let added = added.ok_or_else(|| no_group(args))?;
     if added {
-        edit.told(Event::XGroupCreateConsumer, 1);
+        edit.state_modified(Event::XGroupCreateConsumer, 1);
     }
     drop(edit);
     ctx.reply.int(i64::from(added));
@@ -162,7 +162,7 @@ pub(super) fn delete_consumer(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         .with_group(args.at(3), context, |group, _, copied| group.remove_consumer(args.at(4), copied))
         .ok_or_else(|| no_group(args))?;
     if removed.is_some() {
-        edit.told(Event::XGroupDelConsumer, 1);
+        edit.state_modified(Event::XGroupDelConsumer, 1);
     }
     drop(edit);
     ctx.reply.int(removed.unwrap_or(0) as i64);

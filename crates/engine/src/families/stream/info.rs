@@ -1,9 +1,10 @@
 //! XINFO.
 
-use super::{reply_entry, reply_id, stream_of, wrong_subcommand};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::stream::common::{reply_entry, reply_id, stream_of, wrong_subcommand};
 use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, Stream, StreamConsumer, StreamId};
 

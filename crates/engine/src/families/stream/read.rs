@@ -3,11 +3,12 @@
 //! Both answer what is there, and wait where there is nothing and they are told to. One that waited is run again when an entry
 //! was added, with the ids that `$` and `+` stood for when it came.
 
-use super::{id_at, reply_entries, reply_entry, reply_id, stream_of};
 use crate::args::Args;
-use crate::blocking::{BlockOn, WaitFor};
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::{CmdError, until_zero};
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::stream::common::{id_at, reply_entries, reply_entry, reply_id, stream_of};
+use crate::waiting::blocking::{BlockOn, WaitFor};
 use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event};
@@ -287,7 +288,7 @@ fn group_read(text: &[u8]) -> Result<GroupRead, CmdError> {
 }
 
 fn no_group_to_read(key: &[u8], group: &[u8]) -> CmdError {
-    let mut text = super::no_group(key, group).wire().into_owned();
+    let mut text = super::common::no_group(key, group).wire().into_owned();
     text.extend_from_slice(b" in XREADGROUP with GROUP option");
     CmdError::owned(text)
 }
@@ -345,10 +346,10 @@ impl GroupTurn<'_> {
         });
         let Some((is_added, is_served, delivered)) = served else { return Ok(()) };
         if is_added {
-            edit.told(Event::XGroupCreateConsumer, 1);
+            edit.state_modified(Event::XGroupCreateConsumer, 1);
         }
         if is_served {
-            edit.changed(1);
+            edit.pending_modified(1);
         }
         if propagating {
             // Otherwise the command that makes an entry pending makes the consumer.

@@ -1,7 +1,8 @@
 //! XRANGE and XREVRANGE of many entries, produced by another thread.
 
-use super::reply_entry;
-use crate::slow_reads::{Production, Progress, SlowRead, SlowReadAsk, is_piece, root_of};
+use crate::families::stream::common::reply_entry;
+use crate::waiting::production::{Production, Progress, SlowRead, is_piece, root_of};
+use crate::waiting::slow_reads::ask::SlowReadAsk;
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::stream::{EntryLog, EntryRef, Stream, StreamId};

@@ -1,10 +1,11 @@
 //! Several strings at one moment.
 
 use super::options::{Accepted, Condition, Expiry, ExpiryUnit, Options};
-use super::reply_str;
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::string::common::reply_str;
 use sluice_keyspace::{Argv, Entry, Event, SetExpiry, WrongType};
 use std::ops::Range;
 

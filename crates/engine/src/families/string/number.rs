@@ -1,9 +1,10 @@
 //! Strings that are numbers.
 
-use super::str_of;
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::string::common::str_of;
 use sluice_base::longdouble::LongDouble;
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};

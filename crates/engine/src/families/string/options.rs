@@ -1,8 +1,8 @@
 //! The options that SET, GETEX and MSETEX share: a condition, an expiry, GET.
 
 use crate::args::{Args, is_word};
-use crate::ctx::WriteCtx;
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
 use sluice_keyspace::{ExpiryMode, SetExpiry};
 
 /// Whose options they are: what else than the units of an expiry is accepted.

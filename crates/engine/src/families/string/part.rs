@@ -1,9 +1,10 @@
 //! Parts of strings, and their length.
 
-use super::{reply_pages, reply_str, str_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::string::common::{reply_pages, reply_str, str_of};
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 use sluice_resp::Reply;
 use std::ops::Range;

@@ -1,10 +1,11 @@
 //! SET and its older forms.
 
 use super::options::{Accepted, Condition, Expiry, ExpiryUnit, Options, expiry_at, has_passed};
-use super::{reply_str, str_of};
 use crate::args::{Args, is_word};
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::string::common::{reply_str, str_of};
 use sluice_base::Bytes;
 use sluice_keyspace::{Argv, Event, Key, NewValue, SetExpiry};
 

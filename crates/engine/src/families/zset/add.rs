@@ -1,9 +1,10 @@
 //! ZADD and ZINCRBY.
 
-use super::score_at;
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::zset::common::score_at;
 use sluice_keyspace::{Event, Key, ZsetEdit};
 
 /// The options of ZADD.

@@ -3,12 +3,13 @@
 //! Those that wait try what their sisters without `B` do. Where there is nothing to take, they wait for one of their keys and are run
 //! again when the key holds a sorted set. The stream gets the sister.
 
-use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::list::blocking::{deadline_ms, wait};
-use crate::families::list::int_from;
+use crate::families::list::common::int_from;
+use crate::families::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_keyspace::{Event, Key};
 use sluice_value::{Direction, Type};
 use std::ops::Range;

@@ -3,10 +3,11 @@
 mod slow;
 
 use super::combine::{longest, store_sorted};
-use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
+use crate::exec::ctx::{ReadCtx, WriteCtx};
+use crate::exec::outcome::{Outcome, Run};
+use crate::families::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_base::num::parse_f64_bound;
 use sluice_keyspace::Event;
 use sluice_value::{Direction, Edge, Zset, ZsetEncoding, ZsetRef};

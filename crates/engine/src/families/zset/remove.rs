@@ -2,7 +2,8 @@
 
 use super::range::{LexRange, ScoreRange, rank_range};
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, WriteCtx};
+use crate::exec::ctx::WriteCtx;
+use crate::exec::outcome::{Outcome, Run};
 use sluice_keyspace::Event;
 use sluice_value::{Direction, ZsetRef};
 use std::ops::Range;

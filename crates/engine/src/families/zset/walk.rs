@@ -1,10 +1,11 @@
 //! ZRANDMEMBER and ZSCAN.
 
-use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::ReadCtx;
+use crate::exec::outcome::{Outcome, Run};
 use crate::families::generic::walk::{parse_cursor, reply_cursor};
+use crate::families::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_base::glob;
 use sluice_value::{Direction, ZsetRef};
 use std::collections::BTreeSet;

@@ -2,10 +2,12 @@
 
 use rustix::event::PollFlags;
 
-use super::NONE;
 use crate::event::Interest;
 use crate::handle::{Fd, Source, Token};
 use crate::sys::conditions::flags_of;
+
+/// No index.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// One descriptor.
 #[derive(Debug)]

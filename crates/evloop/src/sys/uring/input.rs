@@ -1,65 +1,18 @@
 //! Receiving and accepting on the ring: the mode that is wanted, the operation that is armed, and bytes that came early.
 #![allow(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
-use sluice_base::heap;
 
+use super::Uring;
 use super::kernel::{Cqe, Kernel, Op};
-use super::{Life, NONE, OpKind, Uring};
+use super::slot::{Armed, Held, InputMode, Life, NONE, OpKind, user_data};
 use crate::chunk::Chunk;
 use crate::event::{Event, Received};
 use crate::handle::Source;
 use crate::sys::portable;
-
-/// What incoming bytes or connections are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InputMode {
-    Idle,
-    Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
-    AcceptPaused,
-    Recv,
-    /// Index into `fills`.
-    Fill(u32),
-    Ended,
-}
-
-/// The input operation that the kernel has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Armed {
-    Nothing,
-    Recv,
-    Accept,
-    Fill,
-}
-
-/// A receive into the caller's own buffer.
-#[derive(Debug)]
-pub(super) struct Fill {
-    pub buf: Vec<u8>,
-    /// Bytes still wanted.
-    pub wanted: usize,
-    /// Nobody waits for the rest: the next completion is its end.
-    pub is_ending: bool,
-}
-
-/// Bytes that arrived before they were wanted, and what came after them.
-#[derive(Debug, Default)]
-pub(super) struct Held {
-    chunks: VecDeque<Chunk>,
-    end: Option<Received>,
-}
-
-impl Held {
-    /// Bytes that the allocator has given, with chunks of so many bytes.
-    pub(super) fn footprint(&self, chunk_bytes: usize) -> usize {
-        heap::deque(&self.chunks) + self.chunks.len() * heap::block(chunk_bytes)
-    }
-}
 
 impl<K: Kernel> Uring<K> {
     /// Brings what is armed in line with what is wished. Everything that changes either calls it.
@@ -365,9 +318,7 @@ impl<K: Kernel> Uring<K> {
         // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is neither
         // touched nor dropped, until the completion was reaped.
         // JUSTIFICATION: receiving a large value where it is to lie saves copying it.
-        unsafe {
-            self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, super::user_data(OpKind::Fill, index))
-        };
+        unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, user_data(OpKind::Fill, index)) };
     }
 
     /// A completion of a receive into the caller's buffer.

@@ -1,43 +1,21 @@
 //! Sending on the ring: one gathered send per source.
 #![allow(unsafe_code)]
 
+mod pending;
+
+pub(super) use self::pending::Pending;
+
 use std::io::{self, IoSlice};
 
 use rustix::io::Errno;
 
+use self::pending::{Message, SLICES_MAX};
+use super::Uring;
 use super::kernel::{Cqe, Kernel, Patience};
-use super::{Life, NONE, OpKind, Uring};
+use super::slot::{Life, NONE, OpKind, user_data};
 use crate::event::{Event, Sending, Sent};
 use crate::handle::Source;
 use crate::send_buf::{Cursor, Left, SendBuf};
-use sluice_base::heap;
-
-/// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`, which do not move.
-#[derive(Debug)]
-pub(super) struct Pending {
-    buf: SendBuf,
-    cursor: Cursor,
-    message: Option<Box<Message>>,
-}
-
-/// A gathered send's header and its slices.
-struct Message {
-    header: libc::msghdr,
-    slices: [libc::iovec; SLICES_MAX],
-}
-
-impl std::fmt::Debug for Message {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Message").field("slices", &self.header.msg_iovlen).finish_non_exhaustive()
-    }
-}
-
-impl Pending {
-    /// Bytes that the allocator has given: without the shared values.
-    pub(super) fn footprint(&self) -> usize {
-        self.buf.footprint() + self.message.as_deref().map_or(0, |_| heap::boxed::<Message>())
-    }
-}
 
 impl<K: Kernel> Uring<K> {
     #[inline]
@@ -65,7 +43,7 @@ impl<K: Kernel> Uring<K> {
         slot.in_flight += 1;
         self.in_flight += 1;
         let fd = slot.raw_fd();
-        let user_data = super::user_data(OpKind::Send, index);
+        let user_data = user_data(OpKind::Send, index);
         if pending.buf.shared.is_empty() {
             let rest = pending.cursor.rest_of_head(&pending.buf);
             // SAFETY: the buffer stays in `sends`, and is neither changed nor dropped, until the completion was reaped.
@@ -134,6 +112,3 @@ impl Message {
         self.header.msg_iovlen = count as _;
     }
 }
-
-/// Segments of one gathered send.
-const SLICES_MAX: usize = 64;

@@ -2,8 +2,9 @@
 //!
 //! Bounded: what does not end in time keeps its memory for good, which is safe, and the drop returns.
 
+use super::Uring;
 use super::kernel::{Cqe, Kernel, Wait};
-use super::{Life, Other, Uring};
+use super::slot::{Life, Other};
 use crate::handle::Source;
 use crate::slab::Slab;
 

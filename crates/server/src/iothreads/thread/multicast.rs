@@ -4,57 +4,15 @@
 //! busy channel, each receiver is sent its text at once. Otherwise the texts are gathered connection by connection first, so that
 //! each needs one send.
 
+mod copies;
+
+pub(super) use copies::Copies;
+
 use super::IoThread;
 use crate::connection::{self, Flushed, Owner};
-use sluice_base::heap;
 use sluice_engine::{Multicast, SHARED_BYTES_MIN, SessionKey};
 use sluice_evloop::SendBuf;
 use sluice_resp::{Mark, Outbox};
-
-/// What is used again and again. See [`IoThread::multicast`].
-#[derive(Default)]
-pub(super) struct Copies {
-    /// Memory for copies of a text.
-    buffers: Vec<Vec<u8>>,
-    /// Memory for the text of a list.
-    text: Vec<u8>,
-    /// Connections that texts were gathered for.
-    gathered: Vec<SessionKey>,
-}
-
-impl Copies {
-    /// Buffers kept at most.
-    const COPIES_MAX: usize = 16;
-    /// Room of one that is kept, at most: a copied text and some more.
-    const COPY_BYTES_MAX: usize = 2 * SHARED_BYTES_MIN;
-
-    /// Bytes that the allocator has given.
-    pub(super) fn footprint(&self) -> usize {
-        heap::vec(&self.buffers)
-            + self.buffers.iter().map(heap::vec).sum::<usize>()
-            + heap::vec(&self.text)
-            + heap::vec(&self.gathered)
-    }
-
-    /// Keeps a buffer that was sent, if there is to be one more of its size; returns it if not.
-    #[inline]
-    pub(super) fn keep(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>> {
-        let fits = buffer.capacity() > 0 && buffer.capacity() <= Copies::COPY_BYTES_MAX;
-        if !fits || self.buffers.len() >= self.buffers.capacity() {
-            return Some(buffer);
-        }
-        self.buffers.push(buffer);
-        None
-    }
-
-    fn buffer(&mut self) -> Vec<u8> {
-        if self.buffers.capacity() == 0 {
-            // From now on buffers are kept.
-            self.buffers.reserve_exact(Copies::COPIES_MAX);
-        }
-        self.buffers.pop().unwrap_or_default()
-    }
-}
 
 impl IoThread {
     /// Sends messages to their receivers.

@@ -7,11 +7,14 @@ use std::ops::Range;
 
 use triomphe::Arc;
 
-use super::{BranchNode, Edge, INNER_BYTES, Large, LargeParts, Link, RowLeaf, ZsetPart, hash, own_bytes};
+use super::edit::LargeParts;
+use super::{BranchNode, INNER_BYTES, Large, Link, hash, own_bytes};
+use crate::zset::edge::Edge;
+use crate::zset::leaf::RowLeaf;
+use crate::zset::part::ZsetPart;
 
-/// Leaves that a cut clears at once, and any other change.
+/// Leaves that a cut clears at once.
 const CLEARED_BY_CUT: usize = 64;
-pub(super) const CLEARED_BY_CHANGE: usize = 2;
 
 impl Large {
     /// The same of inner nodes that were cut off.

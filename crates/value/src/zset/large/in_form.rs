@@ -1,15 +1,17 @@
 //! Changes that leave the tree's form as it is: no leaf is split, joined or emptied, so one descent finds the leaf, and a second
 //! way down brings counts and first scores up to date. Most changes of a large set are of this kind. Those that are not return `false`,
-//! and nothing done: the general form in `large.rs` follows.
+//! and nothing done: the general form in `large/edit.rs` follows.
 
 use std::ops::Range;
 
 use triomphe::Arc;
 
-use super::{
-    BranchNode, CLEARED_BY_CHANGE, Edge, Entering, FoundMember, Large, LargeParts, Link, ROW_BYTES_MAX,
-    ROW_BYTES_SPARSE, RowPlace, ZsetPart, child_before, hash, row,
-};
+use super::edit::{CLEARED_BY_CHANGE, Entering, LargeParts};
+use super::{BranchNode, FoundMember, Large, Link, PLACES_AHEAD, ROW_BYTES_SPARSE, child_before, hash};
+use crate::zset::edge::Edge;
+use crate::zset::leaf::ROW_BYTES_MAX;
+use crate::zset::part::ZsetPart;
+use crate::zset::row::{self, RowPlace};
 
 /// The way from the top to a leaf.
 #[derive(Clone, Copy, Debug)]
@@ -227,5 +229,3 @@ const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
 const POPPED_ALONE: usize = 4;
 /// How many elements ahead of a pop the index is asked for the place of a page. Memory answers within the time of two pops.
 const POPS_AHEAD: usize = 6;
-/// How many pops later the page is asked for.
-pub(super) const PLACES_AHEAD: usize = 3;

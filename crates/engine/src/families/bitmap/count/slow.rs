@@ -1,7 +1,7 @@
 //! BITCOUNT and BITPOS of large strings, produced by another thread.
 
-use super::{count_in, position_in};
-use crate::slow_reads::{Production, Progress, SlowRead, root_of};
+use crate::families::bitmap::count::scan::{count_in, position_in};
+use crate::waiting::production::{Production, Progress, SlowRead, root_of};
 use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::Value;

@@ -4,7 +4,8 @@
 //! does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that order matters.
 
 use crate::args::Args;
-use crate::ctx::{DebugCtx, Outcome, Run};
+use crate::exec::ctx::DebugCtx;
+use crate::exec::outcome::{Outcome, Run};
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
 use sluice_base::num::{IntBuffer, push_f64_shortest};
@@ -100,7 +101,7 @@ impl Fold {
     }
 
     fn hex(self) -> String {
-        crate::engine::hex(&self.0)
+        sluice_base::hex(&self.0)
     }
 }
 

@@ -1,11 +1,12 @@
 //! DEBUG LOADAOF: the append-only file loaded again.
 
-use crate::action::Action;
 use crate::args::Args;
-use crate::blocking::WaitFor;
-use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
-use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::exec::ctx::DebugCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::action::Action;
+use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::waiting::blocking::WaitFor;
 
 /// What was appended is written first. The files are loaded into databases of their own, which take the place of the old ones
 /// when all of them were loaded.
@@ -13,15 +14,15 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.may_wait {
         return Err(IN_TRANSACTION);
     }
-    if ctx.control.rewriting.is_first {
+    if ctx.control.persistence.rewriting.is_first {
         return Err(NO_BASE);
     }
     let mut pending = Vec::new();
-    ctx.control.aof.take(&mut pending);
-    let position = ctx.control.aof.position();
+    ctx.control.persistence.aof.take(&mut pending);
+    let position = ctx.control.persistence.aof.position();
     let files = ctx.process.aof_files(&ctx.control.config, pending, position);
     // What a save captures from here on would be the old data.
-    ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
+    ctx.control.persistence.saving.cancelled |= ctx.control.persistence.saving.under_way.is_some();
     let purpose = LoadPurpose::Debug(ctx.session.key);
     let plan = LoadPlan::new(purpose, OldData::Freed, Duplicates::Refused);
     let job = ctx.control.begin_load(LoadSource::Aof(files), ctx.data.empty_twin(), plan, ctx.now);

@@ -1,8 +1,9 @@
 //! DEBUG PROTOCOL: one value of each type of the protocol.
 
 use crate::args::Args;
-use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
+use crate::exec::ctx::DebugCtx;
+use crate::exec::outcome::{Outcome, Run};
 use sluice_resp::Protocol;
 
 pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {

@@ -1,13 +1,16 @@
 //! DEBUG RELOAD: the data saved and loaded again.
 
-use crate::action::Action;
 use crate::args::Args;
-use crate::blocking::WaitFor;
-use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
-use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, LoadThread, NOT_RELOADED, OldData};
-use crate::process::Process;
-use crate::saving;
+use crate::exec::ctx::DebugCtx;
+use crate::exec::outcome::{Outcome, Run};
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::persistence::loading::{
+    Duplicates, LoadPlan, LoadPurpose, LoadSource, LoadThread, NOT_RELOADED, OldData,
+};
+use crate::persistence::saving;
+use crate::waiting::blocking::WaitFor;
 use sluice_base::Now;
 use sluice_config::param;
 
@@ -24,14 +27,15 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     // The data under way to a file cannot go to another thread. Those that are about to be freed need not be saved.
-    if old == OldData::Filled && ctx.control.is_writing {
+    if old == OldData::Filled && ctx.control.persistence.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }
     if saves {
-        saving::save(ctx.data.keyspace(), ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
+        saving::in_place::save(ctx.data.keyspace(), ctx.control, ctx.process)
+            .map_err(|_| CmdError::text("ERR"))?;
     }
     // Not before: where nothing was saved, nothing is loaded either.
-    ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
+    ctx.control.persistence.saving.cancelled |= ctx.control.persistence.saving.under_way.is_some();
     let name = ctx.control.config.bytes(param::DBFILENAME).to_vec();
     let source = ctx.process.snapshot_source(&name);
     let empty = ctx.data.empty_twin();

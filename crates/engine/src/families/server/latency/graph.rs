@@ -1,6 +1,6 @@
 //! A graph of samples in characters: four rows, three levels each, and below each column its age, read downwards.
 
-use crate::latency::Series;
+use crate::observe::latency::Series;
 use std::fmt::Write;
 
 const ROWS: usize = 4;

@@ -1,8 +1,8 @@
 //! LCS of strings whose table is large, produced by another thread.
 
-use super::{LcsOptions, Search};
 use crate::error::CmdError;
-use crate::slow_reads::{Production, Progress, SlowRead, root_of};
+use crate::families::string::lcs::search::{LcsOptions, Search};
+use crate::waiting::production::{Production, Progress, SlowRead, root_of};
 use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::Value;

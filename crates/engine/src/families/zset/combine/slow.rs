@@ -1,7 +1,7 @@
 //! ZUNION, ZINTER, ZDIFF and ZINTERCARD of large sets, produced by another thread.
 
-use super::{Call, InputSet, Members, SetOperation};
-use crate::slow_reads::{SlowRead, root_of};
+use crate::families::zset::inputs::{Call, InputSet, Members, SetOperation};
+use crate::waiting::production::{SlowRead, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_value::{Value, Zset, ZsetEncoding};
 
@@ -9,7 +9,7 @@ use sluice_value::{Value, Zset, ZsetEncoding};
 struct Settings {
     /// Of each set.
     weights: Vec<f64>,
-    aggregate: super::Aggregate,
+    aggregate: crate::families::zset::inputs::Aggregate,
     with_scores: bool,
     limit: usize,
 }

@@ -1,7 +1,7 @@
 //! Ranges of many elements, produced by another thread.
 
-use crate::families::zset::{ElementsShown, reply_count, reply_element};
-use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
+use crate::families::zset::common::{ElementsShown, reply_count, reply_element};
+use crate::waiting::production::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{Direction, Value, ZsetRef};

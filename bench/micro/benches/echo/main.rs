@@ -1,0 +1,85 @@
+//! The loop under load: echo, idle connections, churn, large values, fan-out and overload, with epoll, io_uring and
+//! poll of ours beside mio and polling. The same application in every arm.
+//!
+//! `cargo bench -p sluice-micro --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json FILE]`, for E4
+//! and E10 `[--arms epoll,io_uring,io_uring/32]`, and for E4 `[--bytes 16384]`.
+//!
+//! A server is a process with one thread on the first processor, the load generator a thread on the second. Rounds
+//! are interleaved (A B C … A B C …) over servers that live through all of a case; printed are medians and the
+//! middle 90 % of the rounds. Processor time is the server thread's own clock, read by itself; system calls are
+//! counted by our drivers and, in the other arms, by the code that makes them. Microseconds are the client's.
+#![allow(missing_docs)]
+
+mod app;
+mod arms;
+mod load;
+mod machine;
+mod report;
+mod scenarios;
+
+use report::Report;
+
+/// What the command line asks for.
+#[derive(Default)]
+pub struct Args {
+    only: Vec<String>,
+    pub rounds: usize,
+    pub quick: bool,
+    json: Option<String>,
+    /// Arms of E4 and E10 instead of the usual ones; in E4 `epoll` and `io_uring` among them.
+    pub arms: Vec<String>,
+    /// Bytes of the messages of E4, instead of all sizes.
+    pub bytes: Option<usize>,
+    /// Descriptors that a process may have.
+    pub descriptors: u64,
+}
+
+impl Args {
+    /// The length of a window, in nanoseconds.
+    pub fn window_ns(&self, ms: u64) -> u64 {
+        if self.quick { 5_000_000 } else { ms * 1_000_000 }
+    }
+}
+
+fn main() {
+    let descriptors = machine::raise_descriptors();
+    let mut args = Args { descriptors, ..Args::default() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
+        match word.as_str() {
+            "--serve" => return arms::serve(&value()),
+            "--hold" => return scenarios::hold(&value()),
+            "--only" => args.only = value().split(',').map(str::to_lowercase).collect(),
+            "--rounds" => args.rounds = value().parse().expect("--rounds needs a number"),
+            "--quick" => args.quick = true,
+            "--arms" => args.arms = value().split(',').map(str::to_string).collect(),
+            "--bytes" => args.bytes = Some(value().parse().expect("--bytes needs a number")),
+            "--json" => args.json = Some(value()),
+            "--bench" => {}
+            other => panic!("unknown argument {other}"),
+        }
+    }
+    if args.rounds == 0 {
+        args.rounds = if args.quick { 2 } else { 20 };
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    machine::pin(1);
+    println!(
+        "{} rounds, interleaved; medians. {processors} processors, {descriptors} descriptors per process.",
+        args.rounds
+    );
+    println!(
+        "Server and client share one machine: with two processors ops/s is what the slower of both does, and the \
+         figures that decide are those per operation (processor time, system calls)."
+    );
+    let mut report = Report::default();
+    for (name, run) in scenarios::ALL {
+        if args.only.is_empty() || args.only.iter().any(|only| only == name) {
+            run(&args, &mut report);
+        }
+    }
+    if let Some(path) = &args.json {
+        std::fs::write(path, report.json()).expect("the file can be written");
+    }
+}

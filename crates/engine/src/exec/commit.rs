@@ -1,0 +1,380 @@
+//! Commit: what commands have done takes effect.
+//!
+//! At two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each command, so that the next command
+//! of the same unit sees the consequences; [`UNIT_STEPS`] after the unit, when everybody else may see them.
+//! A macro makes the list of names and the calls out of the same words, so the order is data and costs no indirect call.
+
+use crate::args::Args;
+use crate::control::{Control, PersistenceState, ReplicationState};
+use crate::engine::Engine;
+use crate::host::action::Action;
+use crate::persistence::aof::hash_of;
+use crate::pubsub::delivery::Delivery;
+use crate::pubsub::watch::{Change, KeyPresence};
+use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
+use sluice_base::Now;
+use sluice_keyspace::{
+    Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
+    Touch,
+};
+use sluice_resp::Protocol;
+
+/// The command whose effects are committed.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitCommand<'a> {
+    /// Database in which it ran.
+    pub db: usize,
+    /// Its arguments; none for what the cron does.
+    pub args: Option<&'a Args<'a>>,
+    /// The unit's time.
+    pub now: Now,
+    /// The protocol of the client that runs it.
+    pub proto: Protocol,
+}
+
+/// The unit whose commands are committed.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitUnit {
+    /// How its commands stand in the stream.
+    pub grouping: Grouping,
+    /// When it happened.
+    pub now: Now,
+}
+
+/// Makes a list of step names and a function that takes the steps in that order.
+macro_rules! steps {
+    ($(#[$doc:meta])* $list:ident, $run:ident($of:ident: $kind:ty): $($step:ident),+ $(,)?) => {
+        $(#[$doc])*
+        #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
+        pub(crate) const $list: &[&str] = &[$(stringify!($step)),+];
+
+        impl Engine {
+            pub(crate) fn $run(&mut self, $of: $kind) {
+                $(self.$step($of);)+
+            }
+        }
+    };
+}
+
+steps! {
+    /// The steps after each command that has left effects.
+    COMMAND_STEPS, commit_changes(command: CommitCommand<'_>):
+    delete_expired_keys,
+    count_changes,
+    announce_modified_keys,
+    send_message,
+    propagate,
+    hand_over_garbage,
+}
+
+steps! {
+    /// The steps after each unit that has commands for the replication stream. Clients that wait are served behind
+    /// these, each in a unit of its own ([`Engine::serve_waiting`]).
+    UNIT_STEPS, commit_unit(unit: CommitUnit):
+    close_stream_unit,
+}
+
+impl Engine {
+    /// Commits the command that just ran.
+    #[inline]
+    pub(crate) fn commit_command(&mut self, db: usize, args: Args<'_>, now: Now, proto: Protocol) {
+        let (hits, misses) = self.effects.take_lookups();
+        self.stats.hits += hits;
+        self.stats.misses += misses;
+        let changes = self.effects.changes();
+        if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
+            self.commit_effects(db, args, now, proto);
+        } else if changes > 0 {
+            // No client watches, waits or subscribes: so it is with most changes.
+            self.effects.take_changes();
+            self.control.count_changes(changes);
+        }
+    }
+
+    // A function of its own, so that the arguments of most commands stay where they are.
+    #[inline(never)]
+    fn commit_effects(&mut self, db: usize, args: Args<'_>, now: Now, proto: Protocol) {
+        self.commit_changes(CommitCommand { db, args: Some(&args), now, proto });
+    }
+
+    /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life
+    /// by now stays.
+    #[inline]
+    fn delete_expired_keys(&mut self, command: CommitCommand<'_>) {
+        let Engine { keyspace, effects, .. } = self;
+        if !effects.has_expired_by_read() {
+            return;
+        }
+        let access = Access { now: command.now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let before = effects.modified_len();
+        for (db, name) in effects.take_expired_by_read() {
+            let key = keyspace.key(&name);
+            keyspace.write(db, access, effects).delete_if_expired(key);
+        }
+        if effects.records_misses() {
+            effects.tell_expiry_before_miss(before, |key| bytes_of(key, command).into());
+        }
+        // The steps that follow see to these.
+        effects.take_recorded();
+    }
+
+    #[inline]
+    fn count_changes(&mut self, _: CommitCommand<'_>) {
+        self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
+        self.stats.evicted_keys += self.effects.take_evicted_keys();
+        self.stats.expired_fields += self.effects.take_fields_deleted();
+        self.changes = self.effects.take_changes();
+        self.control.count_changes(self.changes);
+    }
+
+    /// Reports modified keys to the transactions that watch them and to the clients that wait for them.
+    #[inline]
+    fn announce_modified_keys(&mut self, command: CommitCommand<'_>) {
+        if self.effects.is_listening() || self.effects.blocked_listening {
+            self.announce(command);
+        }
+    }
+
+    #[cold]
+    fn announce(&mut self, command: CommitCommand<'_>) {
+        let Engine { keyspace, effects, control, events, sessions, spare, .. } = self;
+        for change in effects.take_databases() {
+            announce_database(keyspace, effects, control, change, command.now);
+        }
+        let notify = control.limits.notify;
+        for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
+            let key = bytes_of(&key, command);
+            let is_wanted = notify.classes.has(event.class()) && event.is_published();
+            if is_wanted && control.clients.pubsub.has_listeners() {
+                let (now, own) = (command.now, command.proto);
+                Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
+            }
+            // One that had expired when it was watched was not there, whoever deletes it.
+            let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
+            let is_deleted = event == Event::Del && !control.clients.watching.is_empty() && is_gone();
+            let change = match event == Event::Expired || is_deleted {
+                true => Change::Expired,
+                false => Change::Modified,
+            };
+            if is_change {
+                control.clients.watching.changed(db, key, change);
+            }
+            let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
+            if let Some(events) = events.as_mut().filter(|_| is_told) {
+                events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
+            }
+        }
+        for (db, key) in effects.drain_ready() {
+            control.clients.blocking.key_changed(db, bytes_of(&key, command));
+        }
+        // A transaction that was marked watches nothing any more: after the last one no modified keys are recorded.
+        self.refresh_listening();
+    }
+
+    /// Adds to the stream's unit: keys that had expired first, then the command.
+    #[inline]
+    fn propagate(&mut self, command: CommitCommand<'_>) {
+        let Engine { keyspace, effects, control, changes, .. } = self;
+        if effects.propagating {
+            let Control {
+                replication: ReplicationState { unit_commands: unit, .. },
+                persistence: PersistenceState { aof, .. },
+                limits,
+                ..
+            } = control;
+            for (db, key) in effects.expired_by_write() {
+                propagate_deletion(unit, *db, key, limits.lazy_expire);
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, key));
+                }
+            }
+            for (db, key) in effects.evicted() {
+                propagate_deletion(unit, *db, key, limits.eviction.is_lazy);
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, key));
+                }
+            }
+            let forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
+            for expired in effects.expired_fields() {
+                let fields = expired.fields.iter().map(Vec::as_slice);
+                let argv: Vec<&[u8]> = [&b"HDEL"[..], &expired.key].into_iter().chain(fields).collect();
+                unit.command(expired.db, Audience::All, argv.into_iter());
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, &expired.key));
+                }
+            }
+            if *changes > 0 || forced {
+                match (effects.propagation(), command.args) {
+                    (Propagation::Verbatim | Propagation::Forced, Some(args)) => {
+                        unit.command(command.db, Audience::All, args.iter_from(0));
+                    }
+                    (Propagation::ToReplicas, Some(args)) => {
+                        unit.command(command.db, Audience::Replicas, args.iter_from(0));
+                    }
+                    (Propagation::Rewritten(commands), _) => {
+                        commands.iter().for_each(|argv| unit.argv(command.db, argv));
+                    }
+                    (Propagation::Encoded(commands), _) => unit.encoded(command.db, commands),
+                    // What no command asked for has said what it deleted.
+                    (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
+                }
+                if let Some(args) = command.args.filter(|_| aof.is_strict()) {
+                    aof.note_command(args);
+                }
+            }
+        }
+        effects.clear_expired_by_write();
+        effects.clear_evicted();
+        effects.clear_expired_fields();
+        effects.reset_propagation();
+    }
+
+    /// Sends the message of a PUBLISH or SPUBLISH.
+    #[inline]
+    fn send_message(&mut self, command: CommitCommand<'_>) {
+        if let Some(args) = command.args
+            && !self.control.clients.pubsub.outgoing.targets.is_empty()
+        {
+            self.send_published(args, command.now, command.proto);
+        }
+    }
+
+    /// Has what is large freed on other threads.
+    #[inline]
+    fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
+        if self.effects.has_garbage() {
+            self.actions.extend(self.effects.drain_garbage().map(Action::FreeValue));
+            let dbs: Vec<Db> = self.effects.drain_garbage_dbs().collect();
+            for db in dbs {
+                let free = self.keep_emptied_db_for_cut(db).map(|db| Action::FreeDb(Box::new(db)));
+                self.actions.extend(free);
+            }
+        }
+    }
+
+    fn close_stream_unit(&mut self, unit: CommitUnit) {
+        let Control {
+            replication: ReplicationState { unit_commands, stream, .. },
+            persistence: PersistenceState { aof, .. },
+            limits,
+            ..
+        } = &mut self.control;
+        stream.add_unit(unit_commands, unit.grouping);
+        aof.add_unit(unit_commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
+        unit_commands.clear();
+    }
+
+    /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no transaction; databases that
+    /// a load has exchanged.
+    pub(crate) fn commit_unasked(&mut self, now: Now) {
+        self.commit_unasked_before(now, Protocol::Resp2);
+    }
+
+    /// The same in a database: what a migration deletes, which tells replicas so in its effects.
+    pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
+        let unit = self.open_unit(now);
+        self.effects.take_recorded();
+        self.commit_changes(CommitCommand { db, args: None, now, proto: Protocol::Resp2 });
+        self.close_own_unit(unit);
+    }
+
+    /// The same ahead of a command of a client with this protocol, whose session is not among the others.
+    pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
+        let unit = self.open_unit(now);
+        self.effects.take_recorded();
+        self.commit_changes(CommitCommand { db: 0, args: None, now, proto });
+        self.close_own_unit(unit);
+    }
+
+    /// Marks the watchers of all keys that are there: a load has brought them.
+    pub(crate) fn announce_loaded(&mut self, now: Now) {
+        let Engine { keyspace, control, .. } = self;
+        control.replication.local_expiries.clear();
+        for number in 0..keyspace.databases() {
+            control
+                .clients
+                .watching
+                .database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
+        }
+        self.refresh_listening();
+    }
+}
+
+/// A key that a command has modified: one of its arguments, or a copy.
+fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
+    match key {
+        KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
+        KeyRef::Owned(key) => key,
+    }
+}
+
+/// Reports a database that was emptied or exchanged to the transactions that watch its keys, and to the clients that wait
+/// for one of them.
+fn announce_database(
+    keyspace: &Keyspace,
+    effects: &Effects,
+    control: &mut Control,
+    change: DbChange,
+    now: Now,
+) {
+    let holds = |db: &Db, key: &[u8]| db.find(keyspace.key(key)).is_some();
+    match change {
+        DbChange::Flushed(number) => {
+            if let Some(removed) = effects.removed_from(number) {
+                control.clients.watching.database_emptied(number, |key| holds(removed, key));
+            }
+            // Who waits for a key until it is gone is answered.
+            if control.clients.blocking.wants_removals() {
+                control.clients.blocking.database_changed(number);
+            }
+        }
+        DbChange::Swapped(a, b) if a == b => {}
+        DbChange::Swapped(a, b) => {
+            for (number, other) in [(a, b), (b, a)] {
+                // What the one held is in the other now.
+                control.clients.watching.database_exchanged(number, |key| {
+                    (holds(keyspace.db(other), key), found(keyspace, number, key, now))
+                });
+                control.clients.blocking.database_changed(number);
+            }
+        }
+    }
+}
+
+/// What a database has under a key.
+fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> KeyPresence {
+    let db = keyspace.db(db);
+    match db.find(keyspace.key(key)) {
+        None => KeyPresence::Absent,
+        Some(entry) if db.expiry(entry.handle).is_some_and(|at_ms| now.unix_ms() > at_ms) => {
+            KeyPresence::Expired
+        }
+        Some(_) => KeyPresence::Live,
+    }
+}
+
+fn propagate_deletion(unit: &mut UnitCommands, db: usize, key: &[u8], lazy: bool) {
+    let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
+    unit.command(db, Audience::All, [name, key].into_iter());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_steps_is_this() {
+        assert_eq!(
+            COMMAND_STEPS,
+            [
+                "delete_expired_keys",
+                "count_changes",
+                "announce_modified_keys",
+                "send_message",
+                "propagate",
+                "hand_over_garbage"
+            ]
+        );
+        assert_eq!(UNIT_STEPS, ["close_stream_unit"]);
+    }
+}

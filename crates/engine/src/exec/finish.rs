@@ -1,0 +1,301 @@
+//! The one ending of a command.
+//!
+//! A command's run ends in one of the ways of [`CommandEnding`], and each way takes some of the steps of [`ENDING_STEPS`], in the
+//! order of that table. A test prints the table. Whoever adds a way to end adds a column; whoever has something to do when a
+//! command ends adds a row.
+//!
+//! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps of a way that is
+//! known when the program is compiled cost what they do, and no question about the others.
+
+use crate::args::Args;
+use crate::engine::Engine;
+use crate::exec::standing::Standing;
+use crate::host::process::Process;
+use crate::limits::Limits;
+use crate::session::{ReplyMode, Session};
+use sluice_base::Now;
+use sluice_command::Spec;
+use sluice_resp::Mark;
+
+/// How the run of a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandEnding {
+    /// The reply is written.
+    Done,
+    /// The reply is an error, and what the handler had written of another one is gone.
+    Failed,
+    /// The session waits with the command, which MONITOR shows now and not when it is run again.
+    Parked,
+    /// The session waits for a thread: the command has not happened, and is run again from the beginning.
+    PutOff,
+    /// The command has happened, and another thread produces its reply.
+    Producing,
+    /// The last piece of the reply that another thread has produced is there.
+    Produced,
+    /// The client whose reply was being produced is gone.
+    Lost,
+    /// What the command has waited for was answered in its place: a timeout, acknowledgements, CLIENT UNBLOCK.
+    Answered,
+    /// The command came out of an append-only file.
+    Replayed,
+    /// The run stands still between two of its commands and goes on in a later iteration.
+    Yields,
+    /// Another thread has executed the read on a lent keyspace: counted, never committed.
+    Elsewhere,
+}
+
+/// What the steps see of a command that has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended<'a> {
+    /// The command.
+    pub spec: &'static Spec,
+    /// Its arguments.
+    pub args: Args<'a>,
+    /// The database in which it ran.
+    pub db: usize,
+    /// The time of its unit.
+    pub at: Now,
+    /// In whose name it ran.
+    pub standing: Standing,
+    /// Bytes of its request.
+    pub request_bytes: usize,
+    /// Where its reply begins in the session's outbox.
+    pub mark: Mark,
+    /// Bytes of a reply that did not go through the outbox.
+    pub produced_bytes: usize,
+    /// Processor time, ns: of a run that ends now, filled in by the step `take_time`.
+    pub duration_ns: u64,
+    /// The part of `duration_ns` that everybody waited for.
+    pub executing_ns: u64,
+}
+
+/// Makes the table of steps, and the function that takes those of an ending in the order of the table.
+macro_rules! endings {
+    ($($step:ident: $($ending:ident)+;)+) => {
+        /// The steps, and the endings that take each.
+        #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
+        pub(crate) const ENDING_STEPS: &[(&str, &[CommandEnding])] =
+            &[$((stringify!($step), &[$(CommandEnding::$ending),+])),+];
+
+        impl Engine {
+            /// Takes the steps of an ending. Inlined: where the ending is a constant, nothing is left of the others.
+            #[inline(always)]
+            pub(super) fn take_ending_steps(
+                &mut self,
+                ending: CommandEnding,
+                mut ended: Ended<'_>,
+                session: &mut Session,
+                now: &mut Now,
+                process: &mut dyn Process,
+            ) -> u64 {
+                $(if matches!(ending, $(CommandEnding::$ending)|+) {
+                    self.$step(ending, &mut ended, session, now, process);
+                })+
+                ended.executing_ns
+            }
+        }
+    };
+}
+
+endings! {
+    commit:              Done Failed Parked PutOff Producing Replayed;
+    note_local_expiry:   Done Producing;
+    take_time:           Done Failed Producing Yields;
+    count:               Done Failed Produced Lost Answered Elsewhere;
+    log:                 Done Failed Produced;
+    show_monitors:       Done Failed Parked Producing;
+    apply_client_reply:  Done Failed Answered;
+    bound_output:        Done Failed Produced;
+}
+
+impl Engine {
+    /// Ends a command in any way but the usual one. Returns the ns of `take_time`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_command(
+        &mut self,
+        ending: CommandEnding,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> u64 {
+        self.take_ending_steps(ending, ended, session, now, process)
+    }
+
+    /// What the command changed takes effect.
+    #[inline(always)]
+    fn commit(
+        &mut self,
+        _: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        self.commit_command(ended.db, ended.args, ended.at, session.caller.proto);
+    }
+
+    /// A writable replica remembers the expiries that its own clients give.
+    #[inline(always)]
+    fn note_local_expiry(
+        &mut self,
+        _: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        if self.has_unusual_access {
+            self.note_local_expiries(session, ended.spec, ended.args, ended.db);
+        }
+    }
+
+    /// The command has taken the time since `now`, which the next one begins with.
+    #[inline(always)]
+    fn take_time(
+        &mut self,
+        _: CommandEnding,
+        ended: &mut Ended<'_>,
+        _: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        let end = process.now();
+        ended.duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
+        ended.executing_ns = ended.duration_ns;
+        *now = end;
+        self.stats.iteration_command_ns += ended.duration_ns;
+    }
+
+    /// INFO's counters.
+    #[inline(always)]
+    fn count(
+        &mut self,
+        ending: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        session.caller.commands += 1;
+        let latency_tracking = self.control.limits.latency_tracking;
+        self.stats.total_commands += 1;
+        let stats = &mut self.stats.commands[ended.spec.id.0 as usize];
+        stats.calls += 1;
+        stats.spent_ns += ended.duration_ns;
+        stats.failed += u64::from(ending == CommandEnding::Failed);
+        if latency_tracking {
+            stats.latency.get_or_insert_default().record(ended.duration_ns);
+        }
+    }
+
+    /// The command log, and the monitor of latencies.
+    #[inline(always)]
+    fn log(
+        &mut self,
+        _: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        let limits: &Limits = &self.control.limits;
+        let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
+        let is_loggable = ended.duration_ns as i64 >= limits.note_ns
+            || ended.request_bytes as i64 >= limits.large_request
+            || reply_bytes as i64 >= limits.large_reply;
+        if is_loggable {
+            self.log_command(session, *ended, reply_bytes, *now);
+        }
+    }
+
+    /// MONITOR. A command that is run again was shown when it came.
+    #[inline(always)]
+    fn show_monitors(
+        &mut self,
+        _: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        if !self.control.clients.monitors.is_empty() && !session.is_rerun && ended.standing.row().is_monitored
+        {
+            self.feed_monitors(session, ended.spec, ended.args, *now);
+        }
+    }
+
+    /// CLIENT REPLY.
+    #[inline(always)]
+    fn apply_client_reply(
+        &mut self,
+        _: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        if session.caller.reply != ReplyMode::On && ended.standing.row().ends_reply {
+            self.apply_reply_mode(session, ended.mark, process);
+        }
+    }
+
+    /// Limits of a client's output.
+    #[inline(always)]
+    fn bound_output(
+        &mut self,
+        _: CommandEnding,
+        _: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.limit_output(session, process);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ending_takes_these_steps() {
+        let endings = [
+            "Done",
+            "Failed",
+            "Parked",
+            "PutOff",
+            "Producing",
+            "Produced",
+            "Lost",
+            "Answered",
+            "Replayed",
+            "Yields",
+            "Elsewhere",
+        ];
+        let mut table = String::new();
+        for wanted in endings {
+            let takes =
+                |row: &&(&str, &[CommandEnding])| row.1.iter().any(|ending| format!("{ending:?}") == wanted);
+            let steps: Vec<&str> = ENDING_STEPS.iter().filter(takes).map(|row| row.0).collect();
+            table += &format!("{wanted}: {}\n", steps.join(", "));
+        }
+        assert_eq!(
+            table,
+            "Done: commit, note_local_expiry, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+             Failed: commit, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+             Parked: commit, show_monitors\n\
+             PutOff: commit\n\
+             Producing: commit, note_local_expiry, take_time, show_monitors\n\
+             Produced: count, log, bound_output\n\
+             Lost: count\n\
+             Answered: count, apply_client_reply\n\
+             Replayed: commit\n\
+             Yields: take_time\n\
+             Elsewhere: count\n"
+        );
+    }
+}

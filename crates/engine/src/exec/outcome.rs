@@ -1,0 +1,24 @@
+//! What a handler returns.
+
+use crate::error::CmdError;
+use crate::waiting::blocking::WaitFor;
+use crate::waiting::migration::Migration;
+use crate::waiting::production::SlowRead;
+
+/// How a command ended well.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Its reply is written.
+    Done,
+    /// It must wait, and is run again with other arguments at these positions: what it meant when it came.
+    WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
+    /// It must wait, and is run again when what it waits for may be there.
+    Wait(Box<WaitFor>),
+    /// Its reply is produced by another thread.
+    Produce(Box<SlowRead>),
+    /// Keys are moved to another server by another thread.
+    Migrate(Box<Migration>),
+}
+
+/// What a handler returns.
+pub type Run = Result<Outcome, CmdError>;

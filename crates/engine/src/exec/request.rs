@@ -1,0 +1,393 @@
+//! The way of one request: existence and arity, gate, unit, context, handler, commit.
+
+use crate::args::Args;
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::exec::finish::{CommandEnding, Ended};
+use crate::exec::gate::{Asked, Permit, Verdict};
+use crate::exec::outcome::Outcome;
+use crate::exec::prepare::Prepared;
+use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
+use crate::exec::unknown::{unknown_command, unknown_subcommand};
+use crate::host::process::{LogLevel, Process};
+use crate::session::{Closing, ReplyMode, Session};
+use crate::upkeep::evict::Room;
+use crate::waiting::blocking::WaitFor;
+use sluice_base::Now;
+use sluice_command::specs::transactions;
+use sluice_command::{Flags, Named, Spec};
+use sluice_resp::{Mark, Reply, Request};
+
+/// What became of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It was executed, queued or rejected.
+    Done,
+    /// It must wait.
+    Wait(Box<WaitFor>),
+}
+
+impl Engine {
+    /// Runs one request of a client that waited, again.
+    #[cold]
+    pub(crate) fn process_again(
+        &mut self,
+        session: &mut Session,
+        item: &Prepared,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        self.process_request(session, item, args, request, now, process)
+    }
+
+    /// Runs one command of a transaction.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn run_queued(
+        &mut self,
+        unit: &mut Unit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        let Some(permit) = self.gate.pass(spec, session, Standing::Queued) else { return Next::Done };
+        self.run_command(unit, permit, session, spec, args, request, now, process)
+    }
+
+    /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80 instructions
+    /// a request. Request and arguments go by value here, because one reference to them, even on a path that is never taken,
+    /// has both written to memory for every command.
+    #[inline(always)]
+    pub(super) fn process_request(
+        &mut self,
+        session: &mut Session,
+        item: &Prepared,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        if session.caller.reply != ReplyMode::On {
+            session.caller.reply = session.caller.reply.next();
+        }
+        let spec = match item.named {
+            Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
+            _ => {
+                match request.is_http() {
+                    true => self.end_http(session, now.unix_s(), process),
+                    false => self.reject_unknown(session, item.named, args, request, process),
+                }
+                return Next::Done;
+            }
+        };
+        let permit = match self.gate.pass(spec, session, Standing::Client) {
+            Some(permit) => permit,
+            None => match self.ask_gate(session, spec, args, now, process) {
+                Verdict::Run(permit) => permit,
+                Verdict::Reject(error) => {
+                    self.reject(session, spec, &error, request, process);
+                    return Next::Done;
+                }
+                Verdict::Queue => {
+                    self.queue_command(session, spec, *item, request, process);
+                    return Next::Done;
+                }
+                Verdict::Postpone => {
+                    session.caller.last_command = Some(spec);
+                    return Next::Wait(Box::new(WaitFor::Pause));
+                }
+            },
+        };
+        let mut unit = self.open_unit(*now);
+        let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
+        self.close_unit(unit, session, spec);
+        if self.control.clients.pubsub.outgoing.is_unfinished() {
+            self.finish_delivery(session, process);
+        }
+        next
+    }
+
+    /// Executes a command that may run, as part of a unit, and commits it.
+    #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
+    pub(super) fn run_command(
+        &mut self,
+        unit: &mut Unit,
+        permit: Permit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        if unit.standing.row().counts_request {
+            session.caller.last_command = Some(spec);
+            session.caller.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
+        }
+        let mark = session.outbox.mark();
+        let db = session.caller.db;
+        let is_checked = self.declared_keys_check.is_on();
+        if is_checked {
+            self.record_declared_keys();
+        }
+        let result = self.dispatch(unit, permit, session, spec, args, now, process);
+        if is_checked {
+            self.check_declared_keys(spec, args, db);
+        }
+        // Made anew on each path: a value that a cold path takes as well would be written to memory for every command.
+        let ended = || Ended {
+            spec,
+            args,
+            db,
+            at: unit.now,
+            standing: unit.standing,
+            request_bytes: request.wire_len(),
+            mark,
+            produced_bytes: 0,
+            duration_ns: 0,
+            executing_ns: 0,
+        };
+        if let Ok(Outcome::Done) = &result {
+            // Nothing to drop, which the compiler does not see: it would call a function to find out.
+            std::mem::forget(result);
+            self.take_ending_steps(CommandEnding::Done, ended(), session, now, process);
+            return Next::Done;
+        }
+        match result {
+            Ok(outcome) => self.put_off(outcome, ended(), session, request, now, process),
+            Err(error) => self.fail_command(&error, ended(), session, now, process),
+        }
+    }
+
+    /// Ends a command that failed: its reply is the error alone.
+    #[cold]
+    fn fail_command(
+        &mut self,
+        error: &CmdError,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        session.outbox.rewind(ended.mark);
+        if let CmdError::BadData(line) = error {
+            process.log(LogLevel::Warning, line);
+        }
+        self.reply_error(session, error);
+        self.end_command(CommandEnding::Failed, ended, session, now, process);
+        Next::Done
+    }
+
+    /// Begins what a command waits for, or does in place what nobody can wait for inside a transaction.
+    #[cold]
+    fn put_off(
+        &mut self,
+        outcome: Outcome,
+        ended: Ended<'_>,
+        session: &mut Session,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        match outcome {
+            Outcome::Done => {
+                self.end_command(CommandEnding::Done, ended, session, now, process);
+                Next::Done
+            }
+            Outcome::Wait(on) => self.begin_wait(on, ended, session, request, now, process),
+            Outcome::WaitSince(on, replaced) => {
+                self.control.clients.blocking.replaced_args = replaced;
+                self.begin_wait(on, ended, session, request, now, process)
+            }
+            Outcome::Produce(read) => self.begin_slow_read(read, ended, session, now, process),
+            Outcome::Migrate(migration) if !ended.standing.row().may_wait => {
+                match self.migrate_in_place(session, *migration, ended.at, process) {
+                    Ok(()) => {
+                        self.end_command(CommandEnding::Done, ended, session, now, process);
+                        Next::Done
+                    }
+                    Err(error) => self.fail_command(&error, ended, session, now, process),
+                }
+            }
+            Outcome::Migrate(migration) => self.begin_migration(migration, ended, session, now, process),
+        }
+    }
+
+    /// A command has found that it must wait.
+    #[cold]
+    fn begin_wait(
+        &mut self,
+        mut on: Box<WaitFor>,
+        ended: Ended<'_>,
+        session: &mut Session,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        let ending = match &mut *on {
+            WaitFor::SlowRead { since_ns } => {
+                *since_ns = ended.at.mono_ns;
+                self.put_off_slow_read(session, request);
+                CommandEnding::PutOff
+            }
+            WaitFor::Keys(_)
+            | WaitFor::Pause
+            | WaitFor::Replicas { .. }
+            | WaitFor::Load
+            | WaitFor::Shutdown
+            | WaitFor::Reply
+            | WaitFor::Migration(_) => CommandEnding::Parked,
+        };
+        self.end_command(ending, ended, session, now, process);
+        Next::Wait(on)
+    }
+
+    #[cold]
+    fn ask_gate(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Verdict {
+        let room = match self.control.limits.maxmemory {
+            0 => Room::Enough,
+            _ => self.make_room_for(session, now, process),
+        };
+        let asked = Asked::new(spec, args, session, &self.control, *now, room);
+        let verdict = self.gate.ask(&asked);
+        if let Verdict::Run(_) = verdict
+            && self.control.persistence.aof.is_strict()
+        {
+            session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
+        }
+        verdict
+    }
+
+    /// Makes room ahead of a session's command, whose own time begins behind that.
+    fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Room {
+        let room = self.make_room(session.caller.proto, process);
+        *now = process.recent();
+        if self.control.clients.pubsub.outgoing.is_unfinished() {
+            self.finish_delivery(session, process);
+        }
+        room
+    }
+
+    /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same
+    /// answer for all of these, so they do not learn which commands exist.
+    #[cold]
+    fn reject_unknown(
+        &mut self,
+        session: &mut Session,
+        named: Named,
+        args: Args<'_>,
+        request: Request<'_>,
+        process: &mut dyn Process,
+    ) {
+        let unauthenticated = session.caller.must_authenticate(&self.control.limits);
+        let error = match named {
+            Named::Command(spec) if unauthenticated && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
+            Named::UnknownSubcommand(_) | Named::Unknown if unauthenticated => CmdError::NoAuth,
+            Named::Command(spec) => {
+                self.stats.commands[spec.id.0 as usize].rejected += 1;
+                CmdError::Arity(spec.full_name)
+            }
+            Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
+            Named::Unknown => unknown_command(args),
+        };
+        if session.caller.is_primary() {
+            self.note_dropped(args, process);
+        }
+        session.caller.last_command = match named {
+            Named::Command(spec) => Some(spec),
+            Named::UnknownSubcommand(_) | Named::Unknown => None,
+        };
+        let error = match named {
+            Named::Command(spec) if spec.id == transactions::EXEC.id => self.reject_exec(session, &error),
+            Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => error,
+        };
+        self.answer_error(session, &error, request, process);
+    }
+
+    /// Rejects a command that the gate has stopped.
+    #[cold]
+    fn reject(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        error: &CmdError,
+        request: Request<'_>,
+        process: &mut dyn Process,
+    ) {
+        self.stats.commands[spec.id.0 as usize].rejected += 1;
+        if spec.id == transactions::EXEC.id {
+            let error = self.reject_exec(session, error);
+            return self.answer_error(session, &error, request, process);
+        }
+        self.answer_error(session, error, request, process);
+    }
+
+    /// Answers a request that does not run.
+    #[cold]
+    fn answer_error(
+        &mut self,
+        session: &mut Session,
+        error: &CmdError,
+        request: Request<'_>,
+        process: &mut dyn Process,
+    ) {
+        session.caller.net_in += request.wire_len() as u64;
+        // The primary has run the others.
+        if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
+            transaction.abort();
+        }
+        let mark = session.outbox.mark();
+        self.reply_error(session, error);
+        self.apply_reply_mode(session, mark, process);
+    }
+
+    /// Does with the reply since `mark` what CLIENT REPLY, or being a replica, demands.
+    #[cold]
+    pub(crate) fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
+        match session.caller.reply {
+            ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching => {}
+            ReplyMode::Off => session.outbox.rewind(mark),
+            ReplyMode::Skipping => {
+                session.outbox.rewind(mark);
+                session.caller.reply = ReplyMode::On;
+            }
+            ReplyMode::Forbidden if session.outbox.len_since(mark) == 0 => {}
+            ReplyMode::Forbidden => {
+                session.outbox.rewind(mark);
+                session.caller.closing = Closing::Now;
+                self.control.clients.to_close.push(session.key);
+                let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
+                let mut text =
+                    format!("Replica generated a reply to command '{command}', disconnecting it: ");
+                session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
+                process.log(LogLevel::Warning, &text);
+            }
+        }
+    }
+
+    /// Writes an error reply and counts it.
+    #[cold]
+    pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
+        let text = error.wire();
+        self.stats.count_error(&text);
+        // An error sent to a replica means that the replica or this server is wrong.
+        self.stats.unexpected_errors += u64::from(session.caller.replica.is_some());
+        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
+            Reply::new(&mut session.outbox, session.caller.proto).error(&text);
+        }
+    }
+}

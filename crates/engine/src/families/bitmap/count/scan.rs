@@ -1,0 +1,57 @@
+//! Bits of a part of a value: how many, and where the first is.
+
+use sluice_collections::bits;
+use sluice_keyspace::Str;
+use sluice_value::Piece;
+use std::ops::Range;
+
+/// How many bits of `range` are set.
+pub(crate) fn count_in(text: Str<'_>, range: Range<usize>) -> u64 {
+    if range.is_empty() {
+        return 0;
+    }
+    let mut count = 0;
+    text.for_each_piece(range.start / 8..range.end.div_ceil(8), |piece| match piece {
+        Piece::Zeros(_) => {}
+        Piece::Page(_) | Piece::Part(_) => count += bits::count(piece.bytes()),
+    });
+    // What was counted of the first and of the last byte beside the range.
+    let before = byte_at(text, range.start / 8) & !(0xff >> (range.start % 8));
+    let behind = if range.end.is_multiple_of(8) {
+        0
+    } else {
+        byte_at(text, range.end / 8) & (0xff >> (range.end % 8))
+    };
+    count - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+}
+
+fn byte_at(text: Str<'_>, at: usize) -> u8 {
+    let mut byte = [0];
+    text.copy_at(at, &mut byte);
+    byte[0]
+}
+
+/// The first bit of `range` that is `wanted`.
+pub(crate) fn position_in(text: Str<'_>, range: Range<usize>, wanted: bool) -> Option<usize> {
+    if range.is_empty() {
+        return None;
+    }
+    // The first byte alone: its bits before the range are none of the wanted.
+    let outside = !(0xff >> (range.start % 8));
+    let first = byte_at(text, range.start / 8);
+    let first = if wanted { first & !outside } else { first | outside };
+    let mut at = range.start / 8 * 8;
+    let mut found = bits::position(&[first], wanted).map(|bit| at + bit);
+    at += 8;
+    if found.is_none() {
+        text.for_each_piece(at / 8..range.end.div_ceil(8), |piece| {
+            let is_skipped = found.is_some() || wanted && matches!(piece, Piece::Zeros(_));
+            let bytes = piece.bytes();
+            if !is_skipped {
+                found = bits::position(bytes, wanted).map(|bit| at + bit);
+            }
+            at += bytes.len() * 8;
+        });
+    }
+    found.filter(|at| *at < range.end)
+}

@@ -1,0 +1,13 @@
+//! What several files of this family use: arguments, look-ups, replies.
+
+use crate::args::Args;
+use crate::error::CmdError;
+
+/// The argument at `index` as a switch.
+pub(crate) fn on_or_off(args: Args<'_>, index: usize) -> Result<bool, CmdError> {
+    match () {
+        () if args.is(index, "ON") => Ok(true),
+        () if args.is(index, "OFF") => Ok(false),
+        () => Err(CmdError::Syntax),
+    }
+}

@@ -1,0 +1,27 @@
+//! What several files of this family use: arguments, look-ups, replies.
+
+use crate::exec::ctx::ReportCtx;
+use crate::host::process::Facts;
+use crate::observe::info::View;
+use sluice_resp::Reply;
+
+/// Writes lines as an array of simple strings, as every HELP does.
+pub(crate) fn reply_help(reply: &mut Reply<'_>, lines: &[String]) {
+    reply.array(lines.len());
+    for line in lines {
+        reply.simple(line.as_bytes());
+    }
+}
+
+pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
+    View {
+        now: ctx.now,
+        asker: ctx.session,
+        sessions: ctx.sessions,
+        control: ctx.control,
+        stats: ctx.stats,
+        keyspace: ctx.keyspace,
+        job: ctx.job,
+        facts,
+    }
+}

@@ -1,0 +1,45 @@
+//! What several files of this family use: arguments, look-ups, replies.
+
+use crate::error::CmdError;
+use sluice_base::Bytes;
+use sluice_keyspace::{Entry, Str};
+use sluice_resp::Reply;
+use sluice_value::{PAGE_BYTES, Pages, Piece};
+use std::ops::Range;
+
+/// Writes a string as a bulk reply. Inlined by force: GET is little else, and the way to pages is a function of its own.
+#[inline(always)]
+pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
+    match value {
+        Str::Inline(bytes) => reply.bulk(bytes),
+        Str::Int(n) => reply.bulk_int(n),
+        Str::Shared(bytes) => reply.bulk_shared(bytes),
+        Str::Pages(pages) => reply_pages(reply, pages, 0..pages.len()),
+    }
+}
+
+/// Writes a part of a string in pages as a bulk reply, which shares the pages that are in it whole. `range` lies in the
+/// string.
+#[cold]
+pub(crate) fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
+    // One page for all that are not there.
+    let mut zeros = None;
+    reply.bulk_header(range.len());
+    for piece in pages.pieces(range) {
+        match piece {
+            Piece::Page(page) => reply.part_shared(page),
+            Piece::Part(part) => reply.raw(part),
+            Piece::Zeros(PAGE_BYTES) => {
+                reply.part_shared(zeros.get_or_insert_with(|| Bytes::copy_from(piece.bytes())));
+            }
+            Piece::Zeros(_) => reply.raw(piece.bytes()),
+        }
+    }
+    reply.raw(b"\r\n");
+}
+
+/// The string of an entry, or what a command answers to another type.
+#[inline]
+pub(crate) fn str_of(entry: Entry<'_>) -> Result<Str<'_>, CmdError> {
+    Ok(entry.as_str()?)
+}

@@ -1,0 +1,555 @@
+//! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer are
+//! [`crate::Action`]s.
+
+use crate::persistence::snapshot::SnapshotFile;
+use crate::waiting::migration::{Migration, MigrationOutcome};
+use sluice_base::{Bytes, Now};
+use sluice_config::{Config, ParamId};
+use sluice_keyspace::{Captured, Keyspace};
+
+/// The process around an engine. `server` implements it; tests use a fake.
+pub trait Process {
+    /// Reads the clock. At most twice per execution unit.
+    fn now(&mut self) -> Now;
+
+    /// The last reading, for what may be as old as the previous command. Free.
+    fn recent(&mut self) -> Now;
+
+    /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not: how much of the
+    /// entries' chunks is in use. Cost: some system calls.
+    fn facts(&mut self, keyspace: &Keyspace) -> Facts;
+
+    /// Running counts for the rates in INFO. Cheap.
+    fn counts(&mut self) -> Counts;
+
+    /// Bytes in use now, as `maxmemory` counts them; `keyspace` as in [`Process::facts`]. Cheap.
+    fn used_memory(&mut self, keyspace: &Keyspace) -> usize;
+
+    /// The same as of this moment, without what another thread is about to free. Cost: some microseconds.
+    fn counted_memory(&mut self, keyspace: &Keyspace) -> usize;
+
+    /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err` says why not: the
+    /// engine then rolls the change back and calls this again for what was applied already. There is one
+    /// call for each parameter, so that the engine's error can name the one at fault; `config` holds all the new values
+    /// from the first call on.
+    fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String>;
+
+    /// The value in force of a parameter that was just applied, where it is not the text that was given: the working
+    /// directory has an absolute name. `None` for all others.
+    fn in_force(&mut self, _changed: ParamId) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Replaces the config file's contents with what `make` returns for its present text.
+    /// Errors: text for the client.
+    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String>;
+
+    /// Begins a snapshot file beside the one of this name in the working directory; what is there stays until the new one
+    /// is finished. `sync_early`: what is written is forced to disk as it comes, and not all at the end.
+    fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError>;
+
+    /// Begins to write a file on a thread of its own, which wakes the event loop when it has caught up and when it is done.
+    fn write_in_background(
+        &mut self,
+        target: BackgroundFile,
+        file: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError>;
+
+    /// Begins to make a snapshot on a thread of its own, which so many replicas take by and by. The event loop is woken when one
+    /// that found nothing to take finds something.
+    fn snapshot_for_replicas(
+        &mut self,
+        replicas: usize,
+        key_delay: i64,
+        file: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
+
+    /// Begins to keep the replication stream for so many replicas that cannot take it yet, beyond what memory is there for. The event
+    /// loop is woken when one that found nothing to take finds something. Errors: a line for the log.
+    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
+
+    /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
+    /// comes behind into another. Whether commands that write are to wait, as [`crate::Engine::report_aof_backlog`] is told later.
+    /// Errors: nothing has changed.
+    fn cut_aof(
+        &mut self,
+        increment: AofIncrement,
+        config: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<AofBacklog, SaveError>;
+
+    /// The base that was written in the background is to be put in force, or there is none.
+    /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
+    fn end_aof_rewrite(&mut self, is_whole: bool);
+
+    /// The base of the rewrite that [`Process::cut_aof`] has begun is the snapshot file of this name, which is durable.
+    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where [`Process::has_links`].
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        let _ = name;
+    }
+
+    /// Whether a file can have a second name, which [`Process::use_snapshot_as_base`] needs. Without, a rewrite is begun.
+    fn has_links(&self) -> bool {
+        false
+    }
+
+    /// Whether a base of the append-only file is in force: not while the first is written.
+    fn has_aof_base(&mut self) -> bool;
+
+    /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
+    fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
+
+    /// The same without waiting: the file is made durable by its own thread. [`Process::is_aof_closing`] tells when it is.
+    fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
+        self.close_aof(config, pending, position);
+    }
+
+    /// Whether the thread of an append-only file that was closed has not ended: to open another one would wait for it.
+    fn is_aof_closing(&mut self) -> bool {
+        false
+    }
+
+    /// How large the append-only file is. Cheap.
+    fn aof(&mut self) -> AofFacts;
+
+    /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
+
+    /// The files of the append-only file, `pending` with them, which ends at `position`: another thread asks for them and reads
+    /// them.
+    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles>;
+
+    /// Waits, the whole server with it: DEBUG SLEEP.
+    fn sleep(&mut self, microseconds: u64);
+
+    /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
+
+    /// CONFIG RESETSTAT: the longest iteration of the event loop ([`Facts::longest_iteration_us`]) is that of the iterations from now on. A
+    /// largest value, unlike a count, cannot be subtracted from later ones.
+    fn forget_longest_iteration(&mut self) {}
+
+    /// Writes a line to the log.
+    fn log(&mut self, level: LogLevel, line: &str);
+
+    /// Random bytes that cannot be predicted: run ids, replication ids.
+    fn entropy(&mut self) -> [u8; 20];
+
+    /// Gives unused memory back to the system: MEMORY PURGE.
+    fn purge_memory(&mut self);
+
+    /// The allocator's own report: MEMORY MALLOC-STATS.
+    fn malloc_stats(&mut self) -> String;
+}
+
+/// A snapshot file that is written. One that is dropped before its end leaves nothing behind.
+pub trait SnapshotSink {
+    /// Writes the next piece, whole.
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
+
+    /// Forces the file to disk and puts it in the place of the one before. After an error there is the one or the other.
+    fn finish(self: Box<Self>) -> Result<(), SaveError>;
+}
+
+/// A file to be written in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundFile {
+    /// Its name in the working directory.
+    pub name: Vec<u8>,
+    /// What is written is forced to disk as it comes, and not all at the end.
+    pub sync_early: bool,
+    /// Setting `rdb-key-save-delay`: microseconds to wait after each key; negative: one after so many keys.
+    pub key_delay: i64,
+    /// It becomes the base of the append-only file, and [`Process::end_aof_rewrite`] gives it a name.
+    pub is_aof_base: bool,
+    /// A base is written as commands, and not as a snapshot.
+    pub as_commands: bool,
+}
+
+/// What is behind the cut of a rewrite of the append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AofIncrement {
+    /// Another file of the same append-only file.
+    Next,
+    /// The first file of an append-only file that was turned on.
+    First,
+    /// Nothing: the append-only file is off.
+    None,
+}
+
+/// A file that is written in the background. One that is dropped is broken off: when that has returned, the file has taken the
+/// place of the one before, or never will.
+pub trait Background {
+    /// Hands over the next piece. Does not wait.
+    fn give(&mut self, piece: Captured);
+
+    /// All pieces were given, and have so many entries: if they have, the file is to be finished and put in the place of the
+    /// one before.
+    fn all_given(&mut self, entries: usize);
+
+    /// Takes up the setting `rdb-key-save-delay`, which may have changed since the file was begun.
+    fn set_key_delay(&mut self, key_delay: i64);
+
+    /// What was handed over and is not written yet, as [`Captured::weight`] counts.
+    fn weight(&self) -> usize;
+
+    /// Bytes of memory that only this holds, large values left out.
+    fn held_bytes(&self) -> usize;
+
+    /// Bytes of large values so far that were freed with the pieces, which were their last owners.
+    fn freed_value_bytes(&self) -> u64;
+
+    /// A number that grows as long as there is progress.
+    fn progress(&self) -> u64;
+
+    /// A line for the log: what makes it slower than it should be.
+    fn warning(&mut self) -> Option<String>;
+
+    /// What came of it, once that is known.
+    fn outcome(&mut self) -> Option<Result<(), SaveError>>;
+}
+
+/// A snapshot for replicas that is made and taken at the same time. What they have not taken lies in memory up to a bound, and
+/// behind that on disk: whoever makes the snapshot does not wait for them. Replicas are counted from 0. One that is dropped is
+/// broken off.
+pub trait SnapshotPieces {
+    /// The next piece for a replica. Does not wait.
+    fn next(&mut self, replica: usize) -> NextPiece;
+
+    /// A replica takes nothing more.
+    fn leave(&mut self, replica: usize);
+
+    /// How far the snapshot is.
+    fn made(&self) -> SnapshotMade;
+
+    /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing before the snapshot is
+    /// whole would wait for ever. That this has changed is news.
+    fn lacks_room(&self) -> Option<String>;
+
+    /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
+    fn has_news(&self) -> bool;
+
+    /// Bytes of memory that pieces take which were made and not taken.
+    fn held_bytes(&self) -> usize;
+}
+
+/// A part of the replication stream that replicas take later: in memory up to a bound, and behind that on disk. Replicas are counted
+/// from 0. One that is dropped frees what was not taken.
+pub trait StreamSpool {
+    /// Adds the next bytes. Does not wait.
+    fn give(&mut self, block: Bytes);
+
+    /// The next bytes for a replica. Does not wait. There is no end: more may come.
+    fn next(&mut self, replica: usize) -> NextPiece;
+
+    /// A replica takes nothing more.
+    fn leave(&mut self, replica: usize);
+
+    /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
+    fn has_news(&self) -> bool;
+
+    /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
+    fn unwritten_bytes(&self) -> usize;
+
+    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on the disk.
+    fn memory_bytes(&self) -> usize;
+
+    /// Why the disk takes nothing more, once.
+    fn warning(&mut self) -> Option<String>;
+}
+
+/// How far a snapshot for replicas is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotMade {
+    /// More is to come.
+    UnderWay,
+    /// It was made, and has so many bytes.
+    Whole(u64),
+    /// It could not be made, or was broken off.
+    Failed,
+}
+
+/// What there is to take of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextPiece {
+    /// This.
+    Piece(Bytes),
+    /// Nothing yet.
+    Later,
+    /// Nothing: it was taken whole.
+    End,
+    /// Nothing: it could not be made, or was broken off.
+    Failed,
+}
+
+/// A snapshot that is read, on the thread that loads it.
+pub trait SnapshotSource: Send {
+    /// Opens it, where that was not done: how many bytes it has, or 0 where nobody knows; `None` where there is no such file.
+    /// Errors: the system's reason.
+    fn open(&mut self) -> Result<Option<u64>, String>;
+
+    /// Reads the next bytes of what was opened, some at least; none at the end of the file. Errors: the system's reason.
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
+
+    /// The snapshot was read whole: what stands behind it is nobody's.
+    fn end(&mut self) {}
+}
+
+/// The files of an append-only file, for the thread that loads them.
+pub trait AofFiles: Send {
+    /// All of them in the order in which they are loaded, opened. Waits until what was appended is written. Errors: lines for
+    /// the log.
+    fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>>;
+}
+
+/// A file of an append-only file that is to be loaded.
+pub struct AofPart {
+    /// Its name, for the log.
+    pub name: String,
+    /// Whether it is the base, and not an increment.
+    pub is_base: bool,
+    /// Whether it is the only file there is, as versions before 7.0 wrote it.
+    pub is_old_style: bool,
+    /// Its bytes.
+    pub source: Box<dyn AofSource>,
+}
+
+/// A file of an append-only file that is read.
+pub trait AofSource: SnapshotSource {
+    /// Cuts the file off behind so many bytes, durably: more is going to be appended. Errors: the system's reason.
+    fn truncate(&mut self, size: u64) -> Result<(), String>;
+}
+
+/// Why a snapshot could not be written: a line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveError(pub String);
+
+/// Levels of the log, in the reference's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// For developers.
+    Debug,
+    /// Rarely useful.
+    Verbose,
+    /// Worth knowing in production.
+    Notice,
+    /// An operator should act.
+    Warning,
+}
+
+/// What the process knows and the engine reports.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The server's own version.
+    pub own_version: &'static str,
+    /// Process id.
+    pub pid: u32,
+    /// Connections that MIGRATE has kept.
+    pub migrate_cached_sockets: usize,
+    /// The supervisor that started the process, if one did and was asked for: `systemd` or `upstart`.
+    pub supervised: Option<&'static str>,
+    /// Name and version of the operating system.
+    pub os: String,
+    /// Path of the executable.
+    pub executable: String,
+    /// Path of the config file; empty without one.
+    pub config_file: String,
+    /// How the clock is read.
+    pub monotonic_clock: String,
+    /// Which event loop runs.
+    pub event_loop: String,
+    /// Why that one.
+    pub event_loop_reason: String,
+    /// The listening sockets, as INFO writes them behind `listener0:`.
+    pub listeners: Vec<String>,
+    /// Size of a pointer, bits.
+    pub arch_bits: u32,
+    /// Name of the allocator.
+    pub allocator: String,
+    /// Bytes in use: what the allocator has given out, and of the entries' chunks the entries only.
+    pub used_memory: usize,
+    /// Most bytes so far.
+    pub used_memory_peak: usize,
+    /// When that was, seconds since the epoch.
+    pub used_memory_peak_time: i64,
+    /// Bytes the process takes before it holds data.
+    pub used_memory_startup: usize,
+    /// Resident bytes.
+    pub resident: usize,
+    /// Bytes allocated: the same as `used_memory`.
+    pub allocator_allocated: usize,
+    /// Bytes in active pages, less what was never touched of the entries' chunks; so for resident pages.
+    pub allocator_active: usize,
+    /// Bytes in resident pages.
+    pub allocator_resident: usize,
+    /// Bytes in muzzy pages.
+    pub allocator_muzzy: usize,
+    /// Bytes of memory in the machine.
+    pub total_system_memory: usize,
+    /// Processor time: system, user, of children, and of the main thread; microseconds.
+    pub cpu: CpuTimes,
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Read events processed.
+    pub reads_processed: u64,
+    /// Write events processed.
+    pub writes_processed: u64,
+    /// Iterations of the event loop.
+    pub eventloop_cycles: u64,
+    /// Their duration together, microseconds.
+    pub eventloop_duration_sum: u64,
+    /// Duration of commands within them, microseconds.
+    pub eventloop_duration_cmd_sum: u64,
+    /// Longest iteration, microseconds.
+    pub longest_iteration_us: u64,
+    /// What the primary has sent behind a snapshot that is not loaded yet.
+    pub stream_buffer: StreamBufferFacts,
+    /// Values waiting to be freed on another thread.
+    pub lazyfree_pending: u64,
+    /// Values freed there so far.
+    pub lazyfreed: u64,
+    /// Further lines for INFO debug: name and value.
+    pub debug: Vec<(String, String)>,
+    /// Largest input buffer of a client recently, bytes.
+    pub recent_max_input: usize,
+    /// What IO threads did.
+    pub io_threads: IoThreads,
+    /// The append-only file.
+    pub aof: AofFacts,
+    /// The snapshot that is received from the primary.
+    pub sync: Option<SyncFacts>,
+    /// Bytes received from the primary.
+    pub net_repl_input_bytes: u64,
+}
+
+/// What the primary has sent behind a snapshot that comes on another connection and is not loaded yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamBufferFacts {
+    /// Bytes that it takes now.
+    pub bytes: u64,
+    /// The most since the last synchronisation began.
+    pub peak: u64,
+}
+
+impl StreamBufferFacts {
+    /// It takes so many bytes.
+    pub fn set(&mut self, bytes: usize) {
+        self.bytes = bytes as u64;
+        self.peak = self.peak.max(self.bytes);
+    }
+}
+
+/// How far a snapshot is that is received from the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncFacts {
+    /// Its bytes: -1 before the primary has told, 0 where the primary does not know.
+    pub total_bytes: i64,
+    /// Those of them that have come.
+    pub read_bytes: u64,
+    /// Seconds since something came.
+    pub last_io_s: u64,
+}
+
+/// How large the append-only file is, and how its disk keeps up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AofFacts {
+    /// Bytes of all files with data.
+    pub current_bytes: u64,
+    /// The same after the last rewrite; since a start without one, those of the base.
+    pub base_bytes: u64,
+    /// Bytes that are not written yet.
+    pub buffer_bytes: u64,
+    /// A sync is under way.
+    pub is_syncing: bool,
+    /// Syncs that took longer than a second.
+    pub delayed_syncs: u64,
+    /// Bytes that may still be written to its disk, where that is known.
+    pub free_bytes: Option<u64>,
+}
+
+/// What IO threads did.
+#[derive(Clone, Debug, Default)]
+pub struct IoThreads {
+    /// I/O threads that have connections.
+    pub active: usize,
+    /// Why so many.
+    pub reason: &'static str,
+    /// Batches of requests that I/O threads received, parsed and prepared.
+    pub reads: u64,
+    /// Batches of replies that I/O threads sent.
+    pub writes: u64,
+    /// Connections that I/O threads were given as they came.
+    pub accepts: u64,
+    /// Batches at the main thread now.
+    pub reads_pending: u64,
+    /// Time in which each I/O thread had work, microseconds.
+    pub active_us: Vec<u64>,
+    /// Times I/O threads slept until woken.
+    pub parks: u64,
+    /// Changes of the number of active I/O threads: up.
+    pub grown: u64,
+    /// The same, down.
+    pub shrunk: u64,
+    /// Values that I/O threads freed.
+    pub freed: u64,
+    /// Waits of I/O threads' loops that found something.
+    pub polls: u64,
+    /// Time that batches waited to be executed, nanoseconds, together: from the iteration in which an I/O thread received them.
+    pub wait_ns: u64,
+    /// Time in iterations that executed batches, nanoseconds, together.
+    pub service_ns: u64,
+    /// Messages that found a ring full and waited at their sender: to I/O threads, and from them.
+    pub full: [u64; 2],
+    /// Connections that moved because their I/O thread was busier than others.
+    pub balanced: u64,
+}
+
+/// Processor time, microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    /// In the kernel.
+    pub sys: u64,
+    /// In user space.
+    pub user: u64,
+    /// Of children, in the kernel.
+    pub sys_children: u64,
+    /// Of children, in user space.
+    pub user_children: u64,
+    /// Of the main thread, in the kernel.
+    pub sys_main: u64,
+    /// Of the main thread, in user space.
+    pub user_main: u64,
+    /// Time in which the main thread had work, microseconds.
+    pub active_main: u64,
+}
+
+/// Running counts of the event loop and the network.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Bytes received from the primary, which are among the former.
+    pub net_repl_input_bytes: u64,
+    /// Iterations of the event loop.
+    pub cycles: u64,
+    /// Their duration together, microseconds.
+    pub cycle_us: u64,
+}
+
+/// Whether the process takes more bytes for the append-only file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AofBacklog {
+    /// It does.
+    #[default]
+    Fine,
+    /// The disk is so far behind that commands that write wait.
+    Full,
+    /// Another increment begins behind the cut of a rewrite: what is written meanwhile would lie in the memory of the process until
+    /// the disk has what is before the cut, so commands that write wait.
+    Changing,
+}

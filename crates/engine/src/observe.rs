@@ -1,0 +1,11 @@
+//! What operators see: INFO, counters, latencies, logs.
+
+pub(crate) mod commandlog;
+pub(crate) mod histogram;
+pub(crate) mod info;
+pub(crate) mod latency;
+pub(crate) mod logging;
+pub(crate) mod memory_parts;
+pub(crate) mod redact;
+pub(crate) mod stats;
+pub(crate) mod version;

@@ -1,0 +1,104 @@
+//! What memory is used for: the numbers behind INFO memory and MEMORY STATS.
+
+use super::view::View;
+use crate::replication::stream::Backlog;
+use crate::session::Session;
+use sluice_keyspace::Db;
+
+/// Where the memory goes, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemoryReport {
+    /// Given out by the allocator.
+    pub used: u64,
+    /// Most so far.
+    pub peak: u64,
+    /// Before there was data.
+    pub startup: u64,
+    /// Clients other than replicas.
+    pub clients: u64,
+    /// Replicas.
+    pub replicas: u64,
+    /// The backlog.
+    pub backlog: u64,
+    /// What it keeps beyond its size because replicas are behind.
+    pub replica_buffers: u64,
+    /// What replicas were queued and have not received.
+    pub replica_queues: u64,
+    /// Everything that is not data: startup, clients, indexes of the keyspace.
+    pub overhead: u64,
+    /// The rest.
+    pub dataset: u64,
+    /// Keys.
+    pub keys: u64,
+}
+
+impl MemoryReport {
+    /// The numbers now. O(clients + databases).
+    pub fn new(view: &View<'_>) -> MemoryReport {
+        let facts = view.facts;
+        let used = facts.used_memory as u64;
+        let mut report = MemoryReport {
+            used,
+            peak: used.max(facts.used_memory_peak as u64),
+            startup: facts.used_memory_startup as u64,
+            ..MemoryReport::default()
+        };
+        for session in view.sessions.iter().chain([view.asker]) {
+            let bytes = session_bytes(session);
+            match session.caller.replica_state() {
+                Some(_) => {
+                    report.replicas += bytes;
+                    report.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
+                }
+                None => report.clients += bytes,
+            }
+        }
+        let kept = view.control.replication.stream.backlog().map_or(0, Backlog::footprint) as u64;
+        let has_replicas = !view.control.replication.stream.replicas.is_empty();
+        report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
+        let spooled = view.control.replication.stream.spooled.memory_bytes() as u64;
+        report.replica_buffers = kept - report.backlog + spooled + facts.stream_buffer.bytes;
+        report.overhead =
+            report.startup + report.clients + report.replicas + report.backlog + report.replica_buffers;
+        for (_, db) in view.keyspace.iter() {
+            report.keys += db.len() as u64;
+            report.overhead += index_bytes(db);
+        }
+        report.dataset = used.saturating_sub(report.overhead);
+        report
+    }
+
+    /// Share of the data in what was added since the start, percent.
+    pub(crate) fn dataset_percent(&self) -> f64 {
+        percent(self.dataset, self.used.saturating_sub(self.startup))
+    }
+
+    /// Share of the peak in use now, percent.
+    pub(crate) fn peak_percent(&self) -> f64 {
+        percent(self.used, self.peak)
+    }
+}
+
+/// Bytes of both indexes of a database.
+pub(crate) fn index_bytes(db: &Db) -> u64 {
+    (db.index_bytes() + db.expires_bytes()) as u64
+}
+
+fn session_bytes(session: &Session) -> u64 {
+    let buffers = session.outbox_capacity() + session.caller.input_bytes + session.caller.input_free as usize;
+    (size_of::<Session>() + buffers + session.in_flight) as u64
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+/// `a / b`, and 1 where there is nothing to compare.
+pub(crate) fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 1.0 } else { a as f64 / b as f64 }
+}
+
+/// `a - b` with its sign.
+pub(crate) fn difference(a: u64, b: u64) -> i64 {
+    a.wrapping_sub(b) as i64
+}

@@ -1,0 +1,108 @@
+//! What is recorded of commands: the command log and the feed of MONITOR.
+
+use crate::args::Args;
+use crate::engine::Engine;
+use crate::exec::finish::Ended;
+use crate::observe::commandlog::{self, LogEntry, LogKind};
+use crate::observe::redact;
+use crate::session::{ReplyMode, Session};
+use sluice_base::Now;
+use sluice_command::{Flags, Spec};
+use sluice_config::param;
+use sluice_resp::Reply;
+
+impl Engine {
+    /// Adds a command to the logs whose thresholds it reached. Latency is what everybody waited for.
+    #[cold]
+    pub(crate) fn log_command(&mut self, session: &Session, ended: Ended<'_>, reply_bytes: usize, now: Now) {
+        let Ended { spec, duration_ns, request_bytes, .. } = ended;
+        let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+        self.note_latency(event, now, ended.executing_ns);
+        if spec.flags.has(Flags::SKIP_COMMANDLOG) {
+            return;
+        }
+        let limits = self.control.limits.clone();
+        let config = &self.control.config;
+        let wanted = [
+            (
+                LogKind::Slow,
+                limits.slow_ns,
+                duration_ns as i64,
+                (duration_ns / 1000) as i64,
+                param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
+            ),
+            (
+                LogKind::LargeRequest,
+                limits.large_request,
+                request_bytes as i64,
+                request_bytes as i64,
+                param::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+            ),
+            (
+                LogKind::LargeReply,
+                limits.large_reply,
+                reply_bytes as i64,
+                reply_bytes as i64,
+                param::COMMANDLOG_LARGE_REPLY_MAX_LEN,
+            ),
+        ];
+        for (kind, threshold, measured, value, max_len) in wanted {
+            let max_len = config.int(max_len).max(0) as usize;
+            if threshold < 0 || measured < threshold || max_len == 0 {
+                continue;
+            }
+            let entry = LogEntry {
+                id: 0,
+                time_s: now.unix_s(),
+                value,
+                argv: commandlog::shorten(redact::shown(spec, ended.args).into_iter()),
+                peer: session.caller.addr.clone(),
+                name: session.caller.name().into(),
+            };
+            self.control.commandlog.push(kind, entry, max_len);
+        }
+    }
+
+    /// Shows a command that ran to the sessions that asked for MONITOR. Its own reply stands before the line.
+    #[cold]
+    pub(crate) fn feed_monitors(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: Now,
+    ) {
+        if spec.flags.has_any(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
+            return;
+        }
+        let line = monitor_line(session, spec, args, now);
+        let monitors = std::mem::take(&mut self.control.clients.monitors);
+        for key in &monitors {
+            let own = *key == session.key;
+            let target = if own { Some(&mut *session) } else { self.sessions.get_mut(*key) };
+            let Some(target) = target else { continue };
+            // What the caller is shown of its own command is dropped with the command's reply.
+            if !own && matches!(target.caller.reply, ReplyMode::Off | ReplyMode::Skipping) {
+                continue;
+            }
+            Reply::new(&mut target.outbox, target.caller.proto).simple(&line);
+            target.note_output(&mut self.control.clients.ready);
+        }
+        self.control.clients.monitors = monitors;
+    }
+}
+
+fn monitor_line(session: &Session, spec: &'static Spec, args: Args<'_>, now: Now) -> Vec<u8> {
+    let caller = &session.caller;
+    let mut line = Vec::with_capacity(64 + args.bytes());
+    // The path alone: what is behind it in `laddr` stands for a port.
+    let path = caller.laddr.rsplit_once(':').map_or(&*caller.laddr, |(path, _)| path);
+    let (kind, place) = if caller.unix { ("unix:", path) } else { ("", &*caller.addr) };
+    let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
+    line.extend_from_slice(head.as_bytes());
+    for arg in redact::shown(spec, args) {
+        line.push(b' ');
+        sluice_base::quote::push_quoted(&mut line, arg);
+    }
+    line
+}

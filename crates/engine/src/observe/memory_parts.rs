@@ -1,0 +1,57 @@
+//! The parts of memory that the engine knows of: what they add up to must be what the allocator says.
+//!
+//! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the configuration, which CONFIG
+//! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
+
+use crate::engine::Engine;
+use crate::exec::prepare::PreparedBatch;
+use crate::replication::failover::Failover;
+use crate::replication::role::ReplicaRole;
+use sluice_base::heap;
+use sluice_resp::Outbox;
+
+/// A part of memory: its name, as INFO shows it, and its bytes.
+pub type MemoryPart = (&'static str, usize);
+
+impl Engine {
+    /// The parts. To be called between commands. O(sessions, databases, keys and values outside of the entries, topics, keys
+    /// that are watched or waited for, entries of the logs).
+    pub fn memory_parts(&self) -> Vec<MemoryPart> {
+        let (entries, keyspace) = self.keyspace.footprint();
+        let control = &self.control;
+        let spare: usize = heap::vec(&self.spare) + self.spare.iter().map(Outbox::footprint).sum::<usize>();
+        let lists = heap::vec(&control.clients.ready)
+            + heap::vec(&control.clients.to_close)
+            + heap::vec(&control.clients.monitors);
+        let prepared =
+            self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
+        let work = self.effects.footprint() + prepared + heap::vec(&self.actions) + self.eviction.footprint();
+        let work = work + self.expiry.footprint();
+        let syncs = &control.replication.full_syncs;
+        let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
+        let role = control.replication.replica.as_deref().map_or(0, ReplicaRole::footprint);
+        let role = role + control.replication.failover.as_deref().map_or(0, Failover::footprint);
+        let role = role + control.replication.local_expiries.footprint();
+        vec![
+            ("entries", entries),
+            ("keyspace", keyspace),
+            ("sessions", self.sessions.footprint()),
+            ("spare_outboxes", spare),
+            ("lists", lists + work),
+            ("pubsub", control.clients.pubsub.footprint() + control.clients.multicasts.footprint()),
+            ("watching", control.clients.watching.footprint()),
+            ("blocking", control.clients.blocking.footprint()),
+            ("commandlog", control.commandlog.footprint()),
+            ("latency", control.latency.footprint()),
+            (
+                "replication",
+                control.replication.stream.footprint()
+                    + control.replication.unit_commands.footprint()
+                    + syncs
+                    + role,
+            ),
+            ("aof", control.persistence.aof.footprint()),
+            ("stats", self.stats.footprint()),
+        ]
+    }
+}

@@ -1,0 +1,393 @@
+//! Counters: per command, per error, and of the engine as a whole.
+//!
+//! Written by the main thread only, and kept off the cache lines of the command table.
+
+use crate::host::process::{Facts, IoThreads};
+use crate::observe::histogram::Histogram;
+use sluice_base::{Now, heap};
+use std::collections::BTreeMap;
+
+/// Counters of one command.
+#[derive(Debug, Default, Clone)]
+pub struct CommandStats {
+    /// Executions.
+    pub calls: u64,
+    /// Time in them, nanoseconds.
+    pub spent_ns: u64,
+    /// Refusals before execution.
+    pub rejected: u64,
+    /// Executions that ended in an error.
+    pub failed: u64,
+    /// Durations; made at the first call while `latency-tracking` is on.
+    pub latency: Option<Box<Histogram>>,
+}
+
+/// Counters of the engine.
+#[derive(Debug)]
+pub struct Stats {
+    /// By `Spec::id`.
+    pub commands: Vec<CommandStats>,
+    /// Replies that began with this error code.
+    pub errors: BTreeMap<Box<str>, u64>,
+    /// Error replies.
+    pub total_errors: u64,
+    /// Errors replied to a primary or replica link.
+    pub unexpected_errors: u64,
+    /// Commands executed.
+    pub total_commands: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused.
+    pub rejected_connections: u64,
+    /// Look-ups that found a key.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
+    /// Keys deleted because they expired.
+    pub expired_keys: u64,
+    /// Keys deleted to make room.
+    pub evicted_keys: u64,
+    /// Clients closed to make room.
+    pub evicted_clients: u64,
+    /// Time with more memory in use than `maxmemory`.
+    pub memory_exceeded: ExceededTime,
+    /// Fields of hashes deleted because they expired.
+    pub expired_fields: u64,
+    /// Share of expired keys among those the cycle met, percent, running average.
+    pub expired_stale_percent: f64,
+    /// Periods of the cron at whose end a cycle of expiry was still under way.
+    pub expire_cycle_capped: u64,
+    /// Time in expiry cycles, nanoseconds.
+    pub expire_cycle_ns: u64,
+    /// Clients closed for too much input.
+    pub query_buffer_disconnections: u64,
+    /// Clients closed for too much output.
+    pub output_buffer_disconnections: u64,
+    /// Batches of more than one key that were prefetched.
+    pub prefetch_batches: u64,
+    /// Keys in them.
+    pub prefetch_entries: u64,
+    /// Failed AUTH.
+    pub denied_auth: u64,
+    /// Full synchronisations.
+    pub sync_full: u64,
+    /// Replicas that went on where they were.
+    pub sync_partial_ok: u64,
+    /// Those that wanted to and could not.
+    pub sync_partial_err: u64,
+    /// Bytes sent to replicas.
+    pub repl_output_bytes: u64,
+    /// Time in commands within the current iteration, nanoseconds.
+    pub iteration_command_ns: u64,
+    /// Commands executed before the current iteration.
+    pub iteration_began_at: u64,
+    /// Most commands within an iteration.
+    pub iteration_commands_max: u64,
+    /// Compaction of entries.
+    pub compaction: CompactionStats,
+    /// Time in the cron, nanoseconds.
+    pub cron_ns: u64,
+    /// Operations per second and their like.
+    pub rates: Rates,
+    /// Largest output buffers of clients.
+    pub output_peaks: Peaks,
+    /// Where the process's own counts stood when the statistics began.
+    pub base: Baseline,
+}
+
+/// How long something was exceeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExceededTime {
+    /// Since when it is, monotonic.
+    since_ns: Option<u64>,
+    /// How long it was before.
+    before_ns: u64,
+}
+
+impl ExceededTime {
+    /// Notes whether it is exceeded at this moment.
+    pub fn note(&mut self, is_exceeded: bool, now: Now) {
+        if is_exceeded {
+            self.since_ns.get_or_insert(now.mono_ns);
+        } else if let Some(since_ns) = self.since_ns.take() {
+            self.before_ns += now.mono_ns.saturating_sub(since_ns);
+        }
+    }
+
+    /// Milliseconds: altogether, and since it was exceeded last if it still is.
+    pub fn ms(self, now: Now) -> (u64, u64) {
+        let current_ns = self.since_ns.map_or(0, |since_ns| now.mono_ns.saturating_sub(since_ns));
+        ((self.before_ns + current_ns) / 1_000_000, current_ns / 1_000_000)
+    }
+}
+
+/// The process never sets its counts back: what CONFIG RESETSTAT found is subtracted when they are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Baseline {
+    /// What IO threads did.
+    pub io_threads: IoThreads,
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Bytes received from the primary.
+    pub net_repl_input_bytes: u64,
+    /// Read events.
+    pub reads_processed: u64,
+    /// Write events.
+    pub writes_processed: u64,
+    /// Iterations of the event loop.
+    pub eventloop_cycles: u64,
+    /// Their duration together, microseconds.
+    pub eventloop_duration_sum: u64,
+    /// Duration of commands within them, microseconds.
+    pub eventloop_duration_cmd_sum: u64,
+    /// Values freed on another thread.
+    pub lazyfreed: u64,
+}
+
+impl Baseline {
+    /// Where the counts stand now.
+    pub fn new(facts: &Facts) -> Baseline {
+        Baseline {
+            io_threads: facts.io_threads.clone(),
+            net_input_bytes: facts.net_input_bytes,
+            net_output_bytes: facts.net_output_bytes,
+            net_repl_input_bytes: facts.net_repl_input_bytes,
+            reads_processed: facts.reads_processed,
+            writes_processed: facts.writes_processed,
+            eventloop_cycles: facts.eventloop_cycles,
+            eventloop_duration_sum: facts.eventloop_duration_sum,
+            eventloop_duration_cmd_sum: facts.eventloop_duration_cmd_sum,
+            lazyfreed: facts.lazyfreed,
+        }
+    }
+}
+
+/// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
+pub(crate) const ERROR_CODES_MAX: usize = 128;
+
+/// Under which name INFO shows the codes beyond them.
+const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
+
+impl Stats {
+    /// Bytes that the allocator has given. O(commands).
+    pub(crate) fn footprint(&self) -> usize {
+        let errors: usize = self.errors.keys().map(|code| heap::block(code.len())).sum();
+        let histograms = self.commands.iter().filter(|stats| stats.latency.is_some()).count();
+        heap::vec(&self.commands)
+            + histograms * Histogram::FOOTPRINT
+            + heap::tree::<Box<str>, u64>(self.errors.len())
+            + errors
+    }
+
+    /// All zero, for `commands` commands.
+    pub fn new(commands: usize) -> Stats {
+        Stats {
+            commands: vec![CommandStats::default(); commands],
+            errors: BTreeMap::new(),
+            total_errors: 0,
+            unexpected_errors: 0,
+            total_commands: 0,
+            connections: 0,
+            rejected_connections: 0,
+            hits: 0,
+            misses: 0,
+            expired_keys: 0,
+            evicted_keys: 0,
+            evicted_clients: 0,
+            memory_exceeded: ExceededTime::default(),
+            expired_fields: 0,
+            expired_stale_percent: 0.0,
+            expire_cycle_capped: 0,
+            expire_cycle_ns: 0,
+            query_buffer_disconnections: 0,
+            output_buffer_disconnections: 0,
+            prefetch_batches: 0,
+            prefetch_entries: 0,
+            denied_auth: 0,
+            sync_full: 0,
+            sync_partial_ok: 0,
+            sync_partial_err: 0,
+            repl_output_bytes: 0,
+            iteration_command_ns: 0,
+            iteration_began_at: 0,
+            iteration_commands_max: 0,
+            compaction: CompactionStats::default(),
+            cron_ns: 0,
+            rates: Rates::default(),
+            output_peaks: Peaks::default(),
+            base: Baseline::default(),
+        }
+    }
+
+    /// Counts an error reply by its code, the first word of its text.
+    pub(crate) fn count_error(&mut self, text: &[u8]) {
+        self.total_errors += 1;
+        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = &*String::from_utf8_lossy(code);
+        if let Some(count) = self.errors.get_mut(code) {
+            *count += 1;
+        } else if self.errors.len() < ERROR_CODES_MAX {
+            self.errors.insert(code.into(), 1);
+        } else {
+            *self.errors.entry(ERROR_CODES_OVERFLOW.into()).or_default() += 1;
+        }
+    }
+
+    /// CONFIG RESETSTAT: everything begins again; `facts` are the process's counts now.
+    pub fn reset(&mut self, facts: &Facts) {
+        let mut rates = std::mem::take(&mut self.rates);
+        rates.reset();
+        let iteration_command_ns = self.iteration_command_ns;
+        let base = Baseline::new(facts);
+        let output_peaks = std::mem::take(&mut self.output_peaks);
+        *self = Stats { rates, iteration_command_ns, base, output_peaks, ..Stats::new(self.commands.len()) };
+    }
+}
+
+/// The largest of some sizes, forgotten after eight seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peaks {
+    /// By second modulo their number.
+    by_second: [usize; Peaks::SECONDS],
+    second: i64,
+}
+
+impl Peaks {
+    /// How many seconds a size is remembered, the one in which it was noted included.
+    pub const SECONDS: usize = 8;
+
+    /// Forgets what is too old when it is this second; to be called at least once a second.
+    pub fn enter_second(&mut self, second: i64) {
+        if second != self.second {
+            self.second = second;
+            *self.place() = 0;
+        }
+    }
+
+    /// Remembers a size.
+    #[inline]
+    pub fn note(&mut self, size: usize) {
+        let place = self.place();
+        *place = size.max(*place);
+    }
+
+    /// The largest that is remembered.
+    pub fn max(&self) -> usize {
+        self.by_second.into_iter().max().unwrap_or(0)
+    }
+
+    #[inline]
+    fn place(&mut self) -> &mut usize {
+        &mut self.by_second[self.second.rem_euclid(Peaks::SECONDS as i64) as usize]
+    }
+}
+
+/// Rates over the last samples of the cron: 16 of them, one each 100 ms.
+#[derive(Debug, Default)]
+pub struct Rates {
+    /// Commands a second.
+    pub ops: Rate,
+    /// Bytes a second received.
+    pub input: Rate,
+    /// Bytes a second sent.
+    pub output: Rate,
+    /// Bytes a second received from the primary.
+    pub repl_input: Rate,
+    /// Iterations a second.
+    pub cycles: Rate,
+    /// Microseconds per iteration.
+    pub cycle_us: Rate,
+}
+
+impl Rates {
+    /// Forgets the samples, not where the counters stood; commands count from zero again.
+    fn reset(&mut self) {
+        let Rates { ops, input, output, repl_input, cycles, cycle_us } = self;
+        for rate in [ops, input, output, repl_input, cycles, cycle_us] {
+            rate.samples = Default::default();
+        }
+        self.ops.last_value = 0;
+    }
+}
+
+/// One rate: the mean of the last 16 samples.
+#[derive(Debug, Default)]
+pub struct Rate {
+    samples: [u64; 16],
+    next: usize,
+    last_value: u64,
+    last_base: u64,
+}
+
+impl Rate {
+    /// Takes a sample of two counters: the rate is `value` per `base`, times `factor`.
+    pub fn sample(&mut self, value: u64, base: u64, factor: u64) {
+        let delta = base.saturating_sub(self.last_base);
+        let amount = value.saturating_sub(self.last_value);
+        self.samples[self.next] =
+            u128::from(amount).saturating_mul(u128::from(factor)).checked_div(u128::from(delta)).unwrap_or(0)
+                as u64;
+        self.next = (self.next + 1) % self.samples.len();
+        self.last_value = value;
+        self.last_base = base;
+    }
+
+    /// The mean of the samples.
+    pub fn mean(&self) -> u64 {
+        self.samples.iter().sum::<u64>() / self.samples.len() as u64
+    }
+}
+
+/// What INFO shows of compaction. CONFIG RESETSTAT begins it anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompactionStats {
+    /// Entries moved.
+    pub moved: u64,
+    /// Moves taken back.
+    pub abandoned: u64,
+    /// Percent of the time that it may take at present; 0 while there is nothing to do.
+    pub running_percent: u64,
+    /// Milliseconds for which there was something to do, but for the current stretch.
+    pub total_ms: u64,
+    /// When the current stretch began, ms since the epoch; 0 when there is none.
+    pub since_ms: i64,
+}
+
+impl CompactionStats {
+    /// Milliseconds of the current stretch.
+    pub(crate) fn current_ms(&self, now_ms: i64) -> u64 {
+        if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_size_is_forgotten_after_some_seconds() {
+        let mut peaks = Peaks::default();
+        peaks.note(1000);
+        peaks.note(10);
+        for second in 1..=Peaks::SECONDS as i64 {
+            assert_eq!(peaks.max(), 1000, "{second}");
+            peaks.enter_second(second);
+            peaks.enter_second(second);
+        }
+        assert_eq!(peaks.max(), 0);
+    }
+
+    #[test]
+    fn error_codes_beyond_the_bound_are_counted_together() {
+        let mut stats = Stats::new(1);
+        for code in 0..200 {
+            stats.count_error(format!("{code} text").as_bytes());
+        }
+        stats.count_error(b"7 again");
+        assert_eq!(stats.errors.get("7"), Some(&2));
+        assert_eq!(stats.errors.get(ERROR_CODES_OVERFLOW), Some(&72));
+        assert_eq!(stats.total_errors, 201);
+    }
+}

@@ -1,0 +1,10 @@
+//! Data in files: saving and loading, the append-only file, and the end of the server.
+
+pub(crate) mod aof;
+pub(crate) mod background;
+pub(crate) mod ending;
+pub(crate) mod loading;
+pub(crate) mod payload;
+pub(crate) mod rewriting;
+pub(crate) mod saving;
+pub(crate) mod snapshot;

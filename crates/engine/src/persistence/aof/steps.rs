@@ -1,0 +1,182 @@
+//! What the engine does with the append-only file's stream.
+
+use crate::control::{Control, PersistenceState, ReplicationState};
+use crate::engine::Engine;
+use crate::host::process::{AofBacklog, LogLevel, Process};
+use crate::persistence::snapshot::{self, RdbAux};
+use crate::session::key::SessionKey;
+use crate::session::{Caller, Session};
+use sluice_base::mistake::{self, Mistake};
+use sluice_persist::rdb::Version;
+use std::ops::{ControlFlow, Range};
+
+/// Whether a client is sent what it did not ask for: messages, commands of others, the stream.
+fn receives_pushes(caller: &Caller) -> bool {
+    caller.subscribed.is_any() || caller.flags.monitor || caller.replica.is_some()
+}
+
+impl Session {
+    /// The session's next output must not be sent before this position is durable.
+    pub(crate) fn wait_until_durable(&mut self, position: u64) {
+        self.durable_at = self.durable_at.max(position);
+    }
+}
+
+impl Engine {
+    /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be called between units.
+    pub fn begin_aof(&mut self) {
+        self.control.persistence.aof.is_on = true;
+        self.begin_aof_file();
+        self.refresh();
+    }
+
+    /// Appends nothing from now on. What is pending can still be taken.
+    pub fn end_aof(&mut self) {
+        self.control.persistence.aof.is_on = false;
+        self.refresh();
+    }
+
+    /// The next unit is the first of another file. To be called between units, after [`Engine::take_aof`].
+    pub fn begin_aof_file(&mut self) {
+        let Control {
+            persistence: PersistenceState { aof, .. },
+            replication: ReplicationState { stream, .. },
+            ..
+        } = &mut self.control;
+        debug_assert!(aof.pending.is_empty());
+        aof.has_begun_in_history = stream.point().is_some();
+        aof.selected = None;
+        aof.stamped_s = None;
+        aof.noted = None;
+        aof.noted_db = None;
+    }
+
+    /// Whether output waits until it is durable: `appendfsync always`.
+    pub fn is_aof_strict(&self) -> bool {
+        self.control.persistence.aof.is_strict()
+    }
+
+    /// End of the last unit that was appended: a position.
+    pub fn aof_position(&self) -> u64 {
+        self.control.persistence.aof.position()
+    }
+
+    /// Takes the bytes of the units that have closed since the last call, and the positions where they begin and end. The
+    /// caller gives an empty buffer in exchange. `None` where there are none.
+    pub fn take_aof(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
+        self.control.persistence.aof.take(buffer)
+    }
+
+    /// Has the file say where in the history of replication the data stand: behind the units of an iteration.
+    pub(crate) fn note_history(&mut self) {
+        let Control {
+            persistence: PersistenceState { aof, .. },
+            replication: ReplicationState { stream, .. },
+            ..
+        } = &mut self.control;
+        aof.note_history(stream);
+    }
+
+    /// Whether there are bytes to be taken.
+    #[inline]
+    pub fn has_aof(&self) -> bool {
+        !self.control.persistence.aof.pending.is_empty()
+    }
+
+    /// Learns that everything up to this position is on disk.
+    #[inline]
+    pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
+        if position > self.control.persistence.aof.report.durable {
+            self.control.persistence.aof.report.durable = position;
+            self.control.clients.blocking.replica_acknowledged();
+            self.serve_waiting(process);
+        }
+    }
+
+    /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
+    pub fn report_aof_fault(&mut self, fault: Option<String>) {
+        self.control.persistence.aof.report.fault = fault;
+        self.refresh();
+    }
+
+    /// What [`Engine::report_aof_backlog`] was told last.
+    pub fn aof_backlog(&self) -> AofBacklog {
+        self.control.persistence.aof.report.backlog
+    }
+
+    /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when it is not.
+    #[inline]
+    pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
+        if backlog != self.control.persistence.aof.report.backlog {
+            self.change_aof_backlog(backlog, process);
+        }
+    }
+
+    #[cold]
+    fn change_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
+        let before = std::mem::replace(&mut self.control.persistence.aof.report.backlog, backlog);
+        match backlog {
+            // It begins every rewrite, and is over when the disk has synced: no event for the log.
+            AofBacklog::Changing => self.refresh(),
+            AofBacklog::Full => {
+                let text =
+                    "The disk does not keep up with the AOF file: commands that write wait until it does.";
+                process.log(LogLevel::Warning, text);
+                self.refresh();
+            }
+            AofBacklog::Fine => {
+                if before == AofBacklog::Full {
+                    let text = "The disk keeps up with the AOF file again: commands that write go on.";
+                    process.log(LogLevel::Notice, text);
+                }
+                self.refresh();
+                self.control.clients.blocking.end_pause();
+                self.serve_waiting(process);
+            }
+        }
+    }
+
+    /// Notes for the latency monitor how long something took that the process did.
+    pub fn report_latency(&mut self, event: &'static str, nanos: u64, process: &mut dyn Process) {
+        let now = process.recent();
+        self.note_latency(event, now, nanos);
+    }
+
+    /// Gives the data away as the base of an append-only file, piece by piece. Errors: those of `give`.
+    pub fn write_aof_base(
+        &mut self,
+        give: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+        process: &mut dyn Process,
+    ) -> Result<(), String> {
+        let used_memory = process.used_memory(&self.keyspace);
+        let about = RdbAux { now: process.now(), used_memory, stream: None, is_aof_base: true };
+        let Control { persistence: PersistenceState { kept, .. }, config, .. } = &self.control;
+        let mut result = Ok(());
+        snapshot::write(
+            &self.keyspace,
+            config,
+            snapshot::options(config, Version::Valkey),
+            &about,
+            kept,
+            &mut || {},
+            &mut |piece| {
+                result = give(&piece);
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            },
+        );
+        result
+    }
+
+    /// The position that must be durable before a session's output, as it is now, is sent. It never falls.
+    pub fn output_position(&mut self, key: SessionKey) -> u64 {
+        let newest = self.control.persistence.aof.position();
+        if mistake::is_made(Mistake::AnsweredEarly) {
+            return 0;
+        }
+        let Some(session) = self.sessions.get_mut(key) else { return 0 };
+        if receives_pushes(&session.caller) {
+            session.wait_until_durable(newest);
+        }
+        session.durable_at
+    }
+}

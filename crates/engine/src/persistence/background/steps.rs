@@ -1,0 +1,192 @@
+//! The cursor of a job in the background, driven by iterations.
+
+use super::{Job, JobStage, JobState, Slice};
+use crate::engine::Engine;
+use crate::host::action::Action;
+use crate::host::process::{Background, BackgroundFile, LogLevel, Process, SaveError};
+use crate::persistence::snapshot::{self, RdbAux, SnapshotFile};
+use sluice_base::Now;
+use sluice_config::param;
+use sluice_keyspace::Db;
+use sluice_persist::rdb::Version;
+
+/// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which may be much at
+/// once, later.
+const STALLED_S: i64 = 60;
+
+const STALLED_AT_END_S: i64 = 600;
+
+/// What a job may hold beyond the data: so many bytes, or a tenth of used memory where that is more. A job that holds more for longer
+/// than [`OVER_BUDGET_NS_MAX`] is given up: its thread is not given a processor, and the copies for changes would grow to the size
+/// of the data.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+const HELD_SHARE: usize = 10;
+
+/// One unit may capture any amount; the thread has to be through with it in this time.
+const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
+
+impl Engine {
+    /// Makes a cut of everything, which is written to the file `target` from now on. To be called as [`Engine::begin_job`].
+    pub(crate) fn begin_file_job(
+        &mut self,
+        target: BackgroundFile,
+        process: &mut dyn Process,
+    ) -> Result<(), SaveError> {
+        let control = &self.control;
+        let about = RdbAux {
+            now: process.now(),
+            used_memory: process.used_memory(&self.keyspace),
+            stream: control.replication.stream.point(),
+            is_aof_base: target.is_aof_base,
+        };
+        let sizes = self.database_sizes();
+        let options = snapshot::options(&control.config, Version::Valkey);
+        let mut file = SnapshotFile::new(&control.config, options, &about, &control.persistence.kept, sizes);
+        if target.as_commands {
+            let stamp = control.limits.aof_timestamps.then_some(about.now);
+            file = file.written_as_commands(stamp, control.replication.stream.point());
+        }
+        let writing = process.write_in_background(target, file)?;
+        self.begin_job(writing, process);
+        Ok(())
+    }
+
+    /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no job is under way.
+    /// Cost: one step for each chunk of entries.
+    pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
+        debug_assert!(self.job.is_none(), "one job at a time (1)");
+        self.job =
+            Some(Job::begin(&mut self.keyspace, writing, self.effects.left_to_others(), process.now()));
+        self.control.persistence.is_writing = true;
+    }
+
+    /// The databases that are not empty: number, keys, keys with an expiry.
+    pub(crate) fn database_sizes(&self) -> Vec<(usize, usize, usize)> {
+        let filled = self.keyspace.iter().filter(|(_, db)| !db.is_empty());
+        filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
+    }
+
+    /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
+    pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
+        let Some(under_way) = &mut self.job else { return Slice::None };
+        under_way.writing.set_key_delay(delay);
+        if let Some(line) = under_way.writing.warning() {
+            process.log(LogLevel::Warning, &line);
+        }
+        if let Some(outcome) = under_way.writing.outcome() {
+            let state = self.job_state().unwrap_or_default();
+            let began = self.drop_job().unwrap_or_else(|| process.recent());
+            self.job_ended(began, state, outcome, process);
+            return Slice::None;
+        }
+        if self.is_over_budget(process) {
+            return Slice::None;
+        }
+        let Some(under_way) = &mut self.job else { return Slice::None };
+        let slice = under_way.slice(&mut self.keyspace, budget_ns, process);
+        self.actions.extend(under_way.passed.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        slice
+    }
+
+    /// Gives up a job that has held more than it may for too long. Whether it was.
+    fn is_over_budget(&mut self, process: &mut dyn Process) -> bool {
+        let Some(state) = self.job_state() else { return false };
+        let used = process.used_memory(&self.keyspace).saturating_sub(state.held_bytes);
+        let budget = HELD_BYTES_MAX.max(used / HELD_SHARE);
+        let now = process.recent();
+        let Some(job) = &mut self.job else { return false };
+        if job.stage != JobStage::Capturing || state.held_bytes <= budget {
+            job.over_budget_since_ns = None;
+            return false;
+        }
+        let since_ns = *job.over_budget_since_ns.get_or_insert(now.mono_ns);
+        if now.mono_ns.saturating_sub(since_ns) < OVER_BUDGET_NS_MAX {
+            return false;
+        }
+        let began = self.drop_job().unwrap_or(now);
+        let text = format!(
+            "Saving was given up: {} bytes are held for it and {budget} may be, as its thread does not keep up with the commands \
+             that write",
+            state.held_bytes
+        );
+        self.job_ended(began, state, Err(SaveError(text)), process);
+        true
+    }
+
+    /// Whether a job is under way.
+    #[inline]
+    pub fn has_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// How far the job is.
+    pub(crate) fn job_state(&self) -> Option<JobState> {
+        Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
+    }
+
+    /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
+    pub(crate) fn drop_job(&mut self) -> Option<Now> {
+        let mut job = self.job.take()?;
+        self.control.persistence.is_writing = false;
+        let left = job.end_cuts(&mut self.keyspace);
+        if !left.is_empty() {
+            self.actions.push(Action::FreeCaptured(left));
+        }
+        let emptied = job.detached.drain(..).chain(job.passed.drain(..));
+        self.actions.extend(emptied.map(|db| Action::FreeDb(Box::new(db))));
+        Some(job.began)
+    }
+
+    /// Gives up a job whose thread has written nothing for [`STALLED_S`]; once a second.
+    pub(crate) fn watch_job(&mut self, now: Now, process: &mut dyn Process) {
+        let Some(job) = &mut self.job else { return };
+        let progress = job.writing.progress();
+        let is_idle = job.stage == JobStage::Capturing && job.writing.weight() == 0;
+        if progress != job.progress.0 || is_idle {
+            job.progress = (progress, now);
+        }
+        let limit_s = match job.stage {
+            JobStage::WritingRest if job.writing.weight() == 0 => STALLED_AT_END_S,
+            JobStage::Capturing | JobStage::WritingRest => STALLED_S,
+        };
+        if now.unix_s() - job.progress.1.unix_s() < limit_s {
+            return;
+        }
+        let state = self.job_state().unwrap_or_default();
+        let began = self.drop_job().unwrap_or(now);
+        let text = format!("Saving made no progress for {limit_s} seconds: is the disk well?");
+        self.job_ended(began, state, Err(SaveError(text)), process);
+    }
+
+    /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
+    pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
+        match &mut self.job {
+            Some(job) if db.cut_state().is_some() => {
+                job.keep(db);
+                None
+            }
+            Some(_) | None => Some(db),
+        }
+    }
+
+    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot that replicas have not
+    /// taken.
+    pub(crate) fn held_by_job(&self) -> usize {
+        let state = self.job_state().unwrap_or_default();
+        state.held_bytes + state.detached_allocated_bytes + self.control.replication.full_syncs.held_bytes()
+    }
+
+    /// The name of the snapshot file, as the configuration has it.
+    pub(crate) fn snapshot_target(&self) -> BackgroundFile {
+        let config = &self.control.config;
+        BackgroundFile {
+            name: config.bytes(param::DBFILENAME).to_vec(),
+            sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
+            key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+            is_aof_base: false,
+            as_commands: false,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The end of the server that waits for its replicas: writes are kept back, replicas are asked how far they are, and the server
+//! ends when all have everything, or after `shutdown-timeout`.
+
+pub(crate) mod begin;
+pub(crate) mod steps;
+
+use crate::error::CmdError;
+use crate::persistence::saving::Ending;
+use crate::session::key::SessionKey;
+
+/// An end that waits.
+#[derive(Debug)]
+pub(crate) struct PendingEnd {
+    ending: Ending,
+    force: bool,
+    /// Offset of the stream that replicas must have.
+    offset: u64,
+    /// When it is not waited for any more, ms of the monotonic clock.
+    pub deadline_ms: u64,
+    /// Clients of SHUTDOWN.
+    pub clients: Vec<SessionKey>,
+    /// SHUTDOWN ABORT.
+    pub is_aborted: bool,
+    /// The server has been told to end: nothing is left to do, and commands that write wait until it has.
+    is_over: bool,
+}
+
+/// The answer of SHUTDOWN that did not end the server.
+pub(crate) const NOT_ENDED: CmdError = CmdError::text("ERR Errors trying to SHUTDOWN. Check logs.");

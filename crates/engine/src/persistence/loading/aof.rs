@@ -1,0 +1,39 @@
+//! An append-only file that is to be loaded, as a value.
+
+pub(super) mod replay;
+
+use crate::control::Control;
+use crate::host::process::AofFiles;
+use crate::limits::Limits;
+use sluice_config::{Config, param};
+use std::sync::Arc;
+
+/// An append-only file that is loaded.
+pub(super) struct AofLoad {
+    files: Box<dyn AofFiles>,
+    config: Config,
+    limits: Arc<Limits>,
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    skip_checksum: bool,
+}
+
+impl AofLoad {
+    pub(super) fn new(control: &Control, files: Box<dyn AofFiles>) -> AofLoad {
+        let mut config = control.config.clone();
+        // With save points, FLUSHALL would save.
+        config.assign(param::SAVE, &[b""]).expect("no save points are as good as any");
+        let mut limits = control.limits.clone();
+        // An import source sees keys past their expiry.
+        Arc::make_mut(&mut limits).import_mode = true;
+        AofLoad { files, config, limits, skip_checksum: control.debug.skip_checksum }
+    }
+}
+
+/// How a file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AofEnd {
+    /// With a record.
+    Whole,
+    /// Within a record or a transaction; so many bytes are in order.
+    Truncated(u64),
+}

@@ -1,0 +1,293 @@
+//! An append-only file, loaded by a second engine: what a load does on its thread.
+//!
+//! Invariants: (1) the second engine has no clients, no streams and no files: what a command would ask of the process is refused,
+//! and no command of a log has reason to ask; (2) the keyspace is given back whatever becomes of the load; (3) the last file alone
+//! may end within a unit, under `aof-load-truncated`, and is cut off there before the load has succeeded.
+
+use super::AofLoad;
+use crate::engine::Engine;
+use crate::host::process::{
+    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts,
+    LogLevel, Process, SaveError, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
+};
+use crate::persistence::loading::aof::AofEnd;
+use crate::persistence::loading::brought::Brought;
+use crate::persistence::loading::progress::Reporter;
+use crate::persistence::loading::{LoadedHistory, NotLoaded};
+use crate::persistence::snapshot::SnapshotFile;
+use crate::waiting::migration::{Migration, MigrationOutcome};
+use sluice_base::Now;
+use sluice_config::{Config, ParamId, param};
+use sluice_keyspace::Keyspace;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+impl AofLoad {
+    /// Loads all files into `keyspace`. Cost: O(files).
+    pub(in crate::persistence::loading) fn run(
+        self,
+        keyspace: &mut Keyspace,
+        out: &mut Reporter<'_>,
+    ) -> Result<Brought, NotLoaded> {
+        let AofLoad { mut files, config, limits, skip_checksum } = self;
+        let parts = files.list().map_err(|lines| {
+            lines.into_iter().for_each(|line| out.log(LogLevel::Warning, line));
+            NotLoaded::Failed
+        })?;
+        let twin = keyspace.empty_twin();
+        let now = out.thread.now();
+        let mut engine = Engine::for_replay(config, limits, std::mem::replace(keyspace, twin), now);
+        engine.control.debug.skip_checksum = skip_checksum;
+        let mut process = ReplayProcess { out, recent: now, history: LoadedHistory::default() };
+        let result = load_parts(&mut engine, parts, &mut process);
+        let history = process.history;
+        let Engine { keyspace: filled, control, .. } = engine;
+        *keyspace = filled;
+        result.map(|()| Brought {
+            counts: control.persistence.last_load,
+            kept: control.persistence.kept,
+            history,
+        })
+    }
+}
+
+fn load_parts(
+    engine: &mut Engine,
+    mut parts: Vec<AofPart>,
+    process: &mut ReplayProcess<'_, '_>,
+) -> Result<(), NotLoaded> {
+    let mut total = 0;
+    for part in &mut parts {
+        total += open(part, process)?;
+    }
+    process.out.progress.bytes_total.store(total, Relaxed);
+    let (count, mut before, mut is_behind_log) = (parts.len(), 0, false);
+    for (at, mut part) in parts.into_iter().enumerate() {
+        let size = open(&mut part, process)?;
+        if at > 0 {
+            process.history.begin_file(is_behind_log);
+        }
+        is_behind_log = !part.is_base;
+        load_part(engine, part, at + 1 == count, before, process)?;
+        before += size;
+    }
+    Ok(())
+}
+
+/// Opens a file, where that was not done: how many bytes it has.
+fn open(part: &mut AofPart, process: &mut ReplayProcess<'_, '_>) -> Result<u64, NotLoaded> {
+    let opened = part.source.open().and_then(|size| size.ok_or("No such file or directory".to_owned()));
+    opened.map_err(|reason| {
+        let name = &part.name;
+        fail(process, format!("Fatal error: can't open the append log file {name} for reading: {reason}"))
+    })
+}
+
+/// Loads a file; `before`: bytes of those before it.
+fn load_part(
+    engine: &mut Engine,
+    mut part: AofPart,
+    is_last: bool,
+    before: u64,
+    process: &mut ReplayProcess<'_, '_>,
+) -> Result<(), NotLoaded> {
+    let start_ns = process.now().mono_ns;
+    let had_gap = process.history.has_gap();
+    match engine.replay_aof(&mut part, before, process)? {
+        AofEnd::Whole => {}
+        AofEnd::Truncated(_) if !engine.config().bool(param::AOF_LOAD_TRUNCATED) => {
+            let name = &part.name;
+            let text = format!(
+                "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then \
+                 use sluice-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' \
+                 configuration option to yes and restart the server."
+            );
+            return Err(fail(process, text));
+        }
+        AofEnd::Truncated(_) if !is_last => {
+            return Err(fail(process, "Fatal error: the truncated file is not the last file".to_owned()));
+        }
+        AofEnd::Truncated(valid) => truncate(&mut part, valid, process)?,
+    }
+    if process.history.has_gap() && !had_gap {
+        let text = format!(
+            "The end of the file before {} is missing: a sync of it has failed before a crash. The data belong to no history of \
+             replication any more.",
+            part.name
+        );
+        process.out.log(LogLevel::Warning, text);
+    }
+    let seconds = Duration::from_nanos(process.now().mono_ns.saturating_sub(start_ns)).as_secs_f64();
+    let what = if part.is_base { "base" } else { "incr" };
+    let text = format!("DB loaded from {what} file {}: {seconds:.3} seconds", part.name);
+    process.out.log(LogLevel::Notice, text);
+    Ok(())
+}
+
+/// Cuts off what is no whole unit: more is going to be appended.
+fn truncate(part: &mut AofPart, valid: u64, process: &mut ReplayProcess<'_, '_>) -> Result<(), NotLoaded> {
+    let AofPart { name, source, .. } = part;
+    let out = &mut *process.out;
+    out.log(LogLevel::Warning, format!("!!! Warning: short read while loading the AOF file {name}!!!"));
+    out.log(LogLevel::Warning, format!("!!! Truncating the AOF {name} at offset {valid} !!!"));
+    source
+        .truncate(valid)
+        .map_err(|reason| fail(process, format!("Error truncating the AOF file {name}: {reason}")))?;
+    let text = format!("AOF {name} loaded anyway because aof-load-truncated is enabled");
+    process.out.log(LogLevel::Warning, text);
+    Ok(())
+}
+
+fn fail(process: &mut ReplayProcess<'_, '_>, text: String) -> NotLoaded {
+    process.out.log(LogLevel::Warning, text);
+    NotLoaded::Failed
+}
+
+/// The process as the second engine has it: a clock and a log.
+pub(crate) struct ReplayProcess<'a, 'b> {
+    pub(crate) out: &'a mut Reporter<'b>,
+    recent: Now,
+    /// Where the data stand in a history of replication.
+    pub(crate) history: LoadedHistory,
+}
+
+impl ReplayProcess<'_, '_> {
+    /// Brings the numbers up to date that other threads see: bytes read of all files, and what is in the keyspace.
+    pub(crate) fn publish(&mut self, read: u64, loaded: (u64, u64), keyspace: &Keyspace) {
+        let progress = self.out.progress;
+        progress.bytes_read.store(read, Relaxed);
+        progress.keys_loaded.store(loaded.0, Relaxed);
+        progress.keys_expired.store(loaded.1, Relaxed);
+        progress.publish_memory(keyspace);
+    }
+}
+
+fn refused() -> SaveError {
+    SaveError("A log that is loaded saves nothing".to_owned())
+}
+
+impl Process for ReplayProcess<'_, '_> {
+    fn now(&mut self) -> Now {
+        self.recent = self.out.thread.now();
+        self.recent
+    }
+
+    fn recent(&mut self) -> Now {
+        self.recent
+    }
+
+    fn facts(&mut self, _: &Keyspace) -> Facts {
+        Facts::default()
+    }
+
+    fn counts(&mut self) -> Counts {
+        Counts::default()
+    }
+
+    fn used_memory(&mut self, _: &Keyspace) -> usize {
+        0
+    }
+
+    fn apply_config(&mut self, _: &Config, _: ParamId) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn rewrite_config(&mut self, _: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
+        Err(refused().0)
+    }
+
+    fn create_snapshot(&mut self, _: &[u8], _: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
+        Err(refused())
+    }
+
+    fn write_in_background(
+        &mut self,
+        _: BackgroundFile,
+        _: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError> {
+        Err(refused())
+    }
+
+    fn snapshot_for_replicas(
+        &mut self,
+        _: usize,
+        _: i64,
+        _: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
+        Err(refused())
+    }
+
+    fn counted_memory(&mut self, _: &Keyspace) -> usize {
+        0
+    }
+
+    fn spool_stream(&mut self, _: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
+        Err(refused())
+    }
+
+    fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {
+        Err(refused())
+    }
+
+    fn end_aof_rewrite(&mut self, _: bool) {}
+
+    fn has_aof_base(&mut self) -> bool {
+        false
+    }
+
+    fn close_aof(&mut self, _: &Config, _: Vec<u8>, _: u64) {}
+
+    fn aof(&mut self) -> AofFacts {
+        AofFacts::default()
+    }
+
+    fn snapshot_source(&mut self, _: &[u8]) -> Box<dyn SnapshotSource> {
+        Box::new(NoFile)
+    }
+
+    fn aof_files(&mut self, _: &Config, _: Vec<u8>, _: u64) -> Box<dyn AofFiles> {
+        Box::new(NoFile)
+    }
+
+    fn migrate(&mut self, _: Migration) -> MigrationOutcome {
+        // What is in a log was done when it was written.
+        MigrationOutcome::default()
+    }
+
+    fn sleep(&mut self, microseconds: u64) {
+        self.out.thread.sleep(microseconds);
+    }
+
+    fn log(&mut self, level: LogLevel, line: &str) {
+        self.out.log(level, line);
+    }
+
+    fn entropy(&mut self) -> [u8; 20] {
+        [0; 20]
+    }
+
+    fn purge_memory(&mut self) {}
+
+    fn malloc_stats(&mut self) -> String {
+        String::new()
+    }
+}
+
+/// What the second engine would load.
+struct NoFile;
+
+impl SnapshotSource for NoFile {
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        Ok(None)
+    }
+
+    fn read(&mut self, _: &mut [u8]) -> Result<usize, String> {
+        Ok(0)
+    }
+}
+
+impl AofFiles for NoFile {
+    fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>> {
+        Ok(Vec::new())
+    }
+}

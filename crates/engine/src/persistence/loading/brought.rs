@@ -1,0 +1,39 @@
+//! What a load has brought, or why it has brought nothing.
+
+use super::history::LoadedHistory;
+use crate::persistence::snapshot::Kept;
+
+/// What a load brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadCounts {
+    /// Keys that were loaded.
+    pub loaded: u64,
+    /// Keys that had expired.
+    pub expired: u64,
+    /// Keys whose values had no elements.
+    pub empty: u64,
+    /// Keys whose values are of types that are not there.
+    pub skipped: u64,
+}
+
+/// Why nothing was loaded; the log says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLoaded {
+    /// There is no such file.
+    Missing,
+    /// The file is no good, or cannot be read.
+    Failed,
+    /// The load was stopped.
+    Stopped,
+}
+
+/// What a file brought beside the keys.
+#[derive(Debug)]
+pub(crate) struct Brought {
+    /// Numbers for INFO.
+    pub counts: LoadCounts,
+    /// What is written again.
+    pub kept: Kept,
+    /// Where the data stand in a history of replication.
+    pub history: LoadedHistory,
+}

@@ -1,0 +1,571 @@
+//! A snapshot file, read into a keyspace: what a load does on its thread.
+
+use super::LoadedHistory;
+use super::staged::Staged;
+use crate::control::Control;
+use crate::host::process::{LogLevel, SnapshotSource};
+use crate::persistence::loading::brought::{Brought, LoadCounts, NotLoaded};
+use crate::persistence::loading::plan::Duplicates;
+use crate::persistence::loading::progress::Reporter;
+use crate::persistence::snapshot::Kept;
+use sluice_base::Now;
+use sluice_base::num::parse_i64;
+use sluice_config::choice::RdbVersionCheck;
+use sluice_config::{Config, param};
+use sluice_keyspace::{CLOCK_MASK, Key, KeyHasher, Keyspace, NewValue};
+use sluice_persist::rdb::{
+    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
+};
+use sluice_value::HashContext;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most bytes that are read at once. A smaller `loading-process-events-interval-bytes` has the numbers of INFO brought up to date
+/// more often: clients are served all the time.
+const PIECE_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes that are read at once.
+pub(crate) fn piece_bytes(config: &Config) -> usize {
+    let interval = usize::try_from(config.int(param::LOADING_PROCESS_EVENTS_INTERVAL_BYTES));
+    interval.unwrap_or(PIECE_BYTES_MAX).clamp(1, PIECE_BYTES_MAX)
+}
+
+/// A file that is read.
+pub(super) struct FileLoad {
+    reader: Reader,
+    duplicates: Duplicates,
+    now: Now,
+    lfu: bool,
+    /// Setting `rdb-version-check relaxed`.
+    relaxed: bool,
+    piece_bytes: usize,
+    /// The file's name, for the log.
+    name: Vec<u8>,
+    db: usize,
+    counts: LoadCounts,
+    /// Keys so far, whatever became of them.
+    entries: u64,
+    kept: Kept,
+    history: LoadedHistory,
+    /// Strings that are not in the keyspace yet.
+    staged: Staged,
+    /// Bytes of the file that are not read yet, where the file's size is known: what bounds its hints.
+    left: u64,
+    /// The first bytes of the file.
+    head: Vec<u8>,
+    /// Whether the header was found good, and the main thread told so.
+    is_accepted: bool,
+    /// Whether the process ends where the file is no good.
+    pub ends_process: bool,
+    /// Keys past their expiry are loaded too.
+    pub keeps_expired: bool,
+}
+
+impl FileLoad {
+    pub(super) fn new(control: &Control, hasher: KeyHasher, duplicates: Duplicates, now: Now) -> FileLoad {
+        let config = &control.config;
+        let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
+        let options = ReadOptions {
+            unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
+            checksum: config.bool(param::RDBCHECKSUM) && !control.debug.skip_checksum,
+            list: control.limits.list,
+            hash: control.limits.hash,
+            zset: control.limits.zset,
+            set: control.limits.set,
+            member_seed: hasher.seed(),
+        };
+        FileLoad {
+            reader: Reader::new(options),
+            duplicates,
+            now,
+            lfu: control.limits.lfu,
+            relaxed,
+            piece_bytes: piece_bytes(config),
+            name: config.bytes(param::DBFILENAME).to_vec(),
+            db: 0,
+            counts: LoadCounts::default(),
+            entries: 0,
+            kept: Kept::default(),
+            history: LoadedHistory::default(),
+            staged: Staged::default(),
+            left: 0,
+            head: Vec::new(),
+            is_accepted: false,
+            ends_process: false,
+            keeps_expired: false,
+        }
+    }
+
+    /// Reads the whole file into `keyspace`. Cost: O(file).
+    pub(super) fn run(
+        mut self,
+        source: &mut dyn SnapshotSource,
+        keyspace: &mut Keyspace,
+        out: &mut Reporter<'_>,
+    ) -> Result<Brought, NotLoaded> {
+        let opened = source.open().map_err(|reason| {
+            let text = format!("Opening the RDB file {} failed: {reason}", self.name.escape_ascii());
+            out.log(LogLevel::Warning, text);
+            NotLoaded::Failed
+        })?;
+        let size = opened.ok_or(NotLoaded::Missing)?;
+        out.progress.bytes_total.store(size, Relaxed);
+        let mut piece = vec![0; self.piece_bytes];
+        let mut read = 0u64;
+        loop {
+            if out.is_stopped() {
+                return Err(NotLoaded::Stopped);
+            }
+            let len = source.read(&mut piece).map_err(|reason| {
+                out.log(
+                    LogLevel::Warning,
+                    format!("Reading the RDB file failed behind byte {read}: {reason}"),
+                );
+                NotLoaded::Failed
+            })?;
+            if len == 0 {
+                self.end_of_file(out);
+                return Err(NotLoaded::Failed);
+            }
+            self.left = size.saturating_sub(read);
+            read += len as u64;
+            self.note_head(&piece[..len]);
+            let has_ended = self.take(&piece[..len], keyspace, out)?;
+            self.publish(read, keyspace, out);
+            if has_ended {
+                source.end();
+                return Ok(self.finish(out));
+            }
+        }
+    }
+
+    /// Brings the numbers up to date that other threads see.
+    fn publish(&self, read: u64, keyspace: &Keyspace, out: &Reporter<'_>) {
+        let progress = out.progress;
+        progress.bytes_read.store(read, Relaxed);
+        progress.keys_loaded.store(self.counts.loaded, Relaxed);
+        progress.keys_expired.store(self.counts.expired, Relaxed);
+        progress.publish_memory(keyspace);
+    }
+
+    fn note_head(&mut self, piece: &[u8]) {
+        let room = MAGIC_BYTES - self.head.len();
+        self.head.extend_from_slice(&piece[..room.min(piece.len())]);
+    }
+
+    /// Takes the next bytes; whether the file has ended with them.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        keyspace: &mut Keyspace,
+        out: &mut Reporter<'_>,
+    ) -> Result<bool, NotLoaded> {
+        let FileLoad { reader, db, counts, entries, kept, history, staged, is_accepted, .. } = self;
+        let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
+        let expired = match (self.keeps_expired, self.ends_process) {
+            (true, _) => ExpiredKeys::Loaded,
+            (false, true) => ExpiredKeys::ToldToReplicas,
+            (false, false) => ExpiredKeys::LeftOut,
+        };
+        let mut target = LoadTarget {
+            keyspace,
+            duplicates,
+            now,
+            lfu,
+            left,
+            expired,
+            db,
+            counts,
+            entries,
+            kept,
+            history,
+            staged,
+        };
+        reader.feed(bytes);
+        let failure = loop {
+            if !*is_accepted && reader.version() != 0 {
+                *is_accepted = true;
+                out.accept();
+            }
+            match reader.next() {
+                Ok(ReadProgress::Item(item)) => {
+                    if let Err(line) = target.item(item, out) {
+                        break Failure::Target(line);
+                    }
+                }
+                Ok(ReadProgress::End) => match target.insert_staged() {
+                    Ok(()) => return Ok(true),
+                    Err(line) => break Failure::Target(line),
+                },
+                Ok(ReadProgress::More(_)) => match target.insert_staged() {
+                    Ok(()) => return Ok(false),
+                    Err(line) => break Failure::Target(line),
+                },
+                Err(error) => break Failure::File(error),
+            }
+            if out.is_stopped() {
+                return Err(NotLoaded::Stopped);
+            }
+        };
+        match failure {
+            Failure::Target(line) => out.log(LogLevel::Warning, line),
+            Failure::File(error) => self.say_why(&error, out),
+        }
+        Err(NotLoaded::Failed)
+    }
+
+    /// The file has ended before its end.
+    fn end_of_file(&mut self, out: &mut Reporter<'_>) {
+        let error = match self.reader.next() {
+            Ok(ReadProgress::More(offset)) => LoadError { offset, problem: Problem::CutOff },
+            Ok(ReadProgress::Item(_) | ReadProgress::End) => return,
+            Err(error) => error,
+        };
+        self.say_why(&error, out);
+    }
+
+    /// Says in the log what is wrong with the file, last in the reference's words where scripts look for them.
+    fn say_why(&self, error: &LoadError, out: &mut Reporter<'_>) {
+        let version = self.reader.version();
+        let mut say = |text: String| out.log(LogLevel::Warning, text);
+        match &error.problem {
+            Problem::Magic => {
+                say(format!("Wrong signature trying to load DB from file: {}", self.head.escape_ascii()));
+            }
+            Problem::Version(version) => say(format!("Can't handle RDB format version {version}")),
+            Problem::CutOff => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+                say("Short read or OOM loading DB. Unrecoverable error, aborting now.".to_owned());
+            }
+            Problem::Unknown(code) if self.relaxed && (12..80).contains(&version) => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+                say(format!("Can't handle foreign type or opcode {code} in RDB with version {version}"));
+            }
+            Problem::Unknown(_) => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+                say("Unknown type or opcode when loading DB. Unrecoverable error, aborting now.".to_owned());
+            }
+            Problem::Checksum => {
+                say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
+                self.say_damaged(error.offset, out);
+            }
+            Problem::Length
+            | Problem::Compression
+            | Problem::List
+            | Problem::Hash
+            | Problem::Zipmap
+            | Problem::Stream(_)
+            | Problem::Zset
+            | Problem::ZsetZiplist
+            | Problem::Set => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+                self.say_damaged(error.offset, out);
+            }
+            Problem::Unsupported { .. } | Problem::OldFunction | Problem::Module => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+            }
+        }
+    }
+
+    /// What scripts look for where a file is damaged, and what an operator can do about it.
+    fn say_damaged(&self, offset: u64, out: &mut Reporter<'_>) {
+        let text = format!(
+            "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
+        );
+        out.log(LogLevel::Warning, text);
+        if self.ends_process {
+            out.log(LogLevel::Warning, "Terminating server after rdb file reading failure.");
+        }
+    }
+
+    fn finish(self, out: &mut Reporter<'_>) -> Brought {
+        let LoadCounts { loaded, expired, empty, skipped } = self.counts;
+        let mut text = format!(
+            "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0"
+        );
+        if empty > 0 {
+            text += &format!(", empty keys skipped: {empty}");
+        }
+        if skipped > 0 {
+            text += &format!(", keys of unsupported types skipped: {skipped}");
+        }
+        out.log(LogLevel::Notice, format!("{text}."));
+        let libraries = self.kept.libraries.len();
+        if libraries > 0 {
+            let text = format!(
+                "The file has {libraries} libraries of functions: they are kept and written back, but this version has no FCALL and no FUNCTION"
+            );
+            out.log(LogLevel::Warning, text);
+        }
+        Brought { counts: self.counts, kept: self.kept, history: self.history }
+    }
+}
+
+/// Why a load ended.
+enum Failure {
+    /// What the file asks for cannot be had: a line for the log.
+    Target(String),
+    /// The file is no good.
+    File(LoadError),
+}
+
+/// Bytes of a file's signature.
+const MAGIC_BYTES: usize = 9;
+
+/// What becomes of keys past their expiry.
+#[derive(Clone, Copy)]
+enum ExpiredKeys {
+    LeftOut,
+    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys: the stream begins with
+    /// their deletions. Hashes are loaded there with their expired fields, which are deleted when somebody meets them.
+    ToldToReplicas,
+    /// Loaded: a log goes on behind them.
+    Loaded,
+}
+
+/// Where the items of a file go.
+struct LoadTarget<'a> {
+    keyspace: &'a mut Keyspace,
+    duplicates: Duplicates,
+    now: Now,
+    lfu: bool,
+    left: u64,
+    expired: ExpiredKeys,
+    db: &'a mut usize,
+    counts: &'a mut LoadCounts,
+    /// Keys so far, whatever became of them.
+    entries: &'a mut u64,
+    kept: &'a mut Kept,
+    history: &'a mut LoadedHistory,
+    staged: &'a mut Staged,
+}
+
+impl LoadTarget<'_> {
+    /// Takes an item. Errors: a line for the log.
+    fn item(&mut self, item: Item<'_>, out: &mut Reporter<'_>) -> Result<(), String> {
+        match item {
+            Item::Aux(name, value) => self.field(&name, &value, out),
+            Item::Db(number) => {
+                self.insert_staged()?;
+                let databases = self.keyspace.databases();
+                *self.db = usize::try_from(number).ok().filter(|number| *number < databases).ok_or(format!(
+                    "FATAL: Data file was created with a Server configured to handle more than {databases} databases. \
+                     Exiting"
+                ))?;
+            }
+            Item::Sizes(keys, expires) => {
+                // A hint, which may lie: a key takes some bytes of the file.
+                let bounded = |count: u64| count.min(self.left / KEY_BYTES_MIN) as usize;
+                self.keyspace.reserve(*self.db, bounded(keys), bounded(expires));
+            }
+            // Hints, too. An import of slots belongs to a cluster, which has ended with its server.
+            Item::Slot(_) | Item::SlotImport { .. } => {}
+            Item::Function(code) => self.kept.libraries.push(code.into_owned()),
+            Item::ModuleRecord { record, is_behind_keys } => {
+                self.kept.module_records[usize::from(is_behind_keys)].push(record);
+            }
+            Item::LoadedEntry(entry) => {
+                self.entry(entry)?;
+                *self.entries += 1;
+                out.delay(*self.entries);
+            }
+            Item::Empty { key } => {
+                self.counts.empty += 1;
+                if self.counts.empty <= SAID_KEYS_MAX {
+                    let text = format!("rdbLoadObject skipping empty key: {}", key.escape_ascii());
+                    out.log(LogLevel::Notice, text);
+                }
+            }
+            Item::Skipped { key, kind, offset, .. } => {
+                self.counts.skipped += 1;
+                if self.counts.skipped <= SAID_KEYS_MAX {
+                    let key = key.escape_ascii();
+                    let text = format!(
+                        "Skipped key '{key}' at byte {offset}: its type is {kind}, which this version lacks"
+                    );
+                    out.log(LogLevel::Warning, text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8], out: &mut Reporter<'_>) {
+        let progress = out.progress;
+        let mut say = |text: String| out.log(LogLevel::Notice, text);
+        match name {
+            b"valkey-ver" => say(format!("Loading RDB produced by Valkey version {}", value.escape_ascii())),
+            b"redis-ver" => say(format!("Loading RDB produced by Redis version {}", value.escape_ascii())),
+            b"ctime" => {
+                let age_s = parse_i64(value).map_or(0, |at| self.now.unix_s().saturating_sub(at));
+                say(format!("RDB age {} seconds", age_s.max(0)));
+            }
+            b"used-mem" => {
+                let bytes = parse_i64(value).unwrap_or(0);
+                progress.rdb_used_memory.store(u64::try_from(bytes).unwrap_or(0), Relaxed);
+                let mb = bytes as f64 / f64::from(1 << 20);
+                say(format!("RDB memory usage when created {mb:.2} Mb"));
+            }
+            b"repl-id" => self.history.note_id(value),
+            b"repl-offset" => {
+                if let Some(offset) = parse_i64(value).and_then(|offset| u64::try_from(offset).ok()) {
+                    self.history.note_offset(offset);
+                }
+            }
+            // Facts about the writer.
+            b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
+            b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
+            b"repl-stream-db" => {
+                let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
+                self.history.note_db(db.filter(|db| *db < self.keyspace.databases()));
+            }
+            _ => self.kept.fields.push((name.to_vec(), value.to_vec())),
+        }
+    }
+
+    fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
+        let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
+        let is_loaded = match self.expired {
+            ExpiredKeys::LeftOut => false,
+            ExpiredKeys::ToldToReplicas => self.history.has_id(),
+            ExpiredKeys::Loaded => true,
+        };
+        let has_expired = expiry_ms.is_some_and(|at| at < self.now.unix_ms());
+        if has_expired && !matches!(self.expired, ExpiredKeys::Loaded) {
+            self.counts.expired += 1;
+            if matches!(self.expired, ExpiredKeys::ToldToReplicas) {
+                self.history.note_expired(*self.db, &key);
+            }
+            return Ok(());
+        }
+        if !is_loaded && let Loaded::Hash(hash) = &mut value {
+            hash.remove_expired(self.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
+            if hash.is_empty() {
+                self.counts.expired += 1;
+                return Ok(());
+            }
+        }
+        let number = *self.db;
+        if self.keyspace.is_nearly_full(number) {
+            return Err(format!("Database {number} has no room for the keys of the RDB file"));
+        }
+        let (expiry, clock) = (expiry_ms.map(|at| at.max(0)), self.clock(usage));
+        let key = Key::hashed(&key, self.keyspace.hasher());
+        if let Loaded::Str(text) = &value
+            && self.duplicates == Duplicates::Refused
+            && Staged::takes(key.bytes, text)
+        {
+            let is_full = self.staged.push(self.keyspace, number, key, text, (expiry, clock));
+            return if is_full { self.insert_staged() } else { Ok(()) };
+        }
+        if self.duplicates == Duplicates::Replace {
+            self.keyspace.unload(number, key.bytes);
+        }
+        let keyspace = &mut *self.keyspace;
+        let is_new = match value {
+            Loaded::Str(text) => keyspace.load_key(number, key, NewValue::Str(&text), expiry, clock),
+            Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
+            Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
+            Loaded::Hash(hash) => keyspace.load_key(number, key, NewValue::Hash(hash), expiry, clock),
+            Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
+            Loaded::Set(set) => keyspace.load_key(number, key, NewValue::Set(set), expiry, clock),
+            Loaded::Zset(zset) => keyspace.load_key(number, key, NewValue::Zset(zset), expiry, clock),
+        };
+        if !is_new {
+            return Err(self.duplicated(key.bytes));
+        }
+        self.counts.loaded += 1;
+        Ok(())
+    }
+
+    /// Inserts the strings that wait. Errors: a line for the log.
+    fn insert_staged(&mut self) -> Result<(), String> {
+        let inserted = self.staged.insert(self.keyspace, *self.db);
+        self.counts.loaded += inserted.map_err(|key| self.duplicated(&key))?;
+        Ok(())
+    }
+
+    fn duplicated(&self, key: &[u8]) -> String {
+        format!("RDB has duplicated key '{}' in DB {}", key.escape_ascii(), self.db)
+    }
+
+    /// The access clock of a key that was last used so.
+    fn clock(&self, usage: Usage) -> u32 {
+        let now_s = self.now.unix_s();
+        let minutes = (now_s / 60) as u16;
+        match (usage, self.lfu) {
+            (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
+            (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
+            // A new key's.
+            (Usage::Unsaid | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
+            (Usage::Unsaid | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
+        }
+    }
+}
+
+/// The snapshot at the beginning of an append-only file, item by item, on the thread that replays the rest.
+pub(crate) struct PreambleLoad {
+    now: Now,
+    lfu: bool,
+    /// Bytes of the file.
+    size: u64,
+    db: usize,
+    pub(crate) counts: LoadCounts,
+    pub(crate) kept: Kept,
+    pub(crate) history: LoadedHistory,
+    entries: u64,
+    staged: Staged,
+}
+
+impl PreambleLoad {
+    pub(crate) fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
+        PreambleLoad {
+            now,
+            lfu,
+            size,
+            db: 0,
+            counts: LoadCounts::default(),
+            kept: Kept::default(),
+            history: LoadedHistory::default(),
+            entries: 0,
+            staged: Staged::default(),
+        }
+    }
+
+    /// Takes an item. Errors: a line for the log.
+    pub(crate) fn item(
+        &mut self,
+        item: Item<'_>,
+        keyspace: &mut Keyspace,
+        out: &mut Reporter<'_>,
+    ) -> Result<(), String> {
+        self.target(keyspace).item(item, out)
+    }
+
+    /// The snapshot has ended. Errors: a line for the log.
+    pub(crate) fn finish(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
+        self.target(keyspace).insert_staged()
+    }
+
+    fn target<'a>(&'a mut self, keyspace: &'a mut Keyspace) -> LoadTarget<'a> {
+        let PreambleLoad { now, lfu, size, db, counts, kept, history, entries, staged } = self;
+        LoadTarget {
+            keyspace,
+            duplicates: Duplicates::Refused,
+            now: *now,
+            lfu: *lfu,
+            left: *size,
+            expired: ExpiredKeys::Loaded,
+            db,
+            counts,
+            entries,
+            kept,
+            history,
+            staged,
+        }
+    }
+}
+
+/// Bytes of a file that a key takes with its value at least: type, key and value of no bytes.
+const KEY_BYTES_MIN: u64 = 3;
+/// Keys that are passed over and named in the log; the last line counts all.
+const SAID_KEYS_MAX: u64 = 100;

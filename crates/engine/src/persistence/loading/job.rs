@@ -1,0 +1,92 @@
+//! A load as a value: made by the engine, run by a thread of the server.
+
+use super::aof::AofLoad;
+use super::file::FileLoad;
+use super::plan::{LoadPlan, LoadPurpose, OldData};
+use super::progress::{LoadOutcome, LoadProgress, LoadThread, Reporter};
+use crate::control::Control;
+use crate::host::process::{AofFiles, SnapshotSource};
+use sluice_base::Now;
+use sluice_config::param;
+use sluice_keyspace::Keyspace;
+use std::sync::Arc;
+
+/// Where the data come from.
+pub(crate) enum LoadSource {
+    /// A snapshot file.
+    Snapshot(Box<dyn SnapshotSource>),
+    /// The files of an append-only file.
+    Aof(Box<dyn AofFiles>),
+}
+
+/// What reads them.
+enum LoadReader {
+    Snapshot(Box<dyn SnapshotSource>, Box<FileLoad>),
+    Aof(Box<AofLoad>),
+}
+
+/// A load that has to be run: by any thread, once.
+pub struct LoadJob {
+    reader: LoadReader,
+    keyspace: Keyspace,
+    old: OldData,
+    progress: Arc<LoadProgress>,
+}
+
+impl std::fmt::Debug for LoadJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadJob").field("old", &self.old).finish_non_exhaustive()
+    }
+}
+
+impl LoadJob {
+    pub(crate) fn new(
+        source: LoadSource,
+        keyspace: Keyspace,
+        plan: &LoadPlan,
+        control: &Control,
+        now: Now,
+    ) -> LoadJob {
+        let progress = Arc::new(LoadProgress::default());
+        progress.publish_memory(&keyspace);
+        progress.set_key_delay(control.config.int(param::KEY_LOAD_DELAY));
+        let reader = match source {
+            LoadSource::Snapshot(source) => {
+                let mut file = FileLoad::new(control, keyspace.hasher(), plan.duplicates, now);
+                file.ends_process = plan.purpose == LoadPurpose::Start;
+                // The primary says when a key goes.
+                file.keeps_expired = control.replication.replica.is_some();
+                LoadReader::Snapshot(source, Box::new(file))
+            }
+            LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
+        };
+        LoadJob { reader, keyspace, old: plan.old, progress }
+    }
+
+    /// What the load shows to other threads.
+    pub fn progress(&self) -> Arc<LoadProgress> {
+        self.progress.clone()
+    }
+
+    /// Loads. What came of it is for [`crate::Engine::advance_load`]. Cost: O(file).
+    pub fn run(self, thread: &mut dyn LoadThread) {
+        let LoadJob { reader, mut keyspace, old, progress } = self;
+        let out = &mut Reporter { progress: &progress, thread };
+        let result = match reader {
+            LoadReader::Snapshot(mut source, file) => file.run(source.as_mut(), &mut keyspace, out),
+            LoadReader::Aof(load) => load.run(&mut keyspace, out),
+        };
+        // A part of a keyspace is of no use to anybody, and is freed here rather than by the main thread.
+        let keyspace = match (&result, old) {
+            (Err(_), OldData::Freed | OldData::Kept) => None,
+            (Ok(_), _) | (Err(_), OldData::Filled) => Some(keyspace),
+        };
+        progress.news().outcome = Some(LoadOutcome { keyspace, result });
+        out.thread.wake();
+    }
+}
+
+const _: fn() = || {
+    fn is_sent<T: Send>() {}
+    is_sent::<LoadJob>();
+};

@@ -1,0 +1,331 @@
+//! How a load begins, goes on and ends.
+
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::host::action::Action;
+use crate::host::process::{AofFiles, LogLevel, Process};
+use crate::persistence::loading::job::{LoadJob, LoadSource};
+use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
+use crate::persistence::loading::progress::LoadOutcome;
+use crate::persistence::loading::under_way::{LoadEnded, LoadUnderWay, LoadedFrom};
+use crate::persistence::loading::{Duplicates, LoadCounts, LoadedHistory, NotLoaded};
+use crate::persistence::saving::SAID_EVERY_NS;
+use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
+use sluice_base::Now;
+use sluice_config::param;
+use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
+use std::time::Duration;
+
+/// The line of the log about how far a load is: percentage, rate and what is left.
+fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
+    let seconds = (spent_ns as f64 / 1e9).max(1e-3);
+    let rate = read as f64 / seconds;
+    if size == 0 {
+        return format!("Loading: {} MB, {:.1} MB/s", read / 1_000_000, rate / 1e6);
+    }
+    let left_s = size.saturating_sub(read) as f64 / rate.max(1.0);
+    let percent = read as f64 * 100.0 / size as f64;
+    format!(
+        "Loading: {percent:.1}% of {} MB, {:.1} MB/s, {left_s:.0} seconds left",
+        size / 1_000_000,
+        rate / 1e6
+    )
+}
+
+impl Control {
+    /// Notes what a load brought, and whether the file holds more than that. What is known of the other file stays.
+    fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
+        let is_partial = counts.skipped > 0;
+        match from {
+            LoadedFrom::Snapshot => {
+                self.persistence.partly_loaded = is_partial.then(|| self.snapshot_place())
+            }
+            LoadedFrom::Aof => self.persistence.partly_loaded_aof = is_partial,
+        }
+        self.persistence.rewriting.refusal_said = false;
+        // An append-only file without a snapshot tells nothing about the load of one.
+        if from == LoadedFrom::Snapshot || counts != LoadCounts::default() {
+            self.persistence.last_load = counts;
+        }
+    }
+
+    /// Whether the RDB file that a save would replace holds more than what was loaded from it.
+    pub(crate) fn snapshot_holds_more(&self) -> bool {
+        self.persistence.partly_loaded.as_ref().is_some_and(|place| *place == self.snapshot_place())
+    }
+
+    /// Folder and name of the snapshot file.
+    pub(crate) fn snapshot_place(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.config.bytes(param::DIR).to_vec(), self.config.bytes(param::DBFILENAME).to_vec())
+    }
+
+    /// Begins a load into `keyspace`: from now on the gate refuses what would see or change keys.
+    pub(crate) fn begin_load(
+        &mut self,
+        source: LoadSource,
+        keyspace: Keyspace,
+        plan: LoadPlan,
+        now: Now,
+    ) -> LoadJob {
+        assert!(self.persistence.load.is_none(), "one load at a time");
+        let from = match &source {
+            LoadSource::Snapshot(_) => LoadedFrom::Snapshot,
+            LoadSource::Aof(_) => LoadedFrom::Aof,
+        };
+        let job = LoadJob::new(source, keyspace, &plan, self, now);
+        let (progress, said_ns) = (job.progress(), now.mono_ns);
+        self.persistence.load =
+            Some(Box::new(LoadUnderWay { plan, from, progress, began: now, said_ns, has_freed: false }));
+        job
+    }
+
+    /// Puts what a load has brought in the place of what is there. Leaves the effects of that in `data`.
+    fn install(
+        &mut self,
+        outcome: LoadOutcome,
+        load: &LoadUnderWay,
+        data: &mut Dataset<'_>,
+    ) -> Result<(), NotLoaded> {
+        let LoadOutcome { keyspace, result } = outcome;
+        if let Some(keyspace) = keyspace {
+            data.replace(keyspace);
+        }
+        match result {
+            Ok(brought) => {
+                match load.plan.old {
+                    OldData::Freed | OldData::Kept => self.persistence.kept = brought.kept,
+                    OldData::Filled => self.persistence.kept.merge(brought.kept),
+                }
+                self.note_loaded(load.from, brought.counts);
+                self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
+                if load.from == LoadedFrom::Aof {
+                    // The log has all of them.
+                    self.persistence.dirty = 0;
+                }
+                Ok(())
+            }
+            Err(why) => {
+                let (loaded, expired) = load.keys();
+                self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
+                if load.has_freed {
+                    // The file has what the data have lost.
+                    self.persistence.partly_loaded = Some(self.snapshot_place());
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// The data stand where the file says, in a history of replication: at the start that may be of use.
+    fn note_loaded_history(&mut self, purpose: LoadPurpose, mut history: LoadedHistory, counts: LoadCounts) {
+        // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
+        if purpose == LoadPurpose::Start && counts.skipped > 0 {
+            return;
+        }
+        let db = history.db().filter(|db| *db < self.limits.databases);
+        let expired = history.take_expired();
+        match (purpose, history.point(), &mut self.replication.replica) {
+            (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
+                // Without the database, what follows would go to another.
+                role.can_resume = db.is_some();
+                role.db = db.unwrap_or(0);
+                self.replication.stream.adopt_history(replid, offset);
+                self.replication.stream.relay_selects(db.unwrap_or(0));
+            }
+            (LoadPurpose::Start, Some((replid, offset)), None) => {
+                self.replication.stream.resume(replid, offset);
+                self.tell_of_expired(&expired);
+            }
+            (LoadPurpose::Sync, _, role) => {
+                self.replication.loaded_stream_db = db;
+                // The link names their history, unless it has given the attempt up meanwhile: then nobody knows where they stand.
+                if let Some(role) = role {
+                    role.can_resume = false;
+                }
+            }
+            (LoadPurpose::Start, None, _) | (LoadPurpose::Debug(_), _, _) => {}
+        }
+    }
+
+    /// Deletes keys at replicas that go on where the file ends. What the backlog does not hold, no replica has been sent yet.
+    fn tell_of_expired(&mut self, expired: &[(usize, Box<[u8]>)]) {
+        let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
+        let mut unit = UnitCommands::default();
+        for (db, key) in expired {
+            unit.command(*db, Audience::Replicas, [name, key].into_iter());
+            self.replication.stream.add_unit(&unit, Grouping::Loose);
+            unit.clear();
+            self.replication.stream.trim(self.limits.backlog_bytes);
+        }
+    }
+
+    /// Ends a load that was run where it began: inside a transaction, whose commands do not wait.
+    pub(crate) fn end_load_here(
+        &mut self,
+        data: &mut Dataset<'_>,
+        process: &mut dyn Process,
+    ) -> Result<(), NotLoaded> {
+        let Some(load) = self.persistence.load.take() else { return Err(NotLoaded::Stopped) };
+        let news = load.progress.take_news();
+        news.lines.iter().for_each(|(level, line)| process.log(*level, line));
+        let outcome = news.outcome.ok_or(NotLoaded::Stopped)?;
+        self.install(outcome, &load, data)?;
+        process.log(LogLevel::Notice, load.from.done());
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Begins to load the snapshot file before the first client is served: [`Action::Load`]. `false`, where there is no file.
+    /// Errors: the log has said why.
+    pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
+        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        let mut source = process.snapshot_source(&name);
+        let opened = source.open().map_err(|reason| {
+            let text = format!("Opening the RDB file {} failed: {reason}", name.escape_ascii());
+            process.log(LogLevel::Warning, &text);
+            NotLoaded::Failed
+        })?;
+        if opened.is_none() {
+            return Ok(false);
+        }
+        let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
+        self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+        Ok(true)
+    }
+
+    /// Begins to load an append-only file before the first client is served: [`Action::Load`].
+    pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
+        let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
+        self.begin_load_of(LoadSource::Aof(files), plan, process.now());
+    }
+
+    pub(crate) fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
+        let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
+        self.actions.push(Action::Load(Box::new(job)));
+        self.refresh();
+    }
+
+    /// The snapshot file was not loaded and holds data: nothing is saved in its place.
+    pub fn keep_unloaded_snapshot(&mut self) {
+        self.control.persistence.partly_loaded = Some(self.control.snapshot_place());
+    }
+
+    /// Whether a load is under way.
+    pub fn is_loading(&self) -> bool {
+        self.control.persistence.load.is_some()
+    }
+
+    /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
+    pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
+        let news = self.control.persistence.load.as_ref()?.progress.take_news();
+        // Nothing was said before the header was read, but why it could not be.
+        if news.is_accepted {
+            self.free_old_data(process);
+        }
+        for (level, line) in news.lines {
+            process.log(level, &line);
+        }
+        let outcome = news.outcome?;
+        let load = self.control.persistence.load.take()?;
+        Some(self.end_load(*load, outcome, process))
+    }
+
+    /// Says in the log how far a load is, now and then.
+    pub(crate) fn say_load_progress(&mut self, now: Now, process: &mut dyn Process) {
+        let Some(load) = &mut self.control.persistence.load else { return };
+        if now.mono_ns.saturating_sub(load.said_ns) < SAID_EVERY_NS {
+            return;
+        }
+        load.said_ns = now.mono_ns;
+        let [total, read, _] = load.progress.bytes();
+        let spent_ns = now.mono_ns.saturating_sub(load.began.mono_ns);
+        process.log(LogLevel::Notice, &progress_line(read, total, spent_ns));
+    }
+
+    /// The file is one that can be loaded: what was there goes before there is a second copy.
+    fn free_old_data(&mut self, process: &mut dyn Process) {
+        let Some(load) =
+            self.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)
+        else {
+            return;
+        };
+        if load.plan.purpose == LoadPurpose::Start {
+            return process.log(LogLevel::Verbose, "RDB signature and version check passed");
+        }
+        load.has_freed = true;
+        process.log(LogLevel::Notice, "RDB signature and version check passed. Flushing old data");
+        let now = process.now();
+        let twin = self.keyspace.empty_twin();
+        self.keyspace.dataset(between_units(now), &mut self.effects).replace(twin);
+        self.commit_unasked(now);
+    }
+
+    fn end_load(&mut self, load: LoadUnderWay, outcome: LoadOutcome, process: &mut dyn Process) -> LoadEnded {
+        let now = process.now();
+        let mut data = self.keyspace.dataset(between_units(now), &mut self.effects);
+        let loaded = self.control.install(outcome, &load, &mut data);
+        self.commit_unasked(now);
+        self.control.persistence.rewriting.awaited_file = None;
+        let has_all =
+            load.plan.is_of_file && loaded.is_ok() && self.control.persistence.last_load.skipped == 0;
+        self.control.persistence.loaded_file_at = has_all.then_some(self.control.persistence.dirty);
+        self.announce_loaded(now);
+        self.refresh();
+        // The primary's commands have waited.
+        self.control.clients.blocking.end_pause();
+        self.serve_waiting(process);
+        match load.plan.purpose {
+            LoadPurpose::Sync => {
+                if loaded.is_ok() || load.has_freed {
+                    self.leave_history(process);
+                }
+                if loaded.is_err() {
+                    self.begin_aof_again();
+                }
+                LoadEnded::Sync(loaded)
+            }
+            LoadPurpose::Start => {
+                if loaded.is_ok() {
+                    let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));
+                    let what = match load.from {
+                        LoadedFrom::Snapshot => "disk",
+                        LoadedFrom::Aof => "append only file",
+                    };
+                    let text = format!("DB loaded from {what}: {:.3} seconds", spent.as_secs_f64());
+                    process.log(LogLevel::Notice, &text);
+                }
+                LoadEnded::Start(loaded)
+            }
+            LoadPurpose::Debug(client) => {
+                let failed = load.from.failed();
+                match loaded {
+                    Ok(()) => process.log(LogLevel::Notice, load.from.done()),
+                    Err(_) => self.stats.count_error(&failed.wire()),
+                }
+                self.end_wait(client, process, |reply| match loaded {
+                    Ok(()) => reply.ok(),
+                    Err(_) => reply.error(&failed.wire()),
+                });
+                LoadEnded::Debug
+            }
+        }
+    }
+}
+
+/// How databases are exchanged that no command asked for.
+fn between_units(now: Now) -> Access {
+    Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_percentage_rate_and_what_is_left() {
+        let text = progress_line(250_000_000, 1_000_000_000, 5_000_000_000);
+        assert_eq!(text, "Loading: 25.0% of 1000 MB, 50.0 MB/s, 15 seconds left");
+        assert_eq!(progress_line(250_000_000, 0, 5_000_000_000), "Loading: 250 MB, 50.0 MB/s");
+    }
+}

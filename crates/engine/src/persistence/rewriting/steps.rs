@@ -1,0 +1,461 @@
+//! How a rewrite of the append-only file begins, goes on and ends.
+
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::host::process::{
+    AofBacklog, AofFacts, AofIncrement, BackgroundFile, LogLevel, Process, SaveError,
+};
+use crate::persistence::background::JobState;
+use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
+use sluice_config::param;
+
+const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were passed over when it was loaded, and \
+                                 they would be lost. SAVE, move the folder of the append-only file away, start with \
+                                 appendonly no, and turn the append-only file on then.";
+
+const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file holds keys that were passed over when it was \
+                                 loaded; the next start would not read it, and a save would replace it. Give another \
+                                 dbfilename, or move that file and load without it.";
+
+impl Control {
+    /// Ends a rewrite that is scheduled, if there is one.
+    pub(crate) fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
+        if std::mem::take(&mut self.persistence.rewriting.scheduled) {
+            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
+            process.log(LogLevel::Notice, text);
+        }
+    }
+
+    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for the log.
+    pub(crate) fn rewrite_refusal(&self) -> Option<&'static str> {
+        if self.persistence.partly_loaded_aof {
+            return Some(PARTLY_LOADED_AOF);
+        }
+        // From the first base on the next start reads no RDB file, and knows no more that one holds more.
+        (!self.persistence.aof.is_on() && self.snapshot_holds_more()).then_some(PARTLY_LOADED_RDB)
+    }
+}
+
+/// What growth and the disk ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// The file has grown by this many percent.
+    Growth(u64),
+    /// So many bytes are free: too few for a rewrite by the time that growth asks for one.
+    Space(u64),
+    /// So many bytes are free, too few for a rewrite now.
+    TooSmall(u64),
+}
+
+/// A file that has grown by less is not rewritten for want of space: the next rewrite would follow at once.
+const SPACE_GROWTH_PERCENT: u64 = 10;
+
+/// Time between two lines of the log about a disk that is too small, seconds.
+const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
+
+/// What a file of this size asks for. A rewrite is expected to need what the last one left. `percent`, `min`:
+/// `auto-aof-rewrite-percentage`, which is not 0, and `auto-aof-rewrite-min-size`.
+fn due(facts: &AofFacts, percent: u64, min: u64) -> Due {
+    let AofFacts { current_bytes, base_bytes, free_bytes, .. } = *facts;
+    let base = base_bytes.max(1);
+    let growth = (u128::from(current_bytes) * 100 / u128::from(base)).saturating_sub(100);
+    let growth = u64::try_from(growth).unwrap_or(u64::MAX);
+    let is_large = current_bytes > min;
+    if is_large && growth >= percent {
+        return Due::Growth(growth);
+    }
+    let Some(free) = free_bytes.filter(|_| is_large && growth >= SPACE_GROWTH_PERCENT) else {
+        return Due::Nothing;
+    };
+    // Where growth asks for one: what has to be written until then takes space, too.
+    let asked_at = u128::from(base) * u128::from(percent.saturating_add(100)) / 100;
+    let until_then = asked_at.saturating_sub(u128::from(current_bytes));
+    match u128::from(free) {
+        free_now if free_now < u128::from(base) => Due::TooSmall(free),
+        free_now if free_now < until_then + u128::from(base) => Due::Space(free),
+        _ => Due::Nothing,
+    }
+}
+
+/// So many failures in a row are tried again at once by growth, and with growing pauses from then on.
+const FAILURES_FREE: u32 = 3;
+
+/// The longest pause, minutes.
+const REST_MIN_MAX: i64 = 60;
+
+impl Engine {
+    /// Does what the last command has asked of the append-only file: between two units.
+    pub(crate) fn settle_aof(&mut self, process: &mut dyn Process) {
+        let wants_aof = self.control.config.bool(param::APPENDONLY);
+        if self.control.persistence.aof.is_on() && !wants_aof {
+            self.turn_aof_off(process);
+        }
+        if std::mem::take(&mut self.control.persistence.rewriting.wanted) {
+            match self.control.works_in_background() {
+                true => self.control.persistence.rewriting.scheduled = true,
+                false => {
+                    self.begin_rewrite(process);
+                }
+            }
+        }
+    }
+
+    /// Begins a rewrite. To be called between units, while no job is under way. Whether it has begun; the log says why not.
+    pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
+        assert!(
+            !self.is_loading(),
+            "a base of data that are not there yet would take the place of the files"
+        );
+        if let Some(line) = self.control.rewrite_refusal() {
+            // An append-only file that was turned on has to become one as soon as it may.
+            let waits_for_base = self.control.wants_aof() && !self.control.persistence.aof.is_on();
+            let rewriting = &mut self.control.persistence.rewriting;
+            rewriting.scheduled = waits_for_base;
+            if !std::mem::replace(&mut rewriting.refusal_said, true) {
+                process.log(LogLevel::Warning, line);
+            }
+            return false;
+        }
+        let rewriting = &mut self.control.persistence.rewriting;
+        rewriting.scheduled = false;
+        rewriting.count += 1;
+        let now = process.now();
+        let begun = self.cut_for_rewrite(process).and_then(|()| {
+            let config = &self.control.config;
+            let target = BackgroundFile {
+                name: Vec::new(),
+                sync_early: config.bool(param::AOF_REWRITE_INCREMENTAL_FSYNC),
+                key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+                is_aof_base: true,
+                as_commands: !config.bool(param::AOF_USE_RDB_PREAMBLE),
+            };
+            self.begin_file_job(target, process).inspect_err(|_| process.end_aof_rewrite(false))
+        });
+        if let Err(SaveError(line)) = begun {
+            process.log(LogLevel::Warning, &line);
+            self.rewrite_failed(now, process);
+            return false;
+        }
+        self.control.persistence.rewriting.began_s = Some(now.unix_s());
+        let keys = self.job_state().map_or(0, |state| state.total);
+        process.log(LogLevel::Notice, &format!("Background append only file rewriting started: {keys} keys"));
+        true
+    }
+
+    /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from it. Whether it has
+    /// begun; otherwise a rewrite is needed.
+    pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
+        let control = &mut self.control;
+        let is_unchanged = control.persistence.loaded_file_at.take() == Some(control.persistence.dirty);
+        let wants_base = control.wants_aof() && !control.persistence.aof.is_on();
+        let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
+        let is_rdb = is_rdb && process.has_links();
+        let is_free = control.persistence.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() {
+            return false;
+        }
+        if process.is_aof_closing() {
+            let control = &mut self.control;
+            let name = control.config.bytes(param::DBFILENAME).to_vec();
+            control.persistence.rewriting.awaited_file = Some((name, control.replication.stream.offset));
+            return false;
+        }
+        let now = process.now();
+        if let Err(SaveError(line)) = self.cut_for_rewrite(process) {
+            process.log(LogLevel::Warning, &line);
+            self.rewrite_failed(now, process);
+            return false;
+        }
+        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        process.use_snapshot_as_base(&name);
+        let rewriting = &mut self.control.persistence.rewriting;
+        rewriting.scheduled = false;
+        rewriting.began_s = Some(now.unix_s());
+        rewriting.has_snapshot = true;
+        true
+    }
+
+    /// The same for the file that had to wait, if it still is what the data are.
+    fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
+        let control = &mut self.control;
+        let Some((name, offset)) = control.persistence.rewriting.awaited_file.take() else { return false };
+        let is_same =
+            control.config.bytes(param::DBFILENAME) == name && control.replication.stream.offset == offset;
+        // Behind a synchronisation changes are counted from 0 on.
+        control.persistence.loaded_file_at = is_same.then_some(0);
+        self.begin_aof_with_snapshot(process)
+    }
+
+    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its name, because that one would
+    /// become the base of commands that its data have already.
+    pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
+        self.control.persistence.rewriting.is_snapshot_wanted(process)
+    }
+
+    /// Ends the file before, and begins what is behind the cut.
+    fn cut_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
+        let wants_aof = self.control.config.bool(param::APPENDONLY);
+        let increment = match (wants_aof, self.control.persistence.aof.is_on()) {
+            (true, true) => AofIncrement::Next,
+            (true, false) => AofIncrement::First,
+            (false, _) => AofIncrement::None,
+        };
+        self.note_history();
+        let mut pending = Vec::new();
+        self.take_aof(&mut pending);
+        let position = self.aof_position();
+        let backlog = process.cut_aof(increment, &self.control.config, pending, position)?;
+        match increment {
+            AofIncrement::Next => self.begin_aof_file(),
+            AofIncrement::First => {
+                self.begin_aof();
+                self.control.persistence.rewriting.is_first = true;
+            }
+            AofIncrement::None => {}
+        }
+        // The file says first where it begins: a crash may take the end of the one before.
+        self.note_history();
+        let offset = self.control.replication.stream.offset;
+        if let Some(role) = &mut self.control.replication.replica {
+            role.await_rewrite(position, offset);
+        }
+        self.report_aof_backlog(backlog, process);
+        Ok(())
+    }
+
+    /// The base is written, or is not.
+    pub(crate) fn rewrite_written(
+        &mut self,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        self.control.persistence.rewriting.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                process.log(LogLevel::Notice, "Background AOF rewrite terminated with success");
+                process.end_aof_rewrite(true);
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background AOF rewrite terminated with error");
+                process.end_aof_rewrite(false);
+                self.rewrite_failed(process.recent(), process);
+            }
+        }
+    }
+
+    /// The process has put the new base in force, or could not.
+    pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
+        if self.control.persistence.rewriting.began_s.is_none() {
+            return;
+        }
+        let now = process.recent();
+        let has_snapshot = std::mem::take(&mut self.control.persistence.rewriting.has_snapshot);
+        match is_in_force || mistake::is_made(Mistake::FailedRewriteCounts) {
+            true => {
+                if has_snapshot {
+                    process.log(LogLevel::Notice, "Reused RDB file from primary sync as AOF base file");
+                }
+                let rewriting = &mut self.control.persistence.rewriting;
+                rewriting.last_s = rewriting.began_s.take().map(|began_s| now.unix_s() - began_s);
+                rewriting.failed = false;
+                rewriting.failures = 0;
+                rewriting.is_first = false;
+                self.control.clients.blocking.replica_acknowledged();
+                self.serve_waiting(process);
+            }
+            false => self.rewrite_failed(now, process),
+        }
+        self.leave_aof_if_off(process);
+    }
+
+    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written already, the process
+    /// refuses it, and [`Engine::report_aof_rewrite`] tells so.
+    pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
+        if self.control.persistence.rewriting.began_s.is_some() && self.has_job() {
+            self.drop_job();
+            process.end_aof_rewrite(false);
+            self.rewrite_failed(process.recent(), process);
+        }
+    }
+
+    fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
+        // It may not even have begun: then nothing is appended yet.
+        let waits_for_base = self.control.wants_aof() && !process.has_aof_base();
+        let rewriting = &mut self.control.persistence.rewriting;
+        if let Some(began_s) = rewriting.began_s.take() {
+            rewriting.last_s = Some(now.unix_s() - began_s);
+        }
+        rewriting.failed = true;
+        rewriting.failures += 1;
+        if rewriting.failures >= FAILURES_FREE {
+            let doublings = (rewriting.failures - FAILURES_FREE).min(6);
+            let minutes = (1_i64 << doublings).min(REST_MIN_MAX);
+            rewriting.rests_until_s = now.unix_s() + minutes * 60;
+            let text = format!(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+        // An append-only file that was turned on has to become one.
+        rewriting.scheduled |= waits_for_base;
+        self.leave_aof_if_off(process);
+    }
+
+    /// A rewrite without an append-only file behind it leaves nothing open.
+    fn leave_aof_if_off(&mut self, process: &mut dyn Process) {
+        if !self.control.persistence.aof.is_on() {
+            process.close_aof(&self.control.config, Vec::new(), self.aof_position());
+        }
+    }
+
+    /// Appends nothing any more, and ends a rewrite. Waits until what was appended is on disk.
+    pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
+        let (pending, position) = self.end_appending(process);
+        process.close_aof(&self.control.config, pending, position);
+        self.note_aof_off(position, process);
+    }
+
+    /// The same before other data are loaded. Waits only where replies are promised to be on disk.
+    pub(crate) fn leave_aof(&mut self, process: &mut dyn Process) {
+        if self.control.persistence.aof.is_strict() {
+            return self.turn_aof_off(process);
+        }
+        let (pending, position) = self.end_appending(process);
+        process.close_aof_later(&self.control.config, pending, position);
+        self.note_aof_off(position, process);
+    }
+
+    /// Ends a rewrite, and takes what is pending: bytes, and the position behind them.
+    fn end_appending(&mut self, process: &mut dyn Process) -> (Vec<u8>, u64) {
+        self.break_off_rewrite(process);
+        let mut pending = Vec::new();
+        self.take_aof(&mut pending);
+        let position = self.aof_position();
+        self.end_aof();
+        (pending, position)
+    }
+
+    fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
+        self.control.persistence.rewriting.is_first = false;
+        // Nothing that was appended has to be waited for any more.
+        self.report_aof_durable(position, process);
+        self.control.clients.blocking.replica_acknowledged();
+        self.serve_waiting(process);
+        self.report_aof_fault(None);
+        self.report_aof_backlog(AofBacklog::Fine, process);
+    }
+
+    /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
+    pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
+        self.control.cancel_scheduled_rewrite(process);
+        let rewriting = &mut self.control.persistence.rewriting;
+        rewriting.leaves_snapshot |= std::mem::take(&mut rewriting.has_snapshot);
+        if let Some(began_s) = self.control.persistence.rewriting.began_s.take() {
+            self.control.persistence.rewriting.last_s = Some(process.recent().unix_s() - began_s);
+            self.drop_job();
+            process.end_aof_rewrite(false);
+            process.log(LogLevel::Notice, "Background AOF rewrite was broken off; the files before stay");
+        }
+    }
+
+    /// Begins the rewrite that is scheduled, or due because the file has grown.
+    pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
+        // While data are loaded there are none to write.
+        if self.has_job() || self.control.persistence.rewriting.began_s.is_some() || self.is_loading() {
+            return;
+        }
+        if self.control.persistence.rewriting.scheduled {
+            if process.is_aof_closing() {
+                return;
+            }
+            if self.begin_aof_with_awaited(process) {
+                return;
+            }
+            let rests = self.control.persistence.rewriting.failed
+                && now.unix_s() < self.control.persistence.rewriting.rests_until_s;
+            if !rests {
+                self.begin_rewrite(process);
+            }
+            return;
+        }
+        let config = &self.control.config;
+        let (percent, min) =
+            (config.uint(param::AUTO_AOF_REWRITE_PERCENTAGE), config.uint(param::AUTO_AOF_REWRITE_MIN_SIZE));
+        if percent == 0
+            || !self.control.persistence.aof.is_on()
+            || now.unix_s() < self.control.persistence.rewriting.rests_until_s
+        {
+            return;
+        }
+        if self.control.persistence.rewriting.refusal_said && self.control.rewrite_refusal().is_some() {
+            return;
+        }
+        match due(&process.aof(), percent, min) {
+            Due::Nothing => {}
+            Due::Growth(growth) => {
+                let text = format!("Starting automatic rewriting of AOF on {growth}% growth");
+                process.log(LogLevel::Notice, &text);
+                self.begin_rewrite(process);
+            }
+            Due::Space(free) => {
+                let text = format!(
+                    "Starting automatic rewriting of AOF: {free} bytes are free on its disk, too few for a rewrite when it has \
+                     grown by {percent}%"
+                );
+                process.log(LogLevel::Notice, &text);
+                self.begin_rewrite(process);
+            }
+            Due::TooSmall(free) => self.say_disk_is_too_small(free, now, process),
+        }
+    }
+
+    fn say_disk_is_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
+        let rewriting = &mut self.control.persistence.rewriting;
+        if now.unix_s() >= rewriting.too_small_said_until_s {
+            rewriting.too_small_said_until_s = now.unix_s() + TOO_SMALL_SAID_EVERY_S;
+            let text = format!(
+                "The AOF grows and its disk has no room for a rewrite: {free} bytes are free, fewer than the last rewrite left"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn asked(current: u64, base: u64, free: Option<u64>) -> Due {
+        let (current_bytes, base_bytes) = (current * MIB, base * MIB);
+        let free_bytes = free.map(|free| free * MIB);
+        due(&AofFacts { current_bytes, base_bytes, free_bytes, ..AofFacts::default() }, 100, 64 * MIB)
+    }
+
+    #[test]
+    fn a_rewrite_is_due_by_growth_or_while_the_disk_still_holds_one() {
+        for (current, base, free, wanted) in [
+            (200, 100, None, Due::Growth(100)),
+            (199, 100, None, Due::Nothing),
+            (63, 1, None, Due::Nothing),
+            // 80 MiB are still to come, and 100 for the rewrite.
+            (120, 100, Some(180), Due::Nothing),
+            (120, 100, Some(179), Due::Space(179 * MIB)),
+            (120, 100, Some(100), Due::Space(100 * MIB)),
+            (120, 100, Some(99), Due::TooSmall(99 * MIB)),
+            (109, 100, Some(100), Due::Nothing),
+            (63, 50, Some(1), Due::Nothing),
+            (200, 100, Some(0), Due::Growth(100)),
+        ] {
+            assert_eq!(asked(current, base, free), wanted, "{current} of {base}, {free:?} free");
+        }
+        let full =
+            AofFacts { current_bytes: u64::MAX, base_bytes: 0, free_bytes: Some(0), ..AofFacts::default() };
+        assert_eq!(due(&full, u64::MAX, 0), Due::Growth(u64::MAX), "no sum overflows");
+    }
+}

@@ -1,0 +1,184 @@
+//! Saving: SAVE, BGSAVE, save points, the save at the end.
+
+use super::{Ending, UnderWay, Why};
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::host::process::{LogLevel, Process, SaveError};
+use crate::persistence::background::JobState;
+use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save};
+use sluice_base::Now;
+use sluice_config::param;
+
+/// After a failure the next save is tried so many seconds later.
+const RETRY_S: i64 = 5;
+
+impl Control {
+    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the epoch.
+    pub(crate) fn rdb_began_s(&self) -> Option<i64> {
+        self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
+    }
+
+    /// Whether writes are refused because the data could not be saved.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        self.persistence.saving.failed
+            && self.config.bool(param::STOP_WRITES_ON_BGSAVE_ERROR)
+            && !self.config.save_points().is_empty()
+    }
+}
+
+impl Engine {
+    /// Begins the save that the last command has asked for: between two units.
+    #[inline]
+    pub(crate) fn begin_wanted_save(&mut self, process: &mut dyn Process) {
+        if let Some(why) = self.control.persistence.saving.wanted.take() {
+            self.begin_save(why, process);
+        }
+        if std::mem::take(&mut self.control.persistence.saving.cancelled) {
+            self.break_off_save(process);
+            self.break_off_full_sync(process);
+        }
+    }
+
+    #[cold]
+    fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
+        if self.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
+            self.control.persistence.saving.scheduled = true;
+            return;
+        }
+        let now = process.now();
+        self.control.persistence.saving.tried_s = now.unix_s();
+        self.control.persistence.saving.scheduled = false;
+        self.control.persistence.saves += 1;
+        let begun = match self.control.snapshot_holds_more() {
+            true => Err(SaveError(PARTLY_LOADED.to_owned())),
+            false => self.begin_file_job(self.snapshot_target(), process),
+        };
+        if let Err(SaveError(line)) = begun {
+            process.log(LogLevel::Warning, &line);
+            process.log(LogLevel::Warning, "Background saving error");
+            self.control.persistence.saving.failed = true;
+            self.refresh();
+            return;
+        }
+        let (dirty, began_s) = (self.control.persistence.dirty, now.unix_s());
+        self.control.persistence.saving.under_way = Some(UnderWay { dirty, began_s });
+        let why = match why {
+            Why::Command => "by request".to_owned(),
+            Why::SavePoint(point) => format!("{} changes in {} seconds", point.changes, point.seconds),
+        };
+        let keys = self.job_state().map_or(0, |state| state.total);
+        let text = format!("Background saving started: {keys} keys, {why}");
+        process.log(LogLevel::Notice, &text);
+    }
+
+    /// Ends a save that is under way, if there is one; the file before stays.
+    pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
+        if let Some(UnderWay { began_s, .. }) = self.control.persistence.saving.under_way.take() {
+            self.note_save_end(began_s, process.recent().unix_s());
+            self.drop_job();
+            process.log(LogLevel::Notice, "Background saving was broken off; the file before stays");
+        }
+    }
+
+    fn note_save_end(&mut self, began_s: i64, now_s: i64) {
+        let copied = self.job_state().map(|state| state.changed.1);
+        let saving = &mut self.control.persistence.saving;
+        saving.last_s = Some(now_s - began_s);
+        saving.last_copied_bytes = copied.unwrap_or(saving.last_copied_bytes);
+    }
+
+    /// A job has ended, well or not.
+    #[cold]
+    pub(crate) fn job_ended(
+        &mut self,
+        began: Now,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        if self.control.persistence.rewriting.began_s.is_some() {
+            return self.rewrite_written(state, outcome, process);
+        }
+        if self.control.replication.full_syncs.began_s.take().is_some() {
+            return self.full_sync_written(state, outcome, process);
+        }
+        let Some(save) = self.control.persistence.saving.under_way.take() else { return };
+        let now = process.now();
+        self.note_save_end(save.began_s, now.unix_s());
+        self.control.persistence.saving.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                let ms = now.mono_ns.saturating_sub(began.mono_ns) / 1_000_000;
+                let (entries, bytes) = state.changed;
+                let text = format!(
+                    "DB saved on disk: {} keys in {ms} ms; {entries} of them were changed meanwhile, for which \
+                     {bytes} bytes were copied",
+                    state.total
+                );
+                process.log(LogLevel::Notice, &text);
+                process.log(LogLevel::Notice, "Background saving terminated with success");
+                self.control.persistence.dirty = self.control.persistence.dirty.saturating_sub(save.dirty);
+                self.control.persistence.last_save_s = now.unix_s();
+                self.control.persistence.saving.failed = false;
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background saving error");
+                self.control.persistence.saving.failed = true;
+            }
+        }
+        self.refresh();
+    }
+
+    /// Begins the save that is scheduled, or due at a save point.
+    pub(crate) fn save_if_due(&mut self, now: Now, process: &mut dyn Process) {
+        let control = &self.control;
+        let rests =
+            control.persistence.saving.failed && now.unix_s() - control.persistence.saving.tried_s <= RETRY_S;
+        // While data are loaded there are none to save.
+        if control.works_in_background() || rests || self.is_loading() || control.awaits_sync_file() {
+            return;
+        }
+        if self.is_snapshot_wanted(process) {
+            return;
+        }
+        let control = &self.control;
+        if control.persistence.saving.scheduled {
+            return self.begin_save(Why::Command, process);
+        }
+        let since_s = now.unix_s() - control.persistence.last_save_s;
+        let points = control.config.save_points();
+        let due = points.iter().find(|point| {
+            control.persistence.dirty >= u64::try_from(point.changes).unwrap_or(0) && since_s > point.seconds
+        });
+        if let Some(point) = due.copied() {
+            let text = format!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            process.log(LogLevel::Notice, &text);
+            self.begin_save(Why::SavePoint(point), process);
+        }
+    }
+
+    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then SHUTDOWN ABORT can
+    /// prevent it, by [`crate::Action::KeepRunning`].
+    pub fn end_waits_for_cron(&mut self) -> bool {
+        self.control.debug.end_waits_for_cron = self.control.debug.cron_paused;
+        self.control.debug.cron_paused
+    }
+
+    /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall not end, as it
+    /// would lose data; the log says why.
+    pub fn prepare_end(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
+        let may_end = prepare_end(ending, force, &self.keyspace, &mut self.control, process);
+        self.begin_wanted_save(process);
+        may_end
+    }
+
+    /// Saves what commands have changed since the data were saved for the end of the server: others of the same iteration
+    /// were executed behind SHUTDOWN. Nothing may be executed after this.
+    pub fn save_rest(&mut self, process: &mut dyn Process) {
+        if self.control.persistence.saved_for_end && self.control.persistence.dirty > 0 {
+            // It worked a moment ago. If it does not now, the log says so, and those changes are lost.
+            let _ = save(&self.keyspace, &mut self.control, process);
+        }
+    }
+}

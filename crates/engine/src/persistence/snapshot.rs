@@ -1,0 +1,530 @@
+//! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
+
+use crate::observe::version;
+use crate::replication::unit_commands::push_command;
+use sluice_base::num::{IntBuffer, push_f64};
+use sluice_base::{Bytes, Now};
+use sluice_config::choice::EvictionPolicy;
+use sluice_config::{Config, param};
+use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
+use sluice_persist::aof::ReplicationNote;
+use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
+use sluice_value::{Direction, HashRef, ListItem, SetRef, ZsetEncoding};
+use std::ops::ControlFlow;
+
+/// What a snapshot says about itself beside the data.
+pub(crate) struct RdbAux<'a> {
+    /// When it was made.
+    pub now: Now,
+    /// Bytes of memory in use then.
+    pub used_memory: usize,
+    /// Whether an append-only file goes on behind it.
+    pub is_aof_base: bool,
+    /// The point of the stream it stands at, when it is for a replica.
+    pub stream: Option<StreamPoint<'a>>,
+}
+
+/// A point of the propagation stream.
+pub(crate) struct StreamPoint<'a> {
+    /// Database that the stream has selected.
+    pub db: usize,
+    /// Id of the history.
+    pub replid: &'a str,
+    /// Bytes of the history before it.
+    pub offset: u64,
+}
+
+/// The file's options as the configuration has them, for a reader of that version.
+pub(crate) fn options(config: &Config, version: Version) -> WriteOptions {
+    WriteOptions {
+        version,
+        compression: config.bool(param::RDBCOMPRESSION),
+        checksum: config.bool(param::RDBCHECKSUM),
+    }
+}
+
+/// What a snapshot holds beside the databases: records of other servers that have no use here, and are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Libraries of functions: their code.
+    pub libraries: Vec<Vec<u8>>,
+    /// Fields about the file whose names mean nothing here: name and value.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What modules have left in front of keys, and behind them.
+    pub module_records: [Vec<Vec<u8>>; 2],
+}
+
+impl Kept {
+    /// Takes what another file held, each record once.
+    pub(crate) fn merge(&mut self, other: Kept) {
+        for code in other.libraries {
+            if !self.libraries.contains(&code) {
+                self.libraries.push(code);
+            }
+        }
+        for (records, others) in self.module_records.iter_mut().zip(other.module_records) {
+            for record in others {
+                if !records.contains(&record) {
+                    records.push(record);
+                }
+            }
+        }
+        for field in other.fields {
+            self.fields.retain(|(name, _)| *name != field.0);
+            self.fields.push(field);
+        }
+    }
+}
+
+/// A file without databases, in pieces. Cost: O(records that are kept).
+pub(crate) fn pieces_without_keys(
+    config: &Config,
+    options: WriteOptions,
+    about: &RdbAux<'_>,
+    kept: &Kept,
+) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
+    let file = SnapshotFile::new(config, options, about, kept, Vec::new());
+    let _ = file.finish(&mut |piece| {
+        pieces.push(piece);
+        ControlFlow::Continue(())
+    });
+    pieces
+}
+
+/// Gives a file of all databases away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called behind each
+/// entry. Memory: one piece, and of a string that is compressed the whole compressed string.
+pub(crate) fn write(
+    keyspace: &Keyspace,
+    config: &Config,
+    options: WriteOptions,
+    about: &RdbAux<'_>,
+    kept: &Kept,
+    each: &mut dyn FnMut(),
+    give: &mut Give<'_>,
+) {
+    let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
+    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
+        file.writer.db(number, db.len(), db.expires_len());
+        for entry in db.iter().map(|handle| db.entry(handle)) {
+            let (value, expiry, clock) = (entry.value(), entry.expiry(), entry.clock());
+            if file.entry(entry.key(), value, expiry, clock, give).is_break() {
+                return;
+            }
+            each();
+        }
+    }
+    // Nothing comes behind the end: whether more is wanted does not matter.
+    let _ = file.finish(give);
+}
+
+/// Takes the next bytes of a file; says whether more are wanted.
+pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
+
+/// A snapshot file that is written from what a cut has captured: pieces in any order, on any thread.
+pub struct SnapshotFile {
+    writer: Writer,
+    saving: Saving,
+    /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an expiry.
+    sizes: Vec<(usize, usize, usize)>,
+    selected: Option<usize>,
+    /// What modules have left behind the keys of another file.
+    records_behind: Vec<Vec<u8>>,
+    /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
+    commands: Option<CommandBase>,
+}
+
+impl std::fmt::Debug for SnapshotFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SnapshotFile").field("selected", &self.selected).finish_non_exhaustive()
+    }
+}
+
+impl SnapshotFile {
+    /// Begins a file with what it says about itself.
+    pub(crate) fn new(
+        config: &Config,
+        options: WriteOptions,
+        about: &RdbAux<'_>,
+        kept: &Kept,
+        sizes: Vec<(usize, usize, usize)>,
+    ) -> SnapshotFile {
+        let mut writer = Writer::new(options);
+        write_fields(&mut writer, about, kept);
+        let saving = Saving {
+            usage: UsageField::by(config),
+            now: about.now,
+            max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+        };
+        let records_behind = kept.module_records[1].clone();
+        SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None }
+    }
+
+    /// The same contents as commands. `stamp`: with the time in front.
+    pub(crate) fn written_as_commands(
+        self,
+        stamp: Option<Now>,
+        point: Option<StreamPoint<'_>>,
+    ) -> SnapshotFile {
+        SnapshotFile { commands: Some(CommandBase::new(stamp, point)), ..self }
+    }
+
+    /// A file that says nothing about itself; for tests.
+    #[doc(hidden)]
+    pub fn empty() -> SnapshotFile {
+        SnapshotFile::bare(false)
+    }
+
+    /// The same with values compressed.
+    #[doc(hidden)]
+    pub fn compressing() -> SnapshotFile {
+        SnapshotFile::bare(true)
+    }
+
+    fn bare(compression: bool) -> SnapshotFile {
+        let options = WriteOptions { version: Version::Valkey, compression, checksum: true };
+        let now = Now { mono_ns: 0, unix_us: 0 };
+        let saving = Saving { usage: UsageField::None, now, max_listpack_size: -2 };
+        SnapshotFile {
+            writer: Writer::new(options),
+            saving,
+            sizes: Vec::new(),
+            selected: None,
+            records_behind: Vec::new(),
+            commands: None,
+        }
+    }
+
+    /// Whether values are compressed, where the configuration wants it at all: a reader takes both.
+    pub fn compress(&mut self, wanted: bool) {
+        self.writer.compress(wanted);
+    }
+
+    /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.
+    pub fn piece(
+        &mut self,
+        piece: &Captured,
+        each: &mut dyn FnMut(),
+        give: &mut Give<'_>,
+    ) -> ControlFlow<()> {
+        let number = piece.number();
+        if self.selected != Some(number) {
+            self.selected = Some(number);
+            if let Some(commands) = &mut self.commands {
+                commands.select(number);
+            }
+            match self.sizes.iter().position(|(db, ..)| *db == number) {
+                Some(at) => {
+                    let (_, keys, expires) = self.sizes.swap_remove(at);
+                    self.writer.db(number, keys, expires);
+                }
+                None => self.writer.select(number),
+            }
+        }
+        for entry in piece.iter() {
+            self.entry(entry.key(), entry.value(), entry.expiry(), entry.clock(), give)?;
+            each();
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Writes the end of the file.
+    pub fn finish(mut self, give: &mut Give<'_>) -> ControlFlow<()> {
+        self.records_behind.iter().for_each(|record| self.writer.module_record(record));
+        match self.commands {
+            Some(mut commands) => {
+                commands.out.append(&mut commands.notes);
+                give(Bytes::from_vec(commands.out))
+            }
+            None => give(Bytes::from_vec(self.writer.finish())),
+        }
+    }
+
+    fn entry(
+        &mut self,
+        key: &[u8],
+        value: ValueRef<'_>,
+        expiry: Option<i64>,
+        clock: u32,
+        give: &mut Give<'_>,
+    ) -> ControlFlow<()> {
+        let SnapshotFile { writer, saving, commands, .. } = self;
+        if let Some(commands) = commands {
+            return commands.entry(key, value, expiry, give);
+        }
+        if writer.pending() >= PIECE_BYTES {
+            give(Bytes::from_vec(writer.take()))?;
+        }
+        let usage = saving.usage_of(clock);
+        // A value of many pieces cannot be broken off: its rest is dropped instead.
+        let mut going = ControlFlow::Continue(());
+        let mut give = |piece| {
+            if going.is_continue() {
+                going = give(piece);
+            }
+        };
+        match value {
+            ValueRef::Str(Str::Int(number)) => writer.string(key, Text::Int(number), expiry, usage),
+            ValueRef::Str(Str::Inline(bytes)) => writer.string(key, Text::Bytes(bytes), expiry, usage),
+            ValueRef::Str(Str::Shared(bytes)) => writer.string(key, Text::Bytes(bytes), expiry, usage),
+            ValueRef::Str(Str::Pages(long)) => writer.pages(key, long, expiry, usage, &mut give),
+            ValueRef::List(list) => {
+                writer.list(key, list, saving.max_listpack_size, expiry, usage, &mut give);
+            }
+            ValueRef::Hash(hash) => writer.hash(key, hash, expiry, usage, &mut give),
+            ValueRef::Stream(stream) => writer.stream(key, stream, expiry, usage, &mut give),
+            ValueRef::Set(set) => writer.set(key, set, expiry, usage, &mut give),
+            ValueRef::Zset(zset) => writer.zset(key, zset, expiry, usage, &mut give),
+        }
+        going
+    }
+}
+
+fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
+    writer.aux("valkey-ver", Text::Bytes(version::COMPATIBLE.as_bytes()));
+    writer.aux("redis-bits", Text::Int(i64::from(usize::BITS)));
+    writer.aux("ctime", Text::Int(about.now.unix_s()));
+    writer.aux("used-mem", Text::Int(about.used_memory as i64));
+    if let Some(point) = &about.stream {
+        writer.aux("repl-stream-db", Text::Int(point.db as i64));
+        writer.aux("repl-id", Text::Bytes(point.replid.as_bytes()));
+        writer.aux("repl-offset", Text::Int(point.offset as i64));
+    }
+    writer.aux("aof-base", Text::Int(i64::from(about.is_aof_base)));
+    for (name, value) in &kept.fields {
+        writer.aux_of(name, Text::Bytes(value));
+    }
+    kept.module_records[0].iter().for_each(|record| writer.module_record(record));
+    for code in &kept.libraries {
+        writer.function(code);
+    }
+}
+
+/// Entries as commands that make them.
+struct CommandBase {
+    out: Vec<u8>,
+    /// Annotations that stand behind all commands: where in the history of replication the data stand.
+    notes: Vec<u8>,
+}
+
+/// Elements of a collection in one command, as the reference writes them.
+const ELEMENTS_PER_COMMAND: usize = 64;
+
+impl CommandBase {
+    fn new(stamp: Option<Now>, point: Option<StreamPoint<'_>>) -> CommandBase {
+        let stamp = stamp.map_or_else(String::new, |now| format!("#TS:{}\r\n", now.unix_s()));
+        let mut notes = Vec::new();
+        if let Some(point) = point
+            && let Ok(id) = point.replid.as_bytes().try_into()
+        {
+            ReplicationNote::Id(id).push(&mut notes);
+            ReplicationNote::Offset(point.offset).push(&mut notes);
+        }
+        CommandBase { out: stamp.into_bytes(), notes }
+    }
+
+    fn select(&mut self, number: usize) {
+        push_command(&mut self.out, [&b"SELECT"[..], number.to_string().as_bytes()].into_iter());
+    }
+
+    fn entry(
+        &mut self,
+        key: &[u8],
+        value: ValueRef<'_>,
+        expiry: Option<i64>,
+        give: &mut Give<'_>,
+    ) -> ControlFlow<()> {
+        match value {
+            ValueRef::Str(text) => {
+                let text = text.to_vec();
+                push_command(&mut self.out, [&b"SET"[..], key, &text].into_iter());
+            }
+            ValueRef::List(list) => {
+                let (len, mut buffer) = (list.len(), IntBuffer::new());
+                let mut elements = list.iter(0..len);
+                let mut left = len;
+                while left > 0 {
+                    let count = left.min(ELEMENTS_PER_COMMAND);
+                    let mut argv = vec![b"RPUSH".to_vec(), key.to_vec()];
+                    for _ in 0..count {
+                        argv.extend(elements.next().map(|element| element.bytes(&mut buffer).to_vec()));
+                    }
+                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+                    left -= count;
+                    self.give_full(give)?;
+                }
+            }
+            ValueRef::Hash(hash) => self.hash(key, hash, give)?,
+            ValueRef::Stream(stream) => self.stream(key, stream, give)?,
+            ValueRef::Set(set) => self.set(key, set, give)?,
+            ValueRef::Zset(zset) => {
+                // As in the reference, a large set is written from the highest score on.
+                let direction = match zset.encoding() {
+                    ZsetEncoding::Listpack => Direction::Up,
+                    ZsetEncoding::Skiplist => Direction::Down,
+                };
+                let mut elements = zset.iter(0..zset.len(), direction).peekable();
+                while elements.peek().is_some() {
+                    let mut argv = vec![b"ZADD".to_vec(), key.to_vec()];
+                    for (member, score) in elements.by_ref().take(ELEMENTS_PER_COMMAND) {
+                        let mut text = Vec::new();
+                        push_f64(&mut text, score);
+                        argv.extend([text, member.to_vec()]);
+                    }
+                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+                    self.give_full(give)?;
+                }
+            }
+        }
+        if let Some(at_ms) = expiry {
+            push_command(&mut self.out, [&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()].into_iter());
+        }
+        self.give_full(give)
+    }
+
+    /// Fields without an expiry by many, others by a command each.
+    fn hash(&mut self, key: &[u8], hash: HashRef<'_>, give: &mut Give<'_>) -> ControlFlow<()> {
+        let text = |item: ListItem<'_>| item.bytes(&mut IntBuffer::new()).to_vec();
+        let mut argv = Vec::new();
+        for field in hash.iter() {
+            if let Some(at) = field.expiry {
+                let at = at.to_string();
+                let words = [&b"HSETEX"[..], key, b"PXAT", at.as_bytes(), b"FIELDS", b"1"];
+                let pair = [text(field.name), text(field.value)];
+                let words: Vec<&[u8]> = words.into_iter().chain(pair.iter().map(Vec::as_slice)).collect();
+                push_command(&mut self.out, words.into_iter());
+                self.give_full(give)?;
+                continue;
+            }
+            if argv.is_empty() {
+                argv.extend([b"HMSET".to_vec(), key.to_vec()]);
+            }
+            argv.extend([text(field.name), text(field.value)]);
+            if argv.len() == 2 + 2 * ELEMENTS_PER_COMMAND {
+                push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+                argv.clear();
+                self.give_full(give)?;
+            }
+        }
+        if !argv.is_empty() {
+            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+        }
+        self.give_full(give)
+    }
+
+    /// A stream: its entries, its ids, its groups with their consumers and pending entries.
+    fn stream(&mut self, key: &[u8], stream: &Stream, give: &mut Give<'_>) -> ControlFlow<()> {
+        let log = stream.log();
+        for entry in log.iter(StreamId::MIN, StreamId::MAX) {
+            let mut argv = vec![b"XADD".to_vec(), key.to_vec(), entry.id().to_text()];
+            for element in entry.pairs().flat_map(|(field, value)| [field, value]) {
+                argv.push(match element {
+                    Element::Int(number) => number.to_string().into_bytes(),
+                    Element::Bytes(bytes) => bytes.to_vec(),
+                });
+            }
+            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+            self.give_full(give)?;
+        }
+        let (last, deleted) = (log.last_id().to_text(), log.max_deleted_id().to_text());
+        let added = log.entries_added().to_string();
+        if log.len() == 0 {
+            // An entry that is trimmed at once makes a stream without entries. No entry has the least id.
+            let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
+            let words = [&b"XADD"[..], key, b"MAXLEN", b"0", &id, b"x", b"y"];
+            push_command(&mut self.out, words.into_iter());
+        }
+        let words = [b"XSETID", key, &last, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted];
+        push_command(&mut self.out, words.into_iter());
+        for group in stream.groups() {
+            self.group(key, group, give)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn group(&mut self, key: &[u8], group: &ConsumerGroup, give: &mut Give<'_>) -> ControlFlow<()> {
+        let read = group.entries_read().map_or_else(|| "-1".to_owned(), |read| read.to_string());
+        let last = group.last_id().to_text();
+        let words = [b"XGROUP", b"CREATE", key, group.name(), &last, b"ENTRIESREAD", read.as_bytes()];
+        push_command(&mut self.out, words.into_iter());
+        for consumer in group.consumers() {
+            let words = [&b"XGROUP"[..], b"CREATECONSUMER", key, group.name(), consumer.name()];
+            push_command(&mut self.out, words.into_iter());
+            for entry in consumer.pending_from(StreamId::MIN).filter_map(|id| group.pending(id)) {
+                let (id, at) = (entry.id.to_text(), entry.delivered_ms.to_string());
+                let count = entry.deliveries.to_string();
+                let words = [&b"XCLAIM"[..], key, group.name(), consumer.name(), b"0", &id, b"TIME"];
+                let options = [at.as_bytes(), b"RETRYCOUNT", count.as_bytes(), b"JUSTID", b"FORCE"];
+                push_command(&mut self.out, [&words[..], &options[..]].concat().into_iter());
+                self.give_full(give)?;
+            }
+        }
+        self.give_full(give)
+    }
+
+    fn set(&mut self, key: &[u8], set: SetRef<'_>, give: &mut Give<'_>) -> ControlFlow<()> {
+        let (mut members, mut buffer) = (set.iter().peekable(), IntBuffer::new());
+        while members.peek().is_some() {
+            let mut argv = vec![b"SADD".to_vec(), key.to_vec()];
+            let some = members.by_ref().take(ELEMENTS_PER_COMMAND);
+            argv.extend(some.map(|member| member.bytes(&mut buffer).to_vec()));
+            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+            self.give_full(give)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn give_full(&mut self, give: &mut Give<'_>) -> ControlFlow<()> {
+        match self.out.len() >= PIECE_BYTES {
+            true => give(Bytes::from_vec(std::mem::take(&mut self.out))),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Bytes of a piece of a file, but for one value that is longer.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// What writing keys needs to know.
+#[derive(Clone, Copy)]
+struct Saving {
+    usage: UsageField,
+    now: Now,
+    /// Setting `list-max-listpack-size`.
+    max_listpack_size: i32,
+}
+
+impl Saving {
+    /// The field about the last use of an entry with this access clock.
+    fn usage_of(self, clock: u32) -> Usage {
+        match self.usage {
+            UsageField::None => Usage::Unsaid,
+            UsageField::Idle => {
+                Usage::Idle(u64::from((self.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK))
+            }
+            UsageField::Freq => Usage::Frequency((clock & 255) as u8),
+        }
+    }
+}
+
+/// Which field about the last use of a key a snapshot has: the one that the eviction policy asks for.
+#[derive(Clone, Copy)]
+enum UsageField {
+    None,
+    Idle,
+    Freq,
+}
+
+impl UsageField {
+    fn by(config: &Config) -> UsageField {
+        match config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY) {
+            EvictionPolicy::AllkeysLru | EvictionPolicy::VolatileLru => UsageField::Idle,
+            EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu => UsageField::Freq,
+            EvictionPolicy::NoEviction
+            | EvictionPolicy::AllkeysRandom
+            | EvictionPolicy::VolatileRandom
+            | EvictionPolicy::VolatileTtl => UsageField::None,
+        }
+    }
+}

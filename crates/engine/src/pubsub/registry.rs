@@ -1,0 +1,327 @@
+//! Publish/subscribe: topics with their subscribers, and what the running command has published.
+//!
+//! Invariants: (1) a client stands in the list of a topic once at most, at the index that the client's own list says;
+//! (2) a topic without subscribers does not exist; (3) nothing here knows a session: `delivery.rs` sends.
+//!
+//! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has: the last one takes the
+//! place of one that leaves. A client that ends costs that for each of its own subscriptions. Nothing limits how many a
+//! client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
+
+use crate::session::Subscribed;
+use crate::session::key::SessionKey;
+use sluice_base::heap;
+use sluice_resp::Outbox;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What can be subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopicKind {
+    /// A channel.
+    Channel,
+    /// Every channel that matches a pattern.
+    Pattern,
+    /// A channel of sharded publish/subscribe.
+    Shard,
+}
+
+/// A channel, pattern or shard channel, as long as it has subscribers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TopicRef {
+    kind: TopicKind,
+    slot: u32,
+}
+
+/// All subscriptions.
+#[derive(Debug, Default)]
+pub struct PubSub {
+    topics: [Topics; 3],
+    /// By the slot of the client's key.
+    clients: Vec<Option<Box<Subscriber>>>,
+    client_count: usize,
+    /// What the running command has published.
+    pub(crate) outgoing: Outgoing,
+}
+
+/// What is published and not done with.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// The running command is a PUBLISH or SPUBLISH.
+    pub(crate) published: bool,
+    /// The topics whose subscribers receive its message.
+    pub(crate) targets: Vec<TopicRef>,
+    /// Messages for the client that runs a command: they come behind its reply.
+    pub(crate) own: Outbox,
+    /// Clients that a message has brought over their output limit, for the log.
+    pub(crate) cut: Vec<SessionKey>,
+    /// Memory for the forms of a message.
+    pub(crate) buffers: [Vec<u8>; 2],
+    /// Memory for the names of channels that keyspace notifications go to.
+    pub(crate) name: Vec<u8>,
+}
+
+impl Outgoing {
+    /// Whether something is left to be done behind the reply of the command.
+    #[inline]
+    pub(crate) fn is_unfinished(&self) -> bool {
+        !self.own.is_empty() || !self.cut.is_empty()
+    }
+}
+
+impl TopicRef {
+    /// What it is.
+    pub(crate) fn kind(self) -> TopicKind {
+        self.kind
+    }
+}
+
+/// Topics of one kind.
+#[derive(Debug, Default)]
+struct Topics {
+    by_name: BTreeMap<Arc<[u8]>, u32>,
+    slots: Vec<Topic>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Topic {
+    name: Arc<[u8]>,
+    subscribers: Vec<SessionKey>,
+}
+
+/// A client with subscriptions.
+#[derive(Debug)]
+struct Subscriber {
+    generation: u32,
+    /// By kind: topics, and the client's index among the subscribers of each.
+    places: [BTreeMap<u32, u32>; 3],
+    bytes: usize,
+}
+
+impl PubSub {
+    /// Bytes that the allocator has given. O(topics and clients).
+    pub(crate) fn footprint(&self) -> usize {
+        let topic = |topic: &Topic| {
+            heap::block(2 * size_of::<usize>() + topic.name.len()) + heap::vec(&topic.subscribers)
+        };
+        let topics = |topics: &Topics| {
+            heap::tree::<Arc<[u8]>, u32>(topics.by_name.len())
+                + heap::vec(&topics.slots)
+                + heap::vec(&topics.free)
+                + topics.slots.iter().filter(|topic| !topic.name.is_empty()).map(topic).sum::<usize>()
+        };
+        let client = |client: &Subscriber| {
+            let places = client.places.iter().map(|places| heap::tree::<u32, u32>(places.len()));
+            heap::boxed::<Subscriber>() + places.sum::<usize>()
+        };
+        let clients: usize = self.clients.iter().flatten().map(|own| client(own)).sum();
+        let outgoing = &self.outgoing;
+        let buffers: usize = outgoing.buffers.iter().map(heap::vec).sum();
+        self.topics.iter().map(topics).sum::<usize>()
+            + heap::vec(&self.clients)
+            + clients
+            + heap::vec(&outgoing.targets)
+            + outgoing.own.footprint()
+            + heap::vec(&outgoing.cut)
+            + buffers
+            + heap::vec(&outgoing.name)
+    }
+
+    /// Subscribes a client; nothing is done where it has subscribed already.
+    pub fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+        let slot = self.topics[kind as usize].slot_of(name);
+        let place = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
+        let own = self.subscriber(client);
+        if own.places[kind as usize].contains_key(&slot) {
+            return;
+        }
+        own.places[kind as usize].insert(slot, place);
+        own.bytes += name.len() + SUBSCRIPTION_BYTES;
+        self.topics[kind as usize].slots[slot as usize].subscribers.push(client);
+    }
+
+    /// Ends a subscription; nothing is done where there is none.
+    pub(crate) fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+        let Some(&slot) = self.topics[kind as usize].by_name.get(name) else { return };
+        let Some(own) = self.known_mut(client) else { return };
+        let Some(place) = own.places[kind as usize].remove(&slot) else { return };
+        own.bytes -= name.len() + SUBSCRIPTION_BYTES;
+        if own.places.iter().all(BTreeMap::is_empty) {
+            self.clients[client.slot as usize] = None;
+            self.client_count -= 1;
+        }
+        self.leave(TopicRef { kind, slot }, place);
+    }
+
+    /// Ends all subscriptions of a client.
+    pub fn forget(&mut self, client: SessionKey) {
+        if self.known(client).is_none() {
+            return;
+        }
+        let Some(own) = self.clients[client.slot as usize].take() else { return };
+        self.client_count -= 1;
+        for (kind, places) in KINDS.into_iter().zip(own.places) {
+            for (slot, place) in places {
+                self.leave(TopicRef { kind, slot }, place);
+            }
+        }
+    }
+
+    /// What a client has subscribed to, in no order that means anything.
+    pub fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
+        let topics = &self.topics[kind as usize];
+        let places = self.known(client).map(|own| &own.places[kind as usize]);
+        places.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
+    }
+
+    /// How much a client has subscribed to.
+    pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
+        let Some(own) = self.known(client) else { return Subscribed::default() };
+        let [channels, patterns, shards] = own.places.each_ref().map(|places| places.len() as u32);
+        Subscribed { channels, patterns, shards, bytes: crate::session::short(own.bytes) }
+    }
+
+    /// Has the running command send its message to the subscribers of a channel, or of a shard channel. Returns how many
+    /// there are; a client counts once for each of its subscriptions that match.
+    pub fn publish(&mut self, kind: TopicKind, channel: &[u8]) -> usize {
+        let mut targets = std::mem::take(&mut self.outgoing.targets);
+        self.find_targets(kind, channel, &mut targets);
+        let receivers = targets.iter().map(|topic| self.subscribers(*topic).len()).sum();
+        self.outgoing.targets = targets;
+        self.outgoing.published = true;
+        receivers
+    }
+
+    /// Adds the topics that a message in a channel concerns: the channel first, then patterns.
+    pub(crate) fn find_targets(&self, kind: TopicKind, channel: &[u8], targets: &mut Vec<TopicRef>) {
+        if let Some(&slot) = self.topics[kind as usize].by_name.get(channel) {
+            targets.push(TopicRef { kind, slot });
+        }
+        if kind == TopicKind::Channel {
+            let patterns = &self.topics[TopicKind::Pattern as usize].by_name;
+            let matching =
+                patterns.iter().filter(|(pattern, _)| sluice_base::glob::matches(pattern, channel));
+            targets.extend(matching.map(|(_, &slot)| TopicRef { kind: TopicKind::Pattern, slot }));
+        }
+    }
+
+    /// A topic's subscribers.
+    pub(crate) fn subscribers(&self, topic: TopicRef) -> &[SessionKey] {
+        &self.topics[topic.kind as usize].slots[topic.slot as usize].subscribers
+    }
+
+    /// A topic's name.
+    pub(crate) fn name(&self, topic: TopicRef) -> &[u8] {
+        &self.topics[topic.kind as usize].slots[topic.slot as usize].name
+    }
+
+    /// How many topics of a kind have subscribers.
+    pub fn count(&self, kind: TopicKind) -> usize {
+        self.topics[kind as usize].by_name.len()
+    }
+
+    /// How many clients have subscribed to anything.
+    pub fn clients(&self) -> usize {
+        self.client_count
+    }
+
+    /// The names of a kind's topics, in order.
+    pub fn iter(&self, kind: TopicKind) -> impl Iterator<Item = &[u8]> {
+        self.topics[kind as usize].by_name.keys().map(|name| &name[..])
+    }
+
+    /// How many subscribers a topic has.
+    pub(crate) fn subscriber_count(&self, kind: TopicKind, name: &[u8]) -> usize {
+        let slot = self.topics[kind as usize].by_name.get(name);
+        slot.map_or(0, |&slot| self.subscribers(TopicRef { kind, slot }).len())
+    }
+
+    /// Whether a client may receive what the server itself publishes in a channel.
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
+    }
+
+    /// Takes a subscriber out of a topic's list; the last one gets its index.
+    fn leave(&mut self, topic: TopicRef, place: u32) {
+        let topics = &mut self.topics[topic.kind as usize];
+        let subscribers = &mut topics.slots[topic.slot as usize].subscribers;
+        subscribers.swap_remove(place as usize);
+        let moved = subscribers.get(place as usize).copied();
+        if subscribers.is_empty() {
+            topics.remove(topic.slot);
+        } else if subscribers.len() * 4 < subscribers.capacity() {
+            subscribers.shrink_to(subscribers.len() * 2);
+        }
+        if let Some(own) = moved.and_then(|moved| self.known_mut(moved)) {
+            own.places[topic.kind as usize].insert(topic.slot, place);
+        }
+    }
+
+    fn known(&self, client: SessionKey) -> Option<&Subscriber> {
+        let own = self.clients.get(client.slot as usize)?.as_deref()?;
+        (own.generation == client.generation).then_some(own)
+    }
+
+    fn known_mut(&mut self, client: SessionKey) -> Option<&mut Subscriber> {
+        let own = self.clients.get_mut(client.slot as usize)?.as_deref_mut()?;
+        (own.generation == client.generation).then_some(own)
+    }
+
+    /// A client's own list, made where there is none.
+    fn subscriber(&mut self, client: SessionKey) -> &mut Subscriber {
+        let at = client.slot as usize;
+        if self.clients.len() <= at {
+            self.clients.resize_with(at + 1, || None);
+        }
+        let place = &mut self.clients[at];
+        debug_assert!(
+            place.as_ref().is_none_or(|own| own.generation == client.generation),
+            "it was forgotten"
+        );
+        self.client_count += usize::from(place.is_none());
+        place.get_or_insert_with(|| {
+            Box::new(Subscriber { generation: client.generation, places: Default::default(), bytes: 0 })
+        })
+    }
+}
+
+impl Topics {
+    /// The slot of a topic, made where there is none.
+    fn slot_of(&mut self, name: &[u8]) -> u32 {
+        if let Some(slot) = self.by_name.get(name) {
+            return *slot;
+        }
+        let name: Arc<[u8]> = name.into();
+        let topic = Topic { name: name.clone(), subscribers: Vec::new() };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = topic;
+                slot
+            }
+            None => {
+                self.slots.push(topic);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.by_name.insert(name, slot);
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let topic = std::mem::take(&mut self.slots[slot as usize]);
+        self.by_name.remove(&topic.name);
+        self.free.push(slot);
+        if self.by_name.is_empty() {
+            *self = Topics::default();
+        }
+    }
+}
+
+/// In the order of their numbers.
+const KINDS: [TopicKind; 3] = [TopicKind::Channel, TopicKind::Pattern, TopicKind::Shard];
+
+/// What a subscription takes beside its name, about.
+const SUBSCRIPTION_BYTES: usize = 48;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! WATCH: which keys clients watch, and whose transaction fails because one of them changed.
+//!
+//! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a client that is
+//! marked watches nothing: one change is enough, so later ones need not find it; (3) a key that had expired when it was
+//! watched counts as absent: its deletion changes nothing; (4) a change of one key costs O(log n) for each of the key's
+//! watchers, however many keys they watch. Whether a key had expired therefore stands with the key, not in a client's list.
+
+use crate::pubsub::key_map::KeyMap;
+use crate::session::key::SessionKey;
+use sluice_base::heap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Watched keys and their clients.
+#[derive(Debug, Default)]
+pub struct Watching {
+    /// The watchers of each key, and whether the key had expired when the client began to watch it.
+    keys: KeyMap<BTreeMap<SessionKey, bool>>,
+    clients: BTreeMap<SessionKey, OwnKeys>,
+    /// Clients whose watched keys have changed.
+    changed: BTreeSet<SessionKey>,
+}
+
+/// The keys that a client watches.
+#[derive(Debug, Default)]
+struct OwnKeys {
+    keys: Vec<(usize, Box<[u8]>)>,
+    /// What they count as memory of the client.
+    bytes: usize,
+}
+
+/// What a watched key of this length counts as memory of a client: the key is here and in the map.
+fn bytes_of_key(len: usize) -> usize {
+    2 * len + size_of::<(usize, Box<[u8]>)>() + size_of::<(SessionKey, bool)>()
+}
+
+/// A key that a client watches.
+#[derive(Clone, Debug)]
+pub struct WatchedKey {
+    /// Database.
+    pub db: usize,
+    /// Key.
+    pub key: Box<[u8]>,
+    /// It had expired already.
+    pub expired: bool,
+}
+
+/// A change that watchers may have to learn of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key was modified or created.
+    Modified,
+    /// The key was deleted because it had expired.
+    Expired,
+}
+
+/// What a database has under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPresence {
+    /// Nothing.
+    Absent,
+    /// A value that has expired and was not deleted yet.
+    Expired,
+    /// A value.
+    Live,
+}
+
+impl Watching {
+    /// Bytes that the allocator has given. O(keys that are watched).
+    pub(crate) fn footprint(&self) -> usize {
+        let watchers = |of: &BTreeMap<SessionKey, bool>| heap::tree::<SessionKey, bool>(of.len());
+        let own = |OwnKeys { keys, .. }: &OwnKeys| {
+            heap::vec(keys) + keys.iter().map(|(_, key)| heap::block(key.len())).sum::<usize>()
+        };
+        self.keys.footprint()
+            + self.keys.values().map(watchers).sum::<usize>()
+            + heap::tree::<SessionKey, OwnKeys>(self.clients.len())
+            + self.clients.values().map(own).sum::<usize>()
+            + heap::tree::<SessionKey, ()>(self.changed.len())
+    }
+
+    /// Whether a key is watched by any client.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Number of keys that are watched.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Number of clients that watch keys.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Number of keys that a client watches.
+    pub fn count(&self, client: SessionKey) -> usize {
+        self.clients.get(&client).map_or(0, |own| own.keys.len())
+    }
+
+    /// Bytes that a client's watched keys take. O(log n), since `maxmemory-clients` asks for each client once an iteration.
+    pub fn heap_bytes(&self, client: SessionKey) -> usize {
+        self.clients.get(&client).map_or(0, |own| own.bytes)
+    }
+
+    /// Whether a client watches keys, or watched keys that have changed.
+    pub(crate) fn concerns(&self, client: SessionKey) -> bool {
+        self.clients.contains_key(&client) || self.changed.contains(&client)
+    }
+
+    /// Whether a key that a client watched has changed.
+    pub(crate) fn has_changed(&self, client: SessionKey) -> bool {
+        self.changed.contains(&client)
+    }
+
+    /// The keys that a client watches and that had not expired when it began to: databases and keys.
+    pub(crate) fn live(&self, client: SessionKey) -> impl Iterator<Item = (usize, &[u8])> {
+        let own = self.clients.get(&client).into_iter().flat_map(|own| &own.keys);
+        let had_expired = move |db: usize, key: &[u8]| {
+            self.keys.get(db, key).and_then(|watchers| watchers.get(&client)) == Some(&true)
+        };
+        own.filter(move |(db, key)| !had_expired(*db, key)).map(|(db, key)| (*db, &**key))
+    }
+
+    /// Watches a key for a client; nothing is done where the client watches the key already, or has been marked.
+    pub fn watch(&mut self, client: SessionKey, watched: WatchedKey) {
+        let WatchedKey { db, key, expired } = watched;
+        if self.changed.contains(&client) {
+            return;
+        }
+        if let Entry::Vacant(entry) = self.keys.entry(db, &key).entry(client) {
+            entry.insert(expired);
+            let own = self.clients.entry(client).or_default();
+            own.bytes += bytes_of_key(key.len());
+            own.keys.push((db, key));
+        }
+    }
+
+    /// Forgets what a client watches, and that something has changed. Cost: O(log n) for each key of the client.
+    pub fn forget(&mut self, client: SessionKey) {
+        self.changed.remove(&client);
+        self.unlist(client);
+    }
+
+    fn unlist(&mut self, client: SessionKey) {
+        for (db, key) in self.clients.remove(&client).unwrap_or_default().keys {
+            let Some(watchers) = self.keys.get_mut(db, &key) else { continue };
+            watchers.remove(&client);
+            if watchers.is_empty() {
+                self.keys.remove(db, &key);
+            }
+        }
+    }
+
+    /// A key has changed: its watchers are marked.
+    pub fn changed(&mut self, db: usize, key: &[u8], change: Change) {
+        self.mark_watchers(db, key, |had_expired| change == Change::Modified || !std::mem::take(had_expired));
+    }
+
+    /// Marks the watchers of a key that `is_changed` says so of. It is given whether the key had expired when the client
+    /// began to watch it, to change.
+    fn mark_watchers(&mut self, db: usize, key: &[u8], mut is_changed: impl FnMut(&mut bool) -> bool) {
+        let Some(watchers) = self.keys.get_mut(db, key) else { return };
+        let mut marked = Vec::new();
+        for (client, had_expired) in watchers {
+            if is_changed(had_expired) {
+                marked.push(*client);
+            }
+        }
+        marked.into_iter().for_each(|client| self.mark(client));
+    }
+
+    /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when it was
+    /// watched was not there to be deleted.
+    pub(crate) fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
+        let keys: Vec<Box<[u8]>> =
+            self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
+        keys.iter().for_each(|key| self.changed(db, key, Change::Expired));
+    }
+
+    /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has. A key that
+    /// has expired is as good as none, before and after.
+    pub(crate) fn database_exchanged(
+        &mut self,
+        db: usize,
+        mut look: impl FnMut(&[u8]) -> (bool, KeyPresence),
+    ) {
+        let keys: Vec<(Box<[u8]>, bool, KeyPresence)> = self
+            .keys
+            .of_db(db)
+            .filter_map(|(key, _)| {
+                let (held, found) = look(key);
+                (held || found != KeyPresence::Absent).then(|| (key.into(), held, found))
+            })
+            .collect();
+        for (key, held, found) in keys {
+            self.mark_watchers(db, &key, |had_expired| match found {
+                KeyPresence::Absent => !std::mem::take(had_expired),
+                KeyPresence::Expired if *had_expired => false,
+                KeyPresence::Expired => {
+                    *had_expired = !held;
+                    held
+                }
+                KeyPresence::Live => true,
+            });
+        }
+    }
+
+    fn mark(&mut self, client: SessionKey) {
+        self.unlist(client);
+        self.changed.insert(client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(slot: u32) -> SessionKey {
+        SessionKey { slot, generation: 0 }
+    }
+
+    fn watched(key: &[u8], expired: bool) -> WatchedKey {
+        WatchedKey { db: 0, key: key.into(), expired }
+    }
+
+    #[test]
+    fn a_change_marks_every_watcher_once_and_unlists_it() {
+        let mut watching = Watching::default();
+        watching.watch(client(1), watched(b"a", false));
+        watching.watch(client(1), watched(b"a", false));
+        watching.watch(client(1), watched(b"b", false));
+        watching.watch(client(2), watched(b"a", false));
+        assert_eq!((watching.keys(), watching.clients(), watching.count(client(1))), (2, 2, 2));
+        watching.changed(1, b"a", Change::Modified);
+        assert!(!watching.has_changed(client(1)), "another database");
+        watching.changed(0, b"a", Change::Modified);
+        assert!(watching.has_changed(client(1)) && watching.has_changed(client(2)));
+        assert!(watching.is_empty());
+        watching.watch(client(1), watched(b"c", false));
+        assert!(watching.is_empty(), "its transaction fails anyway");
+        watching.forget(client(1));
+        assert!(!watching.has_changed(client(1)));
+    }
+
+    #[test]
+    fn deleting_what_had_expired_before_is_no_change() {
+        let mut watching = Watching::default();
+        watching.watch(client(1), watched(b"a", true));
+        watching.changed(0, b"a", Change::Expired);
+        assert!(!watching.has_changed(client(1)));
+        watching.changed(0, b"a", Change::Expired);
+        assert!(watching.has_changed(client(1)), "a life that began after WATCH");
+    }
+
+    /// Watches so many keys that had expired.
+    fn many_watched(count: u32) -> Watching {
+        let mut watching = Watching::default();
+        for i in 0..count {
+            watching.watch(client(1), watched(&i.to_be_bytes(), true));
+        }
+        watching
+    }
+
+    #[test]
+    fn regress_a_change_costs_no_walk_over_the_clients_list() {
+        // With such a walk for each key this test would take minutes.
+        let mut watching = many_watched(200_000);
+        for i in 0..200_000u32 {
+            watching.changed(0, &i.to_be_bytes(), Change::Expired);
+        }
+        assert!(!watching.has_changed(client(1)));
+        assert_eq!(watching.live(client(1)).count(), 200_000, "each had one life that was over");
+    }
+
+    #[test]
+    fn regress_the_memory_of_watched_keys_is_a_sum_that_is_kept() {
+        let mut watching = many_watched(200_000);
+        let each = bytes_of_key(4);
+        // With a walk over the list for each call this test would take minutes.
+        assert!((0..100_000).all(|_| watching.heap_bytes(client(1)) == 200_000 * each));
+        watching.watch(client(1), watched(&[0; 4], false));
+        assert_eq!(watching.heap_bytes(client(1)), 200_000 * each, "a key counts once");
+        watching.changed(0, &[0; 4], Change::Modified);
+        assert_eq!(watching.heap_bytes(client(1)), 0);
+    }
+
+    #[test]
+    fn an_exchange_marks_whoever_watches_a_key_that_is_not_as_good_as_the_same() {
+        use KeyPresence::{Absent, Expired, Live};
+        let cases = [
+            // Expired when it was watched; held by the old database; found in the new; marks.
+            (true, true, Absent, false),
+            (true, true, Expired, false),
+            (true, true, Live, true),
+            (false, false, Absent, false),
+            (false, false, Expired, false),
+            (false, false, Live, true),
+            (false, true, Absent, true),
+            (false, true, Expired, true),
+            (false, true, Live, true),
+        ];
+        for (expired, held, found, marks) in cases {
+            let mut watching = Watching::default();
+            watching.watch(client(1), watched(b"a", expired));
+            watching.database_exchanged(0, |_| (held, found));
+            assert_eq!(watching.has_changed(client(1)), marks, "{expired} {held} {found:?}");
+        }
+    }
+}

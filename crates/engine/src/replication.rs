@@ -1,0 +1,14 @@
+//! Replication both ways: this server's role and link to its primary, and its own replicas with the stream that they
+//! are sent.
+
+pub(crate) mod acks;
+pub(crate) mod failover;
+pub(crate) mod full_sync;
+pub(crate) mod link;
+pub(crate) mod local_expiry;
+pub(crate) mod replicas;
+pub(crate) mod role;
+pub(crate) mod stream;
+pub(crate) mod sync_state;
+pub(crate) mod unit_commands;
+pub(crate) mod waitaof;

@@ -1,0 +1,173 @@
+//! How a FAILOVER goes on.
+
+use super::FailoverTarget;
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::host::process::{LogLevel, Process};
+use crate::replication::acks::has_reached;
+use crate::replication::role::RoleWanted;
+use crate::session::{ReplicaState, Session, Sessions};
+use sluice_base::mistake::{self, Mistake};
+use sluice_replication::Primary;
+
+/// What a step of a failover that waits comes to.
+enum FailoverStep {
+    Wait,
+    GiveUp,
+    HandOver(FailoverTarget, &'static str),
+}
+
+impl Engine {
+    /// Whether the target of a failover was asked to take over.
+    pub fn is_failing_over(&self) -> bool {
+        self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
+    }
+
+    /// Whether a failover is under way, which a client of this server has asked for.
+    pub fn has_failover(&self) -> bool {
+        self.control.replication.failover.is_some()
+    }
+
+    /// Goes on with what waits for a change of roles: once an iteration.
+    #[inline]
+    pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
+        if self.control.replication.failover.is_some() || self.control.replication.failover_asked {
+            self.advance_roles(process);
+        }
+    }
+
+    #[cold]
+    fn advance_roles(&mut self, process: &mut dyn Process) {
+        if self.control.replication.failover_asked && self.control.replication.role_wanted.is_none() {
+            self.control.replication.failover_asked = false;
+            self.let_writes_go_on(process);
+        }
+        match self.failover_step(process) {
+            FailoverStep::Wait => {}
+            FailoverStep::GiveUp => self.abort_failover("Replica never caught up before timeout", process),
+            FailoverStep::HandOver(target, why) => self.hand_over(target, why, process),
+        }
+    }
+
+    fn failover_step(&self, process: &mut dyn Process) -> FailoverStep {
+        let control = &self.control;
+        let Some(failover) =
+            control.replication.failover.as_ref().filter(|failover| !failover.is_in_progress)
+        else {
+            return FailoverStep::Wait;
+        };
+        let now_ms = process.recent().mono_ns / 1_000_000;
+        if failover.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
+            return match &failover.target {
+                Some(target) if failover.force => FailoverStep::HandOver(target.clone(), TIME_IS_OVER),
+                Some(_) | None => FailoverStep::GiveUp,
+            };
+        }
+        // What they delete is a part of the stream.
+        if control.clients.migrations.are_under_way() {
+            return FailoverStep::Wait;
+        }
+        // The end of the stream, and not where it ended when the command came: a question to the replicas, which somebody who waits has asked
+        // meanwhile, is a part of it, and the target would know no position behind it. Replicas say how far they are once a second.
+        let has_all = |replica: ReplicaState| {
+            let is_there = replica.is_online() && replica.is_counted();
+            let has_end = has_reached(replica.acked, control.replication.stream.offset);
+            is_there && (has_end || mistake::is_made(Mistake::HandedOverEarly))
+        };
+        let found = match &failover.target {
+            Some(target) => {
+                target.replica(control, &self.sessions).is_some_and(has_all).then(|| target.clone())
+            }
+            None => {
+                let mut sessions =
+                    control.replication.stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+                // One that has not said where it can be reached cannot be followed.
+                let can_lead = |session: &&Session| {
+                    session.caller.replica_address().1 > 0
+                        && session.caller.replica_state().is_some_and(has_all)
+                };
+                sessions.find(can_lead).map(FailoverTarget::of)
+            }
+        };
+        found.map_or(FailoverStep::Wait, |target| FailoverStep::HandOver(target, IS_SYNCED))
+    }
+
+    /// Asks the target to take over: this server follows it from now on.
+    fn hand_over(&mut self, target: FailoverTarget, why: &str, process: &mut dyn Process) {
+        let FailoverTarget { host, port } = target.clone();
+        let Ok(port) = u16::try_from(port) else {
+            return self.abort_failover("the target's port is none", process);
+        };
+        process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
+        if let Some(failover) = &mut self.control.replication.failover {
+            failover.target = Some(target);
+            failover.is_in_progress = true;
+        }
+        self.control.replication.role_wanted =
+            Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new() });
+        self.settle_role(process);
+    }
+
+    /// The target has taken over.
+    pub fn end_failover(&mut self, process: &mut dyn Process) {
+        if self.control.replication.failover.take().is_some() {
+            self.unblock_for_role(process);
+            self.refresh();
+            self.let_writes_go_on(process);
+        }
+    }
+
+    /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called between units.
+    pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
+        self.give_failover_up(reason, process);
+        self.serve_waiting(process);
+    }
+
+    /// Ends a failover that a client does not want any more: behind its command.
+    #[inline]
+    pub(crate) fn settle_failover(&mut self, process: &mut dyn Process) {
+        if self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_aborted) {
+            self.give_failover_up("Failover manually aborted", process);
+        }
+    }
+
+    #[cold]
+    fn give_failover_up(&mut self, reason: &str, process: &mut dyn Process) {
+        let Some(failover) = self.control.replication.failover.take() else { return };
+        let target = match &failover.target {
+            Some(FailoverTarget { host, port }) => format!("to {host}:{port} "),
+            None => String::new(),
+        };
+        process.log(LogLevel::Notice, &format!("FAILOVER {target}aborted: {reason}"));
+        if failover.is_in_progress {
+            self.control.replication.role_wanted = Some(RoleWanted { primary: None, by: String::new() });
+            self.settle_role(process);
+        }
+        self.refresh();
+        if !mistake::is_made(Mistake::PausedForGood) {
+            self.control.clients.blocking.end_pause();
+        }
+    }
+
+    fn let_writes_go_on(&mut self, process: &mut dyn Process) {
+        self.control.clients.blocking.end_pause();
+        self.serve_waiting(process);
+    }
+}
+
+const TIME_IS_OVER: &str = "FAILOVER to {} time out exceeded, failing over.";
+
+const IS_SYNCED: &str = "Failover target {} is synced, failing over.";
+
+impl FailoverTarget {
+    /// The replica that is reached there, if one is connected: the last that has come.
+    pub(crate) fn replica(&self, control: &Control, sessions: &Sessions) -> Option<ReplicaState> {
+        let sessions = control.replicas().into_iter().filter_map(|key| sessions.get(key));
+        let there = sessions.filter(|session| {
+            let (ip, port) = session.caller.replica_address();
+            ip.eq_ignore_ascii_case(&self.host) && i64::from(port) == self.port
+        });
+        let states = there.filter_map(|session| session.caller.replica_state());
+        states.min_by_key(|replica| replica.superseded_at.is_some())
+    }
+}

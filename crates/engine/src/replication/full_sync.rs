@@ -1,0 +1,535 @@
+//! Full synchronisation: a replica is sent a snapshot, then the replication stream.
+//!
+//! ```text
+//!  SYNC, PSYNC ──► wanted ──end of the iteration, no job, no snapshot unread: cut──► sending ──last piece queued──► streaming
+//!                     └── a newline each second, so that the replica does not give up
+//! ```
+//!
+//! The snapshot is made from a cut by a job of `background.rs`, on a thread of the server, and taken piece by piece while it is made
+//! ([`SnapshotPieces`]).
+//!
+//! Invariants: (1) one snapshot at a time: it is begun when nobody reads another any more and nothing else is written in the background, and
+//! everybody who asked until then shares it, so that clients that ask and do not read cost one snapshot however many they are;
+//! (2) a snapshot is queued by the piece, a few ahead of what the replica has taken, so that progress shows, and the job does not
+//! wait for replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in
+//! the backlog meanwhile; (5) a replica that reads up to a mark is sent the
+//! snapshot as it comes, and one that wants to know the length when the snapshot is whole; where whoever makes it waits for all
+//! replicas, the latter is closed at once, as neither would ever go on.
+
+use crate::control::{ClientRelations, Control, ReplicationState};
+use crate::engine::Engine;
+use crate::host::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
+use crate::persistence::background::JobState;
+use crate::persistence::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
+use crate::replication::replicas::StreamTaken;
+use crate::replication::stream::ReplicationStream;
+use crate::replication::sync_state::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
+use crate::session::key::SessionKey;
+use crate::session::{Announced, Closing, Session, SyncStage};
+use sluice_base::mistake::{self, Mistake};
+use sluice_base::{ClientId, Now, hex};
+use sluice_config::param;
+use sluice_persist::rdb::Version;
+
+/// What a replica can read.
+fn version_for(announced: &Announced) -> Version {
+    // A replica that reads up to a mark is recent, but only from 9.0 on does one know our version, and says its own.
+    let is_older = announced.eof && announced.version < VERSION_9;
+    if is_older { Version::Common } else { Version::Valkey }
+}
+
+/// Whether a session's snapshot can still be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fed {
+    Well,
+    /// There is no more of it, and it is not whole: the replica has to ask again.
+    Failed,
+}
+
+impl Session {
+    /// Whether part of a snapshot is not sent yet.
+    fn reads_snapshot(&self) -> bool {
+        self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
+    }
+
+    /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
+    fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> Fed {
+        let Some(feed) = &mut self.feed else { return Fed::Well };
+        let Some(replica) = &mut self.caller.replica else { return Fed::Well };
+        if feed.needs_length {
+            let bytes = match syncs.made() {
+                SnapshotMade::UnderWay => return Fed::Well,
+                SnapshotMade::Failed => return Fed::Failed,
+                SnapshotMade::Whole(bytes) => bytes,
+            };
+            let header = format!("${bytes}\r\n");
+            self.outbox.push(header.as_bytes());
+            replica.snapshot_queued += header.len();
+            replica.stage = SyncStage::Sending;
+            feed.needs_length = false;
+            feed.progress_ns = now.mono_ns;
+        }
+        while replica.snapshot_queued < AHEAD_BYTES {
+            match syncs.next_piece(&mut feed.source) {
+                NextPiece::Piece(piece) => {
+                    if replica.snapshot_queued == 0 {
+                        feed.progress_ns = now.mono_ns;
+                    }
+                    replica.snapshot_queued += piece.len();
+                    self.outbox.push_shared(piece);
+                }
+                NextPiece::Later => return Fed::Well,
+                NextPiece::Failed => return Fed::Failed,
+                NextPiece::End => {
+                    self.end_feed(syncs, now);
+                    return Fed::Well;
+                }
+            }
+        }
+        Fed::Well
+    }
+
+    /// The snapshot was queued whole.
+    fn end_feed(&mut self, syncs: &mut FullSyncs, now: Now) {
+        let Some(mut feed) = self.feed.take() else { return };
+        syncs.leave(&feed.source);
+        syncs.ended.push(self.key);
+        let Some(replica) = &mut self.caller.replica else { return };
+        if let Some(trailer) = feed.trailer.take() {
+            self.outbox.push(trailer.as_bytes());
+            replica.snapshot_queued += trailer.len();
+        }
+        replica.stage = SyncStage::Online;
+        // It had nothing to acknowledge until now.
+        replica.acked_s = now.unix_s();
+        let rdb_only = self.caller.announced.as_ref().is_some_and(|announced| announced.rdb_only);
+        if rdb_only && self.caller.closing == Closing::No {
+            self.caller.closing = Closing::AfterReply;
+        }
+    }
+
+    /// The replica has taken so many bytes.
+    fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> Fed {
+        let Some(replica) = &mut self.caller.replica else { return Fed::Well };
+        replica.snapshot_queued = replica.snapshot_queued.saturating_sub(bytes);
+        match &mut self.feed {
+            Some(feed) => feed.progress_ns = now.mono_ns,
+            None => return Fed::Well,
+        }
+        self.feed_on(syncs, now)
+    }
+}
+
+/// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said once: where the replica ends its
+/// snapshot by a mark, and where the stream has a connection of its own, the acknowledgement says it.
+fn line_at_the_end(session: &Session) -> Option<String> {
+    let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
+    match session.caller.announced.as_deref() {
+        Some(announced) if announced.rdb_channel => None,
+        Some(announced) if announced.rdb_only => {
+            Some(format!("RDB transfer completed, rdb only replica ({name}) should be disconnected asap"))
+        }
+        Some(_) | None if replica.is_online() => {
+            Some(format!("Synchronization with replica {name} succeeded"))
+        }
+        Some(_) | None => Some(format!(
+            "Streamed RDB transfer with replica {name} succeeded (socket). Waiting for REPLCONF ACK from replica to enable streaming"
+        )),
+    }
+}
+
+impl Engine {
+    /// A replica has taken so many bytes of its output: it is queued more.
+    pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
+        let Engine { sessions, control, .. } = self;
+        let Some(session) = sessions.get_mut(client) else { return };
+        let of_snapshot =
+            session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
+        self.stats.repl_output_bytes += of_snapshot as u64;
+        if session.note_taken(bytes, &mut control.replication.full_syncs, now) == Fed::Failed {
+            close(session, &mut control.clients.to_close);
+        }
+        if let Some((backlog, spooled)) = control.replication.stream.sources() {
+            match session.take_stream(backlog, spooled) {
+                StreamTaken::Bytes(bytes) => self.stats.repl_output_bytes += bytes,
+                StreamTaken::Failed => close(session, &mut control.clients.to_close),
+            }
+        }
+        session.note_output(&mut control.clients.ready);
+    }
+
+    /// Begins a snapshot for the replicas that have asked for one, unless another one is unread, and queues what there is of
+    /// the one under way. Cost: as that of a cut.
+    #[inline]
+    pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
+        let syncs = &self.control.replication.full_syncs;
+        if !syncs.wanted.is_empty() || syncs.shared.is_some() || !syncs.ended.is_empty() {
+            self.advance_full_syncs(process);
+        }
+    }
+
+    #[cold]
+    fn advance_full_syncs(&mut self, process: &mut dyn Process) {
+        let syncs = &self.control.replication.full_syncs;
+        if syncs.shared.as_ref().is_some_and(|shared| shared.pieces.has_news()) {
+            self.feed_readers(process);
+        }
+        for client in std::mem::take(&mut self.control.replication.full_syncs.ended) {
+            self.control.replication.stream.owe();
+            self.control.replication.full_syncs.readers.retain(|reader| *reader != client);
+            let Some(session) = self.sessions.get(client) else { continue };
+            if let Some(line) = line_at_the_end(session) {
+                process.log(LogLevel::Notice, &line);
+            }
+        }
+        // What is being loaded is in no snapshot.
+        if self.control.replication.full_syncs.wanted.is_empty() || self.is_loading() {
+            return;
+        }
+        let syncs = &mut self.control.replication.full_syncs;
+        let sessions = &self.sessions;
+        syncs.readers.retain(|key| sessions.get(*key).is_some_and(Session::reads_snapshot));
+        if !syncs.readers.is_empty() {
+            return;
+        }
+        let is_busy = self.control.works_in_background();
+        if !self.is_sync_due(process.recent()) {
+            return;
+        }
+        let syncs = &mut self.control.replication.full_syncs;
+        let wanted = std::mem::take(&mut syncs.wanted);
+        let wants_keys = |wanted: &Wanted| {
+            let session = sessions.get(wanted.client);
+            session.map(|session| !session.caller.announced.as_ref().is_some_and(|a| a.without_keys))
+        };
+        let (mut with_keys, mut without_keys) = (Vec::new(), Vec::new());
+        for one in wanted {
+            match wants_keys(&one) {
+                Some(true) => with_keys.push(one),
+                Some(false) => without_keys.push(one),
+                None => {}
+            }
+        }
+        if is_busy {
+            // They wait until that is written.
+            syncs.wanted = with_keys;
+        } else if !with_keys.is_empty() {
+            self.begin_full_sync(with_keys, process);
+        }
+        if !without_keys.is_empty() {
+            self.send_without_keys(without_keys, process);
+        }
+    }
+
+    /// Whether those that have asked for a snapshot have waited long enough for others to share it: `repl-diskless-sync-delay`. As in
+    /// the reference this concerns replicas that read up to a mark.
+    fn is_sync_due(&self, now: Now) -> bool {
+        let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.control;
+        let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
+        let max = usize::try_from(config.int(param::REPL_DISKLESS_SYNC_MAX_REPLICAS)).unwrap_or(0);
+        let is_delayed = |wanted: &Wanted| {
+            let session = self.sessions.get(wanted.client);
+            let announced = session.and_then(|session| session.caller.announced.as_deref());
+            announced.is_some_and(|announced| announced.eof)
+                && now.mono_ns.saturating_sub(wanted.since_ns) < delay_s * 1_000_000_000
+        };
+        !config.bool(param::REPL_DISKLESS_SYNC)
+            || max > 0 && full_syncs.wanted.len() >= max
+            || !full_syncs.wanted.iter().all(is_delayed)
+    }
+
+    /// Whether a snapshot for replicas is being made.
+    pub fn makes_full_sync(&self) -> bool {
+        self.control.replication.full_syncs.began_s.is_some()
+    }
+
+    /// Makes the cut, and attaches the replicas to the stream behind it.
+    fn begin_full_sync(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
+        let announced = |engine: &Engine, client| {
+            engine.sessions.get(client).and_then(|session| session.caller.announced.as_deref().cloned())
+        };
+        let all: Vec<Announced> =
+            wanted.iter().map(|one| announced(self, one.client).unwrap_or_default()).collect();
+        // What the oldest can read, all can.
+        let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
+        let version = if is_old { Version::Common } else { Version::Valkey };
+        let pieces = match self.begin_job_for_replicas(version, wanted.len(), process) {
+            Ok(pieces) => pieces,
+            Err(SaveError(line)) => return self.refuse_replicas(wanted, &line, process),
+        };
+        self.control.replication.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
+        let keys = self.job_state().map_or(0, |state| state.total);
+        let text =
+            format!("Background full synchronization started: {keys} keys for {} replicas", wanted.len());
+        process.log(LogLevel::Notice, &text);
+        for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
+            self.begin_sending(one, announced, FeedSource::Shared(number), process);
+        }
+        self.refresh();
+    }
+
+    fn begin_job_for_replicas(
+        &mut self,
+        version: Version,
+        replicas: usize,
+        process: &mut dyn Process,
+    ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
+        let options = snapshot::options(&self.control.config, version);
+        let sizes = self.database_sizes();
+        let about = self.about_stream(process);
+        let file =
+            SnapshotFile::new(&self.control.config, options, &about, &self.control.persistence.kept, sizes);
+        let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
+        let (writing, pieces) = process.snapshot_for_replicas(replicas, delay, file)?;
+        self.begin_job(writing, process);
+        Ok(pieces)
+    }
+
+    /// What a snapshot for replicas says about itself: the position of the stream at its cut.
+    fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
+        let stream = &self.control.replication.stream;
+        let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
+        let point = StreamPoint { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
+        let used_memory = process.used_memory(&self.keyspace);
+        RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false }
+    }
+
+    /// A snapshot cannot be begun: replicas that asked for it are told so, and closed.
+    fn refuse_replicas(&mut self, wanted: Vec<Wanted>, line: &str, process: &mut dyn Process) {
+        process.log(LogLevel::Warning, line);
+        process.log(LogLevel::Warning, "BGSAVE for replication failed");
+        let Engine { sessions, control, .. } = self;
+        for Wanted { client, .. } in wanted {
+            let Some(session) = sessions.get_mut(client) else { continue };
+            session.outbox.push(b"-BGSAVE failed, replication can't continue\r\n");
+            session.caller.closing = Closing::AfterReply;
+            session.note_output(&mut control.clients.ready);
+        }
+    }
+
+    /// Sends replicas that want no keys the rest: small, and made at once.
+    fn send_without_keys(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
+        for one in wanted {
+            let Some(session) = self.sessions.get(one.client) else { continue };
+            let announced = session.caller.announced.as_deref().cloned().unwrap_or_default();
+            let options = snapshot::options(&self.control.config, version_for(&announced));
+            let about = self.about_stream(process);
+            let pieces = snapshot::pieces_without_keys(
+                &self.control.config,
+                options,
+                &about,
+                &self.control.persistence.kept,
+            );
+            self.begin_sending(one, &announced, FeedSource::WithoutKeys(pieces.into_iter()), process);
+        }
+        self.refresh();
+    }
+
+    /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark finds the mark only when
+    /// nothing follows: the stream waits for its word.
+    fn begin_sending(
+        &mut self,
+        wanted: Wanted,
+        announced: &Announced,
+        source: FeedSource,
+        process: &mut dyn Process,
+    ) {
+        let Wanted { client, greeting, .. } = wanted;
+        // Without `repl-diskless-sync` the snapshot is sent when it lies on disk whole.
+        let is_diskless = self.control.config.bool(param::REPL_DISKLESS_SYNC) || announced.without_keys;
+        let mark = (announced.eof && is_diskless || greeting == Greeting::EndOffset)
+            .then(|| hex(&process.entropy()));
+        let now = process.recent();
+        let Engine { sessions, control, .. } = self;
+        let Some(session) = sessions.get_mut(client) else {
+            return control.replication.full_syncs.leave(&source);
+        };
+        let name = session.caller.replica_name();
+        session.outbox.push(greet(greeting, &mut control.replication.stream, session.caller.id).as_bytes());
+        if let Some(mark) = &mark {
+            session.outbox.push(format!("$EOF:{mark}\r\n").as_bytes());
+        }
+        if let Some(replica) = &mut session.caller.replica {
+            if mark.is_some() {
+                replica.stage = SyncStage::Sending;
+            } else {
+                replica.awaits_ack = false;
+            }
+            replica.snapshot_queued = session.outbox.len();
+            replica.acked_s = now.unix_s();
+            if !announced.rdb_only {
+                replica.next = control.replication.stream.offset;
+            }
+        }
+        let needs_length = mark.is_none();
+        session.feed = Some(Box::new(Feed { source, needs_length, trailer: mark, progress_ns: now.mono_ns }));
+        if session.feed_on(&mut control.replication.full_syncs, now) == Fed::Failed {
+            close(session, &mut control.clients.to_close);
+        }
+        session.note_output(&mut control.clients.ready);
+        control.replication.full_syncs.readers.push(client);
+        if !announced.rdb_only {
+            control.replication.stream.attach(client);
+        }
+        self.stats.sync_full += 1;
+        process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
+    }
+
+    /// Queues what there is for each replica that has taken what it was queued.
+    fn feed_readers(&mut self, process: &mut dyn Process) {
+        let now = process.recent();
+        let Engine { sessions, control, .. } = self;
+        let Control {
+            replication: ReplicationState { full_syncs, .. },
+            clients: ClientRelations { to_close, ready, .. },
+            ..
+        } = control;
+        let readers = std::mem::take(&mut full_syncs.readers);
+        let lacks_room = full_syncs.lacks_room();
+        for client in &readers {
+            let Some(session) = sessions.get_mut(*client) else { continue };
+            let waits_for_length = session.feed.as_ref().is_some_and(|feed| feed.needs_length);
+            if let Some(reason) = &lacks_room
+                && waits_for_length
+                && session.caller.closing != Closing::Now
+            {
+                close(session, to_close);
+                let name = session.caller.replica_name();
+                let text = format!(
+                    "Disconnecting replica {name}: it wants to know the length of the snapshot first, and the snapshot \
+                     cannot wait in its scratch file: {reason}"
+                );
+                process.log(LogLevel::Warning, &text);
+                continue;
+            }
+            if session.feed_on(full_syncs, now) == Fed::Failed {
+                close(session, to_close);
+            }
+            session.note_output(ready);
+        }
+        full_syncs.readers = readers;
+    }
+
+    /// The job of a snapshot for replicas has ended; they may still have to take some of it.
+    pub(crate) fn full_sync_written(
+        &mut self,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        match outcome {
+            Ok(()) => {
+                let (entries, bytes) = state.changed;
+                let text = format!(
+                    "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
+                     meanwhile, for which {bytes} bytes were copied",
+                    state.total
+                );
+                process.log(LogLevel::Notice, &text);
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background full synchronization error");
+            }
+        }
+        self.refresh();
+    }
+
+    /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made either.
+    pub(crate) fn leave_full_sync(&mut self, session: &Session) {
+        let Some(feed) = &session.feed else { return };
+        self.control.replication.full_syncs.readers.retain(|reader| *reader != session.key);
+        self.control.replication.full_syncs.leave(&feed.source);
+        if self.control.replication.full_syncs.shared.is_none()
+            && self.control.replication.full_syncs.began_s.take().is_some()
+        {
+            self.drop_job();
+        }
+    }
+
+    /// Ends the snapshot for replicas that is under way, if there is one: they have to ask again.
+    pub(crate) fn break_off_full_sync(&mut self, process: &mut dyn Process) {
+        if self.control.replication.full_syncs.began_s.take().is_some() {
+            self.drop_job();
+            process.log(LogLevel::Notice, "Background full synchronization was broken off");
+        }
+    }
+
+    /// Keeps replicas that wait for a snapshot from giving up, and closes those that take nothing; once a second.
+    pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
+        let timeout_s = u64::try_from(self.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
+        let Engine { sessions, control, .. } = self;
+        let waits_for_length =
+            |session: &Session| session.feed.as_ref().is_some_and(|feed| feed.needs_length);
+        let readers = control.replication.full_syncs.readers.iter().copied();
+        let readers = readers.filter(|key| sessions.get(*key).is_some_and(waits_for_length));
+        let waiting: Vec<SessionKey> = control.replication.full_syncs.waiting().chain(readers).collect();
+        for client in waiting {
+            if let Some(session) = sessions.get_mut(client) {
+                session.outbox.push(b"\n");
+                session.note_output(&mut control.clients.ready);
+            }
+        }
+        // One that has nothing to take is not late.
+        let late = |session: &Session| match (&session.feed, session.caller.replica_state()) {
+            (Some(feed), Some(replica)) if replica.snapshot_queued > 0 => {
+                now.mono_ns.saturating_sub(feed.progress_ns) > timeout_s * 1_000_000_000
+            }
+            (Some(_) | None, _) => false,
+        };
+        for client in &control.replication.full_syncs.readers {
+            let Some(session) = sessions.get_mut(*client).filter(|session| late(session)) else { continue };
+            if session.caller.closing == Closing::Now {
+                continue;
+            }
+            session.caller.closing = Closing::Now;
+            control.clients.to_close.push(*client);
+            let name = session.caller.replica_name();
+            process.log(LogLevel::Warning, &format!("Disconnecting timedout replica (full sync): {name}"));
+        }
+        let silent = |session: &Session| {
+            let online = session
+                .caller
+                .replica_state()
+                .filter(|replica| replica.sends_acks && session.feed.is_none() && !replica.is_main_channel);
+            online.is_some_and(|replica| now.unix_s() - replica.acked_s > timeout_s as i64)
+        };
+        for client in &control.replication.stream.replicas {
+            let Some(session) = sessions.get_mut(*client).filter(|session| silent(session)) else { continue };
+            if session.caller.closing == Closing::Now {
+                continue;
+            }
+            session.caller.closing = Closing::Now;
+            control.clients.to_close.push(*client);
+            let name = session.caller.replica_name();
+            let text = format!("Disconnecting timedout replica (streaming sync): {name}");
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+}
+
+/// The line in front of a snapshot.
+fn greet(greeting: Greeting, stream: &mut ReplicationStream, client: ClientId) -> String {
+    match greeting {
+        Greeting::None => String::new(),
+        Greeting::Full => format!("+FULLRESYNC {} {}\r\n", stream.replid, stream.offset),
+        Greeting::EndOffset => {
+            stream.reserve(client);
+            let db = stream.selected().map_or(-1, |db| db as i64);
+            format!("$ENDOFF:{} {} {db} {}\r\n", stream.offset, stream.replid, client.0)
+        }
+    }
+}
+
+/// Ends a session at once, unless it ends already.
+fn close(session: &mut Session, to_close: &mut Vec<SessionKey>) {
+    if session.caller.closing != Closing::Now {
+        session.caller.closing = Closing::Now;
+        to_close.push(session.key);
+    }
+}
+
+/// Version 9.0.0.
+const VERSION_9: u32 = 9 << 16;
+/// Bytes of a snapshot that are queued ahead of what the replica has taken.
+const AHEAD_BYTES: usize = 4 << 20;

@@ -1,0 +1,76 @@
+//! Expiry of keys that clients of a replica gave an expiry.
+
+use crate::args::Args;
+use crate::engine::Engine;
+use crate::host::process::Process;
+use crate::session::Session;
+use sluice_command::derive::keys::keys;
+use sluice_command::specs::generic;
+use sluice_command::{Flags, KeyFlags, Spec};
+use sluice_keyspace::{Access, ExpiryMode, Keyspace, Touch};
+
+/// Keys between two looks at the clock.
+const KEYS_PER_LOOK: usize = 64;
+
+/// Processor time of one call of the cron, nanoseconds.
+const BUDGET_NS: u64 = 1_000_000;
+
+impl Engine {
+    /// Remembers the keys of a command that a client has run on a replica, where they have an expiry now.
+    #[cold]
+    pub(crate) fn note_local_expiries(&mut self, session: &Session, spec: &Spec, args: Args<'_>, db: usize) {
+        if self.control.replication.replica.is_none()
+            || session.caller.is_primary()
+            || !spec.flags.has(Flags::WRITE)
+        {
+            return;
+        }
+        let all: Vec<&[u8]> = args.iter_from(0).collect();
+        let mut found = Vec::new();
+        if keys(spec, &all, &mut found).is_err() {
+            return;
+        }
+        // These two may write into a database that is not the client's.
+        let leaves_db = [generic::MOVE.id, generic::COPY.id].contains(&spec.id);
+        let dbs = if leaves_db { 0..self.keyspace.databases() } else { db..db + 1 };
+        for (index, _) in found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::RO)) {
+            for db in dbs.clone() {
+                if expiry_of(&self.keyspace, db, args.at(index)).is_some() {
+                    self.control.replication.local_expiries.keys.entry(db, args.at(index));
+                }
+            }
+        }
+    }
+
+    /// Deletes what has expired of the keys that clients of this replica have written; whether any.
+    pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
+        let start = process.now();
+        let access = Access { now: start, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let mut deleted = false;
+        for met in 0..self.control.replication.local_expiries.len() {
+            let is_look = met % KEYS_PER_LOOK == KEYS_PER_LOOK - 1;
+            if is_look && process.now().mono_ns.saturating_sub(start.mono_ns) > BUDGET_NS {
+                break;
+            }
+            let Some((db, name)) = self.control.replication.local_expiries.next() else { break };
+            let expiry = expiry_of(&self.keyspace, db, &name);
+            let is_over = expiry.is_some_and(|at_ms| start.unix_ms() > at_ms);
+            if is_over {
+                let key = self.keyspace.key(&name);
+                self.keyspace.write(db, access, &mut self.effects).delete_if_expired(key);
+                deleted = true;
+            }
+            if is_over || expiry.is_none() {
+                self.control.replication.local_expiries.keys.remove(db, &name);
+            }
+        }
+        deleted
+    }
+}
+
+/// When a key expires: milliseconds since the epoch; none for a key without expiry, and where there is no key.
+fn expiry_of(keyspace: &Keyspace, db: usize, name: &[u8]) -> Option<i64> {
+    let db = keyspace.db(db);
+    let entry = db.find(keyspace.key(name))?;
+    db.expiry(entry.handle)
+}

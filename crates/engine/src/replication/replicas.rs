@@ -1,0 +1,327 @@
+//! Feeding the replicas: what each is queued of the stream, and when one is cut because it is too slow.
+//!
+//! A replica is queued the stream from the backlog, up to a window ahead of what it has received. So a slow one costs nothing but
+//! the bytes that the backlog has to keep for it beyond its size: these the output limit is about. Writers never wait for a
+//! replica: it is closed when it passes the limit, and comes back with PSYNC. What waits behind a snapshot does not count: beyond
+//! the backlog it goes to disk (`repl_stream/spooled.rs`).
+
+use crate::control::{Control, ReplicationState};
+use crate::engine::Engine;
+use crate::host::process::{LogLevel, NextPiece, Process, SaveError};
+use crate::replication::acks::online_replicas;
+use crate::replication::stream::{Backlog, Spooled, WINDOW_BYTES};
+use crate::session::key::SessionKey;
+use crate::session::output_limit::exceeds;
+use crate::session::{Closing, NOT_ACKED, ReplicaState, Session, SyncStage};
+use sluice_base::{Now, hex};
+use sluice_config::param;
+
+/// What a replica was queued.
+pub(crate) enum StreamTaken {
+    Bytes(u64),
+    /// There is no more of what was kept for it: it has to ask again.
+    Failed,
+}
+
+impl Session {
+    /// Queues what comes next of the stream, as far as the window allows.
+    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
+        let Session { outbox, feed, caller, in_flight, .. } = self;
+        let Some(replica) = &mut caller.replica else { return StreamTaken::Bytes(0) };
+        if replica.stage != SyncStage::Online || replica.awaits_ack || feed.is_some() {
+            return StreamTaken::Bytes(0);
+        }
+        let from = replica.next;
+        while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
+            let room = WINDOW_BYTES - outbox.len() - *in_flight;
+            let Some(place) = replica.spool else {
+                replica.next = backlog.read(replica.next, room, outbox);
+                continue;
+            };
+            if backlog.reaches(replica.next) {
+                spooled.leave(place);
+                replica.spool = None;
+                continue;
+            }
+            match spooled.next(place) {
+                NextPiece::Piece(piece) => {
+                    replica.next += piece.len() as u64;
+                    outbox.push_shared(piece);
+                }
+                NextPiece::Later => break,
+                NextPiece::End | NextPiece::Failed => return StreamTaken::Failed,
+            }
+        }
+        StreamTaken::Bytes(replica.next.saturating_sub(from))
+    }
+
+    /// Whether it has a position in the stream that it cannot take yet, because it takes a snapshot.
+    fn waits_for_snapshot(&self) -> bool {
+        let state = self.caller.replica_state();
+        state.is_some_and(|replica| {
+            replica.stage != SyncStage::Online || replica.awaits_ack || self.feed.is_some()
+        })
+    }
+}
+
+impl Engine {
+    /// Offers the replicas what was added to the stream: once an iteration of the event loop.
+    pub(crate) fn deliver_stream(&mut self, process: &mut dyn Process) {
+        if self.control.replication.stream.has_news() {
+            self.offer_stream(process);
+        }
+        if self.control.replication.count_good_replicas {
+            self.count_good_replicas(process.recent());
+        }
+    }
+
+    fn offer_stream(&mut self, process: &mut dyn Process) {
+        self.spool_stream(process);
+        let Engine { control, sessions, stats, .. } = self;
+        let replicas = std::mem::take(&mut control.replication.stream.replicas);
+        let Some((backlog, spooled)) = control.replication.stream.sources() else {
+            control.replication.stream.replicas = replicas;
+            return;
+        };
+        let (mut needed, end) = (u64::MAX, backlog.end());
+        for key in &replicas {
+            let Some(session) =
+                sessions.get_mut(*key).filter(|session| session.caller.closing != Closing::Now)
+            else {
+                continue;
+            };
+            match session.take_stream(backlog, spooled) {
+                StreamTaken::Bytes(bytes) => stats.repl_output_bytes += bytes,
+                StreamTaken::Failed => {
+                    session.caller.closing = Closing::Now;
+                    control.clients.to_close.push(*key);
+                    continue;
+                }
+            }
+            session.note_output(&mut control.clients.ready);
+            let state = session.caller.replica_state().filter(|replica| replica.spool.is_none());
+            needed = state.map_or(needed, |replica| needed.min(replica.next));
+        }
+        control.replication.stream.replicas = replicas;
+        needed = control
+            .replication
+            .stream
+            .reserved
+            .iter()
+            .fold(needed, |needed, reserved| needed.min(reserved.offset));
+        let is_held = end - needed.min(end) > control.limits.backlog_bytes;
+        control.replication.stream.offered(needed, control.limits.backlog_bytes);
+        if is_held || !self.control.replication.stream.spooled.is_empty() {
+            self.limit_replicas(process);
+        }
+    }
+
+    /// Has the process keep what is more than the backlog does for replicas that take a snapshot.
+    fn spool_stream(&mut self, process: &mut dyn Process) {
+        let Engine { control, sessions, .. } = self;
+        let kept = control.limits.backlog_bytes + SPOOLED_FROM_BYTES;
+        let bound = control.replication.stream.offset.saturating_sub(kept);
+        let waiting: Vec<(SessionKey, u64)> = control
+            .replication
+            .stream
+            .replicas
+            .iter()
+            .filter_map(|key| {
+                let session = sessions.get(*key).filter(|session| session.waits_for_snapshot())?;
+                let replica = session.caller.replica_state().filter(|replica| replica.spool.is_none())?;
+                (replica.next < bound).then_some((*key, replica.next))
+            })
+            .collect();
+        let Some((_, start)) = waiting.first().copied() else { return };
+        // Others have another snapshot: they have their turn in the next iteration.
+        let group: Vec<SessionKey> =
+            waiting.iter().filter(|(_, next)| *next == start).map(|(key, _)| *key).collect();
+        if control.replication.stream.spooled.cannot {
+            return;
+        }
+        match process.spool_stream(group.len()) {
+            Ok(spool) => {
+                let places = control.replication.stream.spooled.add(spool, group.len(), start);
+                for (key, place) in group.into_iter().zip(places) {
+                    let replica = sessions.get_mut(key).and_then(|session| session.caller.replica.as_mut());
+                    if let Some(replica) = replica {
+                        replica.spool = Some(place);
+                    }
+                }
+            }
+            Err(SaveError(line)) => {
+                control.replication.stream.spooled.cannot = true;
+                process.log(LogLevel::Warning, &line);
+            }
+        }
+    }
+
+    /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not received. O(replicas).
+    pub(crate) fn held_for_replicas(&self) -> usize {
+        let stream = &self.control.replication.stream;
+        let kept = stream.backlog().map_or(0, Backlog::footprint);
+        let size = usize::try_from(self.control.limits.backlog_bytes).unwrap_or(usize::MAX);
+        let sessions = stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+        kept.saturating_sub(size)
+            + stream.spooled.memory_bytes()
+            + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
+    }
+
+    /// Closes the replicas for which alone the backlog keeps more than their limit.
+    pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
+        let now = process.recent();
+        let Some(backlog) = self.control.replication.stream.backlog() else { return };
+        let (end, keys) = (backlog.end(), self.control.replication.stream.replicas.clone());
+        for line in self.control.replication.stream.spooled.warnings() {
+            process.log(LogLevel::Warning, &line);
+        }
+        for key in keys {
+            let Some(mut session) = self.sessions.take(key) else { continue };
+            let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.control;
+            let Some(replica) = session.caller.replica_state() else {
+                self.sessions.put_back(session);
+                continue;
+            };
+            let alone = match replica.spool {
+                Some(place) => stream.spooled.unwritten_bytes(place),
+                // What waits behind a snapshot goes to disk instead.
+                None if session.waits_for_snapshot() && !stream.spooled.cannot => 0,
+                None => {
+                    let behind = end.saturating_sub(replica.next).saturating_sub(limits.backlog_bytes);
+                    usize::try_from(behind).unwrap_or(usize::MAX)
+                }
+            };
+            let is_over = exceeds(alone, limits.output[1], &mut session.caller, now);
+            if is_over && session.caller.closing != Closing::Now {
+                self.cut_replica(&mut session, process);
+            }
+            self.sessions.put_back(session);
+        }
+    }
+
+    fn cut_replica(&mut self, session: &mut Session, process: &mut dyn Process) {
+        session.caller.closing = Closing::Now;
+        self.control.clients.to_close.push(session.key);
+        self.tell_of_limit(session, process);
+    }
+
+    /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it: what is written from
+    /// now on is in none, so that the next replica needs everything.
+    pub(crate) fn end_idle_history(&mut self, now: Now, process: &mut dyn Process) {
+        let stream = &mut self.control.replication.stream;
+        if !stream.generates()
+            || !stream.replicas.is_empty()
+            || !self.control.replication.full_syncs.wanted.is_empty()
+        {
+            return;
+        }
+        let ttl_s = self.control.config.int(param::REPL_BACKLOG_TTL);
+        let since_s = *stream.idle_since_s.get_or_insert(now.unix_s());
+        if ttl_s > 0 && now.unix_s() - since_s > ttl_s {
+            stream.end_history(hex(&process.entropy()));
+            let text = format!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
+            process.log(LogLevel::Notice, &text);
+            self.refresh();
+        }
+    }
+
+    /// Counts the replicas that `min-replicas-to-write` can rely on.
+    pub(crate) fn count_good_replicas(&mut self, now: Now) {
+        let control = &mut self.control;
+        control.replication.count_good_replicas = false;
+        let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
+        let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
+        let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
+        if good != std::mem::replace(&mut self.control.replication.good_replicas, good) {
+            self.refresh();
+        }
+    }
+
+    /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which more is kept than the
+    /// output limit allows.
+    pub(crate) fn forget_reserved(&mut self, now: Now) {
+        let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.control;
+        let (end, hard) = (stream.offset, limits.output[1].hard as u64);
+        let allowed = if hard > 0 { limits.backlog_bytes.saturating_add(hard) } else { u64::MAX };
+        stream.reserved.retain(|reserved| {
+            reserved.gone_s.is_none_or(|gone_s| now.unix_s() - gone_s < RESERVED_S)
+                && end - reserved.offset <= allowed
+        });
+    }
+
+    /// A replica has gone.
+    pub(crate) fn detach_replica(&mut self, key: SessionKey, session: &Session) {
+        self.control.replication.stream.detach(key);
+        if let Some(place) = session.caller.replica_state().and_then(|replica| replica.spool) {
+            self.control.replication.stream.spooled.leave(place);
+        }
+        self.control.replication.count_good_replicas = true;
+        let id = session.caller.id;
+        if let Some(reserved) =
+            self.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
+        {
+            reserved.gone_s = Some(self.cron.last_second);
+        }
+        self.leave_full_sync(session);
+        self.restore_superseded(session);
+        self.refresh();
+    }
+
+    /// Where the last connection of a replica has gone, those before it at the same address count again: by what they acknowledge from now
+    /// on, because what the replica acknowledged before it came back may be more than it has now.
+    fn restore_superseded(&mut self, gone: &Session) {
+        let (ip, port) = gone.caller.replica_address();
+        if !gone.caller.supersedes()
+            || gone.caller.replica.as_ref().is_none_or(|own| own.superseded_at.is_some())
+        {
+            return;
+        }
+        let is_there = |session: &&Session| session.caller.is_reached_at(ip, port);
+        let sessions = self.control.replicas().into_iter().filter_map(|key| self.sessions.get(key));
+        let others: Vec<&Session> = sessions.filter(is_there).collect();
+        let is_last = |session: &&Session| {
+            session.caller.supersedes()
+                && session.caller.replica.as_ref().is_some_and(|replica| replica.superseded_at.is_none())
+        };
+        if others.iter().any(is_last) {
+            return;
+        }
+        let keys: Vec<SessionKey> = others.iter().map(|session| session.key).collect();
+        for key in keys {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            if let Some(replica) = &mut session.caller.replica
+                && replica.superseded_at.take().is_some()
+            {
+                (replica.acked, replica.acked_aof) = (NOT_ACKED, 0);
+            }
+        }
+    }
+}
+
+impl Control {
+    /// Whether there are fewer good replicas than writes need.
+    pub(crate) fn lacks_replicas(&self) -> bool {
+        let needed = self.config.int(param::MIN_REPLICAS_TO_WRITE);
+        needed > 0
+            && self.config.int(param::MIN_REPLICAS_MAX_LAG) > 0
+            && !self.replication.stream.has_primary()
+            && self.replication.good_replicas < needed
+    }
+
+    /// All replicas, those that wait for a snapshot or read one included, in order of arrival.
+    pub(crate) fn replicas(&self) -> Vec<SessionKey> {
+        let mut keys = self.replication.stream.replicas.clone();
+        let syncs = &self.replication.full_syncs;
+        for key in syncs.waiting().chain(syncs.readers.iter().copied()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+/// Seconds for which a position is kept for a replica whose snapshot's client has gone.
+const RESERVED_S: i64 = 60;
+/// Bytes beyond the backlog's size from which on what waits behind a snapshot goes to disk.
+const SPOOLED_FROM_BYTES: u64 = 1 << 20;

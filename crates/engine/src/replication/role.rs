@@ -1,0 +1,130 @@
+//! What a server knows of itself as a replica, and how it becomes one, and a primary again.
+//!
+//! ```text
+//!  REPLICAOF host port ──► role wanted ──behind the command──► role: the process makes the link, and tells how far it is
+//!                                                                   │
+//!              snapshot loaded, +CONTINUE ──► the link's session ──► commands ──► counted, relayed
+//! ```
+//!
+//! The process has the connection and the state machine of the link (`replication`); here is what the data and the clients know
+//! of it.
+//!
+//! Invariants: (1) while there is a role, the stream consists of what the primary has sent: each byte once, behind the command that it
+//! is of, a transaction behind its EXEC; (2) the data stand at `stream.offset` whenever no unit runs, and `can_resume` says whether
+//! they can be brought up to date from there; (3) a role that is wanted while a file is put in force or loaded for the role before
+//! waits for the end of the load (D-3).
+
+mod steps;
+
+use crate::host::process::SnapshotSource;
+use crate::session::Session;
+use crate::session::key::SessionKey;
+use sluice_replication::{LinkState, Primary};
+use std::collections::BTreeSet;
+
+/// This server as a replica.
+#[derive(Debug)]
+pub struct ReplicaRole {
+    /// Whom it follows.
+    pub primary: Primary,
+    /// How far the link is, as the process has told.
+    pub link: LinkState,
+    /// A snapshot that was received is being put in force, or loaded.
+    pub(crate) is_committed: bool,
+    /// The session of the link, while commands are received.
+    pub(crate) session: Option<SessionKey>,
+    /// Whether the data can be brought up to date from where they stand.
+    pub(crate) can_resume: bool,
+    /// The database that the primary's stream has selected.
+    pub(crate) db: usize,
+    /// Since when the link is down, seconds since the epoch; 0: it has never been up.
+    pub(crate) down_since_s: i64,
+    /// What the primary has sent of a transaction that has not ended.
+    uncounted: Vec<u8>,
+    /// The primary asks how far the data are.
+    asks_ack: bool,
+    /// How far the data are that are on disk: a position of the append-only file, and the offset of the stream there.
+    durable: DurablePoint,
+    /// Names of the primary's commands that are not known here, as far as the log has told them.
+    dropped: BTreeSet<Vec<u8>>,
+}
+
+/// How far the replica's own append-only file is, in bytes of the stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct DurablePoint {
+    /// The offset that is known to be on disk.
+    offset: u64,
+    /// A position of the file that is waited for, and the offset there.
+    awaited: Option<(u64, u64)>,
+}
+
+/// A change of roles that a client has asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct RoleWanted {
+    pub(crate) primary: Option<Primary>,
+    /// Who asks, for the log: `user request from '...'`, `failover request from '...'`; nobody: empty.
+    pub(crate) by: String,
+}
+
+/// Where the snapshot of a primary is read from, and what becomes of the data that are there.
+pub enum SyncSource {
+    /// From the RDB file, which holds the snapshot.
+    File,
+    /// From the connection. The data are freed first.
+    Stream(Box<dyn SnapshotSource>),
+    /// From the connection, of a primary with this history. The data stay until the others are there, and are served meanwhile where
+    /// they belong to the same history.
+    Exchanged(Box<dyn SnapshotSource>, String),
+}
+
+impl ReplicaRole {
+    pub(crate) fn new(primary: Primary) -> ReplicaRole {
+        ReplicaRole {
+            primary,
+            link: LinkState::Connect,
+            is_committed: false,
+            session: None,
+            can_resume: false,
+            db: 0,
+            down_since_s: 0,
+            uncounted: Vec::new(),
+            asks_ack: false,
+            durable: DurablePoint::default(),
+            dropped: BTreeSet::new(),
+        }
+    }
+
+    /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits, and behind that.
+    pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
+        let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
+        (self.uncounted.len() + waiting + session.caller.input_bytes) as u64
+    }
+
+    /// Whether commands of the primary are received.
+    pub(crate) fn is_up(&self) -> bool {
+        self.link == LinkState::Connected
+    }
+
+    /// Whether commands of the primary were received since it is followed.
+    pub(crate) fn has_been_up(&self) -> bool {
+        self.is_up() || self.down_since_s > 0
+    }
+
+    /// The primary asks how far the data are: it is answered behind the command.
+    pub(crate) fn ask_ack(&mut self) {
+        self.asks_ack = true;
+    }
+
+    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it is in force, the data of
+    /// the cut are durable, whatever is synced behind it.
+    pub(crate) fn await_rewrite(&mut self, position: u64, offset: u64) {
+        self.durable.awaited = Some((position, offset));
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        sluice_base::heap::boxed::<ReplicaRole>()
+            + sluice_base::heap::block(self.primary.host.capacity())
+            + sluice_base::heap::vec(&self.uncounted)
+    }
+}

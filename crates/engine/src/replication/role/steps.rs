@@ -1,0 +1,463 @@
+//! How this server changes its role and follows a primary.
+
+use super::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
+use crate::args::Args;
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::host::process::{LogLevel, Process};
+use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::replication::unit_commands::push_command;
+use crate::session::identity::Identity;
+use crate::session::key::SessionKey;
+use crate::session::{Caller, ClientKind, Closing, Connection, ReplyMode, Session};
+use crate::waiting::blocking::WaitFor;
+use sluice_base::hex;
+use sluice_base::mistake::{self, Mistake};
+use sluice_command::{Flags, Named};
+use sluice_config::param;
+use sluice_replication::{HistoryPoint, LinkState, Primary};
+use sluice_resp::Request;
+
+impl Control {
+    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.
+    pub(crate) fn awaits_sync_file(&self) -> bool {
+        self.replication.replica.as_ref().is_some_and(|role| role.is_committed)
+    }
+
+    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if its command
+    /// belongs there. Reads do not where the client has said READONLY.
+    pub(crate) fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
+        let role = self
+            .replication
+            .replica
+            .as_ref()
+            .filter(|_| caller.capa_redirect && caller.kind == ClientKind::Normal)?;
+        let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
+        let Primary { host, port } = &role.primary;
+        belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
+    }
+
+    /// Whether the data may be older than clients expect, and are not shown for that reason.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.replication.replica.as_ref().is_some_and(|role| !role.is_up())
+            && !self.config.bool(param::REPLICA_SERVE_STALE_DATA)
+    }
+}
+
+impl Engine {
+    /// A number that changes whenever this server follows another primary, or none any more.
+    pub fn role_epoch(&self) -> u64 {
+        self.control.replication.role_epoch
+    }
+
+    /// Whom this server follows.
+    pub fn primary(&self) -> Option<&Primary> {
+        self.control.replication.replica.as_deref().map(|role| &role.primary)
+    }
+
+    /// Bytes at which the output of a replica is too much, if there is a limit.
+    pub fn replica_output_limit(&self) -> Option<usize> {
+        Some(self.control.limits.output[1].hard).filter(|hard| *hard > 0)
+    }
+
+    /// Where the data stand, if they can be brought up to date from there.
+    pub fn resume_point(&self) -> Option<HistoryPoint> {
+        let stream = &self.control.replication.stream;
+        self.control
+            .replication
+            .replica
+            .as_ref()
+            .filter(|role| role.can_resume)
+            .map(|_| HistoryPoint { replid: stream.replid.clone(), offset: stream.offset })
+    }
+
+    /// Learns how far the link is; `is_committed`: a snapshot that was received is being put in force, or loaded.
+    pub fn report_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
+        self.note_link(link, is_committed, process);
+        self.settle_role(process);
+    }
+
+    /// Takes up a role that waited for the end of a load: behind what the step of the link wanted done, which names the history of the data
+    /// that were loaded and begins their stream.
+    pub fn settle_link(&mut self, process: &mut dyn Process) {
+        self.settle_role(process);
+    }
+
+    /// Learns how far the link is.
+    pub(crate) fn note_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
+        let Some(role) = &mut self.control.replication.replica else { return };
+        if (role.link, role.is_committed) == (link, is_committed) {
+            return;
+        }
+        let was_up = role.is_up();
+        (role.link, role.is_committed) = (link, is_committed);
+        if was_up && !role.is_up() {
+            role.down_since_s = process.recent().unix_s();
+        }
+        self.refresh();
+    }
+
+    /// Takes up the role that a client has asked for: between two units.
+    #[inline]
+    pub(crate) fn settle_role(&mut self, process: &mut dyn Process) {
+        if self.control.replication.role_wanted.is_some() {
+            self.change_role(process);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
+        if self.control.replication.replica.as_ref().is_some_and(|role| role.is_committed) {
+            return;
+        }
+        let Some(RoleWanted { primary, by }) = self.control.replication.role_wanted.take() else { return };
+        let was_primary = self.control.replication.replica.is_none();
+        match primary {
+            Some(primary) => self.follow(primary, &by, process),
+            None => self.promote(&by, process),
+        }
+        self.control.replication.role_epoch += 1;
+        self.refresh();
+        // Who waits waits on until the new primary has taken over: the failover may come to nothing.
+        if was_primary && self.control.replication.failover.is_none() {
+            self.unblock_for_role(process);
+        }
+    }
+
+    fn follow(&mut self, primary: Primary, by: &str, process: &mut dyn Process) {
+        let port = primary.port.to_string();
+        let words = [primary.host.as_bytes(), port.as_bytes()];
+        // The handler has checked what a line of the configuration may hold.
+        let _ = self.control.config.assign(param::REPLICAOF, &words);
+        let (host, port) = (primary.host.clone(), primary.port);
+        let mut role = ReplicaRole::new(primary);
+        match self.control.replication.replica.take() {
+            Some(old) => {
+                (role.can_resume, role.db) = (old.can_resume, old.db);
+                self.end_link_session(old.session);
+            }
+            None => {
+                // What nobody was fed is not counted: then the offset does not say where the data stand.
+                role.can_resume = self.control.replication.stream.point().is_some();
+                if role.can_resume {
+                    process.log(LogLevel::Notice, SELF_CACHED);
+                }
+            }
+        }
+        self.close_replicas();
+        self.control.clients.migrations.keep_all();
+        self.control.replication.stream.set_has_primary(true);
+        self.control.replication.replica = Some(Box::new(role));
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
+        }
+    }
+
+    fn promote(&mut self, by: &str, process: &mut dyn Process) {
+        let Some(role) = self.control.replication.replica.take() else { return };
+        // Never an error: the words are those of the directive.
+        let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
+        self.end_link_session(role.session);
+        process.log(LogLevel::Notice, "Discarding previously cached primary state.");
+        let mut replid = hex(&process.entropy());
+        let stream = &mut self.control.replication.stream;
+        if mistake::is_made(Mistake::KeptReplid) {
+            replid.clone_from(&stream.replid);
+        }
+        stream.set_has_primary(false);
+        stream.shift_history(replid);
+        if let Some((old, offset)) = &stream.earlier {
+            let text = format!(
+                "Setting secondary replication ID to {old}, valid up to offset: {offset}. New replication ID is {}",
+                stream.replid
+            );
+            process.log(LogLevel::Notice, &text);
+        }
+        self.close_replicas();
+        if !by.is_empty() {
+            process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled ({by})"));
+        }
+    }
+
+    /// Ends what clients wait for: on a replica nothing comes of it.
+    pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
+        let is_blocked = |session: &Session| {
+            let on = session.waiting.as_ref().map(|waiting| waiting.on);
+            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
+        };
+        let blocked: Vec<SessionKey> =
+            self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
+        for client in blocked {
+            let Some((caller, spec)) = self.sessions.get(client).and_then(|session| {
+                let named = session.waiting.as_ref().map(|waiting| waiting.prepared.named);
+                let Some(Named::Command(spec)) = named else { return None };
+                Some((&session.caller, spec))
+            }) else {
+                continue;
+            };
+            // What a replica may answer goes on to wait.
+            if caller.flags.read_only && spec.flags.has(Flags::READONLY) {
+                continue;
+            }
+            let redirection = self.control.redirection(caller, spec.flags);
+            let is_redirected = redirection.is_some();
+            let error = redirection.unwrap_or(ROLE_CHANGED);
+            self.stats.count_error(&error.wire());
+            self.stats.commands[spec.id.0 as usize].rejected += 1;
+            self.end_wait(client, process, |reply| reply.error(&error.wire()));
+            if let Some(session) = self.sessions.get_mut(client).filter(|_| !is_redirected) {
+                session.caller.closing = Closing::AfterReply;
+            }
+        }
+    }
+
+    /// Closes the replicas of this server: they have to ask where they stand.
+    fn close_replicas(&mut self) {
+        let waiting: Vec<SessionKey> = self.control.replication.full_syncs.waiting().collect();
+        for key in self.control.replication.stream.replicas.iter().copied().chain(waiting) {
+            if let Some(session) = self.sessions.get_mut(key)
+                && session.caller.closing != Closing::Now
+            {
+                session.caller.closing = Closing::Now;
+                self.control.clients.to_close.push(key);
+            }
+        }
+    }
+
+    fn end_link_session(&mut self, session: Option<SessionKey>) {
+        let Some(session) = session.and_then(|key| self.sessions.get_mut(key)) else { return };
+        if session.caller.closing != Closing::Now {
+            session.caller.closing = Closing::Now;
+            self.control.clients.to_close.push(session.key);
+        }
+    }
+
+    /// A snapshot that was received takes the place of the file: nothing else may be about to. Not while [`Engine::is_snapshot_wanted`].
+    pub fn prepare_commit(&mut self, process: &mut dyn Process) {
+        self.break_off_save(process);
+        self.control.persistence.saving.scheduled = false;
+    }
+
+    /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are closed, because their data are
+    /// others; the append-only file ends, because what follows belongs behind other data. Data are freed when the snapshot's header was
+    /// found good, or kept until it is loaded.
+    pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
+        self.break_off_save(process);
+        self.break_off_full_sync(process);
+        self.break_off_rewrite(process);
+        if self.control.persistence.aof.is_on() {
+            self.leave_aof(process);
+        }
+        self.close_replicas();
+        let is_of_file = matches!(from, SyncSource::File);
+        let (source, old, serves_old) = match from {
+            SyncSource::File => {
+                let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+                (process.snapshot_source(&name), OldData::Freed, false)
+            }
+            SyncSource::Stream(source) => (source, OldData::Freed, false),
+            SyncSource::Exchanged(source, replid) => {
+                // Data of another history are no answer to anybody.
+                let is_same = self.resume_point().is_some_and(|point| point.replid == replid);
+                (source, OldData::Kept, is_same)
+            }
+        };
+        if old == OldData::Freed {
+            if let Some(role) = &mut self.control.replication.replica {
+                role.can_resume = false;
+            }
+            process.log(LogLevel::Notice, "Discarding previously cached primary state.");
+        }
+        let plan =
+            LoadPlan { serves_old, is_of_file, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
+        self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+    }
+
+    /// The data are what they are now: an append-only file that ended with those of before begins again.
+    pub(crate) fn begin_aof_again(&mut self) {
+        self.control.persistence.rewriting.scheduled |=
+            self.control.wants_aof() && !self.control.persistence.aof.is_on();
+    }
+
+    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they belong to
+    /// [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go on from here.
+    pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
+        if let Some(role) = &mut self.control.replication.replica {
+            role.can_resume = false;
+        }
+        if self.control.replication.stream.has_begun() {
+            self.close_replicas();
+            self.control.replication.stream.begin(hex(&process.entropy()));
+        }
+    }
+
+    /// The data were loaded for a role that a client has ended meanwhile. A server that follows nobody does not go on under the id of the
+    /// primary of before; and its own history, which it had until now, does not lead to these data.
+    pub(crate) fn begin_history_of_loaded(&mut self, process: &mut dyn Process) {
+        self.close_replicas();
+        if self.control.replication.stream.has_begun() {
+            self.control.replication.stream.begin(hex(&process.entropy()));
+        }
+        self.begin_aof_again();
+        self.refresh();
+    }
+
+    /// The data are those of the primary at this point of its history. A server that follows nobody begins one of its own.
+    pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
+        if self.control.replication.replica.is_none() {
+            return self.begin_history_of_loaded(process);
+        }
+        let HistoryPoint { replid, offset } = point;
+        let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
+        self.control.replication.stream.adopt_history(replid, offset);
+        let db = self.control.replication.loaded_stream_db.take().unwrap_or(0);
+        if let Some(role) = &mut self.control.replication.replica {
+            role.can_resume = true;
+            role.db = db;
+            role.durable = DurablePoint::default();
+        }
+        if !self.begin_aof_with_snapshot(process) {
+            self.begin_aof_again();
+        }
+        self.control.persistence.dirty = 0;
+        self.refresh();
+    }
+
+    /// The primary goes on where the data stand, under another id if one is given. What replicas of this server know of ids is
+    /// past then: they ask anew.
+    pub fn continue_history(&mut self, replid: Option<String>) {
+        if let Some(replid) = replid {
+            self.control.replication.stream.continue_history(replid);
+            self.close_replicas();
+        }
+    }
+
+    /// Adds the session of the link to the primary: what comes on this connection is executed as the primary's.
+    pub fn connect_primary(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
+        let now_s = process.now().unix_s();
+        let gate = &self.gate;
+        let mut db = self.control.replication.replica.as_ref().map_or(0, |role| role.db);
+        if mistake::is_made(Mistake::LinkOfDbZero) {
+            db = 0;
+        }
+        let key = self.sessions.add(|key, id| {
+            let mut session = Session::new(key, id, connection, now_s, Identity::DefaultUser);
+            session.caller.kind = ClientKind::Primary;
+            session.caller.reply = ReplyMode::Off;
+            session.caller.db = db.min(self.control.limits.databases - 1);
+            gate.masked(session)
+        });
+        if let Some(role) = &mut self.control.replication.replica {
+            role.session = Some(key);
+            role.uncounted.clear();
+        }
+        self.control.replication.stream.relay_selects(db);
+        key
+    }
+
+    /// The session of the link has ended.
+    pub(crate) fn forget_link_session(&mut self, key: SessionKey) {
+        if let Some(role) = &mut self.control.replication.replica
+            && role.session == Some(key)
+        {
+            role.session = None;
+            role.uncounted = Vec::new();
+            role.asks_ack = false;
+        }
+    }
+
+    /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
+    pub(crate) fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
+        let Some(role) = &mut self.control.replication.replica else { return };
+        if role.session != Some(session.key) {
+            return;
+        }
+        if std::mem::take(&mut role.asks_ack) {
+            self.push_ack(session);
+        }
+        let Some(role) = &mut self.control.replication.replica else { return };
+        request.push_wire(&mut role.uncounted);
+        if session.transaction.is_some() && !mistake::is_made(Mistake::TransactionByParts) {
+            return;
+        }
+        role.db = session.caller.db;
+        self.control.replication.stream.relay(&role.uncounted);
+        self.control.replication.stream.relay_selects(role.db);
+        role.uncounted.clear();
+        if role.uncounted.capacity() > UNCOUNTED_KEPT_BYTES {
+            role.uncounted = Vec::new();
+        }
+    }
+
+    /// A command of the primary is not known here: the operator is told, once for each name.
+    #[cold]
+    pub(crate) fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
+        let Some(role) = &mut self.control.replication.replica else { return };
+        let name = &args.at(0)[..args.at(0).len().min(DROPPED_BYTES_MAX)];
+        if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
+            let name = name.escape_ascii();
+            let text = format!(
+                "The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
+                 the primary's from now on"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+
+    /// Tells the primary how far the data are.
+    pub fn acknowledge(&mut self) {
+        let Some(key) = self.control.replication.replica.as_ref().and_then(|role| role.session) else {
+            return;
+        };
+        let Some(mut session) = self.sessions.take(key) else { return };
+        if session.caller.closing == Closing::No {
+            self.push_ack(&mut session);
+            session.note_output(&mut self.control.clients.ready);
+        }
+        self.sessions.put_back(session);
+    }
+
+    fn push_ack(&mut self, session: &mut Session) {
+        let Some(role) = &mut self.control.replication.replica else { return };
+        let (aof, offset) = (&self.control.persistence.aof, self.control.replication.stream.offset);
+        let text = offset.to_string();
+        let mut bytes = Vec::new();
+        if aof.is_on() {
+            let durable = &mut role.durable;
+            // Without its base the first increment holds nothing that could be loaded.
+            let has_base =
+                !self.control.persistence.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
+            if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+                durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
+            }
+            if has_base && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
+                durable.offset = offset;
+            } else if durable.awaited.is_none() {
+                durable.awaited = Some((aof.position(), offset));
+            }
+            let durable = durable.offset.to_string();
+            let words = [&b"REPLCONF"[..], b"ACK", text.as_bytes(), b"FACK", durable.as_bytes()];
+            push_command(&mut bytes, words.into_iter());
+        } else {
+            push_command(&mut bytes, [&b"REPLCONF"[..], b"ACK", text.as_bytes()].into_iter());
+        }
+        session.outbox.push(&bytes);
+    }
+}
+
+const SELF_CACHED: &str = "Before turning into a replica, using my own primary parameters to synthesize a cached primary: I \
+                           may be able to synchronize with the new primary with just a partial transfer.";
+
+/// What a client is told that waited when this server became a replica.
+const ROLE_CHANGED: CmdError = CmdError::text(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
+
+/// Names of dropped commands that are remembered, and bytes of each.
+const DROPPED_NAMES_MAX: usize = 32;
+
+const DROPPED_BYTES_MAX: usize = 64;
+
+/// A buffer for a transaction of the primary is not kept beyond this size.
+const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;

@@ -1,0 +1,398 @@
+//! The replication stream: what replicas are sent.
+//!
+//! ```text
+//!  command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their output
+//! ```
+//!
+//! Invariants: (1) the stream is a function of the execution units, and of what it adds of its own: pings and questions to
+//! replicas; of a server that has a primary it is the primary's bytes and nothing else; (2) a unit of several commands is wrapped
+//! in MULTI and EXEC; (3) SELECT stands before the first command of another database; (4) a byte of the stream is written once,
+//! into the backlog, and lies there once for all replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6) without a
+//! backlog nothing is added, and the offset stands still: the history begins with the first replica, under a new id, and what is
+//! written while there is no backlog is in no history.
+
+mod backlog;
+mod spooled;
+
+pub(crate) use backlog::{Backlog, WINDOW_BYTES};
+pub use spooled::SpoolPlace;
+pub(crate) use spooled::Spooled;
+
+use crate::persistence::snapshot::StreamPoint;
+use crate::replication::unit_commands::{Audience, Grouping, UnitCommands, push_command};
+use crate::session::key::SessionKey;
+use sluice_base::mistake::{self, Mistake};
+use sluice_base::{ClientId, heap};
+
+/// The stream and its receivers.
+#[derive(Debug, Default)]
+pub struct ReplicationStream {
+    /// Sessions that receive it, in order of arrival.
+    pub replicas: Vec<SessionKey>,
+    /// Bytes of the history so far.
+    pub offset: u64,
+    /// Id of the history: 40 hexadecimal digits.
+    pub replid: String,
+    /// The history before, and the offset of the first byte that is none of it.
+    pub(crate) earlier: Option<(String, u64)>,
+    /// This server is itself a replica: the stream has its primary's bytes and none of its own.
+    has_primary: bool,
+    /// Database selected in the stream.
+    selected: Option<usize>,
+    /// The same in the stream of the primary of this server.
+    relayed_db: usize,
+    /// The last bytes of the history. There from the first replica on, until none has come for `repl-backlog-ttl`.
+    backlog: Option<Backlog>,
+    /// End of what was offered to the replicas.
+    delivered: u64,
+    /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its snapshot.
+    owes: bool,
+    /// Positions from which replicas will take the stream, which take a snapshot on another connection just now.
+    pub(crate) reserved: Vec<Reserved>,
+    /// What the backlog does not keep for replicas that take a snapshot.
+    pub(crate) spooled: Spooled,
+    /// Since when there is no replica, as the cron has seen it, seconds since the epoch.
+    pub(crate) idle_since_s: Option<i64>,
+}
+
+/// A position of the stream that is kept for a replica.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    /// The client that takes the snapshot.
+    pub client: ClientId,
+    /// Offset of the first byte behind the snapshot.
+    pub offset: u64,
+    /// When that client has gone, seconds since the epoch.
+    pub gone_s: Option<i64>,
+}
+
+impl ReplicationStream {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::vec(&self.replicas) + self.backlog.as_ref().map_or(0, Backlog::footprint)
+    }
+
+    /// An empty stream of the history `replid`.
+    pub fn new(replid: String) -> ReplicationStream {
+        ReplicationStream { replid, ..ReplicationStream::default() }
+    }
+
+    /// Whether the history has begun: there is a backlog.
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.backlog.is_some()
+    }
+
+    /// Whether the commands of this server belong into the stream: the history has begun, and no primary sends its own.
+    #[inline]
+    pub(crate) fn generates(&self) -> bool {
+        self.backlog.is_some() && !self.has_primary
+    }
+
+    /// The backlog.
+    pub(crate) fn backlog(&self) -> Option<&Backlog> {
+        self.backlog.as_ref()
+    }
+
+    /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
+    /// consists of what [`ReplicationStream::relay`] is given.
+    pub(crate) fn set_has_primary(&mut self, has_primary: bool) {
+        self.has_primary = has_primary;
+        // What follows from the other source names its database itself.
+        self.selected = None;
+    }
+
+    /// Whether this server has a primary.
+    pub(crate) fn has_primary(&self) -> bool {
+        self.has_primary
+    }
+
+    /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
+    pub(crate) fn relay(&mut self, bytes: &[u8]) {
+        debug_assert!(self.has_primary);
+        self.offset += bytes.len() as u64;
+        if let Some(backlog) = &mut self.backlog {
+            backlog.tail(bytes.len()).extend_from_slice(bytes);
+        }
+    }
+
+    /// Notes the database that the primary's stream has selected: a snapshot for replicas says so.
+    pub(crate) fn relay_selects(&mut self, db: usize) {
+        self.relayed_db = db;
+    }
+
+    /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full synchronisation has ended.
+    /// Nothing is known of what came before. Replicas of this server have other data and must be closed by the caller.
+    pub fn adopt_history(&mut self, replid: String, offset: u64) {
+        self.replid = replid;
+        self.earlier = None;
+        self.begin_backlog(offset);
+    }
+
+    /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
+    pub(crate) fn shift_history(&mut self, replid: String) {
+        let old = std::mem::replace(&mut self.replid, replid);
+        self.earlier = Some((old, self.offset + 1));
+        self.selected = None;
+    }
+
+    /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
+    /// the id that is known already nothing changes.
+    pub fn continue_history(&mut self, replid: String) {
+        if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
+            let old = std::mem::replace(&mut self.replid, replid);
+            self.earlier = Some((old, self.offset + 1));
+        }
+    }
+
+    /// Begins the history under an id: for the first replica.
+    pub fn begin(&mut self, replid: String) {
+        self.replid = replid;
+        self.earlier = None;
+        self.begin_backlog(self.offset);
+    }
+
+    /// The data that were loaded stand behind `offset` bytes of the history `replid`. What follows is a history of its own, under
+    /// the id of this run: replicas may have been sent more of the one before than the files know. Those that were not go on.
+    pub(crate) fn resume(&mut self, replid: String, offset: u64) {
+        if mistake::is_made(Mistake::IdOfLastRun) {
+            self.replid.clone_from(&replid);
+        }
+        self.earlier = Some((replid, offset + 1));
+        self.begin_backlog(offset);
+    }
+
+    /// Forgets the history: what follows belongs to none, until a replica comes.
+    pub(crate) fn end_history(&mut self, replid: String) {
+        debug_assert!(self.replicas.is_empty());
+        self.replid = replid;
+        self.earlier = None;
+        self.backlog = None;
+        self.idle_since_s = None;
+    }
+
+    fn begin_backlog(&mut self, offset: u64) {
+        self.offset = offset;
+        self.delivered = offset;
+        self.selected = None;
+        self.backlog = Some(Backlog::new(offset));
+    }
+
+    /// Where the data stand in the history, if it has begun: what belongs to none counts nothing.
+    pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
+        let db = self.selected().unwrap_or(0);
+        self.backlog.is_some().then(|| StreamPoint { db, replid: &self.replid, offset: self.offset })
+    }
+
+    /// Database selected in the stream: by the primary's own words where this server relays them.
+    pub(crate) fn selected(&self) -> Option<usize> {
+        if self.has_primary { Some(self.relayed_db) } else { self.selected }
+    }
+
+    /// Sends the stream to a session from here on, behind a snapshot: the next unit names its database again.
+    pub fn attach(&mut self, key: SessionKey) {
+        if !self.has_primary {
+            self.selected = None;
+        }
+        self.attach_within(key);
+    }
+
+    /// Sends the stream to a session that has the bytes before its position, and knows which database they have selected.
+    pub(crate) fn attach_within(&mut self, key: SessionKey) {
+        debug_assert!(self.backlog.is_some());
+        self.idle_since_s = None;
+        self.owes = true;
+        self.replicas.push(key);
+    }
+
+    /// Keeps the stream from here on for the replica whose snapshot that client takes; the next unit names its database.
+    pub(crate) fn reserve(&mut self, client: ClientId) {
+        if !self.has_primary {
+            self.selected = None;
+        }
+        self.idle_since_s = None;
+        self.reserved.push(Reserved { client, offset: self.offset, gone_s: None });
+    }
+
+    /// A session ends.
+    pub(crate) fn detach(&mut self, key: SessionKey) {
+        self.replicas.retain(|k| *k != key);
+    }
+
+    /// Whether a replica that has `replid` and wants the byte of this number next, counted from 1, can go on. Errors: the reason,
+    /// for the log; none where the replica asks for everything.
+    pub(crate) fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
+        let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
+        let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));
+        let place = u64::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
+        match second {
+            _ if known => {}
+            Some(_) if mistake::is_made(Mistake::SecondIdForever) => {}
+            Some((_, limit)) if place.is_none_or(|place| place < *limit) => {}
+            Some((_, limit)) => {
+                return Err(Some(format!(
+                    "Requested offset for second ID was {wanted}, but I can reply up to {limit}"
+                )));
+            }
+            None if replid == b"?" => return Err(None),
+            None => {
+                let asked = replid.escape_ascii();
+                return Err(Some(format!(
+                    "Replication ID mismatch (Replica asked for '{asked}', my replication ID is '{}')",
+                    self.replid
+                )));
+            }
+        }
+        match (place, &self.backlog) {
+            (Some(place), Some(backlog)) if backlog.reaches(place) => Ok(place),
+            _ => Err(Some(format!("lack of backlog (Replica request was: {wanted})"))),
+        }
+    }
+
+    /// Adds a command that belongs to no unit and no database: a ping, a question.
+    pub(crate) fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
+        let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) else { return };
+        push_command(backlog.tail(OWN_BYTES), argv);
+        self.offset = backlog.end();
+    }
+
+    /// Adds a unit that has ended.
+    pub(crate) fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
+        if let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) {
+            let tail = backlog.tail(unit.len_bytes() + OWN_BYTES);
+            unit.write_to(Audience::Replicas, grouping, &mut self.selected, tail);
+            self.offset = backlog.end();
+        }
+    }
+
+    /// Whether there is something that replicas were not offered.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.offset != self.delivered || self.owes || self.spooled.has_news()
+    }
+
+    /// A replica that was sent a snapshot may take what comes behind.
+    pub(crate) fn owe(&mut self) {
+        self.owes = true;
+    }
+
+    /// Everything was offered to the replicas; the slowest wants the byte behind `needed` next.
+    pub(crate) fn offered(&mut self, needed: u64, size: u64) {
+        self.delivered = self.offset;
+        self.owes = false;
+        if let Some(backlog) = &mut self.backlog {
+            backlog.trim(size, needed, |start, block| self.spooled.give(start, block));
+        }
+    }
+
+    /// Frees what is more than the backlog keeps, where no replica has come yet.
+    pub(crate) fn trim(&mut self, size: u64) {
+        debug_assert!(self.replicas.is_empty());
+        if let Some(backlog) = &mut self.backlog {
+            backlog.seal_full();
+            backlog.trim(size, u64::MAX, |_, _| {});
+        }
+    }
+
+    /// The parts that a replica takes from.
+    pub(crate) fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.seal_full();
+        }
+        self.backlog.as_ref().map(|backlog| (backlog, &mut self.spooled))
+    }
+}
+
+/// Bytes that a unit has at most beside its commands: MULTI, SELECT, EXEC. A ping or a question has fewer.
+const OWN_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_resp::Outbox;
+
+    fn begun() -> ReplicationStream {
+        let mut stream = ReplicationStream::default();
+        stream.begin("0".repeat(40));
+        stream
+    }
+
+    fn text(stream: &ReplicationStream, from: u64) -> Vec<u8> {
+        let mut out = Outbox::new();
+        stream.backlog().unwrap().read(from, usize::MAX, &mut out);
+        out.flatten()
+    }
+
+    fn unit() -> UnitCommands {
+        let mut unit = UnitCommands::default();
+        unit.command(0, Audience::All, [&b"DEL"[..], b"a"].into_iter());
+        unit
+    }
+
+    #[test]
+    fn the_offset_counts_the_history_and_nothing_before_it_begins() {
+        let mut stream = begun();
+        stream.add_unit(&unit(), Grouping::Transaction);
+        stream.command_of_its_own([&b"ping"[..]].into_iter());
+        let text = text(&stream, 0);
+        assert!(text.starts_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n"));
+        assert_eq!(stream.offset, text.len() as u64);
+        let mut alone = ReplicationStream::default();
+        alone.add_unit(&unit(), Grouping::Transaction);
+        alone.command_of_its_own([&b"ping"[..]].into_iter());
+        assert_eq!((alone.offset, alone.has_news()), (0, false));
+    }
+
+    #[test]
+    fn a_server_with_a_primary_relays_its_bytes_and_adds_nothing() {
+        let mut stream = begun();
+        stream.set_has_primary(true);
+        stream.adopt_history("a".repeat(40), 1000);
+        stream.add_unit(&unit(), Grouping::Transaction);
+        stream.command_of_its_own([&b"ping"[..]].into_iter());
+        stream.relay(b"*1\r\n$4\r\nPING\r\n");
+        assert_eq!(text(&stream, 1000), b"*1\r\n$4\r\nPING\r\n");
+        assert_eq!((stream.offset, stream.generates()), (1014, false));
+    }
+
+    #[test]
+    fn a_promotion_keeps_the_history_before_up_to_here() {
+        let (old, new) = ("a".repeat(40), "b".repeat(40));
+        let mut stream = begun();
+        stream.set_has_primary(true);
+        stream.adopt_history(old.clone(), 7);
+        stream.continue_history(old.clone());
+        assert_eq!((&stream.replid, &stream.earlier), (&old, &None));
+        stream.set_has_primary(false);
+        stream.shift_history(new.clone());
+        assert_eq!((&stream.replid, &stream.earlier), (&new, &Some((old, 8))));
+    }
+
+    /// Who may go on, by id and the next byte's number.
+    #[test]
+    fn a_replica_goes_on_where_the_backlog_reaches_in_a_history_that_is_known() {
+        let (old, new) = ("a".repeat(40), "b".repeat(40));
+        let mut stream = ReplicationStream::new(new.clone());
+        stream.resume(old.clone(), 100);
+        stream.add_unit(&unit(), Grouping::Transaction);
+        let end = stream.offset as i64;
+        for (id, wanted, expected) in [
+            (&old, 101, true),
+            (&old, 100, false),
+            (&old, 102, false),
+            (&new, 101, true),
+            (&new, end + 1, true),
+            (&new, end + 2, false),
+            (&new, 100, false),
+            (&new, 0, false),
+            (&new, -1, false),
+            (&new, i64::MIN, false),
+            (&old, i64::MAX, false),
+            (&"c".repeat(40), 101, false),
+            (&"?".to_owned(), -1, false),
+        ] {
+            let found = stream.continues(id.as_bytes(), wanted);
+            assert_eq!(found.clone().ok(), expected.then(|| (wanted - 1) as u64), "{id} {wanted}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What full synchronisations remember between two steps; the steps are in `full_sync.rs`.
+
+use crate::host::process::{NextPiece, SnapshotMade, SnapshotPieces};
+use crate::session::key::SessionKey;
+use sluice_base::Bytes;
+
+/// Replicas that ask for the data.
+#[derive(Debug, Default)]
+pub struct FullSyncs {
+    /// Those that wait for a snapshot, in order of arrival.
+    pub(crate) wanted: Vec<Wanted>,
+    /// Those that may still read one.
+    pub(crate) readers: Vec<SessionKey>,
+    /// Those that have been queued all of one since the log was told.
+    pub(crate) ended: Vec<SessionKey>,
+    /// The snapshot of a cut that replicas take.
+    pub(crate) shared: Option<SharedSnapshot>,
+    /// When the cut was made, seconds since the epoch, while the job of this snapshot is under way.
+    pub(crate) began_s: Option<i64>,
+}
+
+/// A snapshot of a cut, and how many replicas have not taken all of it.
+pub(crate) struct SharedSnapshot {
+    pub(crate) pieces: Box<dyn SnapshotPieces>,
+    takers: usize,
+}
+
+impl std::fmt::Debug for SharedSnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedSnapshot").field("takers", &self.takers).finish_non_exhaustive()
+    }
+}
+
+/// A replica that waits for a snapshot.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) client: SessionKey,
+    pub(crate) greeting: Greeting,
+    /// When it asked, ns of the monotonic clock.
+    pub(crate) since_ns: u64,
+}
+
+/// What comes before the snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    /// Nothing: SYNC.
+    None,
+    /// The history's id and the snapshot's position in it: PSYNC.
+    Full,
+    /// The same with the client's id: SYNC on a connection of its own, beside that of the stream.
+    EndOffset,
+}
+
+/// What a replica has not been queued yet of its snapshot.
+#[derive(Debug)]
+pub struct Feed {
+    pub(crate) source: FeedSource,
+    /// The replica is to be told the length, and was not yet: the snapshot has to be whole first.
+    pub(crate) needs_length: bool,
+    /// Bytes behind the last piece: the mark of a snapshot whose length was not announced.
+    pub(crate) trailer: Option<String>,
+    /// When the replica took something last while it had something to take, ns of the monotonic clock.
+    pub(crate) progress_ns: u64,
+}
+
+/// Where a replica's snapshot comes from.
+#[derive(Debug)]
+pub(crate) enum FeedSource {
+    /// A snapshot without keys: its pieces that are left.
+    WithoutKeys(std::vec::IntoIter<Bytes>),
+    /// That of a cut, which the replica takes under this number.
+    Shared(usize),
+}
+
+impl FullSyncs {
+    /// A replica asks for the data.
+    pub(crate) fn want(&mut self, client: SessionKey, greeting: Greeting, since_ns: u64) {
+        self.wanted.push(Wanted { client, greeting, since_ns });
+    }
+
+    /// Replicas that wait for a snapshot.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = SessionKey> {
+        self.wanted.iter().map(|wanted| wanted.client)
+    }
+
+    /// So many replicas take a snapshot.
+    pub(crate) fn share(&mut self, pieces: Box<dyn SnapshotPieces>, takers: usize, began_s: i64) {
+        self.shared = Some(SharedSnapshot { pieces, takers });
+        self.began_s = Some(began_s);
+    }
+
+    /// The next piece for a replica.
+    pub(crate) fn next_piece(&mut self, source: &mut FeedSource) -> NextPiece {
+        match (source, &mut self.shared) {
+            (FeedSource::WithoutKeys(left), _) => left.next().map_or(NextPiece::End, NextPiece::Piece),
+            (FeedSource::Shared(number), Some(shared)) => shared.pieces.next(*number),
+            (FeedSource::Shared(_), None) => NextPiece::Failed,
+        }
+    }
+
+    /// How far the snapshot of a cut is.
+    pub(crate) fn made(&self) -> SnapshotMade {
+        self.shared.as_ref().map_or(SnapshotMade::Failed, |shared| shared.pieces.made())
+    }
+
+    /// Why the rest is made only as all replicas take what there is, where that is so.
+    pub(crate) fn lacks_room(&self) -> Option<String> {
+        let shared = self.shared.as_ref()?;
+        (shared.pieces.made() == SnapshotMade::UnderWay).then(|| shared.pieces.lacks_room())?
+    }
+
+    /// A replica takes nothing more of its snapshot. The last one that takes a snapshot of a cut frees it.
+    pub(crate) fn leave(&mut self, source: &FeedSource) {
+        if let (FeedSource::Shared(number), Some(shared)) = (source, &mut self.shared) {
+            shared.pieces.leave(*number);
+            shared.takers -= 1;
+            if shared.takers == 0 {
+                self.shared = None;
+            }
+        }
+    }
+
+    /// Bytes of memory that pieces take which replicas have not taken.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.shared.as_ref().map_or(0, |shared| shared.pieces.held_bytes())
+    }
+}

@@ -1,0 +1,102 @@
+//! Output limits: a client that reads more slowly than it requests is closed before its output exhausts the memory.
+//!
+//! A reply beyond the hard limit is not sent at all: the client is closed instead.
+
+use crate::engine::Engine;
+use crate::host::process::{LogLevel, Process};
+use crate::limits::{Limits, OutputLimit};
+use crate::session::key::SessionKey;
+use crate::session::{Caller, ClientKind, Closing, Session};
+use sluice_base::Now;
+
+impl Engine {
+    /// Marks a client whose output is beyond its limit to be closed.
+    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let Some(mut session) = self.sessions.take(key) else { return };
+        self.limit_output(&mut session, process);
+        let is_replica = session.caller.replica.is_some();
+        self.sessions.put_back(session);
+        if is_replica {
+            self.limit_replicas(process);
+        }
+    }
+
+    /// The same for a session that executes.
+    #[cold]
+    pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
+        let now = process.recent();
+        let unauthenticated = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
+        // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
+        let allowed = if self.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
+        let over = is_over_limit(session, &self.control.limits, now)
+            || unauthenticated && session.output_bytes() > allowed;
+        if !over || session.caller.closing == Closing::Now {
+            return;
+        }
+        session.caller.closing = Closing::Now;
+        self.control.clients.to_close.push(session.key);
+        self.tell_of_limit(session, process);
+    }
+
+    /// Counts a client that ends because of its limit, and tells the log.
+    #[cold]
+    pub(crate) fn tell_of_limit(&mut self, session: &Session, process: &mut dyn Process) {
+        self.stats.output_buffer_disconnections += 1;
+        let mut text = String::from("Client ");
+        session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
+        text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
+        process.log(LogLevel::Warning, &text);
+    }
+
+    /// Ends a session that spoke HTTP, and sends it nothing more: a web page was made to talk to this port, and its
+    /// headers must not be taken for commands. Said in the log once a minute at most.
+    #[cold]
+    pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
+        session.caller.closing = Closing::Now;
+        self.control.clients.to_close.push(session.key);
+        if now_s - self.control.http_said_s < HTTP_SAID_EVERY_S {
+            return;
+        }
+        self.control.http_said_s = now_s;
+        let line = format!(
+            "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
+             may be using a web browser to reach this server. The connection from {} was closed.",
+            session.caller.addr
+        );
+        process.log(LogLevel::Warning, &line);
+    }
+}
+
+/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That of a replica is looked
+/// at by [`Engine::limit_replicas`].
+pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
+    let limit = match session.caller.kind {
+        ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
+        ClientKind::Normal => limits.output[0],
+        ClientKind::Replica => return false,
+        // What it is owed is a line a second.
+        ClientKind::Primary => return false,
+    };
+    exceeds(session.output_bytes(), limit, &mut session.caller, now)
+}
+
+/// Whether so many bytes are beyond a limit.
+pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now: Now) -> bool {
+    let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
+    let above_soft = limit.soft > 0 && bytes >= limit.soft;
+    let since = &mut caller.soft_limit_since_s;
+    if !above_soft {
+        *since = 0;
+    } else if *since == 0 {
+        *since = second.max(1);
+    }
+    limit.hard > 0 && bytes >= limit.hard
+        || above_soft && u64::from(second.saturating_sub(*since)) > limit.soft_seconds
+}
+
+/// Seconds between two lines about HTTP.
+const HTTP_SAID_EVERY_S: i64 = 60;
+
+/// Bytes of replies that may wait for a client that has never authenticated: as the reference, whose first buffer holds 16 KiB,
+/// with 1,024 bytes behind that.
+const UNAUTHENTICATED_OUTPUT_MAX: usize = 16 * 1024 + 1024;

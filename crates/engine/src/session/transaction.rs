@@ -1,0 +1,83 @@
+//! What MULTI has queued; `exec/transaction.rs` runs it.
+
+use crate::exec::prepare::Prepared;
+use sluice_base::heap;
+use sluice_command::{Flags, Spec};
+use sluice_resp::{OwnedRequests, Request};
+
+/// A transaction that is being queued.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    pub(crate) requests: OwnedRequests,
+    pub(crate) prepared: Vec<Prepared>,
+    /// The flags of all commands queued.
+    flags: Flags,
+    /// Commands queued that may not run while the data are loaded.
+    denied_while_loading: usize,
+    /// Commands queued that may not run while the data are stale.
+    denied_while_stale: usize,
+    /// A command was rejected: EXEC will not run the others.
+    pub(crate) aborted: bool,
+}
+
+impl Transaction {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::boxed::<Transaction>() + self.requests.footprint() + heap::vec(&self.prepared)
+    }
+
+    /// Commands queued.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The flags of all commands queued.
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// Whether all of them may run while the data are loaded.
+    pub(crate) fn is_allowed_while_loading(&self) -> bool {
+        self.denied_while_loading == 0
+    }
+
+    /// Whether all of them may run while the data are stale.
+    pub(crate) fn is_allowed_while_stale(&self) -> bool {
+        self.denied_while_stale == 0
+    }
+
+    /// Bytes allocated.
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<Transaction>()
+            + self.requests.heap_bytes()
+            + self.prepared.capacity() * size_of::<Prepared>()
+    }
+
+    /// Whether EXEC will run nothing.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted
+    }
+
+    /// A command was rejected.
+    pub(crate) fn abort(&mut self) {
+        self.aborted = true;
+    }
+
+    /// Queues a command.
+    pub(crate) fn push(&mut self, spec: &'static Spec, prepared: Prepared, request: &Request<'_>) {
+        // One that was rejected fails the transaction: nothing of it is worth keeping.
+        if self.aborted {
+            return;
+        }
+        self.flags = self.flags.or(spec.flags);
+        self.denied_while_loading += usize::from(!spec.flags.has(Flags::LOADING));
+        self.denied_while_stale += usize::from(!spec.flags.has(Flags::STALE));
+        self.requests.push(request);
+        self.prepared.push(prepared.alone());
+    }
+}

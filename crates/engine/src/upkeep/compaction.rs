@@ -1,0 +1,141 @@
+//! Compaction of entries: steps of half a millisecond between units, as long as there is something to win.
+//!
+//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time lies between
+//! `active-defrag-cycle-min` and `active-defrag-cycle-max`, by the waste between the two thresholds. Below
+//! `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values lie in the allocator's memory
+//! and are not moved.
+
+use crate::engine::Engine;
+use crate::host::action::Action;
+use crate::host::process::Process;
+use sluice_config::{Config, param};
+
+impl Engine {
+    /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do, `looks_again` says
+    /// whether to look again.
+    pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
+        let start = process.recent();
+        let next_ns = self.compaction.next_ns;
+        if start.mono_ns < next_ns && !(looks_again && next_ns == NEVER_NS) {
+            return next_ns.saturating_sub(start.mono_ns).div_ceil(1_000_000);
+        }
+        let pace = Pace::new(&self.control.config, &self.keyspace.chunk_memory());
+        let wait_ns = if self.control.debug.cron_paused || !self.compact_for(pace.step_ns, process) {
+            self.note_compaction(0, start.unix_ms());
+            NEVER_NS
+        } else {
+            self.note_compaction(pace.percent, start.unix_ms());
+            pace.step_ns * (100 - pace.percent) / pace.percent
+        };
+        let now = process.now();
+        self.compaction.next_ns = now.mono_ns.saturating_add(wait_ns);
+        self.note_latency("active-defrag-cycle", start, now.mono_ns.saturating_sub(start.mono_ns));
+        wait_ns.div_ceil(1_000_000)
+    }
+
+    /// Moves entries until the time is up or nothing is left to do, in which case it returns `false`.
+    fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
+        if self.has_job() {
+            // The cut knows entries by their blocks.
+            return false;
+        }
+        let databases = self.keyspace.databases();
+        let mut start = None;
+        self.compaction.idle = 0;
+        while self.compaction.idle < databases {
+            let done = self.keyspace.compact_step(self.compaction.db, STEPS);
+            let remains = self.keyspace.take_remains(self.compaction.db);
+            self.actions.extend(remains.into_iter().map(Action::FreeValue));
+            self.stats.compaction.moved += done.moved;
+            self.stats.compaction.abandoned += done.abandoned;
+            if done.has_more {
+                self.compaction.idle = 0;
+                // The clock is not asked for databases that have nothing to do.
+                let now = process.now().mono_ns;
+                if now.saturating_sub(*start.get_or_insert(now)) + STEPS_NS > budget_ns {
+                    return true;
+                }
+            } else {
+                self.compaction.db = (self.compaction.db + 1) % databases;
+                self.compaction.idle += 1;
+            }
+        }
+        false
+    }
+
+    fn note_compaction(&mut self, percent: u64, now_ms: i64) {
+        let stats = &mut self.stats.compaction;
+        if percent > 0 && stats.since_ms == 0 {
+            stats.since_ms = now_ms;
+        } else if percent == 0 {
+            stats.total_ms += stats.current_ms(now_ms);
+            stats.since_ms = 0;
+        }
+        stats.running_percent = percent;
+    }
+}
+
+/// How long a step is, and which share of the time steps may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pace {
+    step_ns: u64,
+    percent: u64,
+}
+
+impl Pace {
+    fn new(config: &Config, memory: &sluice_keyspace::ChunkMemory) -> Pace {
+        let quiet = Pace { step_ns: STEP_NS, percent: 1 };
+        let (used, wasted) =
+            (memory.used_bytes as i64, memory.touched_bytes.saturating_sub(memory.used_bytes) as i64);
+        if !config.bool(param::ACTIVEDEFRAG) || wasted < config.int(param::ACTIVE_DEFRAG_IGNORE_BYTES) {
+            return quiet;
+        }
+        let waste = wasted.saturating_mul(100) / used.max(1);
+        let lower = config.int(param::ACTIVE_DEFRAG_THRESHOLD_LOWER);
+        let upper = config.int(param::ACTIVE_DEFRAG_THRESHOLD_UPPER);
+        if waste < lower {
+            return quiet;
+        }
+        let least = config.int(param::ACTIVE_DEFRAG_CYCLE_MIN);
+        let most = config.int(param::ACTIVE_DEFRAG_CYCLE_MAX).max(least);
+        let reached = (waste.min(upper) - lower).max(0);
+        let percent = if upper > lower { least + (most - least) * reached / (upper - lower) } else { most };
+        // A step of no time would never end, and the reference takes 0 for as short as possible.
+        let step_us = config.int(param::ACTIVE_DEFRAG_CYCLE_US).max(50);
+        Pace { step_ns: step_us as u64 * 1000, percent: percent.clamp(1, 99) as u64 }
+    }
+}
+
+/// A step without `activedefrag`: with one percent of the time it comes every 50 ms.
+const STEP_NS: u64 = 500_000;
+/// The cron looks at each of its periods whether a chunk has become sparse.
+const NEVER_NS: u64 = u64::MAX;
+/// Steps of the slab between two looks at the clock, and the time to leave for them.
+const STEPS: usize = 64;
+const STEPS_NS: u64 = 30_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_keyspace::ChunkMemory;
+
+    #[test]
+    fn the_share_of_time_follows_the_waste() {
+        let pace = |text: &str, used_mib: usize, touched_mib: usize| {
+            let mut none = |_: &[u8]| Err("no include".to_owned());
+            let config =
+                sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).expect("a config");
+            let memory = ChunkMemory { used_bytes: used_mib << 20, touched_bytes: touched_mib << 20 };
+            let pace = Pace::new(&config, &memory);
+            (pace.step_ns / 1000, pace.percent)
+        };
+        assert_eq!(pace("", 100, 1000), (500, 1), "activedefrag is off");
+        assert_eq!(pace("activedefrag yes", 100, 150), (500, 1), "less than the bytes to ignore");
+        assert_eq!(pace("activedefrag yes", 10_000, 10_900), (500, 1), "less than the lower threshold");
+        assert_eq!(pace("activedefrag yes", 1000, 1550), (500, 13));
+        assert_eq!(pace("activedefrag yes", 100, 1000), (500, 25));
+        let tuned = "activedefrag yes\nactive-defrag-cycle-max 75\nactive-defrag-cycle-us 200\nactive-defrag-ignore-bytes 1mb";
+        assert_eq!(pace(tuned, 10, 20), (200, 75));
+        assert_eq!(pace("activedefrag yes\nactive-defrag-cycle-us 0", 100, 1000), (50, 25));
+    }
+}

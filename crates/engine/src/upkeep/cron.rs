@@ -1,0 +1,146 @@
+//! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
+
+use crate::engine::Engine;
+use crate::host::action::Action;
+use crate::host::process::{LogLevel, Process};
+use crate::session::{ClientKind, Closing};
+use sluice_config::param;
+
+impl Engine {
+    /// Does what is due; returns the milliseconds until it wants to be called again.
+    pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
+        let now = process.now();
+        let hz = self.control.config.int(param::HZ).clamp(1, 500);
+        let period = 1000 / hz;
+        let next_deadline_ms = self.expire_waits(now, process).unwrap_or(u64::MAX);
+        let is_early = now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period;
+        let eviction_ms = self.evict_by_clock(!is_early, process);
+        let compaction_ms = self.compact(!is_early, process).min(eviction_ms);
+        if is_early {
+            let left_ms = (self.cron.next_ms - now.unix_ms()) as u64;
+            return left_ms.min(next_deadline_ms).min(compaction_ms);
+        }
+        self.cron.next_ms = now.unix_ms() + period;
+        self.end_pause(now, process);
+        self.end_paused_migrations(process);
+        self.check_entry_space(process);
+        self.save_if_due(now, process);
+        self.rewrite_if_due(now, process);
+        if !self.control.debug.cron_paused {
+            self.begin_expiry(process);
+            self.walk_clients(now, hz, process);
+            if self.control.debug.resizing && self.control.config.bool(param::ACTIVEREHASHING) {
+                self.keyspace.shrink_step(64);
+            }
+        }
+        if now.unix_s() != self.cron.last_second {
+            self.cron.last_second = now.unix_s();
+            self.each_second(now, process);
+        }
+        self.sample_rates(now, process);
+        self.say_load_progress(now, process);
+        self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
+        compaction_ms.min(next_deadline_ms).min(period as u64)
+    }
+
+    /// Notes a spike for the latency monitor when it is long enough.
+    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
+        let threshold = self.control.limits.latency_threshold_ms;
+        let ms = duration_ns / 1_000_000;
+        if threshold > 0 && ms >= threshold {
+            self.control.latency.add(event, now.unix_s(), ms);
+        }
+    }
+
+    fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        if self.control.clients.pause.until_ms != 0 && !self.control.clients.pause.active(now) {
+            self.control.end_pause();
+            self.refresh();
+            self.serve_waiting(process);
+        }
+    }
+
+    /// Looks at a share of the clients so that each is seen once a second: idle ones, slow readers, and those
+    /// with more room for input than they need.
+    fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
+        let slots = self.sessions.slots();
+        let share = (slots / hz as usize).max(slots.min(5));
+        let timeout = self.control.config.int(param::TIMEOUT);
+        for _ in 0..share {
+            let slot = self.cron.next_client_slot % slots.max(1);
+            self.cron.next_client_slot = slot + 1;
+            let Some(session) = self.sessions.in_slot(slot) else { continue };
+            let key = session.key;
+            let idle = now.unix_s() - session.caller.last_s;
+            session.output_peak = crate::session::short(session.output_bytes());
+            let flags = session.caller.flags;
+            let exempt = session.caller.kind != ClientKind::Normal
+                || flags.monitor
+                || session.waiting.is_some()
+                || session.caller.subscribed.is_any();
+            if timeout > 0 && idle > timeout && !exempt {
+                session.caller.closing = Closing::Now;
+                self.control.clients.to_close.push(key);
+                process.log(LogLevel::Verbose, "Closing idle client");
+                continue;
+            }
+            if session.caller.input_bytes > 0 || session.caller.input_free > 0 {
+                self.actions.push(Action::TrimInput { key, idle_s: idle });
+            }
+            self.check_output_limit(key, process);
+        }
+    }
+
+    fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        self.watch_full_syncs(now, process);
+        self.limit_replicas(process);
+        self.end_idle_history(now, process);
+        self.forget_reserved(now);
+        self.control.replication.count_good_replicas = true;
+        self.watch_job(now, process);
+        self.stats.output_peaks.enter_second(now.unix_s());
+        let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
+        let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
+        // The first one a period behind the start: a replica that comes back finds the offset that it has.
+        let last_ns = *self.cron.last_ping_ns.get_or_insert(now.mono_ns);
+        // The replica that a failover waits for shall find the end of the stream.
+        if self.control.replication.failover.is_none()
+            && !self.control.replication.stream.replicas.is_empty()
+            && now.mono_ns.saturating_sub(last_ns) >= period_ns
+        {
+            self.cron.last_ping_ns = Some(now.mono_ns);
+            // In small letters, as the reference writes it.
+            self.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
+        }
+    }
+
+    /// Asks the replicas how far they are, for the clients of WAIT; once an iteration however many there are.
+    pub(crate) fn ask_replicas(&mut self) {
+        if !std::mem::take(&mut self.control.replication.ask_replicas) {
+            return;
+        }
+        let stream = &mut self.control.replication.stream;
+        if stream.has_begun() {
+            stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
+        } else {
+            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
+            stream.offset += 1;
+        }
+    }
+
+    fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        let now_us = now.mono_ns / 1000;
+        if now_us.saturating_sub(self.cron.rate_at_us) < 100_000 {
+            return;
+        }
+        self.cron.rate_at_us = now_us;
+        let counts = process.counts();
+        let rates = &mut self.stats.rates;
+        rates.ops.sample(self.stats.total_commands, now_us, 1_000_000);
+        rates.input.sample(counts.net_input_bytes, now_us, 1_000_000);
+        rates.output.sample(counts.net_output_bytes, now_us, 1_000_000);
+        rates.repl_input.sample(counts.net_repl_input_bytes, now_us, 1_000_000);
+        rates.cycles.sample(counts.cycles, now_us, 1_000_000);
+        rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
+    }
+}

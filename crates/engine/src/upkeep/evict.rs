@@ -1,0 +1,56 @@
+//! Memory limits: keys that make room above `maxmemory`, and clients that are closed above `maxmemory-clients`.
+//!
+//! Room is made ahead of a command that may need more, and by the clock. What counts is what the process has given out, less
+//! what a snapshot alone holds, what another thread is about to free, and what waits for replicas and for the append-only file:
+//! all of that goes by itself. The allocator is asked once a millisecond at most; in between, the bytes of the data say how much
+//! more or less it is.
+//!
+//! Invariants: (1) eviction stands between two units, and each deletion propagates by itself; (2) one call takes no longer than
+//! `maxmemory-eviction-tenacity` lets it, about; (3) a pause, a load and a primary keep eviction back; in import mode writes are refused
+//! instead.
+
+mod steps;
+
+use sluice_keyspace::EvictionPool;
+
+/// What eviction remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Eviction {
+    pool: EvictionPool,
+    /// By what the pool was filled.
+    rule: Option<EvictionRuleOf>,
+    gauge: MemoryGauge,
+    /// There is more to evict than the last call had time for.
+    is_running: bool,
+    /// When clients are looked at again where there are many, monotonic.
+    next_clients_ns: u64,
+}
+
+type EvictionRuleOf = (sluice_keyspace::EvictionOrder, sluice_keyspace::EvictionKeys);
+
+/// The memory that counts, when it was read last.
+#[derive(Clone, Copy, Debug, Default)]
+struct MemoryGauge {
+    read_at_ns: Option<u64>,
+    counted_bytes: usize,
+    /// Bytes of the data at that moment.
+    data_bytes: usize,
+}
+
+/// Whether there is room for a command that needs more memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is.
+    Enough,
+    /// More has to be evicted, and will be: the command may run.
+    Later,
+    /// There is nothing that may be evicted.
+    None,
+}
+
+impl Eviction {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        self.pool.footprint()
+    }
+}

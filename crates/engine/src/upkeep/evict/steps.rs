@@ -1,0 +1,217 @@
+//! How room is made above `maxmemory`, and clients are evicted.
+
+use super::{MemoryGauge, Room};
+use crate::engine::Engine;
+use crate::host::action::Action;
+use crate::host::process::{LogLevel, Process};
+use crate::session::Closing;
+use crate::session::key::SessionKey;
+use sluice_base::Now;
+use sluice_keyspace::EvictionRule;
+use sluice_resp::Protocol;
+
+/// How long a reading of the allocator serves.
+const GAUGE_FRESH_NS: u64 = 1_000_000;
+
+/// Keys evicted between two looks at the clock.
+const KEYS_PER_LOOK: u64 = 16;
+
+/// Steps of clearing between two looks at the clock.
+const STEPS_PER_LOOK: usize = 256;
+
+/// Keys whose deletions are committed together.
+const KEYS_PER_COMMIT: u64 = 128;
+
+/// Up to so many clients are looked at in each iteration, more of them every [`CLIENTS_EVERY_NS`].
+const FEW_CLIENTS: usize = 256;
+
+const CLIENTS_EVERY_NS: u64 = 10_000_000;
+
+impl Engine {
+    fn note_room(&mut self, room: Room, now: Now) -> Room {
+        self.eviction.is_running = room == Room::Later;
+        self.stats.memory_exceeded.note(room != Room::Enough, now);
+        room
+    }
+
+    /// Bytes of memory as `maxmemory` counts them.
+    fn counted_memory(&mut self, process: &mut dyn Process) -> usize {
+        let now_ns = process.recent().mono_ns;
+        let gauge = self.eviction.gauge;
+        let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < GAUGE_FRESH_NS);
+        if !is_fresh {
+            let uncounted = self.held_by_job()
+                + self.control.clients.slow_reads.retained_bytes()
+                + self.held_for_replicas()
+                + self.left_garbage_bytes()
+                + if self.control.persistence.aof.is_on() { process.aof().buffer_bytes as usize } else { 0 };
+            let counted_bytes = process.counted_memory(&self.keyspace).saturating_sub(uncounted);
+            let data_bytes = self.keyspace.data_bytes();
+            self.eviction.gauge = MemoryGauge { read_at_ns: Some(now_ns), counted_bytes, data_bytes };
+        }
+        self.gauged_bytes()
+    }
+
+    /// The same by the last reading.
+    fn gauged_bytes(&self) -> usize {
+        let MemoryGauge { counted_bytes, data_bytes, .. } = self.eviction.gauge;
+        (counted_bytes + self.keyspace.data_bytes()).saturating_sub(data_bytes)
+    }
+
+    /// Bytes of what is to be freed on another thread and was not handed over yet.
+    fn left_garbage_bytes(&self) -> usize {
+        let bytes = |action: &Action| match action {
+            Action::FreeValue(value) if !value.is_shared() => value.heap_bytes(),
+            Action::FreeDb(db) => db.allocated_bytes(),
+            _ => 0,
+        };
+        self.actions.iter().map(bytes).sum()
+    }
+
+    /// Whether keys may be evicted (3).
+    fn may_evict(&self, now: Now) -> bool {
+        let control = &self.control;
+        let is_primarys = control.replication.replica.is_some() && control.limits.eviction.is_left_to_primary;
+        !control.is_write_paused(now) && control.persistence.load.is_none() && !is_primarys
+    }
+
+    /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where there is a limit; `proto`
+    /// is that of the client whose command is about to run.
+    #[cold]
+    pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Room {
+        let limit = self.control.limits.maxmemory;
+        let now = process.recent();
+        if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
+            return self.note_room(Room::Enough, now);
+        }
+        if let Some(room) = self.clear_remains(now, process) {
+            return self.note_room(room, process.now());
+        }
+        let rule = self.control.limits.eviction.rule.filter(|_| !self.control.limits.import_mode);
+        let Some((order, among)) = rule else {
+            return self.note_room(Room::None, now);
+        };
+        if self.eviction.rule.replace((order, among)) != Some((order, among)) {
+            self.eviction.pool.clear();
+        }
+        let eviction = self.control.limits.eviction;
+        let lfu_decay = self.control.limits.lfu_decay;
+        let rule = EvictionRule { order, among, samples: eviction.samples, lfu_decay, now };
+        let mut evicted = 0;
+        let room = loop {
+            let Engine { keyspace, eviction: state, rng, effects, .. } = self;
+            if !keyspace.evict(&rule, &mut state.pool, rng, effects) {
+                break Room::None;
+            }
+            evicted += 1;
+            if self.gauged_bytes() <= limit {
+                break Room::Enough;
+            }
+            if evicted % KEYS_PER_COMMIT == 0 {
+                self.commit_unasked_before(now, proto);
+            }
+            if evicted % KEYS_PER_LOOK == 0
+                && process.now().mono_ns.saturating_sub(now.mono_ns) >= eviction.budget_ns
+            {
+                break Room::Later;
+            }
+        };
+        self.commit_unasked_before(now, proto);
+        let end = process.now();
+        self.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
+        self.note_room(room, end)
+    }
+
+    /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for it: `None` where that
+    /// was not enough.
+    fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Room> {
+        if self.has_job() {
+            // As compaction, which does it otherwise.
+            return None;
+        }
+        let (limit, budget_ns) = (self.control.limits.maxmemory, self.control.limits.eviction.budget_ns);
+        for db in 0..self.keyspace.databases() {
+            while self.keyspace.clear_remains(db, STEPS_PER_LOOK) {
+                let remains = self.keyspace.take_remains(db);
+                self.actions.extend(remains.into_iter().map(Action::FreeValue));
+                if self.gauged_bytes() <= limit {
+                    return Some(Room::Enough);
+                }
+                if process.now().mono_ns.saturating_sub(now.mono_ns) >= budget_ns {
+                    return Some(Room::Later);
+                }
+            }
+        }
+        None
+    }
+
+    /// The limit, or what room is made by, may be another: looks at the end of this iteration.
+    pub(crate) fn evict_soon(&mut self) {
+        self.eviction.is_running |= self.control.limits.maxmemory > 0;
+    }
+
+    /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds until it wants to go on.
+    pub(crate) fn evict_by_clock(&mut self, looks: bool, process: &mut dyn Process) -> u64 {
+        if self.control.limits.maxmemory == 0 || !(looks || self.eviction.is_running) {
+            return u64::MAX;
+        }
+        let room = self.make_room(Protocol::Resp2, process);
+        self.tell_of_cut(process);
+        // Who waits for a group of a stream is told that the stream is gone.
+        self.serve_waiting(process);
+        if room == Room::Later { 0 } else { u64::MAX }
+    }
+
+    /// Closes the largest clients while all of them together take more than `maxmemory-clients`. Once an iteration.
+    pub(crate) fn evict_clients(&mut self, process: &mut dyn Process) {
+        let limit = self.control.limits.maxmemory_clients;
+        if limit == 0 {
+            return;
+        }
+        let now = process.recent();
+        if self.sessions.len() > FEW_CLIENTS && now.mono_ns < self.eviction.next_clients_ns {
+            return;
+        }
+        self.eviction.next_clients_ns = now.mono_ns + CLIENTS_EVERY_NS;
+        let (mut sum, mut largest) = self.client_sizes();
+        if sum < limit {
+            return;
+        }
+        largest.sort_unstable_by_key(|(bytes, _)| *bytes);
+        while sum >= limit {
+            let Some((bytes, key)) = largest.pop() else {
+                process.log(LogLevel::Warning, "Over client maxmemory after evicting all evictable clients");
+                return;
+            };
+            sum -= bytes;
+            self.evict_client(key, process);
+        }
+    }
+
+    /// What all clients take together, and each of those that may be closed.
+    fn client_sizes(&self) -> (usize, Vec<(usize, SessionKey)>) {
+        let (mut sum, mut evictable) = (0, Vec::new());
+        for session in self.sessions.iter() {
+            let caller = &session.caller;
+            if caller.replica.is_some() || caller.is_primary() || caller.closing == Closing::Now {
+                continue;
+            }
+            let bytes = session.total_bytes(&self.control.clients.watching);
+            sum += bytes;
+            if !session.caller.flags.no_evict {
+                evictable.push((bytes, session.key));
+            }
+        }
+        (sum, evictable)
+    }
+
+    fn evict_client(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let mut text = String::from("Evicting client: ");
+        session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
+        process.log(LogLevel::Notice, &text);
+        session.caller.closing = Closing::Now;
+        self.control.clients.to_close.push(key);
+        self.stats.evicted_clients += 1;
+    }
+}

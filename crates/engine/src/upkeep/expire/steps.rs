@@ -1,0 +1,158 @@
+//! When a slice of expiry runs, and for how long.
+
+use crate::engine::Engine;
+use crate::host::process::Process;
+use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
+use sluice_config::param;
+use sluice_keyspace::ExpireCycle;
+
+/// Most time of a slice, nanoseconds: what a client may wait for it.
+const SLICE_NS: u64 = 200_000;
+/// The part of the time that slices have while clients work, percent: at effort 1, and more for each further step.
+const SHARE_PERCENT: u64 = 25;
+const SHARE_PERCENT_PER_EFFORT: u64 = 2;
+/// A slice that took longer, as one does whose thread is not run, is forgiven the rest.
+const SPENT_NS_MAX: u64 = 5_000_000;
+/// Clients work when a command was executed in so much time.
+const WORKING_NS: u64 = 5_000_000;
+
+impl Engine {
+    /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where nothing is to do.
+    #[inline]
+    pub fn next_expiry_ns(&self) -> u64 {
+        match self.expiry.is_running {
+            true => self.expiry.next_ns,
+            false => u64::MAX,
+        }
+    }
+
+    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a primary expires
+    /// what its own clients have written instead.
+    pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
+        if self.is_expiry_held(process.now()) {
+            self.expiry.is_running = false;
+            return;
+        }
+        if self.has_primary() {
+            self.expiry.is_running = false;
+            if self.expire_local(process) {
+                self.commit_unasked(process.recent());
+                self.tell_of_cut(process);
+                self.serve_waiting(process);
+            }
+            return;
+        }
+        self.control.replication.local_expiries.clear();
+        if self.expiry.is_running {
+            self.stats.expire_cycle_capped += 1;
+            self.note_stale_share();
+            return;
+        }
+        self.expiry.is_running = true;
+        self.expiry.walk.begin(self.keyspace.databases());
+        // Only what is executed from here on says that clients work.
+        self.expiry.commands = self.stats.total_commands;
+    }
+
+    /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between units, once an
+    /// iteration: the more often iterations execute commands, the more seldom a slice is due.
+    pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
+        if !self.expiry.is_running {
+            return false;
+        }
+        let start = process.now();
+        if !self.is_slice_due(start.mono_ns) {
+            return false;
+        }
+        // What the cycle has left is for the one that begins when nothing holds expiry any more.
+        if self.is_expiry_held(start) || self.has_primary() {
+            self.expiry.is_running = false;
+            return false;
+        }
+        let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) as u64 - 1;
+        let has_deleted = self.expire_until(start.mono_ns + SLICE_NS, start, effort, process);
+        if has_deleted {
+            self.tell_of_cut(process);
+            self.serve_waiting(process);
+        }
+        let end_ns = process.now().mono_ns;
+        let spent_ns = end_ns.saturating_sub(start.mono_ns);
+        self.stats.expire_cycle_ns += spent_ns;
+        self.stats.cron_ns += spent_ns;
+        self.note_latency("expire-cycle", start, spent_ns);
+        self.plan_slice(end_ns, spent_ns, effort);
+        if self.expiry.walk.is_over() {
+            self.expiry.is_running = false;
+            self.note_stale_share();
+        }
+        true
+    }
+
+    /// Whether expiry waits (2).
+    fn is_expiry_held(&self, now: Now) -> bool {
+        let control = &self.control;
+        !control.debug.active_expire
+            || control.debug.cron_paused
+            || control.limits.import_mode
+            || control.is_write_paused(now)
+            || control.persistence.pending_end.is_some()
+    }
+
+    /// Whether deletions come from a primary.
+    fn has_primary(&self) -> bool {
+        self.control.replication.replica.is_some() && !mistake::is_made(Mistake::ReplicaExpires)
+    }
+
+    /// Runs steps of the cycle until it is over or this time has come; whether anything was deleted.
+    fn expire_until(&mut self, until_ns: u64, now: Now, effort: u64, process: &mut dyn Process) -> bool {
+        let cycle = ExpireCycle {
+            now_ms: now.unix_ms(),
+            keys_per_round: (20 + 5 * effort) as usize,
+            tolerated_percent: (10 - effort) as usize,
+        };
+        let mut has_deleted = false;
+        while !self.expiry.walk.is_over() {
+            let done = self.keyspace.expire_step(cycle, &mut self.expiry.walk, &mut self.effects);
+            self.expiry.sampled += done.sampled;
+            self.expiry.expired += done.expired;
+            if done.expired > 0 || done.fields > 0 {
+                has_deleted = true;
+                self.commit_unasked(now);
+            }
+            if process.now().mono_ns >= until_ns {
+                break;
+            }
+        }
+        has_deleted
+    }
+
+    /// Whether a slice may begin now; notes whether clients work.
+    fn is_slice_due(&mut self, now_ns: u64) -> bool {
+        let commands = self.stats.total_commands;
+        let expiry = &mut self.expiry;
+        if std::mem::replace(&mut expiry.commands, commands) != commands {
+            expiry.worked_ns = Some(now_ns);
+            expiry.next_ns = expiry.next_ns.max(expiry.shared_ns);
+        }
+        now_ns >= expiry.next_ns
+    }
+
+    /// Decides when the next slice may begin, behind one that took so long.
+    fn plan_slice(&mut self, end_ns: u64, spent_ns: u64, effort: u64) {
+        let share = SHARE_PERCENT + SHARE_PERCENT_PER_EFFORT * effort;
+        let is_propagating = self.effects.propagating;
+        let expiry = &mut self.expiry;
+        expiry.shared_ns = end_ns + spent_ns.min(SPENT_NS_MAX) * (100 - share) / share;
+        let clients_work = expiry.worked_ns.is_some_and(|at_ns| end_ns.saturating_sub(at_ns) < WORKING_NS);
+        expiry.next_ns = if clients_work || is_propagating { expiry.shared_ns } else { end_ns };
+    }
+
+    /// Has the running average of INFO learn which share of the keys was expired. A cycle that met none lets it fall.
+    fn note_stale_share(&mut self) {
+        let sampled = std::mem::take(&mut self.expiry.sampled);
+        let expired = std::mem::take(&mut self.expiry.expired);
+        let percent = expired as f64 * 100.0 / sampled.max(1) as f64;
+        self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
+    }
+}

@@ -1,0 +1,438 @@
+//! Clients that wait: for keys (BLPOP and its kin), for replicas (WAIT), for the end of a pause.
+//!
+//! ```text
+//!  running ──Wait──► park ──► waiting ──key ready, replica's word, end of the pause──► run again ──► resumed
+//!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
+//! ```
+//!
+//! Invariants: (1) a session's `waiting` says what it waits for, and the lists here name the session exactly then; (2)
+//! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
+//! any client's next command, by running its own command again.
+
+use crate::exec::prepare::Prepared;
+use crate::pubsub::key_map::KeyMap;
+use crate::session::key::SessionKey;
+use sluice_base::heap;
+use sluice_resp::OwnedRequests;
+use sluice_value::Type;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A command that waits, with its request.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The request: one.
+    pub(crate) request: OwnedRequests,
+    pub(crate) prepared: Prepared,
+    /// What it waits for.
+    pub(crate) on: WaitFor,
+    /// Its place among the clients that wait.
+    pub(crate) order: u64,
+    /// CLIENT UNBLOCK was asked for it.
+    pub(crate) unblock: Option<Unblock>,
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitFor {
+    /// The end of a CLIENT PAUSE.
+    Pause,
+    /// The end of the load that it has begun.
+    Load,
+    /// The end of the server: replicas are waited for.
+    Shutdown,
+    /// A thread that can produce its reply.
+    SlowRead {
+        /// Since when, ns of the monotonic clock. A handler says 0: `Engine::begin_wait` knows the time.
+        since_ns: u64,
+    },
+    /// The end of its reply, which a thread produces.
+    Reply,
+    /// The end of this migration.
+    Migration(u64),
+    /// A value of a type under one of its keys.
+    Keys(BlockOn),
+    /// Acknowledgements of replicas.
+    Replicas {
+        /// How many.
+        count: i64,
+        /// Of what offset.
+        offset: u64,
+        /// For WAITAOF.
+        local: Option<LocalWait>,
+        /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+        deadline_ms: u64,
+    },
+}
+
+/// What WAITAOF asks of this server's own append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalWait {
+    /// The position up to which the file is to be durable.
+    pub position: u64,
+    /// Whether that is waited for, or told alone.
+    pub is_awaited: bool,
+}
+
+/// The keys that a command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOn {
+    /// Its database.
+    pub db: usize,
+    /// Position of the first key among the arguments.
+    pub first: usize,
+    /// Number of keys, which stand one behind the other.
+    pub count: usize,
+    /// Type of value that ends the wait.
+    pub wanted: Type,
+    /// Whether the wait ends when a key is gone, or comes to hold another type.
+    pub ends_without_key: bool,
+    /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+    pub deadline_ms: u64,
+}
+
+/// How CLIENT UNBLOCK ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unblock {
+    /// As if its time were over.
+    Timeout,
+    /// By an error.
+    Error,
+}
+
+impl WaitFor {
+    /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
+    pub(crate) fn is_blocked(&self) -> bool {
+        match self {
+            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) => false,
+            WaitFor::Pause
+            | WaitFor::SlowRead { .. }
+            | WaitFor::Keys(_)
+            | WaitFor::Replicas { .. }
+            | WaitFor::Shutdown => true,
+        }
+    }
+
+    /// When the wait times out; 0: never.
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        match self {
+            WaitFor::Pause
+            | WaitFor::Load
+            | WaitFor::Shutdown
+            | WaitFor::SlowRead { .. }
+            | WaitFor::Reply
+            | WaitFor::Migration(_) => 0,
+            WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
+                *deadline_ms
+            }
+        }
+    }
+}
+
+/// All clients that wait.
+#[derive(Debug, Default)]
+pub struct Blocking {
+    keys: KeyMap<Waiters>,
+    deadlines: BTreeSet<(u64, SessionKey)>,
+    /// Clients of WAIT in the order of their coming.
+    replicas: BTreeMap<u64, SessionKey>,
+    /// Clients that a pause keeps back, in the order of their coming.
+    paused: BTreeMap<u64, SessionKey>,
+    /// Clients whose slow reads wait for a thread, in the order of their coming.
+    slow_reads: BTreeMap<u64, SessionKey>,
+    /// A thread is free for one of them.
+    has_free_thread: bool,
+    /// Keys that may have what a client waits for.
+    ready: VecDeque<(usize, Box<[u8]>)>,
+    /// Clients of [`Blocking::paused`] whose pause is over.
+    resumed: BTreeMap<u64, SessionKey>,
+    /// Clients that CLIENT UNBLOCK named.
+    unblocked: VecDeque<SessionKey>,
+    /// A replica has acknowledged something since WAIT's clients were looked at.
+    acknowledged: bool,
+    /// One of the lists above has something to serve.
+    due: bool,
+    next_order: u64,
+    count: usize,
+    /// Clients that wait for a key until it is gone.
+    until_gone: usize,
+    /// Keys that have such clients.
+    keys_until_gone: usize,
+    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
+    pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
+}
+
+/// The clients that wait for one key.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// In the order of their coming.
+    clients: BTreeMap<u64, SessionKey>,
+    /// The key is on the list of ready ones.
+    is_ready: bool,
+    /// Those of them that wait until the key is gone.
+    until_gone: usize,
+}
+
+/// What is to be done for the clients that wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Serve the clients of a key.
+    Key(usize, Box<[u8]>),
+    /// Run what a pause has kept back.
+    Resumed(SessionKey),
+    /// End a wait.
+    Unblocked(SessionKey),
+    /// Look at the clients of WAIT.
+    Acknowledged,
+    /// Begin slow reads.
+    SlowReads,
+}
+
+impl Blocking {
+    /// Bytes that the allocator has given for the lists. O(keys that clients wait for).
+    pub(crate) fn footprint(&self) -> usize {
+        let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
+        let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
+        let ready: usize = self.ready.iter().map(|(_, key)| heap::block(key.len())).sum();
+        let clients = [&self.replicas, &self.paused, &self.resumed, &self.slow_reads].map(BTreeMap::len);
+        keys + heap::tree::<(u64, SessionKey), ()>(self.deadlines.len())
+            + clients.map(heap::tree::<u64, SessionKey>).iter().sum::<usize>()
+            + heap::deque(&self.ready)
+            + ready
+            + heap::deque(&self.unblocked)
+    }
+
+    /// Clients that wait.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Clients that wait for a time at most.
+    pub(crate) fn with_deadline(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// Keys that clients wait for.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether a client waits for a key: then every change must be looked at.
+    #[inline]
+    pub(crate) fn wants_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Keys that clients wait for until they are gone.
+    pub(crate) fn keys_until_gone(&self) -> usize {
+        self.keys_until_gone
+    }
+
+    /// Whether a client waits for a key until it is gone.
+    #[inline]
+    pub(crate) fn wants_removals(&self) -> bool {
+        self.until_gone > 0
+    }
+
+    /// A place behind all clients that wait.
+    pub(crate) fn next_order(&mut self) -> u64 {
+        self.next_order += 1;
+        self.next_order
+    }
+
+    /// Lists a client that begins to wait.
+    pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
+        self.count += usize::from(waiting.on.is_blocked());
+        match waiting.on {
+            WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
+            WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
+            // The load, the end of the server, or what is produced, names its client.
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
+            WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
+            WaitFor::Keys(on) => {
+                self.until_gone += usize::from(on.ends_without_key);
+                for key in waiting.keys(on) {
+                    let waiters = self.keys.entry(on.db, key);
+                    // A client may name a key twice.
+                    let is_new = waiters.clients.insert(waiting.order, client).is_none();
+                    if is_new && on.ends_without_key {
+                        self.keys_until_gone += usize::from(waiters.until_gone == 0);
+                        waiters.until_gone += 1;
+                    }
+                }
+            }
+        }
+        if waiting.on.deadline_ms() > 0 {
+            self.deadlines.insert((waiting.on.deadline_ms(), client));
+        }
+    }
+
+    /// Takes a client off the lists. Cost: O(log n) for each key.
+    pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
+        self.count -= usize::from(waiting.on.is_blocked());
+        match waiting.on {
+            WaitFor::Pause => {
+                self.paused.remove(&waiting.order);
+                self.resumed.remove(&waiting.order);
+            }
+            WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
+            WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
+            WaitFor::Keys(on) => {
+                self.until_gone -= usize::from(on.ends_without_key);
+                for key in waiting.keys(on) {
+                    let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
+                    let was_there = waiters.clients.remove(&waiting.order).is_some();
+                    if was_there && on.ends_without_key {
+                        waiters.until_gone -= 1;
+                        self.keys_until_gone -= usize::from(waiters.until_gone == 0);
+                    }
+                    if waiters.clients.is_empty() {
+                        self.keys.remove(on.db, key);
+                    }
+                }
+            }
+        }
+        self.deadlines.remove(&(waiting.on.deadline_ms(), client));
+    }
+
+    /// A key has changed: the clients that wait for it are served at the end of the unit.
+    pub(crate) fn key_changed(&mut self, db: usize, key: &[u8]) {
+        if let Some(waiters) = self.keys.get_mut(db, key)
+            && !std::mem::replace(&mut waiters.is_ready, true)
+        {
+            self.ready.push_back((db, key.into()));
+            self.due = true;
+        }
+    }
+
+    /// A database was exchanged: every key of it that a client waits for may be there now.
+    pub(crate) fn database_changed(&mut self, db: usize) {
+        let keys: Vec<Box<[u8]>> = self.keys.of_db(db).map(|(key, _)| key.into()).collect();
+        keys.iter().for_each(|key| self.key_changed(db, key));
+    }
+
+    /// A replica has acknowledged more.
+    pub(crate) fn replica_acknowledged(&mut self) {
+        self.acknowledged = !self.replicas.is_empty();
+        self.due |= self.acknowledged;
+    }
+
+    /// The clients of WAIT.
+    pub(crate) fn waiting_for_replicas(&self) -> Vec<SessionKey> {
+        self.replicas.values().copied().collect()
+    }
+
+    /// The pause is over: what it kept back goes on.
+    pub(crate) fn end_pause(&mut self) {
+        self.resumed.append(&mut self.paused);
+        self.due |= !self.resumed.is_empty();
+    }
+
+    /// A thread is free for slow reads.
+    pub(crate) fn thread_is_free(&mut self) {
+        self.has_free_thread = !self.slow_reads.is_empty();
+        self.due |= self.has_free_thread;
+    }
+
+    /// The client whose slow read waits longest for a thread.
+    pub(crate) fn next_slow_read(&self) -> Option<SessionKey> {
+        self.slow_reads.first_key_value().map(|(_, client)| *client)
+    }
+
+    /// Slow reads that wait for a thread.
+    pub(crate) fn slow_reads(&self) -> usize {
+        self.slow_reads.len()
+    }
+
+    /// CLIENT UNBLOCK named a client.
+    pub(crate) fn unblock(&mut self, client: SessionKey) {
+        self.unblocked.push_back(client);
+        self.due = true;
+    }
+
+    /// Whether [`Blocking::next_due`] has something.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// What is to be done next.
+    pub(crate) fn next_due(&mut self) -> Option<Due> {
+        if let Some((db, key)) = self.ready.pop_front() {
+            if let Some(waiters) = self.keys.get_mut(db, &key) {
+                waiters.is_ready = false;
+            }
+            return Some(Due::Key(db, key));
+        }
+        if let Some(client) = self.unblocked.pop_front() {
+            return Some(Due::Unblocked(client));
+        }
+        if std::mem::take(&mut self.acknowledged) {
+            return Some(Due::Acknowledged);
+        }
+        if let Some((_, client)) = self.resumed.pop_first() {
+            return Some(Due::Resumed(client));
+        }
+        if std::mem::take(&mut self.has_free_thread) {
+            return Some(Due::SlowReads);
+        }
+        self.due = false;
+        None
+    }
+
+    /// The first client of a key that came behind `after`, and not behind `last`.
+    pub(crate) fn next_waiter(
+        &self,
+        db: usize,
+        key: &[u8],
+        after: u64,
+        last: u64,
+    ) -> Option<(u64, SessionKey)> {
+        let waiters = self.keys.get(db, key)?;
+        let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Included(last));
+        waiters.clients.range(range).next().map(|(order, client)| (*order, *client))
+    }
+
+    /// The order of the client that began to wait last.
+    pub(crate) fn last_order(&self) -> u64 {
+        self.next_order
+    }
+
+    /// A client whose deadline is over.
+    pub(crate) fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
+        self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, client)| *client)
+    }
+
+    /// The next deadline, ms of the monotonic clock.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+}
+
+impl Waiting {
+    /// The keys that it waits for.
+    fn keys(&self, on: BlockOn) -> impl Iterator<Item = &[u8]> {
+        let request = self.request.at(0);
+        (on.first..on.first + on.count).map(move |index| request.arg(index))
+    }
+
+    /// Bytes of the request's arguments.
+    pub(crate) fn args_bytes(&self) -> usize {
+        self.request.args_bytes()
+    }
+
+    /// Bytes that the request came in.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        self.request.bytes()
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::boxed::<Waiting>() + self.request.footprint()
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Waiting>() + self.request.heap_bytes()
+    }
+}

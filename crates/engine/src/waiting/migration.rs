@@ -1,0 +1,188 @@
+//! MIGRATE: keys that another server is given, and that are deleted here when it has them.
+//!
+//! ```text
+//!  handler: roots of the values ──Action::Migrate──► thread of the process: DUMP's bytes, RESTORE there ──outcome──► deleted, answered
+//!                    └── keys held: what would change them waits ──────────────────────────────────────────────────┘
+//! ```
+//!
+//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, as a slow read does. Inside a
+//! transaction, where nobody can wait, the process does the same in place, and everybody waits.
+//!
+//! Invariants: (1) between that moment and the end no client changes a key that is to be deleted, so what is deleted is what the
+//! other server has; expiry and eviction may take it earlier; (2) the keys that the other server has acknowledged are deleted, whatever
+//! became of the client meanwhile; (3) nothing is deleted when this server has become a replica meanwhile: the data are the
+//! primary's; (4) no more than [`IN_FLIGHT_MAX`] migrations have roots.
+
+mod steps;
+
+use crate::families::generic::dumped;
+use crate::replication::unit_commands::push_command;
+use crate::session::key::SessionKey;
+use sluice_persist::rdb;
+use sluice_value::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keys on their way to another server.
+#[derive(Debug)]
+pub struct Migration {
+    /// Its number: for [`Engine::end_migration`].
+    pub id: u64,
+    /// Name or address of the other server.
+    pub host: String,
+    /// Its port; 0 where the client's text is none.
+    pub port: u16,
+    /// The database there.
+    pub db: i64,
+    /// How long a connection, a write or a reply may take, ms.
+    pub timeout_ms: u64,
+    pub(crate) credentials: Option<MigrationCredentials>,
+    pub(crate) replaces: bool,
+    /// COPY: the keys stay.
+    pub(crate) copies: bool,
+    pub(crate) list_fill: i32,
+    pub(crate) compress: bool,
+    pub(crate) keys: Vec<MigratedKey>,
+}
+
+/// AUTH and AUTH2.
+#[derive(Debug)]
+pub(crate) struct MigrationCredentials {
+    pub user: Option<Vec<u8>>,
+    pub password: Vec<u8>,
+}
+
+/// A key, as it was at the moment of the migration.
+#[derive(Debug)]
+pub(crate) struct MigratedKey {
+    pub name: Vec<u8>,
+    /// Its hash here.
+    pub hash: u64,
+    /// 0: it does not expire.
+    pub ttl_ms: u64,
+    pub root: Value,
+}
+
+/// What came of a migration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MigrationOutcome {
+    /// The numbers of the keys that the other server has acknowledged, ascending.
+    pub taken: Vec<usize>,
+    /// What the client is told, if not `OK`: an error with its code.
+    pub error: Option<Vec<u8>>,
+}
+
+impl Migration {
+    /// How many keys there are.
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Appends the request that authenticates, if one is wanted.
+    pub fn push_auth(&self, out: &mut Vec<u8>) -> bool {
+        let Some(MigrationCredentials { user, password }) = &self.credentials else { return false };
+        let words = [Some(&b"AUTH"[..]), user.as_deref(), Some(password)];
+        let words: Vec<&[u8]> = words.into_iter().flatten().collect();
+        push_command(out, words.into_iter());
+        true
+    }
+
+    /// Appends the request that selects the database.
+    pub fn push_select(&self, out: &mut Vec<u8>) {
+        let db = self.db.to_string();
+        push_command(out, [&b"SELECT"[..], db.as_bytes()].into_iter());
+    }
+
+    /// Appends the request that restores a key. Cost: that of DUMP.
+    pub fn push_restore(&self, number: usize, out: &mut Vec<u8>) {
+        let Some(key) = self.keys.get(number) else { return };
+        let payload = rdb::dump(dumped(&key.root, self.list_fill), self.compress);
+        let ttl = key.ttl_ms.to_string();
+        let words = [&b"RESTORE"[..], &key.name, ttl.as_bytes(), &payload, b"REPLACE"];
+        let count = if self.replaces { 5 } else { 4 };
+        push_command(out, words[..count].iter().copied());
+    }
+
+    /// The keys that are deleted in the end.
+    fn held(&self) -> Vec<(u64, Box<[u8]>)> {
+        if self.copies {
+            return Vec::new();
+        }
+        self.keys.iter().map(|key| (key.hash, key.name.as_slice().into())).collect()
+    }
+}
+
+/// The migrations under way.
+#[derive(Debug, Default)]
+pub(crate) struct Migrations {
+    in_flight: BTreeMap<u64, InFlight>,
+    /// Hashes of the keys that are to be deleted; one that others share holds these back too.
+    held: BTreeSet<u64>,
+    /// Those that have ended and delete their keys behind a pause. They are in flight until then.
+    paused: Vec<(u64, MigrationOutcome)>,
+    last_id: u64,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    client: SessionKey,
+    db: usize,
+    /// Hashes and names.
+    keys: Vec<(u64, Box<[u8]>)>,
+    deletes: bool,
+}
+
+impl Migrations {
+    /// Whether some command may have to wait.
+    pub(crate) fn are_under_way(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// Whether no further one may begin.
+    pub(crate) fn are_many(&self) -> bool {
+        self.in_flight.len() >= IN_FLIGHT_MAX
+    }
+
+    /// Whether a key with this hash is to be deleted.
+    pub(crate) fn hold(&self, hash: u64) -> bool {
+        self.held.contains(&hash)
+    }
+
+    /// Whether any key is to be deleted.
+    pub(crate) fn hold_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether a migration is to delete keys in the end.
+    fn is_deleting(&self, id: u64) -> bool {
+        self.in_flight.get(&id).is_some_and(|migration| migration.deletes)
+    }
+
+    /// The data will be others: nothing is deleted.
+    pub(crate) fn keep_all(&mut self) {
+        self.in_flight.values_mut().for_each(|migration| migration.deletes = false);
+        self.held.clear();
+    }
+
+    fn begin(&mut self, client: SessionKey, db: usize, migration: &mut Migration) {
+        self.last_id += 1;
+        migration.id = self.last_id;
+        let keys = migration.held();
+        let deletes = !migration.copies;
+        if deletes {
+            self.held.extend(keys.iter().map(|(hash, _)| *hash));
+        }
+        self.in_flight.insert(migration.id, InFlight { client, db, keys, deletes });
+    }
+
+    fn end(&mut self, id: u64) -> Option<InFlight> {
+        let ended = self.in_flight.remove(&id)?;
+        self.held.clear();
+        for other in self.in_flight.values().filter(|other| other.deletes) {
+            self.held.extend(other.keys.iter().map(|(hash, _)| *hash));
+        }
+        Some(ended)
+    }
+}
+
+/// Migrations that have roots of values, and threads of the process, at a time: further ones wait.
+const IN_FLIGHT_MAX: usize = 64;

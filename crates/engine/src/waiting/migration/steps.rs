@@ -1,0 +1,122 @@
+//! How a MIGRATE begins and ends.
+
+use super::{InFlight, Migration, MigrationOutcome};
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::exec::finish::{CommandEnding, Ended};
+use crate::exec::request::Next;
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::session::Session;
+use crate::waiting::blocking::WaitFor;
+use sluice_base::Now;
+use sluice_keyspace::{Access, Event, ExpiryMode, Touch};
+use sluice_resp::Reply;
+
+impl Engine {
+    /// Begins a migration: the client waits for its end.
+    #[cold]
+    pub(crate) fn begin_migration(
+        &mut self,
+        mut migration: Box<Migration>,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        self.end_command(CommandEnding::Parked, ended, session, now, process);
+        self.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
+        let id = migration.id;
+        self.actions.push(Action::Migrate(migration));
+        self.refresh();
+        Next::Wait(Box::new(WaitFor::Migration(id)))
+    }
+
+    /// The same inside a transaction, where nobody can wait. The command is committed by the caller.
+    #[cold]
+    pub(crate) fn migrate_in_place(
+        &mut self,
+        session: &mut Session,
+        migration: Migration,
+        now: Now,
+        process: &mut dyn Process,
+    ) -> Result<(), CmdError> {
+        let (keys, deletes) = (migration.held(), !migration.copies);
+        let outcome = process.migrate(migration);
+        if deletes {
+            self.delete_migrated(session.caller.db, &keys, &outcome.taken, now);
+        }
+        match outcome.error {
+            Some(error) => Err(CmdError::owned(error)),
+            None => {
+                Reply::new(&mut session.outbox, session.caller.proto).ok();
+                Ok(())
+            }
+        }
+    }
+
+    /// A migration has ended. To be called between units. While CLIENT PAUSE keeps writes back, the migration keeps its keys:
+    /// the cron ends the migration behind the pause.
+    pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
+        let now = process.now();
+        if self.control.clients.pause.active(now) && self.control.clients.migrations.is_deleting(id) {
+            self.control.clients.migrations.paused.push((id, outcome));
+            return;
+        }
+        let Some(InFlight { client, db, keys, deletes }) = self.control.clients.migrations.end(id) else {
+            return;
+        };
+        if deletes {
+            self.delete_migrated(db, &keys, &outcome.taken, now);
+            self.commit_unasked_in(db, now);
+        }
+        let (written_at, durable_at) =
+            (self.control.replication.stream.offset, self.control.persistence.aof.position());
+        let waits = self.sessions.get_mut(client).filter(|session| {
+            session.waiting.as_ref().is_some_and(|waiting| waiting.on == WaitFor::Migration(id))
+        });
+        if let Some(session) = waits {
+            session.caller.write_offset = written_at;
+            session.wait_until_durable(durable_at);
+            if let Some(error) = &outcome.error {
+                self.stats.count_error(error);
+            }
+            self.end_wait(client, process, |reply| match &outcome.error {
+                Some(error) => reply.error(error),
+                None => reply.ok(),
+            });
+        }
+        // What these keys have kept back.
+        self.control.clients.blocking.end_pause();
+        self.refresh();
+        self.serve_waiting(process);
+    }
+
+    /// Ends the migrations that a pause has kept from deleting, if no pause is in force.
+    pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
+        if self.control.clients.migrations.paused.is_empty()
+            || self.control.clients.pause.active(process.now())
+        {
+            return;
+        }
+        for (id, outcome) in std::mem::take(&mut self.control.clients.migrations.paused) {
+            self.end_migration(id, outcome, process);
+        }
+    }
+
+    /// Deletes what the other server has, and has replicas told of that.
+    fn delete_migrated(&mut self, db: usize, keys: &[(u64, Box<[u8]>)], taken: &[usize], now: Now) {
+        let access = Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
+        let mut argv = vec![b"DEL".to_vec()];
+        for (hash, name) in taken.iter().filter_map(|number| keys.get(*number)) {
+            let key = self.keyspace.key(name);
+            self.control.persistence.aof.note_key(*hash);
+            if self.keyspace.write(db, access, &mut self.effects).remove(key, Event::Del) {
+                argv.push(name.to_vec());
+            }
+        }
+        if argv.len() > 1 {
+            self.effects.rewrite_as(|| vec![argv]);
+        }
+    }
+}

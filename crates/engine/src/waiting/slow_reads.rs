@@ -1,0 +1,146 @@
+//! Slow reads: replies that threads of their own produce from shared roots, so that nobody waits for them.
+//!
+//! ```text
+//!  handler ──a thread is free──► Produce ──► pieces, ahead of the client by 512 KiB at most ──► end ──► resumed
+//!     └──────none is free──────► parked, first come first served ──a thread is free──► run again from the beginning
+//! ```
+//!
+//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up and takes roots, as any
+//! read does, and what follows reads nothing but these roots.
+//!
+//! A thread is its read's until the reply is whole. So that slow readers do not stop the others: (a) whose thread has waited a second
+//! for its client, while others wait for a thread, gets the rest into its output, and so does every slow reader while one of the others
+//! has waited a second, so that the seconds do not add up; (b) while slow readers have all threads, reads of up to
+//! four times the bound run in place.
+//!
+//! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the server takes nothing
+//! else of the session: what comes behind the reply waits in `Session::outbox`; (3) a session that waits for its reply is parked
+//! with its request, and nothing behind that is executed.
+
+pub(crate) mod ask;
+mod steps;
+
+use sluice_base::{Now, heap};
+use sluice_resp::Outbox;
+
+/// What the engine remembers of slow reads.
+#[derive(Debug, Default)]
+pub struct SlowReads {
+    /// How many can be produced at a time; 0: none.
+    threads: usize,
+    /// Threads that produce one.
+    running: usize,
+    /// Of these, the ones that mostly wait for a client to take what it was given, as the server said last.
+    held: usize,
+    /// Bytes that only slow reads hold, as the server said last.
+    retained_bytes: usize,
+    /// Begun so far.
+    pub(crate) total: u64,
+    /// Reads so far that were slow and produced where they ran.
+    pub(crate) in_place: u64,
+}
+
+impl SlowReads {
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.retained_bytes
+    }
+
+    fn has_free_thread(&self) -> bool {
+        self.running < self.threads
+    }
+
+    /// Whether slow clients have all threads: whoever waits for one waits for these clients, and not for work.
+    fn are_threads_held(&self) -> bool {
+        !self.has_free_thread() && self.held >= self.running
+    }
+
+    /// CONFIG RESETSTAT.
+    pub(crate) fn reset_counts(&mut self) {
+        (self.total, self.in_place) = (0, 0);
+    }
+}
+
+/// A reply on its way from the thread that produces it to its client.
+#[derive(Debug)]
+pub struct Producing {
+    /// What the server may take: replies before this one, and pieces of this one.
+    pub(crate) unsent: Outbox,
+    /// Bytes of the pieces so far.
+    reply_bytes: usize,
+    /// Its moment, ns of the monotonic clock.
+    moment_ns: u64,
+    /// How long the command took where it ran.
+    executing_ns: u64,
+    /// Since when the client has had no room for a piece, ns of the monotonic clock; `None`: it has.
+    full_since_ns: Option<u64>,
+    /// How long it had none before that, ns.
+    full_ns: u64,
+    /// How long it had none in all, at the last look.
+    waited_ns: u64,
+    /// The client took nothing for too long: all of the rest goes into its output, so that the roots go.
+    is_unbounded: bool,
+    /// Bytes of the roots at the moment; 0 of what was taken out of the data.
+    root_bytes: usize,
+    /// See [`sluice_keyspace::Effects::left_to_others`], at the moment.
+    left_before: u64,
+}
+
+impl Producing {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::boxed::<Producing>() + self.unsent.footprint()
+    }
+
+    /// The client has room for a piece.
+    fn note_room(&mut self, now: Now) {
+        if let Some(since_ns) = self.full_since_ns.take() {
+            self.full_ns += now.mono_ns.saturating_sub(since_ns);
+        }
+    }
+
+    /// It has none: for how long now, and in all, ns.
+    fn note_full(&mut self, now: Now) -> (u64, u64) {
+        let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
+        let full_ns = now.mono_ns.saturating_sub(since_ns);
+        self.waited_ns = self.full_ns + full_ns;
+        (full_ns, self.waited_ns)
+    }
+
+    /// How long the reply has taken from its moment until now, without the time in which the client had no room for it, ns.
+    fn produced_ns(&mut self, now: Now) -> u64 {
+        self.note_room(now);
+        now.mono_ns.saturating_sub(self.moment_ns).saturating_sub(self.full_ns)
+    }
+}
+
+/// Whether a client is to be given the next piece of its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceRoom {
+    /// It is.
+    Room,
+    /// Not before it has taken some of the others.
+    Full,
+    /// Never: it is gone.
+    Gone,
+}
+
+/// Bytes of a piece at most; values that it shares are more.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+/// Bytes that one element adds to a piece at most, a field with its value: what is larger is shared.
+pub(crate) const ELEMENT_BYTES_MAX: usize = 33 << 10;
+/// Runs of fewer bytes are copied when a piece is taken.
+pub(crate) const SHARED_RUN_BYTES_MIN: usize = 4 << 10;
+/// A read of so many times `slow-read-elements` is produced where it runs while slow readers have all threads.
+const QUICK_MULTIPLE: usize = 4;
+/// Bytes that only slow reads hold; from here on reads are produced where they run.
+const RETAINED_BYTES_MAX: usize = 64 << 20;
+/// So many bytes of a string take as long as an element: 4,096 elements are 1 MiB.
+const BYTES_OF_ELEMENT: usize = 256;

@@ -1,0 +1,219 @@
+//! How a slow read begins, is produced and ends.
+
+use super::{PIECE_BYTES, PieceRoom, Producing};
+use crate::engine::Engine;
+use crate::exec::finish::{CommandEnding, Ended};
+use crate::exec::request::Next;
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::session::key::SessionKey;
+use crate::session::{Closing, Session};
+use crate::waiting::blocking::WaitFor;
+use crate::waiting::production::SlowRead;
+use crate::waiting::serve::ProducedTimes;
+use sluice_base::Now;
+use sluice_resp::{Outbox, Request};
+
+impl Engine {
+    /// So many slow reads can be produced at a time.
+    pub fn set_slow_read_threads(&mut self, threads: usize) {
+        self.control.clients.slow_reads.set_threads(threads);
+    }
+
+    /// What slow reads hold alone: `each_alone` is the sum of what every one of them holds, and nobody else, not even another one.
+    /// `holding`: those that still have their roots.
+    ///
+    /// What two reads hold together is not in that sum. The bytes that keys have lost to others since the first of them began are an upper
+    /// bound of all. A cut loses far more than reads, so that beside one the sum has to do.
+    pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
+        let sessions = &self.sessions;
+        let producing = holding.filter_map(|key| sessions.get(key)?.producing.as_deref());
+        let (mut reads, mut roots, mut left_before) = (0, 0, u64::MAX);
+        for read in producing.filter(|read| read.root_bytes > 0) {
+            reads += 1;
+            roots += read.root_bytes;
+            left_before = left_before.min(read.left_before);
+        }
+        let left = self.effects.left_to_others().saturating_sub(left_before);
+        let is_shared = reads > 1 && !self.has_job();
+        let together = if is_shared { usize::try_from(left).unwrap_or(roots).min(roots) } else { 0 };
+        self.control.clients.slow_reads.retained_bytes = each_alone.max(together);
+    }
+
+    /// No thread is free for a slow read: it has not happened.
+    #[cold]
+    pub(crate) fn put_off_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
+        let _ = self.effects.take_lookups();
+        session.caller.net_in = session.caller.net_in.saturating_sub(request.wire_len() as u64);
+    }
+
+    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it still finds none.
+    pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
+        let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
+        if let WaitFor::SlowRead { since_ns } = on
+            && !still_waits
+        {
+            self.note_latency("slow-read-wait", now, now.mono_ns.saturating_sub(since_ns));
+        }
+    }
+
+    /// A slow read has taken its roots, and has happened.
+    #[cold]
+    pub(crate) fn begin_slow_read(
+        &mut self,
+        mut read: Box<SlowRead>,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        let unsent = std::mem::take(&mut session.outbox);
+        session.producing = Some(Box::new(Producing {
+            unsent,
+            reply_bytes: 0,
+            moment_ns: now.mono_ns,
+            executing_ns: 0,
+            full_since_ns: None,
+            full_ns: 0,
+            waited_ns: 0,
+            is_unbounded: false,
+            root_bytes: read.root_bytes(),
+            left_before: self.effects.left_to_others(),
+        }));
+        // Lines of MONITOR stand behind the reply.
+        let executing_ns = self.end_command(CommandEnding::Producing, ended, session, now, process);
+        if let Some(producing) = &mut session.producing {
+            producing.executing_ns = executing_ns;
+            producing.left_before = self.effects.left_to_others();
+        }
+        session.note_unsent(&mut self.control.clients.ready);
+        read.proto = session.caller.proto;
+        self.control.clients.slow_reads.running += 1;
+        self.control.clients.slow_reads.total += 1;
+        self.actions.push(Action::Produce(session.key, read));
+        Next::Wait(Box::new(WaitFor::Reply))
+    }
+
+    /// Whether a client is to be given the next piece of its reply.
+    pub fn piece_room(&mut self, key: SessionKey, now: Now) -> PieceRoom {
+        let (others_waited_ns, are_threads_held) =
+            (self.longest_wait_ns(now), self.control.clients.slow_reads.are_threads_held());
+        let Some(session) = self.sessions.get_mut(key) else { return PieceRoom::Gone };
+        let in_flight = session.in_flight;
+        let Some(producing) = session.producing.as_mut().filter(|_| session.caller.closing != Closing::Now)
+        else {
+            return PieceRoom::Gone;
+        };
+        if producing.is_unbounded || producing.unsent.len() + in_flight + PIECE_BYTES <= AHEAD_BYTES {
+            producing.note_room(now);
+            return PieceRoom::Room;
+        }
+        let (full_ns, all_ns) = producing.note_full(now);
+        let is_too_slow = match others_waited_ns {
+            None => false,
+            Some(PATIENCE_NS..) if are_threads_held => all_ns >= SLOW_READER_NS,
+            // Threads that work are waited for, too: their clients are as quick as they can be.
+            Some(_) => all_ns >= PATIENCE_NS,
+        };
+        producing.is_unbounded = full_ns >= PATIENCE_NS || is_too_slow;
+        match producing.is_unbounded {
+            true => PieceRoom::Room,
+            false => PieceRoom::Full,
+        }
+    }
+
+    /// How long the first of the clients that wait for a thread has waited, ns.
+    fn longest_wait_ns(&self, now: Now) -> Option<u64> {
+        let first = self.sessions.get(self.control.clients.blocking.next_slow_read()?)?;
+        let WaitFor::SlowRead { since_ns } = first.waiting.as_ref()?.on else { return None };
+        Some(now.mono_ns.saturating_sub(since_ns))
+    }
+
+    /// Whether the thread that produces a client's reply has waited for the client rather than worked.
+    pub fn is_slow_reader(&self, key: SessionKey) -> bool {
+        let producing = self.sessions.get(key).and_then(|session| session.producing.as_ref());
+        producing.is_some_and(|producing| producing.waited_ns >= SLOW_READER_NS)
+    }
+
+    /// So many of the threads wait for slow readers.
+    pub fn set_slow_reads_held(&mut self, held: usize) {
+        self.control.clients.slow_reads.held = held;
+    }
+
+    /// Takes a piece of a client's reply.
+    pub fn take_piece(&mut self, key: SessionKey, mut piece: Outbox, process: &mut dyn Process) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(producing) = &mut session.producing else { return };
+        producing.reply_bytes += piece.len();
+        producing.unsent.append(&mut piece);
+        session.note_unsent(&mut self.control.clients.ready);
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.check_output_limit(key, process);
+        }
+    }
+
+    /// The client was given the last piece of its reply, which took so much processor time: it goes on. A client that is gone is
+    /// none of it.
+    pub fn end_slow_read(&mut self, key: SessionKey, produced_ns: u64, process: &mut dyn Process) {
+        let Some(mut session) = self.sessions.take(key) else { return };
+        if let Some(mut producing) = session.producing.take() {
+            let now = process.recent();
+            self.note_latency("slow-read", now, producing.produced_ns(now));
+            let Producing { mut unsent, reply_bytes, executing_ns, .. } = *producing;
+            unsent.append(&mut session.outbox);
+            session.outbox = unsent;
+            session.caller.last_s = now.unix_s();
+            let duration_ns = executing_ns + produced_ns;
+            let times = ProducedTimes { duration_ns, executing_ns, reply_bytes };
+            self.end_waiting(CommandEnding::Produced, times, &mut session, process);
+            self.resume(&mut session, process);
+        }
+        self.sessions.put_back(session);
+    }
+
+    /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took out of the data: it
+    /// counts, with the time that it took where it ran.
+    pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
+        let Some(producing) = session.producing.take() else { return };
+        let executing_ns = producing.executing_ns;
+        let times = ProducedTimes { duration_ns: executing_ns, executing_ns, reply_bytes: 0 };
+        self.end_waiting(CommandEnding::Lost, times, session, process);
+    }
+
+    /// A thread that produced a slow read has no roots any more: the next one can begin.
+    pub fn slow_thread_is_free(&mut self, process: &mut dyn Process) {
+        let reads = &mut self.control.clients.slow_reads;
+        reads.running = reads.running.saturating_sub(1);
+        self.control.clients.blocking.thread_is_free();
+        self.serve_waiting(process);
+    }
+
+    /// Begins the slow reads that wait, in the order of their coming, as long as a thread is free.
+    pub(crate) fn serve_slow_reads(&mut self, process: &mut dyn Process) {
+        while self.control.clients.slow_reads.has_free_thread()
+            && let Some(client) = self.control.clients.blocking.next_slow_read()
+        {
+            self.run_waiting(client, process);
+        }
+    }
+}
+
+impl Session {
+    /// Lists a session for which a thread produces, if the server has something to take.
+    fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
+        if !self.queued && !self.unsent_mut().is_empty() {
+            self.queued = true;
+            ready.push(self.key);
+        }
+    }
+}
+
+/// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1 MiB in all.
+const AHEAD_BYTES: usize = 512 << 10;
+
+/// A client that makes no room for a piece for so long gets the rest into its output: at a stretch, or in all while others wait for
+/// its thread. So does a slow reader while one of the others has waited for so long.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// A client that had no room for so long in all is a slow reader.
+const SLOW_READER_NS: u64 = 20_000_000;

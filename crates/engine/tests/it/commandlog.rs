@@ -1,0 +1,140 @@
+//! Behaviour of COMMANDLOG and SLOWLOG.
+
+use sluice_testkit::{Rig, check};
+
+/// A rig that logs every command as slow.
+fn logging() -> Rig {
+    Rig::with(&[("commandlog-execution-slower-than", "0")])
+}
+
+#[test]
+fn a_slow_command_is_logged_with_its_client() {
+    let mut rig = Rig::new();
+    rig.run("CLIENT SETNAME me");
+    rig.check("SLOWLOG LEN", ":0");
+    rig.run("DEBUG SLEEP 0.2");
+    rig.check("SLOWLOG LEN", ":1");
+    let text = rig.run("SLOWLOG GET");
+    assert!(text.starts_with("[[:0, :1700000000, :20"), "{text}");
+    assert!(text.ends_with(", [\"DEBUG\", \"SLEEP\", \"0.2\"], \"127.0.0.1:5001\", \"me\"]]"), "{text}");
+    assert_eq!(rig.run("COMMANDLOG GET -1 slow"), text);
+}
+
+#[test]
+fn get_shows_the_newest_entries_first() {
+    let mut rig = logging();
+    (0..12).for_each(|n| drop(rig.run(&format!("GET {n}"))));
+    assert_eq!(rig.run("SLOWLOG GET").matches("\"GET\"").count(), 10);
+    assert!(rig.run("SLOWLOG GET 2").starts_with("[[:12, "));
+    rig.check("SLOWLOG GET 0", "[]");
+    assert_eq!(rig.run("SLOWLOG GET -1").matches("\"GET\"").count(), 15);
+}
+
+#[test]
+fn the_log_keeps_so_many_entries() {
+    let mut rig = logging();
+    rig.run("CONFIG SET slowlog-max-len 3");
+    (0..10).for_each(|n| drop(rig.run(&format!("GET {n}"))));
+    rig.check("SLOWLOG LEN", ":3");
+    rig.run("CONFIG SET slowlog-max-len 0");
+    rig.run("SLOWLOG RESET");
+    rig.run("GET a");
+    rig.check("SLOWLOG LEN", ":0");
+}
+
+#[test]
+fn nothing_is_slow_below_a_negative_threshold() {
+    let mut rig = logging();
+    rig.run("CONFIG SET commandlog-execution-slower-than -1");
+    rig.run("SLOWLOG RESET");
+    rig.run("DEBUG SLEEP 1");
+    rig.check("SLOWLOG LEN", ":0");
+}
+
+#[test]
+fn ids_go_on_after_a_reset() {
+    let mut rig = logging();
+    rig.run("GET a");
+    rig.check("SLOWLOG RESET", "+OK");
+    let text = rig.run("SLOWLOG GET");
+    assert!(text.starts_with("[[:1, "), "{text}");
+}
+
+#[test]
+fn large_requests_and_replies_have_logs_of_their_own() {
+    let mut rig =
+        Rig::with(&[("commandlog-request-larger-than", "1000"), ("commandlog-reply-larger-than", "1000")]);
+    let large = "x".repeat(2000);
+    rig.run(&format!("SET a {large}"));
+    rig.run("GET a");
+    for (kind, word) in [("large-request", "SET"), ("large-reply", "GET")] {
+        rig.check(&format!("COMMANDLOG LEN {kind}"), ":1");
+        let text = rig.run(&format!("COMMANDLOG GET -1 {kind}"));
+        assert!(text.contains(&format!("[\"{word}\", \"a\"")), "{text}");
+    }
+    rig.check("COMMANDLOG LEN slow", ":0");
+    rig.check("COMMANDLOG RESET LARGE-REPLY", "+OK");
+    rig.check("COMMANDLOG LEN large-reply", ":0");
+    rig.check("COMMANDLOG LEN large-request", ":1");
+}
+
+#[test]
+fn long_arguments_and_long_lists_are_cut() {
+    let mut rig = logging();
+    rig.run(&format!("GET {}", "A".repeat(129)));
+    let text = rig.run("SLOWLOG GET 1");
+    assert!(text.contains(&format!("\"{}... (1 more bytes)\"", "A".repeat(128))), "{text}");
+    let many = (0..40).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+    rig.run(&format!("MGET {many}"));
+    let text = rig.run("SLOWLOG GET 1");
+    assert!(text.contains("\"29\", \"... (10 more arguments)\"]"), "{text}");
+}
+
+#[test]
+fn secrets_are_not_logged() {
+    let mut rig = logging();
+    rig.run("CONFIG SET primaryauth hidden");
+    let text = rig.run("SLOWLOG GET 1");
+    assert!(text.contains("[\"CONFIG\", \"SET\", \"primaryauth\", \"(redacted)\"]"), "{text}");
+}
+
+#[test]
+fn arguments_are_checked() {
+    let kind = "-ERR type should be one of the following: slow, large-request, large-reply";
+    let count = "-ERR count should be greater than or equal to -1";
+    check(&[
+        ("COMMANDLOG GET 10", "-ERR wrong number of arguments for 'commandlog|get' command"),
+        ("COMMANDLOG GET 10 foo", kind),
+        ("COMMANDLOG GET a foo", count),
+        ("COMMANDLOG GET a slow", count),
+        ("COMMANDLOG GET -2 slow", count),
+        ("COMMANDLOG LEN foo", kind),
+        ("COMMANDLOG RESET foo", kind),
+        ("COMMANDLOG FOO", "-ERR unknown subcommand 'FOO'. Try COMMANDLOG HELP."),
+        ("SLOWLOG GET a", count),
+        ("SLOWLOG GET -2", count),
+        (
+            "SLOWLOG GET 1 2",
+            "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.",
+        ),
+        ("SLOWLOG FOO", "-ERR unknown subcommand 'FOO'. Try SLOWLOG HELP."),
+    ]);
+}
+
+#[test]
+fn help_lists_the_subcommands() {
+    for name in ["COMMANDLOG", "SLOWLOG"] {
+        let text = Rig::new().run(&format!("{name} HELP"));
+        let head = format!("[+{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, ");
+        assert!(text.starts_with(&head), "{text}");
+    }
+}
+
+#[test]
+fn get_reads_its_count_before_its_type() {
+    check(&[
+        ("COMMANDLOG GET slow 5", "-ERR count should be greater than or equal to -1"),
+        ("COMMANDLOG GET x y", "-ERR count should be greater than or equal to -1"),
+        ("COMMANDLOG GET 5 y", "-ERR type should be one of the following: slow, large-request, large-reply"),
+    ]);
+}

@@ -1,0 +1,411 @@
+//! FAILOVER and PSYNC FAILOVER: what they wait for, what waits for them, and what is said.
+
+use sluice_engine::{HistoryPoint, LinkState, SessionKey};
+use sluice_replication::LinkOutput;
+use sluice_testkit::{Rig, RigLink};
+
+/// A primary with a replica at 10.0.0.2:7000.
+fn with_replica() -> (Rig, SessionKey) {
+    let mut rig = Rig::new();
+    let replica = add_replica(&mut rig, 7000);
+    (rig, replica)
+}
+
+fn add_replica(rig: &mut Rig, port: u16) -> SessionKey {
+    let replica = rig.connect();
+    let line = format!("REPLCONF listening-port {port} ip-address 10.0.0.2 capa psync2");
+    assert_eq!(rig.run_as(replica, &line), "+OK");
+    rig.engine.feed(replica);
+    replica
+}
+
+fn field(rig: &mut Rig, name: &str) -> String {
+    let text = rig.run("INFO");
+    let value = text.split(&format!("{name}:")).nth(1).unwrap_or_else(|| panic!("no {name} in {text}"));
+    value.split("\\r\\n").next().unwrap().to_owned()
+}
+
+fn state(rig: &mut Rig) -> String {
+    field(rig, "master_failover_state")
+}
+
+/// The replica has everything that it was sent.
+fn acknowledge(rig: &mut Rig, replica: SessionKey) {
+    let offset = field(rig, "master_repl_offset");
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
+    rig.end_iteration();
+}
+
+fn log(rig: &Rig) -> String {
+    rig.process.log.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_log_says_at_the_beginning_that_writes_wait() {
+    let (mut rig, _) = with_replica();
+    rig.check("FAILOVER TO 10.0.0.2 7001", "-ERR FAILOVER target HOST and PORT is not a replica.");
+    assert!(!log(&rig).contains("wait"), "{}", log(&rig));
+    rig.check("FAILOVER", "+OK");
+    assert!(
+        log(&rig).ends_with(
+            "FAILOVER requested to any replica.\n\
+             Commands that write wait until the failover has ended; FAILOVER ABORT ends it."
+        ),
+        "{}",
+        log(&rig)
+    );
+}
+
+#[test]
+fn errors_are_the_reference_s() {
+    let mut rig = Rig::new();
+    let syntax = "-ERR syntax error";
+    for (line, error) in [
+        ("FAILOVER a", syntax),
+        ("FAILOVER ABORT", "-ERR No failover in progress."),
+        ("FAILOVER ABORT TIMEOUT 10", syntax),
+        ("FAILOVER TIMEOUT 10 ABORT", syntax),
+        ("FAILOVER TIMEOUT 0", "-ERR FAILOVER timeout must be greater than 0"),
+        ("FAILOVER TIMEOUT -1", "-ERR FAILOVER timeout must be greater than 0"),
+        ("FAILOVER TIMEOUT x", "-ERR value is not an integer or out of range"),
+        ("FAILOVER TIMEOUT 10 TIMEOUT 10", syntax),
+        ("FAILOVER TO a", syntax),
+        ("FAILOVER TO a x", "-ERR value is not an integer or out of range"),
+        ("FAILOVER TO a 1", "-ERR FAILOVER requires connected replicas."),
+        ("FAILOVER FORCE", "-ERR FAILOVER requires connected replicas."),
+        ("FAILOVER", "-ERR FAILOVER requires connected replicas."),
+    ] {
+        rig.check(line, error);
+    }
+    add_replica(&mut rig, 7000);
+    let force = "-ERR FAILOVER with force option requires both a timeout and target HOST and IP.";
+    let no_replica = "-ERR FAILOVER target HOST and PORT is not a replica.";
+    for (line, error) in [
+        ("FAILOVER TO 10.0.0.2 7001", no_replica),
+        ("FAILOVER TO 10.0.0.2 -5", no_replica),
+        ("FAILOVER TO 10.0.0.3 7000", no_replica),
+        ("FAILOVER FORCE", force),
+        ("FAILOVER TO 10.0.0.2 7000 FORCE", force),
+        ("FAILOVER FORCE TIMEOUT 5", force),
+        ("FAILOVER FORCE FORCE", syntax),
+    ] {
+        rig.check(line, error);
+    }
+    rig.check("FAILOVER TO 10.0.0.2 7000", "+OK");
+    for line in ["FAILOVER", "FAILOVER FORCE"] {
+        rig.check(line, "-ERR FAILOVER already in progress.");
+    }
+    for line in ["REPLICAOF NO ONE", "REPLICAOF 10.0.0.9 1", "SLAVEOF NO ONE"] {
+        rig.check(line, "-ERR REPLICAOF not allowed while failing over.");
+    }
+    rig.check("FAILOVER ABORT", "+OK");
+    rig.check("FAILOVER TO 10.0.0.2 7000 FORCE TIMEOUT 100", "+OK");
+    rig.pass_ms(200);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "failover-in-progress");
+    let other = rig.connect();
+    rig.check_as(other, "PSYNC ? -1", "-NOMASTERLINK Can't SYNC while failing over");
+    rig.check_as(other, "SYNC", "-NOMASTERLINK Can't SYNC while failing over");
+    let mut replica = Rig::new();
+    replica.run("REPLICAOF 10.0.0.1 6379");
+    replica.check("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.");
+}
+
+#[test]
+fn writes_wait_and_reads_do_not_until_it_is_given_up() {
+    let (mut rig, replica) = with_replica();
+    rig.check("SET a 1", "+OK");
+    rig.check("FAILOVER", "+OK");
+    assert_eq!(state(&mut rig), "waiting-for-sync");
+    assert_eq!(
+        (field(&mut rig, "paused_reason"), field(&mut rig, "paused_actions")),
+        ("failover_in_progress".to_owned(), "write".to_owned())
+    );
+    rig.check("GET a", "\"1\"");
+    let writer = rig.connect();
+    rig.check_as(writer, "SET a 2", "");
+    // Neither ends the pause.
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.pass_ms(10_000);
+    rig.cron();
+    rig.end_iteration();
+    rig.check("GET a", "\"1\"");
+    assert!(!rig.fed(replica).contains("ping"));
+    rig.check("FAILOVER ABORT", "+OK");
+    assert_eq!(state(&mut rig), "no-failover");
+    assert_eq!(field(&mut rig, "paused_reason"), "none");
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+    rig.check("GET a", "\"2\"");
+    assert!(log(&rig).contains("FAILOVER aborted: Failover manually aborted"), "{}", log(&rig));
+}
+
+#[test]
+fn a_replica_that_never_catches_up_ends_it() {
+    let (mut rig, _) = with_replica();
+    rig.run("SET a 1");
+    rig.check("FAILOVER TO 10.0.0.2 7000 TIMEOUT 500", "+OK");
+    rig.pass_ms(400);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "waiting-for-sync");
+    rig.pass_ms(200);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "no-failover");
+    rig.check("SET a 2", "+OK");
+    let line = "FAILOVER to 10.0.0.2:7000 aborted: Replica never caught up before timeout";
+    assert!(log(&rig).contains(line), "{}", log(&rig));
+}
+
+#[test]
+fn the_replica_that_has_everything_takes_over() {
+    let (mut rig, behind) = with_replica();
+    let other = add_replica(&mut rig, 7001);
+    rig.run("SET a 1");
+    rig.end_iteration();
+    let waiting = rig.connect();
+    rig.run_as(waiting, "BLPOP nothing 0");
+    rig.check("FAILOVER", "+OK");
+    // A question would be a part of the stream that who has acknowledged all before it lacks.
+    rig.end_iteration();
+    assert!(!rig.fed(other).contains("GETACK"));
+    let epoch = rig.engine.role_epoch();
+    acknowledge(&mut rig, other);
+    assert_ne!(rig.engine.role_epoch(), epoch);
+    assert!(rig.engine.is_failing_over());
+    let primary = rig.engine.primary().unwrap();
+    assert_eq!((primary.host.as_str(), primary.port), ("10.0.0.2", 7001));
+    assert_eq!(state(&mut rig), "failover-in-progress");
+    assert_eq!(field(&mut rig, "role"), "slave");
+    assert!(rig.is_closing(behind) && rig.is_closing(other));
+    assert_eq!(rig.output(waiting), b"");
+    rig.engine.end_failover(&mut rig.process);
+    assert_eq!(state(&mut rig), "no-failover");
+    assert!(rig.output(waiting).starts_with(b"-UNBLOCKED force unblock from blocking operation"));
+    rig.check("SET a 2", "-READONLY You can't write against a read only replica.");
+    assert!(log(&rig).contains("Failover target 10.0.0.2:7001 is synced, failing over."), "{}", log(&rig));
+}
+
+/// A target that has lost its data has acknowledged everything on a connection whose end is not known yet.
+#[test]
+fn a_connection_that_a_later_one_of_the_same_replica_supersedes_has_acknowledged_nothing() {
+    for line in ["FAILOVER", "FAILOVER TO 10.0.0.2 7000"] {
+        let (mut rig, replica) = with_replica();
+        rig.run("SET a 1");
+        acknowledge(&mut rig, replica);
+        let back = rig.connect();
+        let announced = "REPLCONF listening-port 7000 ip-address 10.0.0.2 capa psync2";
+        assert_eq!(rig.run_as(back, announced), "+OK");
+        rig.argv_unread(back, &[b"PSYNC", b"?", b"-1"]);
+        let asked = rig.run(line);
+        rig.end_iteration();
+        assert_ne!(state(&mut rig), "failover-in-progress", "{line}: {asked}");
+    }
+}
+
+/// It was cut off while the failover waited for it. Writes would wait for ever if it were refused (it is by the reference).
+#[test]
+fn a_target_that_comes_back_takes_over() {
+    for needs_everything in [false, true] {
+        let (mut rig, replica) = with_replica();
+        rig.run("SET a 1");
+        rig.check("FAILOVER TO 10.0.0.2 7000", "+OK");
+        rig.engine.disconnect(replica, &mut rig.process);
+        rig.end_iteration();
+        let back = rig.connect();
+        let announced = "REPLCONF listening-port 7000 ip-address 10.0.0.2 capa eof capa psync2";
+        assert_eq!(rig.run_as(back, announced), "+OK");
+        let replid = field(&mut rig, "master_replid");
+        let (asked, answer): ([&[u8]; 2], _) = match needs_everything {
+            false => ([replid.as_bytes(), b"1"], "+CONTINUE "),
+            true => ([b"?", b"-1"], "+FULLRESYNC "),
+        };
+        rig.argv_unread(back, &[b"PSYNC", asked[0], asked[1]]);
+        rig.end_iteration();
+        let said = rig.output(back);
+        assert!(said.starts_with(answer.as_bytes()), "{}", said.escape_ascii());
+        assert_eq!(state(&mut rig), "waiting-for-sync");
+        acknowledge(&mut rig, back);
+        assert_eq!(state(&mut rig), "failover-in-progress");
+    }
+}
+
+#[test]
+fn what_its_transaction_writes_behind_it_is_handed_over() {
+    let (mut rig, replica) = with_replica();
+    rig.run("SET a 1");
+    acknowledge(&mut rig, replica);
+    let before = field(&mut rig, "master_repl_offset");
+    for line in ["MULTI", "SET b 1", "FAILOVER", "SET c 1", "EXEC"] {
+        rig.run(line);
+    }
+    rig.end_iteration();
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", before.as_bytes()]);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "waiting-for-sync");
+    acknowledge(&mut rig, replica);
+    assert_eq!(state(&mut rig), "failover-in-progress");
+}
+
+/// A client gives the failover up in the iteration that brings the target's answer: the writes that have waited are in no history of the
+/// target.
+#[test]
+fn an_answer_that_comes_behind_the_end_of_a_failover_is_not_taken() {
+    for is_given_up in [false, true] {
+        let (mut rig, replica) = with_replica();
+        rig.run("SET a 1");
+        acknowledge(&mut rig, replica);
+        rig.check("FAILOVER TO 10.0.0.2 7000", "+OK");
+        acknowledge(&mut rig, replica);
+        assert_eq!(state(&mut rig), "failover-in-progress");
+        let target = rig.engine.primary().cloned().unwrap();
+        let mut link = RigLink::handing_over(&mut rig, target);
+        if is_given_up {
+            rig.check("FAILOVER ABORT", "+OK");
+        }
+        let answer = format!("+CONTINUE {}\r\n", "b".repeat(40));
+        let outputs = link.receive(&mut rig, answer.as_bytes());
+        let goes_on = outputs.iter().any(|output| matches!(output, LinkOutput::Continue(_)));
+        assert_eq!(goes_on, !is_given_up, "{outputs:?}");
+    }
+}
+
+#[test]
+fn clients_that_can_be_redirected_are_when_the_target_has_taken_over() {
+    let (mut rig, _) = with_replica();
+    let (waits, reads) = (rig.connect(), rig.connect());
+    for client in [waits, reads] {
+        rig.check_as(client, "CLIENT CAPA redirect", "+OK");
+    }
+    rig.run_as(waits, "BLPOP nothing 0");
+    rig.run("SET a 1");
+    rig.check("FAILOVER TO 10.0.0.2 7000 FORCE TIMEOUT 100", "+OK");
+    rig.pass_ms(200);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "failover-in-progress");
+    rig.check_as(reads, "GET a", "");
+    // Others read on.
+    rig.check("GET a", "\"1\"");
+    rig.engine.end_failover(&mut rig.process);
+    for client in [waits, reads] {
+        assert_eq!(rig.output(client), b"-REDIRECT 10.0.0.2:7000\r\n");
+    }
+}
+
+#[test]
+fn force_hands_over_to_one_that_lacks_something() {
+    let (mut rig, _) = with_replica();
+    rig.run("SET a 1");
+    rig.check("FAILOVER TO 10.0.0.2 7000 FORCE TIMEOUT 500", "+OK");
+    rig.pass_ms(600);
+    rig.end_iteration();
+    assert_eq!(state(&mut rig), "failover-in-progress");
+    let line = "FAILOVER to 10.0.0.2:7000 time out exceeded, failing over.";
+    assert!(log(&rig).contains(line), "{}", log(&rig));
+}
+
+#[test]
+fn one_that_is_refused_leaves_a_primary_whose_clients_have_noticed_nothing() {
+    let (mut rig, replica) = with_replica();
+    let waiting = rig.connect();
+    rig.run_as(waiting, "BLPOP list 0");
+    rig.run("SET a 1");
+    rig.check("FAILOVER", "+OK");
+    let writer = rig.connect();
+    rig.check_as(writer, "RPUSH list x", "");
+    acknowledge(&mut rig, replica);
+    assert_eq!(state(&mut rig), "failover-in-progress");
+    let before = field(&mut rig, "master_replid");
+    rig.engine.abort_failover("Failover target rejected psync request", &mut rig.process);
+    assert_eq!((state(&mut rig), field(&mut rig, "role")), ("no-failover".to_owned(), "master".to_owned()));
+    assert_eq!(field(&mut rig, "master_replid2"), before);
+    assert_eq!(rig.output(writer), b":1\r\n");
+    assert_eq!(rig.output(waiting), b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n");
+}
+
+#[test]
+fn keys_that_expire_stay_while_the_role_is_handed_over() {
+    let (mut rig, _) = with_replica();
+    rig.run("SET a 1 PX 100");
+    rig.check("FAILOVER", "+OK");
+    rig.pass_ms(200);
+    rig.check("GET a", "nil");
+    rig.cron();
+    rig.check("DBSIZE", ":1");
+    rig.check("FAILOVER ABORT", "+OK");
+    rig.check("GET a", "nil");
+    rig.check("DBSIZE", ":0");
+}
+
+const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// Sends PSYNC as the primary does that hands its role over; what comes back.
+fn psync(rig: &mut Rig, replid: &str, words: &[&[u8]]) -> String {
+    let client = rig.connect();
+    assert_eq!(rig.run_as(client, "REPLCONF listening-port 7009 capa psync2"), "+OK");
+    let all: Vec<&[u8]> =
+        [&b"PSYNC"[..], replid.as_bytes()].into_iter().chain(words.iter().copied()).collect();
+    rig.argv_unread(client, &all);
+    String::from_utf8(rig.output(client)).unwrap()
+}
+
+#[test]
+fn a_replica_is_promoted_by_its_primary() {
+    let mut rig = Rig::new();
+    let error = "-ERR PSYNC FAILOVER can't be sent to a master.\r\n";
+    assert_eq!(psync(&mut rig, REPLID, &[b"1", b"FAILOVER"]), error);
+    rig.run("REPLICAOF 10.0.0.1 6379");
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    let error = "-ERR PSYNC FAILOVER replid must match my replid.\r\n";
+    assert_eq!(psync(&mut rig, &"f".repeat(40), &[b"x", b"failover"]), error);
+    assert_eq!(field(&mut rig, "role"), "slave");
+    let reply = psync(&mut rig, REPLID, &[b"101", b"failover"]);
+    let replid = field(&mut rig, "master_replid");
+    assert_eq!(reply, format!("+CONTINUE {replid}\r\n"));
+    assert_ne!(replid, REPLID);
+    assert_eq!(
+        (field(&mut rig, "role"), field(&mut rig, "master_replid2")),
+        ("master".to_owned(), REPLID.to_owned())
+    );
+    assert_eq!(field(&mut rig, "connected_slaves"), "1");
+    rig.check("SET a 1", "+OK");
+    assert!(log(&rig).contains("PRIMARY MODE enabled (failover request from 'id="), "{}", log(&rig));
+}
+
+/// It was started anew with less than it had acknowledged. To take over would lose what the primary has; one whose link was up since is asked
+/// with FORCE for what it lacks, and takes over.
+#[test]
+fn a_replica_that_lacks_data_since_its_start_does_not_take_over() {
+    for has_been_up in [false, true] {
+        let mut rig = Rig::new();
+        rig.run("REPLICAOF 10.0.0.1 6379");
+        let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        if has_been_up {
+            rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+            rig.engine.report_link(LinkState::Connect, false, &mut rig.process);
+        }
+        let reply = psync(&mut rig, REPLID, &[b"102", b"failover"]);
+        let error = "-ERR PSYNC FAILOVER asks for data that this replica does not have.\r\n";
+        assert_eq!(
+            (reply == error, field(&mut rig, "role") == "slave"),
+            (!has_been_up, !has_been_up),
+            "{reply}"
+        );
+    }
+}
+
+#[test]
+fn a_promotion_waits_for_a_snapshot_that_is_loaded() {
+    let mut rig = Rig::new();
+    rig.run("REPLICAOF 10.0.0.1 6379");
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    let client = rig.connect();
+    rig.argv_unread(client, &[b"PSYNC", REPLID.as_bytes(), b"101", b"FAILOVER"]);
+    assert_eq!(rig.output(client), b"");
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert!(rig.output(client).starts_with(b"+CONTINUE"));
+    assert_eq!(field(&mut rig, "role"), "master");
+}

@@ -1,0 +1,581 @@
+//! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
+
+use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, Process, SessionKey, SyncSource};
+use sluice_replication::{Input, LinkOutput};
+use sluice_testkit::{Rig, RigLink};
+
+const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A replica whose link is up, at offset 100 of its primary's history, and the session of the link.
+fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
+    let mut rig = Rig::with(directives);
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    let primary = link(&mut rig);
+    (rig, primary)
+}
+
+fn link(rig: &mut Rig) -> SessionKey {
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, unix: false };
+    rig.engine.connect_primary(connection, &mut rig.process)
+}
+
+fn request(line: &str) -> Vec<u8> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut out = format!("*{}\r\n", words.len());
+    for word in words {
+        out += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    out.into_bytes()
+}
+
+/// What the primary sends; what it is answered.
+fn stream(rig: &mut Rig, primary: SessionKey, lines: &[&str]) -> String {
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| request(line)).collect();
+    String::from_utf8(rig.bytes(primary, &bytes)).unwrap()
+}
+
+fn offset(rig: &Rig) -> u64 {
+    rig.engine.resume_point().unwrap().offset
+}
+
+#[test]
+fn the_primary_s_commands_run_and_are_not_answered() {
+    let (mut rig, primary) = following(&[]);
+    let lines = ["SELECT 2", "SET a 1", "LPUSH a wrong", "NOSUCHCOMMAND x", "GET a"];
+    assert_eq!(stream(&mut rig, primary, &lines), "");
+    let sent: usize = lines.iter().map(|line| request(line).len()).sum();
+    assert_eq!(offset(&rig), 100 + sent as u64);
+    rig.check("SELECT 2", "+OK");
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn the_log_names_each_command_of_the_primary_that_is_dropped_once() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["VADD vs a", "vadd vs b", "FUNCTION LOAD x", "SET a 1", "XGROUP NOSUCH x"]);
+    rig.check("GET a", "\"1\"");
+    let told = |rig: &Rig, name: &str| {
+        let part = format!("has sent '{name}'");
+        rig.process.log.iter().filter(|(_, line)| line.contains(&part)).count()
+    };
+    assert_eq!(["vadd", "VADD", "FUNCTION", "XGROUP"].map(|name| told(&rig, name)), [0, 1, 1, 1]);
+}
+
+#[test]
+fn clients_may_read_and_not_write() {
+    let (mut rig, _) = following(&[]);
+    rig.check("GET a", "nil");
+    rig.check("SET a 1", "-READONLY You can't write against a read only replica.");
+    rig.check("MULTI", "+OK");
+    rig.check("SET a 1", "-READONLY You can't write against a read only replica.");
+    rig.check("DISCARD", "+OK");
+    rig.check("CONFIG SET replica-read-only no", "+OK");
+    rig.check("SET a 1", "+OK");
+    // What a client writes here is no part of the primary's history.
+    assert_eq!(offset(&rig), 100);
+}
+
+#[test]
+fn a_transaction_counts_when_it_ends() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["MULTI", "SET a 1"]);
+    assert_eq!(offset(&rig), 100);
+    rig.check("GET a", "nil");
+    // What this version lacks is dropped, and nothing else with it.
+    stream(&mut rig, primary, &["NOSUCHCOMMAND", "SET b 2", "EXEC"]);
+    let sent: usize =
+        ["MULTI", "SET a 1", "NOSUCHCOMMAND", "SET b 2", "EXEC"].map(|line| request(line).len()).iter().sum();
+    assert_eq!(offset(&rig), 100 + sent as u64);
+    rig.check("MGET a b", "[\"1\", \"2\"]");
+}
+
+#[test]
+fn what_is_cut_off_with_the_link_is_not_counted() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SELECT 3", "SET a 1"]);
+    let before = offset(&rig);
+    stream(&mut rig, primary, &["MULTI", "SET a 2"]);
+    rig.engine.client_lost(primary, &mut rig.process);
+    rig.engine.disconnect(primary, &mut rig.process);
+    rig.engine.report_link(LinkState::Connect, false, &mut rig.process);
+    assert_eq!(offset(&rig), before);
+    let primary = link(&mut rig);
+    // The database is that which the stream has selected.
+    stream(&mut rig, primary, &["SET b 2"]);
+    rig.check("SELECT 3", "+OK");
+    rig.check("MGET a b", "[\"1\", \"2\"]");
+}
+
+#[test]
+fn neither_maxmemory_nor_a_fault_holds_the_primary() {
+    let (mut rig, primary) = following(&[("maxmemory", "1")]);
+    rig.engine.report_aof_fault(Some("No space left on device".to_owned()));
+    stream(&mut rig, primary, &["SET a 1"]);
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn a_pause_holds_the_primary_and_counts_what_was_read() {
+    let (mut rig, primary) = following(&[]);
+    rig.run("CLIENT PAUSE 100000 WRITE");
+    stream(&mut rig, primary, &["SET a 1"]);
+    rig.check("GET a", "nil");
+    let read = 100 + request("SET a 1").len();
+    let info = rig.run("INFO replication");
+    assert!(
+        info.contains("slave_repl_offset:100") && info.contains(&format!("slave_read_repl_offset:{read}")),
+        "{info}"
+    );
+    rig.run("CLIENT UNPAUSE");
+    rig.check("GET a", "\"1\"");
+    assert_eq!(offset(&rig), read as u64);
+}
+
+#[test]
+fn offsets_are_told_without_the_question() {
+    let (mut rig, primary) = following(&[]);
+    let told = stream(&mut rig, primary, &["SET a 1", "REPLCONF GETACK *"]);
+    let set = request("SET a 1").len();
+    assert_eq!(told.as_bytes(), request(&format!("REPLCONF ACK {}", 100 + set)));
+    rig.engine.acknowledge();
+    let all = set + request("REPLCONF GETACK *").len();
+    assert_eq!(rig.output(primary), request(&format!("REPLCONF ACK {}", 100 + all)));
+}
+
+#[test]
+fn the_link_is_a_client_of_its_own_kind() {
+    let (mut rig, _) = following(&[]);
+    let list = rig.run("CLIENT LIST TYPE master");
+    assert!(list.contains("flags=M") && list.contains("user=(superuser)"), "{list}");
+    rig.check("CLIENT KILL TYPE primary", ":1");
+}
+
+#[test]
+fn stale_data_are_refused_where_that_is_wanted() {
+    let (mut rig, _) = following(&[("replica-serve-stale-data", "no")]);
+    rig.check("GET a", "nil");
+    rig.engine.report_link(LinkState::Handshake, false, &mut rig.process);
+    let refusal = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    rig.check("GET a", refusal);
+    rig.check("MULTI", "+OK");
+    rig.check("INFO replication", "+QUEUED");
+    assert!(rig.run("EXEC").starts_with('['));
+    assert!(rig.run("INFO replication").contains("master_link_status:down"));
+}
+
+#[test]
+fn keys_past_their_expiry_are_absent_to_clients_and_there_for_the_primary() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SET a 1 PXAT 1"]);
+    rig.check("GET a", "nil");
+    rig.pass_ms(2000);
+    rig.cron();
+    rig.check("DBSIZE", ":1");
+    stream(&mut rig, primary, &["APPEND a 2", "PERSIST a"]);
+    rig.check("GET a", "\"12\"");
+}
+
+#[test]
+fn a_promotion_begins_a_history_behind_the_old_one() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SET a 1"]);
+    let end = offset(&rig);
+    let epoch = rig.engine.role_epoch();
+    rig.check("REPLICAOF NO ONE", "+OK");
+    assert_ne!(rig.engine.role_epoch(), epoch);
+    assert!(rig.is_closing(primary) && rig.engine.primary().is_none());
+    rig.check("SET b 2", "+OK");
+    let info = rig.run("INFO replication");
+    assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{REPLID}")), "{info}");
+    assert!(info.contains(&format!("second_repl_offset:{}", end + 1)), "{info}");
+    // What the old primary still sends is not executed.
+    stream(&mut rig, primary, &["SET late 1"]);
+    rig.check("EXISTS late", ":0");
+    rig.check("REPLICAOF NO ONE", "+OK");
+}
+
+#[test]
+fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
+    let (mut rig, _) = following(&[]);
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    let epoch = rig.engine.role_epoch();
+    rig.check("REPLICAOF NO ONE", "+OK");
+    assert_eq!(rig.engine.role_epoch(), epoch);
+    let info = rig.run("INFO replication");
+    assert!(info.contains("role:slave"));
+    // Who looks for a replica to promote must not take this one for what it is about to lose.
+    assert!(info.contains("slave_repl_offset:1\\r"), "{info}");
+    assert!(rig.engine.history_point().is_none());
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert_ne!(rig.engine.role_epoch(), epoch);
+    assert!(rig.run("INFO replication").contains("role:master"));
+}
+
+#[test]
+fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
+    let (mut rig, primary) = following(&[]);
+    let lines = ["SET a 1", "REPLICAOF NO ONE", "REPLCONF GETACK *", "SET b 2"];
+    stream(&mut rig, primary, &lines);
+    // What was executed under the link's session is counted under its role.
+    let sent: usize = lines.map(|line| request(line).len()).iter().sum();
+    assert_eq!(offset(&rig), 100 + sent as u64);
+    assert!(rig.run("INFO replication").contains("role:slave"));
+    rig.engine.settle_link(&mut rig.process);
+    assert!(rig.run("INFO replication").contains("role:master"));
+    rig.check("MGET a b", "[\"1\", \"2\"]");
+}
+
+#[test]
+fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.check("SAVE", "+OK");
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    rig.holds_loads = true;
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    assert!(rig.run("GET a").starts_with("-LOADING"));
+    rig.check("REPLICAOF 10.0.0.2 6379", "+OK");
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.1"));
+    rig.finish_loads();
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.2"));
+}
+
+#[test]
+fn no_save_takes_the_place_of_a_snapshot_that_is_to_be_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    assert!(rig.run("SAVE").starts_with("-ERR"));
+    rig.run("BGSAVE");
+    rig.cron();
+    assert!(rig.run("INFO persistence").contains("rdb_bgsave_in_progress:0"));
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    rig.check("SAVE", "+OK");
+}
+
+#[test]
+fn who_waits_is_told_and_ends() {
+    let mut rig = Rig::new();
+    let waiting = rig.connect();
+    rig.run_as(waiting, "BLPOP nothing 0");
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    let told = String::from_utf8(rig.output(waiting)).unwrap();
+    assert!(told.starts_with("-UNBLOCKED force unblock from blocking operation"), "{told}");
+    assert!(rig.is_closing(waiting));
+    let stats = rig.run("INFO commandstats");
+    let of_blpop = stats.split("cmdstat_blpop:").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert!(of_blpop.starts_with("calls=1,") && of_blpop.contains("rejected_calls=1"), "{of_blpop}");
+}
+
+const REDIRECTED: &str = "-REDIRECT 10.0.0.1:6379";
+
+#[test]
+fn a_client_that_can_be_redirected_is_sent_to_the_primary() {
+    let (mut rig, primary) = following(&[]);
+    rig.check("CLIENT CAPA redirect", "+OK");
+    for line in ["GET a", "SET a 1", "DBSIZE", "FLUSHALL", "BLPOP a 0"] {
+        rig.check(line, REDIRECTED);
+    }
+    rig.check("PING", "+PONG");
+    rig.check("PUBLISH a b", ":0");
+    rig.check("MULTI", "+OK");
+    rig.check("GET a", REDIRECTED);
+    rig.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    // Whoever has said READONLY reads here.
+    rig.check("READONLY", "+OK");
+    rig.check("GET a", "nil");
+    rig.check("SET a 1", REDIRECTED);
+    rig.check("READWRITE", "+OK");
+    rig.check("GET a", REDIRECTED);
+    // The primary is no such client.
+    assert_eq!(stream(&mut rig, primary, &["SET a 1"]), "");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn a_transaction_that_was_queued_before_the_role_is_redirected_as_a_whole() {
+    let mut rig = Rig::new();
+    let (reads, talks) = (rig.connect(), rig.connect());
+    for client in [reads, talks] {
+        rig.check_as(client, "CLIENT CAPA redirect", "+OK");
+        rig.check_as(client, "MULTI", "+OK");
+    }
+    rig.check_as(reads, "GET a", "+QUEUED");
+    rig.check_as(talks, "PING", "+QUEUED");
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    rig.check_as(reads, "EXEC", REDIRECTED);
+    rig.check_as(reads, "EXEC", "-ERR EXEC without MULTI");
+    rig.check_as(talks, "EXEC", "[+PONG]");
+}
+
+/// What clients that wait are told when the role changes, by what they have said of themselves.
+#[test]
+fn who_waits_is_redirected_where_it_can_be_and_stays_where_a_replica_may_answer() {
+    let mut rig = Rig::new();
+    let unblocked =
+        "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    let cases: &[(&[&str], &str, &str, bool)] = &[
+        (&["CLIENT CAPA redirect"], "BLPOP x 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect"], "XREAD BLOCK 0 STREAMS s 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect"], "WAIT 1 0", unblocked, true),
+        (&["CLIENT CAPA redirect", "READONLY"], "BLPOP x 0", REDIRECTED, false),
+        (&["CLIENT CAPA redirect", "READONLY"], "XREAD BLOCK 0 STREAMS s 0", "", false),
+        (&["READONLY"], "XREAD BLOCK 0 STREAMS s 0", "", false),
+        (&[], "XREAD BLOCK 0 STREAMS s 0", unblocked, true),
+    ];
+    let mut clients = Vec::new();
+    for (said, waits, _, _) in cases {
+        let client = rig.connect();
+        for line in *said {
+            rig.check_as(client, line, "+OK");
+        }
+        assert_eq!(rig.run_as(client, waits), "");
+        clients.push(client);
+    }
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    for (client, (said, waits, told, closes)) in clients.into_iter().zip(cases) {
+        let output = String::from_utf8(rig.output(client)).unwrap();
+        assert_eq!(output.trim_end(), *told, "{said:?} {waits}");
+        assert_eq!(rig.is_closing(client), *closes, "{said:?} {waits}");
+    }
+}
+
+#[test]
+fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
+    let (mut rig, primary) = following(&[("replica-read-only", "no")]);
+    let tracked = |rig: &mut Rig| {
+        let info = rig.run("INFO stats");
+        info.split("slave_expires_tracked_keys:").nth(1).unwrap().split('\\').next().unwrap().to_owned()
+    };
+    stream(&mut rig, primary, &["SELECT 0", "SET theirs 1 PX 5"]);
+    rig.check("SET own 1 PX 5", "+OK");
+    rig.check("SET kept 1 PX 5", "+OK");
+    rig.check("PERSIST kept", ":1");
+    rig.check("SET moved 1 PX 5", "+OK");
+    rig.check("MOVE moved 3", ":1");
+    rig.check("SET plain 1", "+OK");
+    // One name in two databases.
+    assert_eq!(tracked(&mut rig), "4");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("DBSIZE", ":3");
+    rig.check("SELECT 3", "+OK");
+    rig.check("DBSIZE", ":0");
+    // What the primary wrote is its business.
+    rig.check("SELECT 0", "+OK");
+    rig.check("GET theirs", "nil");
+    rig.check("KEYS *", "[\"kept\", \"plain\"]");
+    // The role's end, and an empty data set, forget all keys.
+    rig.check("SET own 1 EX 100", "+OK");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("SET own 1 EX 100", "+OK");
+    assert_eq!(tracked(&mut rig), "1");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+}
+
+#[test]
+fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_behind_it() {
+    let (mut rig, primary) = following(&[("appendonly", "yes"), ("appendfsync", "no")]);
+    rig.pass_ms(200);
+    rig.cron();
+    let (_, _, cut) = *rig.process.aof_cuts.last().unwrap();
+    rig.engine.report_aof_durable(cut, &mut rig.process);
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let acked = |rig: &mut Rig, primary| {
+        rig.engine.acknowledge();
+        String::from_utf8(rig.output(primary)).unwrap()
+    };
+    let told =
+        |ack: u64, fack: u64| String::from_utf8(request(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap();
+    assert_eq!(acked(&mut rig, primary), told(100, 0), "the increment has no base yet");
+    // A note of the offset is appended, and stays where the kernel has it.
+    stream(&mut rig, primary, &["SET a 1"]);
+    let end = 100 + request("SET a 1").len() as u64;
+    assert_eq!(acked(&mut rig, primary), told(end, 0));
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, 100), "the data of the cut");
+    rig.engine.report_aof_durable(rig.engine.aof_position(), &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, end));
+}
+
+/// The RDB file that was received becomes the base of the append-only file; a load that is no file's is rewritten.
+#[test]
+fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
+    for preamble in ["yes", "no"] {
+        let mut rig = with_received_file(preamble);
+        rig.check("EXISTS theirs", ":1");
+        let is_reused = preamble == "yes";
+        assert_eq!(rig.process.aof_snapshot_bases.len(), usize::from(is_reused), "{preamble}");
+        let info = rig.run("INFO persistence");
+        assert!(info.contains(&format!("aof_rewrite_in_progress:{}", u8::from(is_reused))), "{info}");
+        assert!(info.contains(&format!("aof_rewrite_scheduled:{}", u8::from(!is_reused))), "{info}");
+        // Another file of that name would be linked in its place.
+        rig.check("SAVE", if is_reused { "-ERR" } else { "+OK" });
+        assert_eq!(rig.engine.is_snapshot_wanted(&mut rig.process), is_reused);
+        rig.engine.report_aof_rewrite(true, &mut rig.process);
+        assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
+        assert!(!rig.engine.is_snapshot_wanted(&mut rig.process));
+        rig.check("SAVE", "+OK");
+    }
+}
+
+/// The link may give the attempt up while the load ends: the data are exchanged then, and stand nowhere in the history of those before.
+#[test]
+fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
+    let mut primary = Rig::new();
+    primary.run("SET theirs 1");
+    primary.check("SAVE", "+OK");
+    let (mut rig, _) = following(&[("repl-diskless-load", "swapdb"), ("rdbcompression", "no")]);
+    rig.process.snapshots = primary.process.snapshots.clone();
+    let source = rig.process.snapshot_source(b"dump.rdb");
+    rig.engine.begin_sync_load(SyncSource::Exchanged(source, REPLID.to_owned()), &mut rig.process);
+    assert_eq!(offset(&rig), 100, "the data of before are served, and can be brought up to date");
+    rig.end_iteration();
+    rig.finish_loads();
+    rig.check("EXISTS theirs", ":1");
+    assert_eq!(rig.engine.resume_point(), None);
+    // A file that is written now must not say that the data stand in the history of those before, which a start would believe.
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let file = rig.process.snapshots.borrow()[&b""[..]].clone();
+    assert!(file.windows(6).any(|bytes| bytes == b"theirs"));
+    assert!(!file.windows(REPLID.len()).any(|bytes| bytes == REPLID.as_bytes()));
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 700 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    assert_eq!(offset(&rig), 700);
+}
+
+/// A start reads the increment of a file that was turned on when its base is in force, and not before.
+#[test]
+fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
+    let (mut rig, primary) = following(&[("appendonly", "yes")]);
+    rig.process.aof_has_base = false;
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 1, "the first base is written");
+    stream(&mut rig, primary, &["SET a 1"]);
+    let offset = offset(&rig);
+    let mut acknowledged = || {
+        let position = rig.engine.aof_position();
+        rig.engine.report_aof_durable(position, &mut rig.process);
+        rig.engine.acknowledge();
+        let said = String::from_utf8(rig.output(primary)).unwrap();
+        while rig.engine.has_job() {
+            rig.engine.save_slice(1_000_000, &mut rig.process);
+        }
+        rig.engine.report_aof_rewrite(true, &mut rig.process);
+        said
+    };
+    for durable in [0, offset] {
+        let said = acknowledged();
+        let wanted = request(&format!("REPLCONF ACK {offset} FACK {durable}"));
+        assert_eq!(said.as_bytes(), wanted, "{said}");
+    }
+}
+
+/// The append-only file was turned off while its thread may yet link the RDB file as its base.
+#[test]
+fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link() {
+    let mut rig = with_received_file("yes");
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
+    rig.process.aof_closes = true;
+    rig.check("CONFIG SET appendonly no save \"1 1\"", "+OK");
+    assert!(rig.engine.is_snapshot_wanted(&mut rig.process));
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.run("SET a 1");
+    rig.check("SAVE", "-ERR");
+    let answer = rig.run("BGSAVE");
+    assert!(answer.starts_with("-ERR Another child process is active"), "{answer}");
+    rig.pass_ms(5_000);
+    rig.cron();
+    assert!(!rig.engine.has_job(), "a save point waits");
+    rig.check("BGSAVE SCHEDULE", "+Background saving scheduled");
+    rig.cron();
+    assert!(!rig.engine.has_job(), "what is scheduled waits");
+    assert!(!rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    rig.process.aof_closes = false;
+    rig.pass_ms(200);
+    rig.cron();
+    assert!(rig.engine.has_job());
+}
+
+/// The thread of the append-only file before may end a moment later than so small a snapshot is loaded.
+#[test]
+fn a_received_file_becomes_the_base_when_the_file_before_has_ended() {
+    for is_written in [false, true] {
+        let mut rig = received_file("yes", |rig| rig.process.aof_closes = true);
+        assert!(!rig.engine.is_snapshot_wanted(&mut rig.process));
+        if is_written {
+            let primary = link(&mut rig);
+            stream(&mut rig, primary, &["SET a 1"]);
+        }
+        rig.process.aof_closes = false;
+        rig.pass_ms(200);
+        rig.cron();
+        assert_eq!(rig.engine.is_snapshot_wanted(&mut rig.process), !is_written);
+        assert_eq!(rig.engine.has_job(), is_written, "the file has not what was written since");
+    }
+}
+
+/// A replica with an append-only file that has loaded the RDB file of its primary. With `aof-use-rdb-preamble yes` that file is about to be
+/// the base of the append-only file.
+fn with_received_file(preamble: &str) -> Rig {
+    received_file(preamble, |_| {})
+}
+
+/// The same; `before_adopting` comes before the link names the history.
+fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig {
+    let mut primary = Rig::new();
+    primary.run("SET theirs 1");
+    primary.check("SAVE", "+OK");
+    let mut rig = Rig::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", preamble)]);
+    rig.process.snapshots = primary.process.snapshots.clone();
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    rig.finish_loads();
+    before_adopting(&mut rig);
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    rig
+}
+
+/// The load was begun before the role was changed, and ends behind that.
+#[test]
+fn a_server_that_follows_nobody_any_more_does_not_take_the_history_of_what_was_loaded() {
+    for is_promoted in [false, true] {
+        let (mut rig, _) = following(&[]);
+        let mut link = RigLink::following(&mut rig);
+        let replid = "f".repeat(40);
+        let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
+        let outputs = link.receive(&mut rig, answer.as_bytes());
+        assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+        if is_promoted {
+            rig.check("REPLICAOF NO ONE", "+OK");
+        }
+        let mut outputs = link.step(&mut rig, Input::Accepted(link.attempt));
+        outputs.extend(link.step(&mut rig, Input::Loaded(link.attempt)));
+        let adopts = outputs.iter().any(|output| matches!(output, LinkOutput::Adopt(_)));
+        assert_eq!(adopts, !is_promoted, "{outputs:?}");
+        // A replica of the primary of before would be told to go on, and lack what the snapshot has.
+        let info = rig.run("INFO replication");
+        assert!(info.contains(&format!("master_replid2:{}", "0".repeat(40))) || !is_promoted, "{info}");
+        let point = HistoryPoint { replid: replid.clone(), offset: 700 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        let info = rig.run("INFO replication");
+        assert_eq!(info.contains(&format!("master_replid:{replid}")), !is_promoted, "{info}");
+    }
+}

@@ -1,0 +1,1001 @@
+//! Behaviour of the string commands. The replies are what the reference answers.
+
+use sluice_testkit::{Rig, check};
+
+#[test]
+fn get_reads_a_string() {
+    check(&[
+        ("GET k", "nil"),
+        ("SET k v", "+OK"),
+        ("GET k", r#""v""#),
+        ("SET k 12", "+OK"),
+        ("GET k", r#""12""#),
+        (r#"SET k """#, "+OK"),
+        ("GET k", r#""""#),
+        ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ("GET k k", "-ERR wrong number of arguments for 'get' command"),
+    ]);
+}
+
+#[test]
+fn set_stores_on_conditions() {
+    check(&[
+        ("SET k v NX", "+OK"),
+        ("SET k w NX", "nil"),
+        ("GET k", r#""v""#),
+        ("SET k w XX", "+OK"),
+        ("SET none v XX", "nil"),
+        ("GET none", "nil"),
+        ("SET k x IFEQ v", "nil"),
+        ("SET k x IFEQ w", "+OK"),
+        ("SET none x IFEQ x", "nil"),
+        ("SET k 12", "+OK"),
+        ("SET k 13 IFEQ 12", "+OK"),
+        ("GET k", r#""13""#),
+        ("SET k y NX NX", "nil"),
+        ("SET k y XX XX", "+OK"),
+        ("SET k y", "+OK"),
+        ("SET k get IFEQ y", "+OK"),
+        ("SET k GET IFEQ get GET", r#""get""#),
+    ]);
+}
+
+#[test]
+fn set_get_replies_what_was_there() {
+    check(&[
+        ("SET k v GET", "nil"),
+        ("SET k w GET", r#""v""#),
+        ("SET k x GET GET", r#""w""#),
+        ("SET k y NX GET", r#""x""#),
+        ("GET k", r#""x""#),
+        ("SET new y NX GET", "nil"),
+        ("GET new", r#""y""#),
+        ("SET none v XX GET", "nil"),
+        ("GET none", "nil"),
+        ("SET k z IFEQ no GET", r#""x""#),
+        ("SET k z IFEQ x GET", r#""x""#),
+        ("GET k", r#""z""#),
+        ("SET k v PXAT 1 GET", r#""z""#),
+        ("GET k", "nil"),
+        ("SET k v PXAT 1 GET", "nil"),
+    ]);
+}
+
+#[test]
+fn set_refuses_what_makes_no_sense() {
+    check(&[
+        ("SET k", "-ERR wrong number of arguments for 'set' command"),
+        ("SET", "-ERR wrong number of arguments for 'set' command"),
+        ("SET k v FOO", "-ERR syntax error"),
+        ("SET k v NX XX", "-ERR syntax error"),
+        ("SET k v XX NX", "-ERR syntax error"),
+        ("SET k v NX IFEQ v", "-ERR syntax error"),
+        ("SET k v IFEQ v XX", "-ERR syntax error"),
+        ("SET k v IFEQ v IFEQ v", "-ERR syntax error"),
+        ("SET k v IFEQ", "-ERR syntax error"),
+        ("SET k v PERSIST", "-ERR syntax error"),
+        ("SET k v EX", "-ERR syntax error"),
+        ("SET k v EX 10 PX 10", "-ERR syntax error"),
+        ("SET k v EX 10 KEEPTTL", "-ERR syntax error"),
+        ("SET k v KEEPTTL EX 10", "-ERR syntax error"),
+        ("SET k v EX 10 PERSIST", "-ERR syntax error"),
+        ("SET k v EX abc", "-ERR value is not an integer or out of range"),
+        ("SET k v EX 1.5", "-ERR value is not an integer or out of range"),
+        ("SET k v EX +10", "-ERR value is not an integer or out of range"),
+        ("SET k v EX abc FOO", "-ERR syntax error"),
+        ("SET k v EX 0", "-ERR invalid expire time in 'set' command"),
+        ("SET k v EX -1", "-ERR invalid expire time in 'set' command"),
+        ("SET k v PX 0", "-ERR invalid expire time in 'set' command"),
+        ("SET k v EXAT 0", "-ERR invalid expire time in 'set' command"),
+        ("SET k v PXAT -5", "-ERR invalid expire time in 'set' command"),
+        ("SET k v EX 0 NX", "-ERR invalid expire time in 'set' command"),
+        ("SET k v EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+        ("SET k v EX 9223372036854775", "-ERR invalid expire time in 'set' command"),
+        ("SET k v PX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+        ("SET k v EXAT 9223372036854776", "-ERR invalid expire time in 'set' command"),
+        ("GET k", "nil"),
+        ("SET k v EXAT 9223372036854775", "+OK"),
+        ("SET k v PXAT 9223372036854775807", "+OK"),
+        ("SET k v EX 10 EX 20", "+OK"),
+        ("SET k v KEEPTTL KEEPTTL", "+OK"),
+        ("SET k v ex 10 nx get", r#""v""#),
+        ("GET k", r#""v""#),
+    ]);
+}
+
+#[test]
+fn setnx_stores_where_nothing_is() {
+    check(&[
+        ("SETNX k v", ":1"),
+        ("SETNX k w", ":0"),
+        ("GET k", r#""v""#),
+        ("SETNX k", "-ERR wrong number of arguments for 'setnx' command"),
+    ]);
+}
+
+#[test]
+fn setex_and_psetex_store_for_a_time() {
+    check(&[
+        ("SETEX k 10 v", "+OK"),
+        ("GET k", r#""v""#),
+        ("PSETEX k 10000 w", "+OK"),
+        ("GET k", r#""w""#),
+        ("SETEX k 0 v", "-ERR invalid expire time in 'setex' command"),
+        ("SETEX k -1 v", "-ERR invalid expire time in 'setex' command"),
+        ("SETEX k abc v", "-ERR value is not an integer or out of range"),
+        ("SETEX k 9223372036854775807 v", "-ERR invalid expire time in 'setex' command"),
+        ("PSETEX k 0 v", "-ERR invalid expire time in 'psetex' command"),
+        ("PSETEX k -1 v", "-ERR invalid expire time in 'psetex' command"),
+        ("PSETEX k abc v", "-ERR value is not an integer or out of range"),
+        ("PSETEX k 9223372036854775807 v", "-ERR invalid expire time in 'psetex' command"),
+        ("SETEX k 10", "-ERR wrong number of arguments for 'setex' command"),
+        ("PSETEX k 10", "-ERR wrong number of arguments for 'psetex' command"),
+        ("GET k", r#""w""#),
+    ]);
+}
+
+#[test]
+fn getset_replaces() {
+    check(&[
+        ("GETSET k v", "nil"),
+        ("GETSET k 12", r#""v""#),
+        ("GETSET k w", r#""12""#),
+        ("GET k", r#""w""#),
+        ("GETSET k", "-ERR wrong number of arguments for 'getset' command"),
+    ]);
+}
+
+#[test]
+fn getdel_removes() {
+    check(&[
+        ("GETDEL k", "nil"),
+        ("SET k v", "+OK"),
+        ("GETDEL k", r#""v""#),
+        ("GET k", "nil"),
+        ("GETDEL k", "nil"),
+        ("GETDEL", "-ERR wrong number of arguments for 'getdel' command"),
+    ]);
+}
+
+#[test]
+fn getex_reads_and_changes_the_time() {
+    check(&[
+        ("GETEX k", "nil"),
+        ("SET k v", "+OK"),
+        ("GETEX k", r#""v""#),
+        ("GETEX k EX 100", r#""v""#),
+        ("GETEX k PX 100000", r#""v""#),
+        ("GETEX k EXAT 99999999999", r#""v""#),
+        ("GETEX k PXAT 99999999999000", r#""v""#),
+        ("GETEX k PERSIST", r#""v""#),
+        ("GETEX k PERSIST PERSIST", r#""v""#),
+        ("GETEX k EX 10 EX 20", r#""v""#),
+        ("GETEX k FOO", "-ERR syntax error"),
+        ("GETEX k NX", "-ERR syntax error"),
+        ("GETEX k XX", "-ERR syntax error"),
+        ("GETEX k GET", "-ERR syntax error"),
+        ("GETEX k KEEPTTL", "-ERR syntax error"),
+        ("GETEX k IFEQ v", "-ERR syntax error"),
+        ("GETEX k EX", "-ERR syntax error"),
+        ("GETEX k EX abc", "-ERR value is not an integer or out of range"),
+        ("GETEX k EX 0", "-ERR invalid expire time in 'getex' command"),
+        ("GETEX k PX -1", "-ERR invalid expire time in 'getex' command"),
+        ("GETEX k EX 9223372036854775807", "-ERR invalid expire time in 'getex' command"),
+        ("GETEX k PERSIST EX 10", "-ERR syntax error"),
+        ("GETEX k EX 10 PERSIST", "-ERR syntax error"),
+        ("GETEX k PERSIST EX", "-ERR syntax error"),
+        ("GETEX none EX abc", "-ERR value is not an integer or out of range"),
+        ("GETEX none EX -1", "-ERR invalid expire time in 'getex' command"),
+        ("GETEX none EX 10", "nil"),
+        ("GETEX k EXAT 1", r#""v""#),
+        ("GET k", "nil"),
+        ("SET k v", "+OK"),
+        ("GETEX k PXAT 1", r#""v""#),
+        ("GET k", "nil"),
+    ]);
+}
+
+#[test]
+fn delifeq_removes_what_is_equal() {
+    check(&[
+        ("DELIFEQ k v", ":0"),
+        ("SET k v", "+OK"),
+        ("DELIFEQ k w", ":0"),
+        ("GET k", r#""v""#),
+        ("DELIFEQ k v", ":1"),
+        ("GET k", "nil"),
+        ("SET k 12", "+OK"),
+        ("DELIFEQ k 12", ":1"),
+        (r#"SET k """#, "+OK"),
+        (r#"DELIFEQ k """#, ":1"),
+        ("DELIFEQ k", "-ERR wrong number of arguments for 'delifeq' command"),
+    ]);
+}
+
+#[test]
+fn append_grows_a_string() {
+    check(&[
+        ("APPEND k ab", ":2"),
+        ("APPEND k cd", ":4"),
+        ("GET k", r#""abcd""#),
+        (r#"APPEND k """#, ":4"),
+        (r#"APPEND e """#, ":0"),
+        ("GET e", r#""""#),
+        ("SET n 12", "+OK"),
+        ("APPEND n 34", ":4"),
+        ("GET n", r#""1234""#),
+        ("INCR n", ":1235"),
+        ("APPEND i 7", ":1"),
+        ("INCR i", ":8"),
+        ("APPEND k", "-ERR wrong number of arguments for 'append' command"),
+    ]);
+}
+
+#[test]
+fn strlen_counts_bytes() {
+    check(&[
+        ("STRLEN k", ":0"),
+        ("SET k hello", "+OK"),
+        ("STRLEN k", ":5"),
+        ("SET k -12345", "+OK"),
+        ("STRLEN k", ":6"),
+        (r#"SET k """#, "+OK"),
+        ("STRLEN k", ":0"),
+        ("STRLEN", "-ERR wrong number of arguments for 'strlen' command"),
+    ]);
+}
+
+#[test]
+fn setrange_writes_over() {
+    check(&[
+        (r#"SETRANGE k 0 """#, ":0"),
+        (r#"SETRANGE k 5 """#, ":0"),
+        ("GET k", "nil"),
+        ("SETRANGE k 2 ab", ":4"),
+        ("GET k", r#""\x00\x00ab""#),
+        ("SETRANGE k 0 xyz", ":4"),
+        ("GET k", r#""xyzb""#),
+        (r#"SETRANGE k 0 """#, ":4"),
+        ("SETRANGE k -1 x", "-ERR offset is out of range"),
+        (r#"SETRANGE k -1 """#, "-ERR offset is out of range"),
+        ("SETRANGE k abc x", "-ERR value is not an integer or out of range"),
+        ("SETRANGE k 9223372036854775808 x", "-ERR value is not an integer or out of range"),
+        ("SETRANGE k 9223372036854775807 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+        ("SETRANGE k 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+        ("SETRANGE k 536870911 xy", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+        ("SETRANGE none 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+        (r#"SETRANGE none 536870912 """#, ":0"),
+        ("SET n 1234", "+OK"),
+        ("SETRANGE n 1 9", ":4"),
+        ("GET n", r#""1934""#),
+        ("INCR n", ":1935"),
+        ("SETRANGE k 0", "-ERR wrong number of arguments for 'setrange' command"),
+    ]);
+}
+
+/// A large string is kept in pieces. What clients see of it is what they see of any string.
+#[test]
+fn a_large_string_is_like_any_other() {
+    const LEN: usize = 300_000;
+    let text: String = (0..LEN).map(|i| char::from(b'a' + (i / 7 % 26) as u8)).collect();
+    // Written whole, written far behind the end of nothing, of an integer and of a short string, and grown.
+    for setup in [
+        &[format!("SET k {text}"), "SETRANGE k 0 a".to_owned()][..],
+        &[format!("SETRANGE k 0 {text}")],
+        &[
+            "SET k 7".to_owned(),
+            format!("SETRANGE k {} {}", LEN - 1, &text[LEN - 1..]),
+            format!("SETRANGE k 0 {text}"),
+        ],
+        &[
+            "SET k short".to_owned(),
+            format!("SETRANGE k 200000 {}", &text[200_000..]),
+            format!("SETRANGE k 0 {}", &text[..200_000]),
+        ],
+        &[
+            "SET k a".to_owned(),
+            format!("APPEND k {}", &text[1..70_000]),
+            format!("APPEND k {}", &text[70_000..]),
+        ],
+    ] {
+        let mut rig = Rig::new();
+        setup.iter().for_each(|command| drop(rig.run(command)));
+        let quoted = |text: &str| format!("\"{text}\"");
+        for (command, wanted) in [
+            ("GET k".to_owned(), quoted(&text)),
+            ("STRLEN k".to_owned(), format!(":{LEN}")),
+            ("OBJECT ENCODING k".to_owned(), quoted("raw")),
+            ("GETRANGE k 65530 65540".to_owned(), quoted(&text[65_530..=65_540])),
+            ("GETRANGE k 100 -100".to_owned(), quoted(&text[100..=LEN - 100])),
+            ("GETRANGE k 0 65535".to_owned(), quoted(&text[..65_536])),
+            ("GETRANGE k -1 -1".to_owned(), quoted(&text[LEN - 1..])),
+            ("SUBSTR k 0 -1".to_owned(), quoted(&text)),
+            ("MGET k none".to_owned(), format!("[{}, nil]", quoted(&text))),
+            ("INCR k".to_owned(), "-ERR value is not an integer or out of range".to_owned()),
+            ("INCRBYFLOAT k 1".to_owned(), "-ERR value is not a valid float".to_owned()),
+            (
+                "LCS k k".to_owned(),
+                "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".to_owned(),
+            ),
+            ("LCS k s LEN".to_owned(), ":3".to_owned()),
+            ("SET k other IFEQ wrong".to_owned(), "nil".to_owned()),
+            (format!("DELIFEQ k {}", &text[1..]), ":0".to_owned()),
+            ("COPY k twin".to_owned(), ":1".to_owned()),
+            ("SETRANGE twin 70000 xyz".to_owned(), format!(":{LEN}")),
+            (
+                "GETRANGE twin 69999 70003".to_owned(),
+                quoted(&format!("{}xyz{}", &text[69_999..70_000], &text[70_003..=70_003])),
+            ),
+            ("RENAME k r".to_owned(), "+OK".to_owned()),
+            ("MOVE r 1".to_owned(), ":1".to_owned()),
+            ("SELECT 1".to_owned(), "+OK".to_owned()),
+            ("PEXPIRE r 100000".to_owned(), ":1".to_owned()),
+            ("GETEX r PERSIST".to_owned(), quoted(&text)),
+            ("GETSET r 1".to_owned(), quoted(&text)),
+            ("APPEND r 2".to_owned(), ":2".to_owned()),
+            (format!("APPEND r {}", &text[2..]), format!(":{LEN}")),
+            (format!("SET r 5 IFEQ 12{}", &text[2..]), "+OK".to_owned()),
+            (format!("SETRANGE r 0 {text}"), format!(":{LEN}")),
+            ("GETDEL r".to_owned(), quoted(&text)),
+            (format!("SETRANGE r 0 {text}"), format!(":{LEN}")),
+            (format!("DELIFEQ r {text}"), ":1".to_owned()),
+            ("EXISTS r".to_owned(), ":0".to_owned()),
+        ] {
+            if command == "LCS k s LEN" {
+                rig.run("SET s abc");
+            }
+            let short = |text: &str| text.chars().take(60).collect::<String>();
+            let reply = rig.run(&command);
+            assert!(reply == wanted, "{}: {} and not {}", short(&command), short(&reply), short(&wanted));
+        }
+    }
+}
+
+#[test]
+fn zeros_between_the_end_and_a_write_are_read() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.run("SETRANGE k 1000000 x"), ":1000001");
+    let bytes: usize = rig.run("MEMORY USAGE k")[1..].parse().unwrap();
+    assert!(bytes < 100_000, "{bytes}");
+    assert_eq!(rig.run("GETRANGE k 999998 -1"), r#""\x00\x00x""#);
+    let wanted = format!("\"{}x\"", "\\x00".repeat(1_000_000));
+    assert!(rig.run("GET k") == wanted);
+    assert!(rig.run("APPEND k yz") == ":1000003");
+    assert_eq!(rig.run("GETRANGE k -4 -1"), r#""\x00xyz""#);
+}
+
+#[test]
+fn a_reply_keeps_the_string_as_it_was() {
+    let text = "a".repeat(200_000);
+    let mut rig = Rig::new();
+    rig.run(&format!("SETRANGE k 0 {text}"));
+    let client = rig.connect();
+    for command in [&[&b"GET"[..], b"k"][..], &[b"SETRANGE", b"k", b"70000", b"b"], &[b"APPEND", b"k", b"c"]]
+    {
+        rig.argv_unread(client, command);
+    }
+    let reply = rig.output(client);
+    assert!(reply == format!("$200000\r\n{text}\r\n:200000\r\n:200001\r\n").as_bytes());
+    assert_eq!(rig.run("GETRANGE k 70000 70000"), "\"b\"");
+}
+
+#[test]
+fn getrange_cuts() {
+    check(&[
+        ("SET k 1934", "+OK"),
+        ("GETRANGE k 0 -1", r#""1934""#),
+        ("GETRANGE k 1 2", r#""93""#),
+        ("GETRANGE k 0 0", r#""1""#),
+        ("GETRANGE k -100 100", r#""1934""#),
+        ("GETRANGE k 3 1", r#""""#),
+        ("GETRANGE k -1 -3", r#""""#),
+        ("GETRANGE k -1 -1", r#""4""#),
+        ("GETRANGE k 4 4", r#""""#),
+        ("GETRANGE k 10 20", r#""""#),
+        ("GETRANGE k -10 -9", r#""1""#),
+        ("GETRANGE k -9 -10", r#""""#),
+        ("GETRANGE k 0 -10", r#""1""#),
+        ("GETRANGE k -9223372036854775808 9223372036854775807", r#""1934""#),
+        ("GETRANGE k 0 -9223372036854775808", r#""1""#),
+        (r#"SET k "This is a string""#, "+OK"),
+        ("GETRANGE k -5 -1", r#""tring""#),
+        ("GETRANGE k 5 5000", r#""is a string""#),
+        ("GETRANGE none 0 -1", r#""""#),
+        ("GETRANGE none a 1", "-ERR value is not an integer or out of range"),
+        ("GETRANGE k a 1", "-ERR value is not an integer or out of range"),
+        ("GETRANGE k 0 b", "-ERR value is not an integer or out of range"),
+        ("GETRANGE k 0", "-ERR wrong number of arguments for 'getrange' command"),
+        ("SUBSTR k 0 3", r#""This""#),
+        ("SUBSTR k -6 -1", r#""string""#),
+        ("SUBSTR none 0 1", r#""""#),
+        ("SUBSTR k a 1", "-ERR value is not an integer or out of range"),
+        ("SUBSTR k 0", "-ERR wrong number of arguments for 'substr' command"),
+        (r#"SET e """#, "+OK"),
+        ("GETRANGE e 0 -1", r#""""#),
+    ]);
+}
+
+#[test]
+fn incr_and_its_like_count() {
+    check(&[
+        ("INCR k", ":1"),
+        ("INCR k", ":2"),
+        ("DECR k", ":1"),
+        ("INCRBY k 10", ":11"),
+        ("DECRBY k 4", ":7"),
+        ("INCRBY k -20", ":-13"),
+        ("GET k", r#""-13""#),
+        ("DECR new", ":-1"),
+        ("INCRBY other 5", ":5"),
+        ("DECRBY another 5", ":-5"),
+        ("INCRBY k abc", "-ERR value is not an integer or out of range"),
+        ("INCRBY k 1.5", "-ERR value is not an integer or out of range"),
+        ("INCRBY k +5", "-ERR value is not an integer or out of range"),
+        (r#"INCRBY k """#, "-ERR value is not an integer or out of range"),
+        ("DECRBY k abc", "-ERR value is not an integer or out of range"),
+        ("DECRBY none -9223372036854775808", "-ERR decrement would overflow"),
+        ("GET none", "nil"),
+        ("SET k 9223372036854775807", "+OK"),
+        ("INCR k", "-ERR increment or decrement would overflow"),
+        ("INCRBY k 1", "-ERR increment or decrement would overflow"),
+        ("DECRBY k -1", "-ERR increment or decrement would overflow"),
+        ("GET k", r#""9223372036854775807""#),
+        ("SET k -9223372036854775808", "+OK"),
+        ("DECR k", "-ERR increment or decrement would overflow"),
+        ("INCRBY k 9223372036854775807", ":-1"),
+        (r#"SET k " 11""#, "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        (r#"SET k "11 ""#, "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        ("SET k abc", "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        ("SET k 010", "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        (r#"SET k """#, "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        ("SET k 1.0", "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        ("SET k 9223372036854775808", "+OK"),
+        ("INCR k", "-ERR value is not an integer or out of range"),
+        ("INCR", "-ERR wrong number of arguments for 'incr' command"),
+        ("DECR k k", "-ERR wrong number of arguments for 'decr' command"),
+        ("INCRBY k", "-ERR wrong number of arguments for 'incrby' command"),
+        ("DECRBY k", "-ERR wrong number of arguments for 'decrby' command"),
+    ]);
+}
+
+#[test]
+fn incrbyfloat_adds_extended_doubles() {
+    check(&[
+        ("INCRBYFLOAT k 1.5", r#""1.5""#),
+        ("INCRBYFLOAT k 1.5", r#""3""#),
+        ("GET k", r#""3""#),
+        ("INCR k", ":4"),
+        ("INCRBYFLOAT k 1.1", r#""5.1""#),
+        ("INCRBYFLOAT k -1.1", r#""4""#),
+        ("INCRBYFLOAT k 5.0e3", r#""5004""#),
+        ("INCRBYFLOAT k 0x10", r#""5020""#),
+        ("SET k 10", "+OK"),
+        ("INCRBYFLOAT k 0.1", r#""10.1""#),
+        ("SET k 1", "+OK"),
+        ("INCRBYFLOAT k 17179869184", r#""17179869185""#),
+        ("INCRBYFLOAT z -0", r#""0""#),
+        ("INCRBYFLOAT z 0.000000000000000001", r#""0""#),
+        ("INCRBYFLOAT z 1e-5", r#""0.00001""#),
+        ("SET k 1", "+OK"),
+        ("INCRBYFLOAT k -1", r#""0""#),
+        ("INCRBYFLOAT k abc", "-ERR value is not a valid float"),
+        (r#"INCRBYFLOAT k """#, "-ERR value is not a valid float"),
+        (r#"INCRBYFLOAT k " 1""#, "-ERR value is not a valid float"),
+        ("INCRBYFLOAT k nan", "-ERR value is not a valid float"),
+        ("INCRBYFLOAT k inf", "-ERR increment would produce NaN or Infinity"),
+        ("INCRBYFLOAT k -inf", "-ERR increment would produce NaN or Infinity"),
+        ("SET k abc", "+OK"),
+        ("INCRBYFLOAT k 1", "-ERR value is not a valid float"),
+        (r#"SET k "1 ""#, "+OK"),
+        ("INCRBYFLOAT k 1", "-ERR value is not a valid float"),
+        ("SET k nan", "+OK"),
+        ("INCRBYFLOAT k 1", "-ERR value is not a valid float"),
+        ("SET k inf", "+OK"),
+        ("INCRBYFLOAT k 1", "-ERR increment would produce NaN or Infinity"),
+        ("INCRBYFLOAT k -inf", "-ERR increment would produce NaN or Infinity"),
+        ("SET k 1e4932", "+OK"),
+        ("INCRBYFLOAT k 1e4932", "-ERR increment would produce NaN or Infinity"),
+        ("INCRBYFLOAT k", "-ERR wrong number of arguments for 'incrbyfloat' command"),
+    ]);
+}
+
+#[test]
+fn mget_reads_many() {
+    check(&[
+        ("MSET a 1 b two", "+OK"),
+        ("MGET a b none a", r#"["1", "two", nil, "1"]"#),
+        ("MGET none", "[nil]"),
+        ("MGET", "-ERR wrong number of arguments for 'mget' command"),
+    ]);
+}
+
+#[test]
+fn mset_writes_many() {
+    check(&[
+        ("MSET a 1 b 2 a 3", "+OK"),
+        ("MGET a b", r#"["3", "2"]"#),
+        ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command"),
+        ("MSET a", "-ERR wrong number of arguments for 'mset' command"),
+        ("MSET", "-ERR wrong number of arguments for 'mset' command"),
+    ]);
+}
+
+#[test]
+fn msetnx_writes_all_or_nothing() {
+    check(&[
+        ("MSETNX a 1 b 2", ":1"),
+        ("MSETNX b 3 c 4", ":0"),
+        ("MGET a b c", r#"["1", "2", nil]"#),
+        ("MSETNX d 1 d 2", ":1"),
+        ("GET d", r#""2""#),
+        ("MSETNX a 1 b", "-ERR wrong number of arguments for 'msetnx' command"),
+        ("MSETNX a", "-ERR wrong number of arguments for 'msetnx' command"),
+    ]);
+}
+
+#[test]
+fn msetex_writes_many_on_conditions() {
+    check(&[
+        ("MSETEX 2 a 1 b 2", ":1"),
+        ("MSETEX 2 a 3 b 4 NX", ":0"),
+        ("MSETEX 2 a 3 c 4 XX", ":0"),
+        ("MGET a b c", r#"["1", "2", nil]"#),
+        ("MSETEX 2 a 3 b 4 XX", ":1"),
+        ("MSETEX 2 a 3 b 4 EX 100", ":1"),
+        ("MSETEX 2 a 3 b 4 KEEPTTL", ":1"),
+        ("MSETEX 2 a 3 b 4 EX 100 XX", ":1"),
+        ("MSETEX 2 c 3 d 4 NX PXAT 99999999999000", ":1"),
+        ("MSETEX 2 a 3 b 4 EX 10 EX 20", ":1"),
+        ("MSETEX 2 a 3 b 4 NX NX", ":0"),
+        ("MSETEX 2 x 1 x 2", ":1"),
+        ("GET x", r#""2""#),
+        ("MSETEX 0 a 1", "-ERR invalid numkeys value or out of range"),
+        ("MSETEX -1 a 1", "-ERR invalid numkeys value or out of range"),
+        ("MSETEX abc a 1", "-ERR invalid numkeys value or out of range"),
+        ("MSETEX +1 a 1", "-ERR invalid numkeys value or out of range"),
+        ("MSETEX 2147483648 a 1", "-ERR invalid numkeys value or out of range"),
+        ("MSETEX 9223372036854775808 a 1", "-ERR invalid numkeys value or out of range"),
+        ("MSETEX 2147483647 a 1", "-ERR syntax error"),
+        ("MSETEX 1073741824 a 1", "-ERR syntax error"),
+        ("MSETEX 1 a", "-ERR wrong number of arguments for 'msetex' command"),
+        ("MSETEX 2 a 1", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b", "-ERR syntax error"),
+        ("MSETEX 3 a 1 b 2", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 FOO", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 GET", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 IFEQ 1", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 PERSIST", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 NX XX", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 EX", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 EX abc", "-ERR value is not an integer or out of range"),
+        ("MSETEX 2 a 1 b 2 EX 0", "-ERR invalid expire time in 'msetex' command"),
+        ("MSETEX 2 a 1 b 2 PX -1", "-ERR invalid expire time in 'msetex' command"),
+        ("MSETEX 2 a 1 b 2 EX 9223372036854775807", "-ERR invalid expire time in 'msetex' command"),
+        ("MSETEX 2 a 1 b 2 EX 10 PX 10", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 EX 10 KEEPTTL", "-ERR syntax error"),
+        ("MSETEX 2 a 1 b 2 EXAT 1", ":1"),
+        ("MGET a b", "[nil, nil]"),
+    ]);
+}
+
+#[test]
+fn lcs_compares() {
+    check(&[
+        ("MSET a ohmytext b mynewtext", "+OK"),
+        ("LCS a b", r#""mytext""#),
+        ("LCS a b LEN", ":6"),
+        ("LCS a b IDX", r#"["matches", [[[:4, :7], [:5, :8]], [[:2, :3], [:0, :1]]], "len", :6]"#),
+        (
+            "LCS a b IDX WITHMATCHLEN",
+            r#"["matches", [[[:4, :7], [:5, :8], :4], [[:2, :3], [:0, :1], :2]], "len", :6]"#,
+        ),
+        ("LCS a b IDX MINMATCHLEN 4", r#"["matches", [[[:4, :7], [:5, :8]]], "len", :6]"#),
+        ("LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN", r#"["matches", [[[:4, :7], [:5, :8], :4]], "len", :6]"#),
+        ("LCS a b IDX MINMATCHLEN 100", r#"["matches", [], "len", :6]"#),
+        (
+            "LCS a b IDX MINMATCHLEN -1",
+            r#"["matches", [[[:4, :7], [:5, :8]], [[:2, :3], [:0, :1]]], "len", :6]"#,
+        ),
+        ("LCS a b MINMATCHLEN 5", r#""mytext""#),
+        ("LCS a b LEN MINMATCHLEN 5 WITHMATCHLEN", ":6"),
+        ("LCS a b idx IDX", r#"["matches", [[[:4, :7], [:5, :8]], [[:2, :3], [:0, :1]]], "len", :6]"#),
+        ("LCS a a IDX WITHMATCHLEN", r#"["matches", [[[:0, :7], [:0, :7], :8]], "len", :8]"#),
+        ("LCS a none", r#""""#),
+        ("LCS none a LEN", ":0"),
+        ("LCS none none IDX", r#"["matches", [], "len", :0]"#),
+        ("LCS a b IDX LEN", "-ERR If you want both the length and indexes, please just use IDX."),
+        ("LCS a b LEN IDX", "-ERR If you want both the length and indexes, please just use IDX."),
+        ("LCS a b FOO", "-ERR syntax error"),
+        ("LCS a b MINMATCHLEN", "-ERR syntax error"),
+        ("LCS a b MINMATCHLEN abc", "-ERR value is not an integer or out of range"),
+        ("LCS a", "-ERR wrong number of arguments for 'lcs' command"),
+        ("MSET n 12345 m 345", "+OK"),
+        ("LCS n m", r#""345""#),
+        ("LCS n m IDX", r#"["matches", [[[:2, :4], [:0, :2]]], "len", :3]"#),
+    ]);
+}
+#[test]
+fn a_value_expires_when_its_time_has_passed() {
+    let mut rig = Rig::new();
+    rig.check("SET k v PX 100", "+OK");
+    rig.pass_ms(50);
+    rig.check("GET k", "\"v\"");
+    rig.pass_ms(60);
+    rig.check("GET k", "nil");
+}
+
+#[test]
+fn set_keeps_or_clears_the_expiry() {
+    // What is written to a key with 100 ms to live, and whether it is still there later.
+    let rows = [
+        ("SET k v", true),
+        ("SET k v KEEPTTL", false),
+        ("SET k v PX 1000", true),
+        ("SET k v PX 50", false),
+        ("SET k v EX 1 XX", true),
+        ("GETSET k v", true),
+        ("GETEX k", false),
+        ("GETEX k PERSIST", true),
+        ("GETEX k PX 1000", true),
+        ("GETEX k PX 50", false),
+        ("APPEND k v", false),
+        ("SETRANGE k 0 v", false),
+        ("INCR k", false),
+        ("INCRBYFLOAT k 1.5", false),
+        ("MSET k v", true),
+        ("MSETEX 1 k v", true),
+        ("MSETEX 1 k v KEEPTTL", false),
+        ("MSETEX 1 k v PX 1000", true),
+        ("MSETEX 1 k v PX 50", false),
+        ("SETEX k 1 v", true),
+        ("PSETEX k 50 v", false),
+    ];
+    for (line, stays) in rows {
+        let mut rig = Rig::new();
+        rig.check("SET k 5 PX 100", "+OK");
+        assert!(!rig.run(line).starts_with('-'), "{line}");
+        rig.pass_ms(200);
+        assert_eq!(rig.run("STRLEN k") != ":0", stays, "{line}");
+    }
+}
+
+#[test]
+fn an_expired_key_is_absent_to_every_command() {
+    let rows = [
+        ("GET k", "nil"),
+        ("SET k v NX", "+OK"),
+        ("SET k v XX", "nil"),
+        ("SET k v GET", "nil"),
+        ("SET k w IFEQ 5", "nil"),
+        ("SETNX k v", ":1"),
+        ("GETSET k v", "nil"),
+        ("GETDEL k", "nil"),
+        ("GETEX k", "nil"),
+        ("DELIFEQ k 5", ":0"),
+        ("APPEND k x", ":1"),
+        ("SETRANGE k 1 x", ":2"),
+        ("STRLEN k", ":0"),
+        ("GETRANGE k 0 -1", "\"\""),
+        ("INCR k", ":1"),
+        ("INCRBYFLOAT k 1.5", "\"1.5\""),
+        ("MGET k k", "[nil, nil]"),
+        ("MSETNX k 1", ":1"),
+        ("MSETEX 1 k 1 XX", ":0"),
+        ("LCS k k LEN", ":0"),
+    ];
+    for (line, reply) in rows {
+        let mut rig = Rig::new();
+        rig.check("SET k 5 PX 100", "+OK");
+        rig.pass_ms(200);
+        rig.check(line, reply);
+    }
+}
+
+#[test]
+fn strings_end_at_the_configured_size() {
+    let mut rig = Rig::with(&[("proto-max-bulk-len", "1mb")]);
+    let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    rig.check(&format!("SET k {}", "x".repeat(1 << 10)), "+OK");
+    rig.check("SETRANGE k 1048570 xxx", ":1048573");
+    rig.check("APPEND k xxxx", too_long);
+    rig.check("APPEND k xxx", ":1048576");
+    rig.check("APPEND k x", too_long);
+    rig.check("SETRANGE k 1048576 x", too_long);
+    rig.check("SETRANGE k 1048575 x", ":1048576");
+    rig.check("STRLEN k", ":1048576");
+}
+
+#[test]
+fn lcs_refuses_a_table_above_the_largest_string() {
+    let mut rig = Rig::with(&[("proto-max-bulk-len", "1mb")]);
+    let (short, long) = ("x".repeat(511), "x".repeat(512));
+    rig.check(&format!("MSET a {short} b {short} c {long}"), "+OK");
+    rig.check("LCS a b LEN", ":511");
+    let error = "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
+    rig.check("LCS a c LEN", error);
+    rig.check("LCS c a", error);
+}
+
+/// Runs lines one after the other; after each, what a replica was sent. `pass` lets 10 ms pass.
+#[track_caller]
+fn fed(script: &[(&str, &str)]) {
+    let mut rig = Rig::new();
+    let replica = rig.replica();
+    for (line, expected) in script {
+        if *line == "pass" {
+            rig.pass_ms(10);
+            continue;
+        }
+        let reply = rig.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        // What depends on the clock is at 1700000000 seconds and some.
+        let sent = rig.fed(replica);
+        let sent: Vec<&str> =
+            sent.split(' ').map(|word| if word.starts_with("17000") { "TIME" } else { word }).collect();
+        assert_eq!(sent.join(" "), *expected, "stream of: {line}");
+    }
+}
+
+#[test]
+fn set_propagates_what_it_did() {
+    fed(&[
+        ("SET k v", "SET k v"),
+        ("set k v xx", "set k v xx"),
+        ("SET k v NX", ""),
+        ("SET none v XX", ""),
+        ("SET k v GET", "SET k v"),
+        ("SET k v GET KEEPTTL get", "SET k v KEEPTTL"),
+        ("SET k v IFEQ no", ""),
+        ("SET k get IFEQ v", "SET k get IFEQ v"),
+        ("SET k v GET IFEQ get", "SET k v IFEQ get"),
+        ("SET get get GET", "SET get get"),
+        ("SET k v EX 100", "SET k v PXAT TIME"),
+        ("set k v PX 100000 XX GET", "set k v PXAT TIME"),
+        ("SET k v IFEQ v EX 100", "SET k v PXAT TIME"),
+        ("SET k v EX 100 NX", ""),
+        ("SET k v EXAT 99999999999", "SET k v PXAT 99999999999000"),
+        ("SET k v pxat 99999999999000 XX GET", "SET k v pxat 99999999999000 XX GET"),
+        ("SETEX k 100 v", "SET k v PXAT TIME"),
+        ("psetex k 100000 v", "SET k v PXAT TIME"),
+        ("SETNX k v", ""),
+        ("SETNX new v", "SETNX new v"),
+        ("GETSET k v", "SET k v"),
+        ("GETSET new2 v", "SET new2 v"),
+    ]);
+}
+
+#[test]
+fn a_time_that_has_passed_propagates_as_a_deletion() {
+    fed(&[
+        ("SET k v", "SET k v"),
+        ("SET k v PXAT 1", "UNLINK k"),
+        ("SET k v PXAT 1", ""),
+        ("SET k v EXAT 1", ""),
+        ("SET k v", "SET k v"),
+        ("SET k v EXAT 1 GET", "UNLINK k"),
+        ("SET k v PX 1", "SET k v PXAT TIME"),
+        ("pass", ""),
+        ("SET k v PXAT 1", "UNLINK k"),
+        ("SET k v", "SET k v"),
+        ("GETEX k PXAT 1", "UNLINK k"),
+        ("GETEX k PXAT 1", ""),
+        ("MSETEX 2 a 1 b 2 EXAT 1", "MSETEX 2 a 1 b 2 PXAT 1000"),
+        ("MSETEX 2 a 1 b 2 PXAT 1", "MULTI; UNLINK a; UNLINK b; MSETEX 2 a 1 b 2 PXAT 1; EXEC"),
+    ]);
+}
+
+#[test]
+fn keys_that_expired_propagate_before_the_command() {
+    fed(&[
+        ("SET k v PX 1", "SET k v PXAT TIME"),
+        ("pass", ""),
+        ("GET k", "UNLINK k"),
+        ("GET k", ""),
+        ("SET k v PX 1", "SET k v PXAT TIME"),
+        ("pass", ""),
+        ("SET k v NX GET", "MULTI; UNLINK k; SET k v NX; EXEC"),
+        ("SET k v PX 1", "SET k v PXAT TIME"),
+        ("pass", ""),
+        ("SET k v XX", "UNLINK k"),
+        ("MSETEX 2 a 1 b 2 PX 1", "MSETEX 2 a 1 b 2 PXAT TIME"),
+        ("pass", ""),
+        ("MGET a b a", "MULTI; UNLINK a; UNLINK b; EXEC"),
+        ("MSETEX 2 a 1 b 2 PX 1", "MSETEX 2 a 1 b 2 PXAT TIME"),
+        ("SET k v", "SET k v"),
+        ("pass", ""),
+        ("MSETNX a 1 k 2", "UNLINK a"),
+        ("MSETNX b 1 a 2", "MULTI; UNLINK b; MSETNX b 1 a 2; EXEC"),
+    ]);
+}
+
+#[test]
+fn other_string_commands_propagate_what_they_did() {
+    fed(&[
+        ("SET k v", "SET k v"),
+        ("GETEX k", ""),
+        ("GETEX k EX 100", "PEXPIREAT k TIME"),
+        ("GETEX k PXAT 99999999999000", "PEXPIREAT k 99999999999000"),
+        ("GETEX k PERSIST", "PERSIST k"),
+        ("GETEX k PERSIST", ""),
+        ("APPEND k x", "APPEND k x"),
+        ("APPEND k \"\"", "APPEND k \"\""),
+        ("SETRANGE k 2 abc", "SETRANGE k 2 abc"),
+        ("SETRANGE k 2 \"\"", ""),
+        ("DELIFEQ k no", ""),
+        ("DELIFEQ k vxabc", "DEL k"),
+        ("GETDEL k", ""),
+        ("INCR c", "INCR c"),
+        ("decrby c 5", "decrby c 5"),
+        ("INCRBY c 0", "INCRBY c 0"),
+        ("INCRBYFLOAT c 1.5", "SET c -2.5 KEEPTTL"),
+        ("GETDEL c", "DEL c"),
+        ("MSET a 1 b 2", "MSET a 1 b 2"),
+        ("MSETNX a 1 z 2", ""),
+        ("MSETNX y 1 z 2", "MSETNX y 1 z 2"),
+        ("MSETEX 2 a 1 b 2", "MSETEX 2 a 1 b 2"),
+        ("MSETEX 2 a 1 b 2 NX", ""),
+        ("MSETEX 2 a 1 b 2 XX EX 100", "MSETEX 2 a 1 b 2 XX PXAT TIME"),
+        ("MSETEX 2 a 1 b 2 px 100000 xx", "MSETEX 2 a 1 b 2 PXAT TIME xx"),
+        ("MSETEX 1 a 1 pxat 99999999999000", "MSETEX 1 a 1 pxat 99999999999000"),
+        ("MSETEX 1 a 1 KEEPTTL", "MSETEX 1 a 1 KEEPTTL"),
+    ]);
+}
+
+#[test]
+fn replies_in_resp3_have_its_null_and_maps() {
+    let mut rig = Rig::new();
+    rig.run("HELLO 3");
+    for (line, expected) in [
+        ("GET none", "null"),
+        ("SET k v XX", "null"),
+        ("SET k v GET", "null"),
+        ("SET k v NX", "null"),
+        ("GETSET none v", "null"),
+        ("GETDEL nothing", "null"),
+        ("GETEX nothing", "null"),
+        ("MGET k nothing", "[\"v\", null]"),
+        ("INCRBYFLOAT f 1.5", "\"1.5\""),
+        ("MSET x 12345 y 345", "+OK"),
+        ("LCS x y", "\"345\""),
+        ("LCS x y LEN", ":3"),
+        ("LCS x y IDX", "{\"matches\": [[[:2, :4], [:0, :2]]], \"len\": :3}"),
+        ("LCS x y IDX WITHMATCHLEN", "{\"matches\": [[[:2, :4], [:0, :2], :3]], \"len\": :3}"),
+        ("LCS x none IDX", "{\"matches\": [], \"len\": :0}"),
+    ] {
+        rig.check(line, expected);
+    }
+}
+
+/// A number of INFO.
+fn info(rig: &mut Rig, field: &str) -> i64 {
+    let client = rig.client;
+    let text = rig.argv(client, &[b"INFO", b"everything"]);
+    let text = String::from_utf8(text).expect("INFO is text");
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).expect("the field is there");
+    line.parse().expect("a number")
+}
+
+#[test]
+fn commands_that_read_count_hits_and_misses() {
+    let reads = [
+        "GET k",
+        "SET k v GET",
+        "GETSET k v",
+        "GETDEL k",
+        "GETEX k",
+        "GETEX k EX 100",
+        "STRLEN k",
+        "GETRANGE k 0 1",
+        "SUBSTR k 0 1",
+        "MGET k",
+    ];
+    let others = [
+        "SET k v",
+        "SET k v NX",
+        "SET k v XX",
+        "SET k v IFEQ v",
+        "SETNX k v",
+        "SETEX k 10 v",
+        "APPEND k x",
+        "SETRANGE k 1 x",
+        "INCR k",
+        "INCRBYFLOAT k 1",
+        "MSET k 1",
+        "MSETNX k 1",
+        "MSETEX 1 k 1 NX",
+        "DELIFEQ k 5",
+    ];
+    let counts = reads.map(|line| (line, 1)).into_iter().chain(others.map(|line| (line, 0)));
+    for (line, count) in counts {
+        let mut rig = Rig::new();
+        rig.run(line);
+        assert_eq!(info(&mut rig, "keyspace_misses"), count, "misses of {line}");
+        rig.check("SET k 5", "+OK");
+        rig.run(line);
+        assert_eq!(info(&mut rig, "keyspace_hits"), count, "hits of {line}");
+        assert_eq!(info(&mut rig, "keyspace_misses"), count, "misses of {line}");
+    }
+}
+
+#[test]
+fn changes_are_counted_by_key_and_expired_keys_are_not() {
+    // A command, and the changes it makes to an absent key, to one with an expiry and to one that has expired.
+    let rows = [
+        ("GET k", [0, 0, 0]),
+        ("SET k v", [1, 1, 1]),
+        ("SET k v XX", [0, 1, 0]),
+        ("SET k v PX 1000", [1, 1, 1]),
+        ("SET k v PXAT 1", [0, 1, 0]),
+        ("SETNX k v", [1, 0, 1]),
+        ("GETDEL k", [0, 1, 0]),
+        ("GETEX k", [0, 0, 0]),
+        ("GETEX k EX 100", [0, 1, 0]),
+        ("GETEX k PERSIST", [0, 1, 0]),
+        ("GETEX k PXAT 1", [0, 1, 0]),
+        ("APPEND k \"\"", [1, 1, 1]),
+        ("SETRANGE k 1 \"\"", [0, 0, 0]),
+        ("MGET k", [0, 0, 0]),
+        ("MSET k 1 other 2", [2, 2, 2]),
+        ("MSETEX 2 k 1 other 2 EX 10", [2, 2, 2]),
+        ("MSETEX 1 k 1 PXAT 1", [1, 1, 1]),
+        ("DELIFEQ k 5", [0, 1, 0]),
+    ];
+    for (line, changes) in rows {
+        for (setup_ms, expected) in [None, Some(1000), Some(1)].into_iter().zip(changes) {
+            let mut rig = Rig::new();
+            if let Some(ms) = setup_ms {
+                rig.check(&format!("SET k 5 PX {ms}"), "+OK");
+                rig.pass_ms(10);
+            }
+            let (before, expired) = (info(&mut rig, "rdb_changes_since_last_save"), setup_ms == Some(1));
+            rig.run(line);
+            assert_eq!(
+                info(&mut rig, "rdb_changes_since_last_save") - before,
+                expected,
+                "{line} {setup_ms:?}"
+            );
+            let now = line.ends_with("PXAT 1") && !line.starts_with("MSETEX") && setup_ms.is_some();
+            assert_eq!(info(&mut rig, "expired_keys"), i64::from(expired || now), "{line} {setup_ms:?}");
+        }
+    }
+}
+
+#[test]
+fn a_hidden_key_is_replaced_and_not_doubled() {
+    let mut rig = Rig::new();
+    let source = rig.connect();
+    rig.check("SET k v PX 5", "+OK");
+    rig.check("CONFIG SET import-mode yes", "+OK");
+    assert_eq!(rig.run_as(source, "CLIENT IMPORT-SOURCE ON"), "+OK");
+    rig.pass_ms(10);
+    rig.check("GET k", "nil");
+    assert_eq!(rig.run_as(source, "GET k"), "\"v\"");
+    rig.check("APPEND k x", ":1");
+    rig.check("GET k", "\"x\"");
+    rig.check("DBSIZE", ":1");
+    rig.check("SET k v PXAT 1", "+OK");
+    rig.check("GET k", "nil");
+    assert_eq!(rig.run_as(source, "GET k"), "\"v\"");
+    rig.check("INCR k", ":1");
+    rig.check("DBSIZE", ":1");
+}
+
+#[test]
+fn options_end_at_a_zero_byte() {
+    check(&[
+        (r#"SET a 1 "EX\x00x" 100"#, "+OK"),
+        ("TTL a", ":100"),
+        (r#"GETEX a "PERSIST\x00""#, "\"1\""),
+        ("TTL a", ":-1"),
+        (r#"MSETEX 1 a 2 "EX\x00" 100"#, ":1"),
+        ("TTL a", ":100"),
+        (r#"SET a 1 "EX y" 100"#, "-ERR syntax error"),
+    ]);
+}

@@ -1,0 +1,147 @@
+//! One operation on a file: what is asked for, a system call of it, and its end. The numbers of invariants
+//! are those of `file.rs`.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use crate::event::{Event, FileDone};
+use crate::handle::{FileOpId, Token};
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileWork {
+    /// Reads into the buffer.
+    Read,
+    /// Writes the buffer.
+    Write,
+    /// Waits until data and metadata are on the medium (`fsync`).
+    Sync,
+    /// The same for data alone (`fdatasync`).
+    SyncData,
+}
+
+/// One operation on a file, with the buffer that it owns until its end.
+///
+/// It moves bytes between the file and `buf[from..]`, until that is full, `least` bytes were moved, or the
+/// file ends. `from` beyond the buffer, or a `least` that does not fit, is `EINVAL`; `from` at its end is
+/// done with 0 bytes, and the file is not asked.
+#[derive(Debug)]
+pub struct FileOp {
+    /// Read, write or sync.
+    pub work: FileWork,
+    /// The bytes; its length says how many there are, its spare capacity is not used.
+    pub buf: Vec<u8>,
+    /// Where in the buffer to begin.
+    pub from: usize,
+    /// Bytes to move at least; 0 for what the first attempt moves.
+    pub least: usize,
+    /// Where in the file, in bytes; `None` for the position of the descriptor, which then advances.
+    pub at: Option<u64>,
+}
+
+impl FileOp {
+    /// Reads until `buf` is full or the file ends, from the descriptor's position.
+    pub fn read(buf: Vec<u8>) -> FileOp {
+        let least = buf.len();
+        FileOp { work: FileWork::Read, buf, from: 0, least, at: None }
+    }
+
+    /// Reads what there is, at least one byte unless the file ends, at most `buf`.
+    pub fn read_some(buf: Vec<u8>) -> FileOp {
+        FileOp { work: FileWork::Read, buf, from: 0, least: 0, at: None }
+    }
+
+    /// Writes all of `buf` at the descriptor's position.
+    pub fn write(buf: Vec<u8>) -> FileOp {
+        let least = buf.len();
+        FileOp { work: FileWork::Write, buf, from: 0, least, at: None }
+    }
+
+    /// `fsync`.
+    pub fn sync() -> FileOp {
+        FileOp { work: FileWork::Sync, buf: Vec::new(), from: 0, least: 0, at: None }
+    }
+
+    /// `fdatasync`.
+    pub fn sync_data() -> FileOp {
+        FileOp { work: FileWork::SyncData, ..FileOp::sync() }
+    }
+
+    /// The same at a place in the file, in bytes; the descriptor's position stays as it is.
+    #[must_use]
+    pub fn at(mut self, position: u64) -> FileOp {
+        self.at = Some(position);
+        self
+    }
+
+    /// How it ends without asking the file, if it does.
+    pub(super) fn outcome_at_once(&self) -> Option<Result<(), Errno>> {
+        if matches!(self.work, FileWork::Sync | FileWork::SyncData) {
+            return None;
+        }
+        let room = match self.buf.len().checked_sub(self.from) {
+            None => return Some(Err(Errno::INVAL)),
+            Some(0) => return Some(Ok(())),
+            Some(room) => room,
+        };
+        let fits = self.least <= room && self.at.is_none_or(|at| i64::try_from(at).is_ok());
+        if fits { None } else { Some(Err(Errno::INVAL)) }
+    }
+
+    /// One system call that goes on where `bytes` bytes were moved already.
+    pub(super) fn attempt(&mut self, fd: BorrowedFd<'_>, bytes: usize) -> Result<usize, Errno> {
+        let at = self.at.map(|at| at.saturating_add(bytes as u64));
+        let begin = self.from + bytes;
+        match (self.work, at) {
+            (FileWork::Read, None) => rustix::io::read(fd, &mut self.buf[begin..]),
+            (FileWork::Read, Some(at)) => rustix::io::pread(fd, &mut self.buf[begin..], at),
+            (FileWork::Write, None) => rustix::io::write(fd, &self.buf[begin..]),
+            (FileWork::Write, Some(at)) => rustix::io::pwrite(fd, &self.buf[begin..], at),
+            (FileWork::Sync, _) => rustix::fs::fsync(fd).map(|()| 0),
+            (FileWork::SyncData, _) => sync_data(fd).map(|()| 0),
+        }
+    }
+}
+
+impl FileOp {
+    /// Takes a system call's result into account, `bytes` being what was moved so far: whether another call
+    /// follows, or with which error, if any, it is over. The same for every way in which operations are done.
+    pub(super) fn account(
+        &self,
+        bytes: &mut usize,
+        result: Result<usize, Errno>,
+    ) -> ControlFlow<Option<Errno>> {
+        match result {
+            // There was something to write, so the next attempt would do no better.
+            Ok(0) if self.work == FileWork::Write => ControlFlow::Break(Some(Errno::NOSPC)),
+            // The file has ended, or was synchronised.
+            Ok(0) => ControlFlow::Break(None),
+            Ok(moved) => {
+                *bytes += moved;
+                let enough = *bytes >= self.least || self.from + *bytes >= self.buf.len();
+                if enough { ControlFlow::Break(None) } else { ControlFlow::Continue(()) }
+            }
+            Err(Errno::INTR | Errno::AGAIN) => ControlFlow::Continue(()),
+            Err(errno) => ControlFlow::Break(Some(errno)),
+        }
+    }
+}
+
+/// The event of an operation's end.
+pub(super) fn ended(id: FileOpId, token: Token, op: FileOp, bytes: usize, error: Option<io::Error>) -> Event {
+    Event::FileDone { token, done: FileDone { id, buf: op.buf, bytes, error } }
+}
+
+#[cfg(not(any(target_vendor = "apple", target_os = "dragonfly")))]
+fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fdatasync(fd)
+}
+
+/// These have no cheaper one.
+#[cfg(any(target_vendor = "apple", target_os = "dragonfly"))]
+fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fsync(fd)
+}

@@ -1,0 +1,187 @@
+//! What the driver knows of one descriptor: what its input is for, which operations the kernel has, and how
+//! their completions are told apart. The numbers of invariants are those of `uring.rs`.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use sluice_base::heap;
+
+use crate::chunk::Chunk;
+use crate::event::{Interest, Received};
+use crate::handle::{Fd, Source, Token};
+
+/// One descriptor.
+#[derive(Debug)]
+pub(super) struct SourceSlot {
+    pub(super) fd: Option<Fd>,
+    pub(super) token: Token,
+    pub(super) generation: u32,
+    pub(super) life: Life,
+    pub(super) input: InputMode,
+    pub(super) armed: Armed,
+    /// The armed operation was asked to end.
+    pub(super) cancelling: bool,
+    pub(super) starved: bool,
+    pub(super) runnable: bool,
+    pub(super) polled_cancelling: bool,
+    pub(super) watch: Interest,
+    /// What the poll with the kernel asks for; empty if there is none.
+    pub(super) polled: Interest,
+    pub(super) in_flight: u8,
+    /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
+    pub(super) empty_receives: u8,
+    /// The iteration in which it last delivered bytes.
+    pub(super) iteration: u32,
+    /// Index into `held`, or [`NONE`].
+    pub(super) held: u32,
+    /// Index of the send in flight, or [`NONE`].
+    pub(super) send: u32,
+}
+
+/// Whether the slot is its user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    Open,
+    /// Closed, and kept until the kernel is through with it.
+    Closing,
+    /// The same, and then handed out.
+    Detaching,
+}
+
+/// What incoming bytes or connections are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InputMode {
+    Idle,
+    Accept,
+    /// Accepting, but out of descriptors; the slot is on the pause list.
+    AcceptPaused,
+    Recv,
+    /// Index into `fills`.
+    Fill(u32),
+    Ended,
+}
+
+/// The input operation that the kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Armed {
+    Nothing,
+    Recv,
+    Accept,
+    Fill,
+}
+
+/// A receive into the caller's own buffer.
+#[derive(Debug)]
+pub(super) struct Fill {
+    pub buf: Vec<u8>,
+    /// Bytes still wanted.
+    pub wanted: usize,
+    /// Nobody waits for the rest: the next completion is its end.
+    pub is_ending: bool,
+}
+
+/// Bytes that arrived before they were wanted, and what came after them.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) chunks: VecDeque<Chunk>,
+    pub(super) end: Option<Received>,
+}
+
+impl Held {
+    /// Bytes that the allocator has given, with chunks of so many bytes.
+    pub(super) fn footprint(&self, chunk_bytes: usize) -> usize {
+        heap::deque(&self.chunks) + self.chunks.len() * heap::block(chunk_bytes)
+    }
+}
+
+impl SourceSlot {
+    pub(super) fn vacant() -> SourceSlot {
+        SourceSlot {
+            fd: None,
+            token: Token(0),
+            generation: 0,
+            life: Life::Open,
+            input: InputMode::Idle,
+            armed: Armed::Nothing,
+            cancelling: false,
+            starved: false,
+            runnable: false,
+            polled_cancelling: false,
+            watch: Interest::NONE,
+            polled: Interest::NONE,
+            in_flight: 0,
+            empty_receives: 0,
+            iteration: 0,
+            held: NONE,
+            send: NONE,
+        }
+    }
+
+    /// Whether it is still the descriptor that `source` names.
+    #[inline]
+    pub(super) fn is(&self, source: Source) -> bool {
+        self.generation == source.generation && self.fd.is_some()
+    }
+
+    #[inline]
+    pub(super) fn raw_fd(&self) -> RawFd {
+        self.fd.as_ref().map_or(-1, |fd| fd.as_fd().as_raw_fd())
+    }
+}
+
+/// What a completion is of; the top byte of the user data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum OpKind {
+    Recv = 1,
+    Send = 2,
+    Accept = 3,
+    Fill = 4,
+    Poll = 5,
+}
+
+/// The same for what is of no source; apart, so that looking for it costs sources nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Other {
+    Wake = 6,
+    File = 7,
+    Process = 8,
+}
+
+impl Other {
+    pub(super) fn user_data(self, index: u32) -> u64 {
+        (self as u64) << 56 | u64::from(index)
+    }
+
+    pub(super) fn parse(user_data: u64) -> Option<(Other, u32)> {
+        let other = match user_data >> 56 {
+            6 => Other::Wake,
+            7 => Other::File,
+            8 => Other::Process,
+            _ => return None,
+        };
+        Some((other, user_data as u32))
+    }
+}
+
+#[inline]
+pub(super) fn user_data(kind: OpKind, index: u32) -> u64 {
+    (kind as u64) << 56 | u64::from(index)
+}
+
+#[inline]
+pub(super) fn parse(user_data: u64) -> Option<(OpKind, u32)> {
+    let kind = match user_data >> 56 {
+        1 => OpKind::Recv,
+        2 => OpKind::Send,
+        3 => OpKind::Accept,
+        4 => OpKind::Fill,
+        5 => OpKind::Poll,
+        _ => return None,
+    };
+    Some((kind, user_data as u32))
+}
+
+/// No index.
+pub(super) const NONE: u32 = u32::MAX;

@@ -1,0 +1,8 @@
+//! The keyspace's integration tests, in one program.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod evict;
+mod hash;
+mod model;
+mod slots;
+mod zset;

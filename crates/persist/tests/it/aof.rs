@@ -1,0 +1,409 @@
+//! Manifests and logs of commands: what the reference writes and reads, and what it says of bad ones.
+
+use sluice_persist::aof::{
+    AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
+    LogTail, LogWriter, Manifest, ManifestProblem, ReplicationNote, manifest_name,
+};
+use sluice_persist::rdb::{Item, Loaded, LoadedEntry, Text, Usage, Version, WriteOptions, Writer};
+use std::path::{Path, PathBuf};
+
+fn corpus(name: &str) -> Vec<u8> {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A command as the log has it.
+fn command(words: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    LogWriter::new().command(words.iter().map(|word| word.as_bytes()), &mut out);
+    out
+}
+
+/// What a log brings when it is fed in pieces of that many bytes, one line for each item.
+fn read(log: &[u8], piece: usize) -> (Vec<String>, Result<(), LogError>, LogTail) {
+    let mut reader = LogReader::new(LogOptions::default());
+    let mut pieces = log.chunks(piece);
+    let mut lines = Vec::new();
+    let ended = loop {
+        match reader.next() {
+            Ok(LogProgress::Item(item)) => lines.extend(line(item)),
+            Ok(LogProgress::More) => match pieces.next() {
+                Some(piece) => reader.feed(piece),
+                None => break Ok(()),
+            },
+            Err(error) => break Err(error),
+        }
+    };
+    (lines, ended, reader.tail())
+}
+
+fn line(item: LogItem<'_>) -> Option<String> {
+    Some(match item {
+        LogItem::Command(request) => request.args().map(text).collect::<Vec<_>>().join(" "),
+        LogItem::Timestamp(seconds) => format!("at {seconds}"),
+        LogItem::Annotation(Some(ReplicationNote::Id(id))) => format!("history {}", text(&id)),
+        LogItem::Annotation(Some(ReplicationNote::Offset(offset))) => format!("offset {offset}"),
+        LogItem::Annotation(Some(ReplicationNote::Db(db))) => format!("database {db}"),
+        LogItem::Annotation(None) => return None,
+        LogItem::PreambleEnd => "end of the preamble".to_owned(),
+        LogItem::Preamble(Item::LoadedEntry(LoadedEntry { key, value: Loaded::Str(value), .. })) => {
+            format!("{}={}", text(&key), text(&value))
+        }
+        LogItem::Preamble(Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. })) => {
+            format!("{} of {}", text(&key), list.len())
+        }
+        LogItem::Preamble(Item::Db(db)) => format!("db {db}"),
+        LogItem::Preamble(_) => return None,
+    })
+}
+
+/// Reads a log whole and byte by byte, which must bring the same.
+fn both(log: &[u8]) -> (Vec<String>, Result<(), LogError>, LogTail) {
+    let whole = read(log, log.len().max(1));
+    let bytes = read(log, 1);
+    assert_eq!((&whole.0, &whole.1), (&bytes.0, &bytes.1));
+    assert_eq!((whole.2.valid_up_to, whole.2.transaction), (bytes.2.valid_up_to, bytes.2.transaction));
+    whole
+}
+
+#[test]
+fn logs_of_other_servers_are_read() {
+    let name = b"a b.aof";
+    let manifest = Manifest::parse(&corpus(&format!("valkey-9.1.2-aof/{}", text(&manifest_name(name)))));
+    let manifest = manifest.expect("the reference wrote it");
+    let loaded: Vec<_> = manifest.loaded().map(|(file, kind)| (text(&file.name), file.seq, kind)).collect();
+    assert_eq!(
+        loaded,
+        [
+            ("a b.aof.2.base.rdb".to_owned(), 2, AofFileKind::Base),
+            ("a b.aof.2.incr.aof".to_owned(), 2, AofFileKind::Incr)
+        ]
+    );
+    let mut lines = Vec::new();
+    for (file, _) in manifest.loaded() {
+        let (more, ended, tail) = both(&corpus(&format!("valkey-9.1.2-aof/{}", text(&file.name))));
+        assert_eq!(ended, Ok(()));
+        assert!(tail.is_complete(), "{tail:?}");
+        lines.extend(more);
+    }
+    lines.retain(|line| !line.starts_with("set t gone PXAT"));
+    assert_eq!(
+        lines,
+        [
+            "db 0",
+            "s=one",
+            "i=12345",
+            "l of 3",
+            "db 3",
+            "other=db",
+            "end of the preamble",
+            "at 1795324409",
+            "SELECT 0",
+            "SELECT 3",
+            "rpush m 1 2 3",
+            "MULTI",
+            "SELECT 0",
+            "incr i",
+            "append s -two",
+            "lpop l",
+            "EXEC",
+            "at 1795324411",
+            "incr i",
+            "SELECT 3",
+            "rename m n",
+            "lmove n o left right",
+        ]
+    );
+
+    let manifest = Manifest::parse(&corpus("redis-8.0.6-aof/appendonly.aof.manifest"));
+    let manifest = manifest.expect("another server wrote it");
+    let mut lines = Vec::new();
+    for (file, _) in manifest.loaded() {
+        let (more, ended, tail) = both(&corpus(&format!("redis-8.0.6-aof/{}", text(&file.name))));
+        assert_eq!(ended, Ok(()));
+        assert!(tail.is_complete(), "{tail:?}");
+        lines.extend(more);
+    }
+    assert_eq!(
+        lines,
+        [
+            "SELECT 0",
+            "RPUSH l a b c",
+            "SET s one",
+            "SELECT 1",
+            "SET x y",
+            "PEXPIREAT x 1795424432630",
+            "SELECT 0",
+            "incr n",
+            "lpop l"
+        ]
+    );
+}
+
+#[test]
+fn a_snapshot_may_stand_before_the_commands_of_a_file() {
+    for version in [Version::Common, Version::Valkey] {
+        let mut writer = Writer::new(WriteOptions { version, compression: true, checksum: true });
+        writer.string(b"k", Text::Bytes(b"v"), None, Usage::Unsaid);
+        let preamble = writer.finish();
+        let log = [preamble.clone(), command(&["set", "a", "1"])].concat();
+        let (lines, ended, tail) = both(&log);
+        assert_eq!(ended, Ok(()));
+        assert_eq!(lines, ["k=v", "end of the preamble", "set a 1"]);
+        assert_eq!(tail.valid_up_to, log.len() as u64);
+
+        // Of a snapshot nothing is in order without its end; behind it a cut loses one command.
+        let (_, ended, tail) = both(&preamble[..preamble.len() - 1]);
+        assert_eq!((ended, tail.valid_up_to), (Ok(()), 0));
+        assert_eq!(tail.unfinished, preamble.len() as u64 - 1);
+        let (_, ended, tail) = both(&log[..log.len() - 1]);
+        assert_eq!((ended, tail.valid_up_to), (Ok(()), preamble.len() as u64));
+
+        let mut spoilt = preamble;
+        let last = spoilt.len() - 1;
+        spoilt[last] ^= 1;
+        let (_, ended, tail) = both(&spoilt);
+        assert!(matches!(ended, Err(LogError { problem: LogProblem::Preamble(_), .. })), "{ended:?}");
+        assert_eq!(tail.valid_up_to, 0);
+    }
+}
+
+#[test]
+fn a_cut_is_found_wherever_it_is() {
+    let (one, two) = (command(&["set", "a", "1"]), command(&["set", "b", "22"]));
+    let stamp = b"#TS:1795324411\r\n".to_vec();
+    let unit = [command(&["MULTI"]), two.clone(), one.clone(), command(&["exec"])].concat();
+    let log = [one.clone(), stamp.clone(), unit.clone(), two].concat();
+    let ends = [0, one.len(), one.len() + stamp.len(), one.len() + stamp.len() + unit.len(), log.len()];
+    for cut in 0..=log.len() {
+        let (_, ended, tail) = both(&log[..cut]);
+        assert_eq!(ended, Ok(()), "cut at {cut}");
+        let valid = ends.iter().copied().filter(|end| *end <= cut).max().expect("0 is one");
+        assert_eq!(tail.valid_up_to, valid as u64, "cut at {cut}");
+        assert_eq!(tail.is_complete(), valid == cut, "cut at {cut}");
+        let begun = one.len() + stamp.len();
+        let within = (begun + command(&["MULTI"]).len()..begun + unit.len()).contains(&cut);
+        assert_eq!(tail.transaction, within.then_some(begun as u64), "cut at {cut}");
+    }
+}
+
+#[test]
+fn lines_are_counted_as_far_as_they_are_in_order() {
+    let log = [command(&["set", "a", "1"]), b"#x\r\n".to_vec(), b"!!!".to_vec()].concat();
+    let (_, ended, tail) = both(&log);
+    assert_eq!(ended, Err(LogError { offset: 31, problem: LogProblem::Marker(b'!') }));
+    assert_eq!((tail.valid_up_to, tail.valid_lines), (31, 8));
+}
+
+#[test]
+fn what_is_no_record_is_an_error_at_its_place() {
+    let good = command(&["set", "a", "1"]);
+    let table: [(&str, u64, LogProblem); 15] = [
+        ("!!!", 0, LogProblem::Marker(b'!')),
+        ("\r\n", 0, LogProblem::Marker(b'\r')),
+        ("set a 1\r\n", 0, LogProblem::Marker(b's')),
+        ("*0\r\n", 0, LogProblem::Count),
+        ("*-1\r\n", 0, LogProblem::Count),
+        ("*x\r\n", 0, LogProblem::Count),
+        ("*3 \r\n", 0, LogProblem::Count),
+        ("*99999999999\r\n", 0, LogProblem::Count),
+        ("*1\r\n+OK\r\n", 4, LogProblem::Dollar(b'+')),
+        ("*2\r\n$1\r\na\r\n:1\r\n", 11, LogProblem::Dollar(b':')),
+        ("*1\r\n$-1\r\n", 4, LogProblem::Length),
+        ("*1\r\n$536870913\r\n", 4, LogProblem::Length),
+        ("*1\r\n$4\r\npingXX", 8, LogProblem::LineEnd),
+        ("*1\r\n$4\r\nexec\r\n", 0, LogProblem::ExecWithoutMulti),
+        ("*1\r\n$5\r\nmulti\r\n*1\r\n$5\r\nMULTI\r\n", 15, LogProblem::NestedMulti),
+    ];
+    for (bad, at, problem) in table {
+        let (_, ended, tail) = both(&[good.clone(), bad.into()].concat());
+        let offset = good.len() as u64 + at;
+        assert_eq!(ended, Err(LogError { offset, problem }), "{bad:?}");
+        assert_eq!(tail.valid_up_to, good.len() as u64, "{bad:?}");
+    }
+}
+
+#[test]
+fn annotations_that_are_no_time_are_passed_over_whatever_their_length() {
+    let long = [b"#TS:", &[b'1'; 5000][..], b"\r\n"].concat();
+    let log = [&b"#anything\n#TS:12\n#TS:x\r\n#TS:\r\n"[..], &long, &command(&["ping"])].concat();
+    let (lines, ended, tail) = both(&log);
+    assert_eq!(ended, Ok(()));
+    assert_eq!(lines, ["at 12", "ping"]);
+    assert_eq!((tail.valid_up_to, tail.valid_lines), (log.len() as u64, 5 + 3));
+    // The end of an annotation is missing: a command written behind would be a part of the annotation.
+    let (_, _, tail) = both(b"#TS:12");
+    assert_eq!((tail.valid_up_to, tail.unfinished), (0, 6));
+    let (_, _, tail) = both(&long[..4000]);
+    assert_eq!((tail.valid_up_to, tail.unfinished), (0, 4000));
+}
+
+#[test]
+fn a_writer_says_database_and_time_where_they_change() {
+    let mut writer = LogWriter::new();
+    let mut out = Vec::new();
+    for (db, now_s, words) in
+        [(0, 10, ["set", "a", "1"]), (0, 10, ["set", "b", "2"]), (3, 11, ["set", "a", "3"])]
+    {
+        writer.timestamp(now_s, &mut out);
+        writer.select(db, &mut out);
+        writer.command(words.iter().map(|word| word.as_bytes()), &mut out);
+    }
+    // A clock that was set back says nothing.
+    writer.timestamp(9, &mut out);
+    let (lines, ended, tail) = both(&out);
+    assert_eq!(ended, Ok(()));
+    assert!(tail.is_complete());
+    assert_eq!(lines, ["at 10", "SELECT 0", "set a 1", "set b 2", "at 11", "SELECT 3", "set a 3"]);
+    assert!(out.starts_with(b"#TS:10\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nset\r\n"));
+}
+
+#[test]
+fn bad_manifests_are_refused_with_the_references_words() {
+    use ManifestProblem::{Empty, Format, Kind, Line, Order, Path, TwoBases};
+    let good = "file i seq 1 type i\n";
+    let long = format!("file i seq 2 type i x {}\n", "a".repeat(1024 - 22));
+    let behind = |line: &str| format!("{good}{line}");
+    let table: [(String, ManifestProblem, Option<usize>); 25] = [
+        (String::new(), Empty, None),
+        ("\n".into(), Format, Some(1)),
+        (behind(" \t\r\n"), Format, Some(2)),
+        (behind("file i seq 2 type i"), Line, None),
+        (behind(&long), Line, None),
+        (behind("file a\0b seq 2 type i\n"), Line, None),
+        (behind("!!!\n"), Format, Some(2)),
+        (behind("file i seq 2 type\n"), Format, Some(2)),
+        (behind("file i seq 2\n"), Format, Some(2)),
+        (behind("file i seq 2 type i newkey\n"), Format, Some(2)),
+        (behind("filx i seq 2 type i\n"), Format, Some(2)),
+        (behind("file i type i a b\n"), Format, Some(2)),
+        (behind("file i seq 0 type i\n"), Format, Some(2)),
+        (behind("file i seq x type i\n"), Format, Some(2)),
+        (behind("file i seq 2 type \"\"\n"), Format, Some(2)),
+        (behind("file \"i seq 2 type i\n"), Format, Some(2)),
+        (behind("file a/i seq 2 type i\n"), Path, Some(2)),
+        (behind("file a\\i seq 2 type i\n"), Path, Some(2)),
+        (behind("file \"a\\x2fi\" seq 2 type i\n"), Path, Some(2)),
+        (behind("file b seq 1 type b\nfile b seq 2 type b\n"), TwoBases, Some(3)),
+        (behind(good), Order, Some(2)),
+        (behind("file i seq -1 type i\n"), Order, Some(2)),
+        (behind("file i seq 99999999999999999999 type i\n"), Order, Some(2)),
+        (behind("file i seq 2 type z\n"), Kind, Some(2)),
+        // A comment is read in pieces of 1,024 bytes, the second of which is a line of its own.
+        (behind(&format!("#{}\n", "a".repeat(1023))), Format, Some(3)),
+    ];
+    for (manifest, problem, line) in table {
+        let error = Manifest::parse(manifest.as_bytes()).expect_err(&manifest);
+        assert_eq!((error.problem, error.line.as_ref().map(|line| line.0)), (problem, line), "{manifest:?}");
+    }
+    let error = Manifest::parse(behind("  file a/i  seq 2 type i \r\n").as_bytes()).expect_err("a path");
+    assert_eq!(error.line, Some((2, b"file a/i  seq 2 type i".to_vec())));
+    assert_eq!(error.to_string(), "File can't be a path, just a filename");
+}
+
+#[test]
+fn a_manifest_may_say_more_than_is_known() {
+    let lines = [
+        "#comment",
+        "file i.1 seq 1 type i newkey newvalue",
+        "  SEQ +2x type incr file x FILE 'i 2'  \r",
+        "file h seq -7 type h",
+        "file b seq 4 type b",
+        "#no line end",
+    ];
+    let manifest = Manifest::parse(lines.join("\n").as_bytes()).expect("in order");
+    let seen: Vec<_> = manifest.files().map(|(file, kind)| (text(&file.name), file.seq, kind)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("b".to_owned(), 4, AofFileKind::Base),
+            ("h".to_owned(), -7, AofFileKind::History),
+            ("i.1".to_owned(), 1, AofFileKind::Incr),
+            ("i 2".to_owned(), 2, AofFileKind::Incr)
+        ]
+    );
+    assert_eq!(
+        text(&manifest.to_bytes()),
+        "file b seq 4 type b\nfile h seq -7 type h\nfile i.1 seq 1 type i\nfile \"i 2\" seq 2 type i\n"
+    );
+}
+
+#[test]
+fn a_rewrite_goes_through_the_references_manifests() {
+    let name = b"appendonly.aof";
+    let mut manifest = Manifest::new();
+    manifest.replace_base(name, BaseFormat::Rdb);
+    manifest.add_incr(name);
+    let first = "file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n";
+    assert_eq!(text(&manifest.to_bytes()), first);
+    // A rewrite begins, fails, begins again, and ends.
+    manifest.add_incr(name);
+    manifest.add_incr(name);
+    assert_eq!(manifest.replace_base(name, BaseFormat::Commands).name, b"appendonly.aof.2.base.aof");
+    manifest.retire_incr(1);
+    assert_eq!(
+        text(&manifest.to_bytes()),
+        "file appendonly.aof.2.base.aof seq 2 type b\nfile appendonly.aof.2.incr.aof seq 2 type h\n\
+         file appendonly.aof.1.incr.aof seq 1 type h\nfile appendonly.aof.1.base.rdb seq 1 type h\n\
+         file appendonly.aof.3.incr.aof seq 3 type i\n"
+    );
+    let history: Vec<String> = manifest.take_history().iter().map(|file| text(&file.name)).collect();
+    assert_eq!(
+        history,
+        ["appendonly.aof.2.incr.aof", "appendonly.aof.1.incr.aof", "appendonly.aof.1.base.rdb"]
+    );
+    assert_eq!(Manifest::parse(&manifest.to_bytes()), Ok(manifest.clone()));
+    assert_eq!(manifest.base().map(|file| file.seq), Some(2));
+    assert_eq!(manifest.incr(), [AofFile { name: b"appendonly.aof.3.incr.aof".to_vec(), seq: 3 }]);
+
+    let mut old = Manifest::of_old_style(name);
+    old.add_incr(name);
+    assert_eq!(
+        text(&old.to_bytes()),
+        "file appendonly.aof seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+    );
+}
+
+#[test]
+fn names_are_quoted_so_that_they_come_back() {
+    for (name, quoted) in [
+        ("plain~!@$%^&*()[]{}|;:,<>?`=+-_#", false),
+        ("a b", true),
+        ("a\"b", true),
+        ("ä", true),
+        ("a\tb\n", true),
+        // The reference writes this one plainly, and refuses the manifest at its next start.
+        ("it's", true),
+    ] {
+        let mut manifest = Manifest::new();
+        manifest.add_incr(name.as_bytes());
+        let written = manifest.to_bytes();
+        assert_eq!(written.starts_with(b"file \""), quoted, "{name}");
+        assert_eq!(Manifest::parse(&written), Ok(manifest));
+    }
+}
+
+#[test]
+fn annotations_about_replication_are_read_as_they_are_written() {
+    let id = *b"0123456789abcdef0123456789abcdef01234567";
+    let mut log = Vec::new();
+    ReplicationNote::Id(id).push(&mut log);
+    ReplicationNote::Offset(u64::try_from(i64::MAX).unwrap()).push(&mut log);
+    ReplicationNote::Db(3).push(&mut log);
+    log.extend_from_slice(b"#REPL-ID:short\r\n#REPL-OFFSET:-1\r\n#REPL-OFFSET:\r\n#REPL-OFFSET:7\n");
+    for piece in [1, 7, 1000] {
+        let (lines, ended, tail) = read(&log, piece);
+        let wanted = [
+            format!("history {}", text(&id)),
+            format!("offset {}", i64::MAX),
+            "database 3".to_owned(),
+            "offset 7".to_owned(),
+        ];
+        assert_eq!((lines.as_slice(), ended), (&wanted[..], Ok(())));
+        assert_eq!(tail.valid_up_to, log.len() as u64);
+    }
+}

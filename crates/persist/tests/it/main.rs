@@ -1,0 +1,7 @@
+//! Integration tests of the file formats, in one program. `tests/corpus` has the files that they read.
+
+mod aof;
+mod corpus;
+mod hash;
+mod rdb;
+mod zset;

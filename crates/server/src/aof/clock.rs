@@ -1,0 +1,9 @@
+//! The clock of the threads of the append-only file.
+
+use sluice_clock::Clock;
+
+/// Monotonic nanoseconds, for the thread of the file.
+pub fn clock() -> Box<dyn FnMut() -> u64 + Send> {
+    let mut clock = Clock::system();
+    Box::new(move || clock.now().mono_ns)
+}

@@ -1,0 +1,33 @@
+//! Lists of what comes from I/O threads and goes back.
+
+use crate::host::Host;
+use crate::iothreads::{Batch, ToMain};
+use sluice_base::heap;
+
+/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room; bounded by
+/// one batch for each connection.
+#[derive(Default)]
+pub struct Batches {
+    pub(super) messages: Vec<ToMain>,
+    /// Those messages whose keys are prefetched together.
+    pub(super) group: Vec<ToMain>,
+    /// Batches that were executed in this iteration.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
+    pub(super) executed: Vec<Box<Batch>>,
+    /// Batches were sent back in this iteration.
+    pub(super) has_served: bool,
+}
+
+impl Batches {
+    /// Bytes that the allocator has given for the lists.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)
+    }
+
+    /// Counts an iteration's time as that of the batches that it served.
+    pub fn count_service(&mut self, spent_ns: u64, host: &mut Host) {
+        if std::mem::take(&mut self.has_served) {
+            host.io_threads.service_ns += spent_ns;
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Which files a process works with.
+
+use super::{Real, Storage};
+use std::sync::Arc;
+
+/// The files of the machine; in a build with debug assertions with the fault that the environment asks for.
+pub fn of_process() -> Arc<dyn Storage> {
+    let real = Arc::new(Real);
+    #[cfg(debug_assertions)]
+    if let Some(plan) = crate::switches::text(crate::switches::STORAGE) {
+        let plan = plan.parse().expect("the switch of a test is well-formed");
+        return Arc::new(super::faulty::Faulty::new(real, plan, super::faulty::AfterCrash::Exit));
+    }
+    real
+}

@@ -1,0 +1,104 @@
+//! FAILOVER with real servers: ours and the reference's on either side.
+
+use crate::common::reference::Reference;
+use crate::common::{Client, Server, until};
+
+/// Makes a server a replica, and waits until it has everything.
+fn follow(replica: &mut Client, primary: &mut Client, port: u16) {
+    replica.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");
+    until("the link", || (replica.info("master_link_status") == "up").then_some(()));
+    until("an online replica", || primary.info("slave0").contains("state=online").then_some(()));
+}
+
+fn same(a: &mut Client, b: &mut Client) {
+    until("equal data", || {
+        let [left, right] = [&mut *a, &mut *b].map(|client| client.send("DEBUG DIGEST\r\n").line());
+        (left == right).then_some(())
+    });
+}
+
+/// Fails over from the one to the other: nothing is sent twice, and the roles are exchanged.
+fn fail_over(primary: &mut Client, replica: &mut Client, target: u16) {
+    let partial = replica.info_number("sync_partial_ok");
+    primary.check("SET before failover", "+OK\r\n");
+    primary.check(&format!("FAILOVER TO 127.0.0.1 {target} TIMEOUT 20000"), "+OK\r\n");
+    until("the end of the failover", || {
+        (primary.info("master_failover_state") == "no-failover").then_some(())
+    });
+    until("the link", || {
+        (primary.info("role") == "slave" && primary.info("master_link_status") == "up").then_some(())
+    });
+    assert_eq!(replica.info("role"), "master");
+    assert_eq!(replica.info_number("sync_partial_ok"), partial + 1);
+    replica.check("SET behind failover", "+OK\r\n");
+    same(primary, replica);
+}
+
+#[test]
+fn two_of_ours_exchange_their_roles_again_and_again() {
+    let (first, second) = (Server::start(&[]), Server::start(&[]));
+    let (mut a, mut b) = (first.client(), second.client());
+    follow(&mut b, &mut a, first.port);
+    for _ in 0..3 {
+        fail_over(&mut a, &mut b, second.port);
+        fail_over(&mut b, &mut a, first.port);
+    }
+    assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1);
+}
+
+/// The target has said that it has everything before it is asked: nothing may be added to the stream then that it lacks.
+#[test]
+fn idle_servers_exchange_their_roles_without_a_full_copy() {
+    let (first, second) = (Server::start(&[]), Server::start(&[]));
+    let (mut a, mut b) = (first.client(), second.client());
+    follow(&mut b, &mut a, first.port);
+    a.check("SET k 1", "+OK\r\n");
+    for _ in 0..2 {
+        let end = format!("offset={},", a.info_number("master_repl_offset"));
+        until("the acknowledgement", || a.info("slave0").contains(&end).then_some(()));
+        a.check("FAILOVER", "+OK\r\n");
+        until("the roles", || (a.info("master_link_status") == "up").then_some(()));
+        assert_eq!((b.info("role").as_str(), b.info_number("sync_full")), ("master", 0));
+        let end = format!("offset={},", b.info_number("master_repl_offset"));
+        until("the acknowledgement", || b.info("slave0").contains(&end).then_some(()));
+        b.check("FAILOVER", "+OK\r\n");
+        until("the roles", || (b.info("master_link_status") == "up").then_some(()));
+        assert_eq!((a.info("role").as_str(), a.info_number("sync_full")), ("master", 1));
+    }
+    b.check("REPLICAOF NO ONE", "+OK\r\n");
+    until("no replica", || (a.info("connected_slaves") == "0").then_some(()));
+    a.check("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n");
+}
+
+#[test]
+fn a_transaction_that_waits_for_the_failover_is_refused_behind_it() {
+    let (first, second) = (Server::start(&[]), Server::start(&[]));
+    let (mut a, mut b) = (first.client(), second.client());
+    follow(&mut b, &mut a, first.port);
+    second.signal("STOP");
+    // The replica cannot say that it has this.
+    a.check("SET a 1", "+OK\r\n");
+    let mut writer = first.client();
+    writer.check("MULTI", "+OK\r\n").check("SET a 2", "+QUEUED\r\n");
+    a.check("FAILOVER", "+OK\r\n");
+    writer.send("EXEC\r\n");
+    until("the writer to wait", || (a.info("blocked_clients") == "1").then_some(()));
+    second.signal("CONT");
+    let refused = writer.line();
+    assert!(refused.starts_with("-EXECABORT") || refused.starts_with("-READONLY"), "{refused}");
+    until("the end", || (a.info("master_failover_state") == "no-failover").then_some(()));
+    b.check("GET a", "$1\r\n1\r\n");
+    a.check("GET a", "$1\r\n1\r\n");
+}
+
+#[test]
+fn ours_and_the_reference_hand_the_role_to_each_other() {
+    let Some(reference) = Reference::start(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let server = Server::start(&[]);
+    let (mut ours, mut theirs) = (server.client(), reference.client());
+    follow(&mut theirs, &mut ours, server.port);
+    for _ in 0..2 {
+        fail_over(&mut ours, &mut theirs, reference.port);
+        fail_over(&mut theirs, &mut ours, server.port);
+    }
+}

@@ -1,0 +1,30 @@
+//! Tests of the whole server, one module for each part: one program, so that what they share is built once.
+//!
+//! `cargo xtask test` runs all of them, and once more in another arm those whose outcome no client can tell apart: see
+//! `xtask/src/test/arms.rs`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "the server under test lives in real time")]
+
+mod aof;
+mod aof_loading;
+mod common;
+mod config;
+mod dual_channel;
+mod failover;
+mod iothreads;
+mod limits;
+mod live_migration;
+mod loading;
+mod memory;
+mod migrate;
+mod operation;
+mod protocol;
+mod pubsub;
+mod replica;
+mod replication;
+mod replication_matrix;
+mod saving;
+mod sentinel;
+mod slow_reads;
+mod tools;
+mod version;

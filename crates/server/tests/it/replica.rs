@@ -1,0 +1,734 @@
+//! A replica, end to end: of a primary that the test plays, of the reference, and of a server of ours.
+
+use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
+use crate::common::reference::Reference;
+use crate::common::{self, Client, Dir, Server, request, until};
+use std::time::{Duration, Instant};
+
+/// A server that follows a primary which the test plays, and the connection on which the data were asked for.
+fn following(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
+    let primary = PlayedPrimary::new();
+    let server = Server::start(arguments);
+    server.client().check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    let link = primary.accept();
+    (server, primary, link)
+}
+
+/// A server whose link is up, at offset 0.
+fn synchronised(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
+    let (server, primary, mut link) = following(arguments);
+    assert!(link.shake_hands().starts_with("PSYNC "));
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    link.send_snapshot(&snapshot(&[("old", "1")]));
+    up(&mut server.client());
+    (server, primary, link)
+}
+
+fn up(client: &mut Client) {
+    until("the link", || (client.info("master_link_status") == "up").then_some(()));
+}
+
+fn names(dir: &Dir) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn temporary(dir: &Dir) -> Option<String> {
+    names(dir).into_iter().find(|name| name.starts_with("temp-"))
+}
+
+#[test]
+fn a_snapshot_and_the_stream_behind_it_arrive() {
+    let (server, _primary, mut link) = synchronised(&[]);
+    for line in [
+        "* Replica main thread creating Bio thread to save RDB to disk",
+        "* Replica bio thread: PRIMARY <-> REPLICA sync: receiving ",
+        "* Replica bio thread: Done downloading RDB",
+        "* Replica main thread detected RDB download completion in Bio thread",
+        "* Loading the RDB and finalizing primary-replica sync...",
+        "* PRIMARY <-> REPLICA sync: Finished with success",
+    ] {
+        assert!(server.log.wait(line).is_some(), "{line}");
+    }
+    let mut client = server.client();
+    client.check("GET old", "$1\r\n1\r\n").check("DBSIZE", ":1\r\n");
+    let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
+    let set = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+    link.send([select, set].concat());
+    let length = (select.len() + set.len()) as i64;
+    until("the stream", || (client.info_number("master_repl_offset") == length).then_some(()));
+    client.check("SELECT 3", "+OK\r\n").check("GET k", "$1\r\nv\r\n");
+    assert_eq!(client.info("slave_repl_offset"), length.to_string());
+    assert_eq!(client.info("master_replid"), REPLID);
+    client.check("SET x 1", "-READONLY You can't write against a read only replica.\r\n");
+}
+
+#[test]
+fn offsets_are_told_when_asked_and_a_transaction_counts_when_it_ends() {
+    let (server, _primary, mut link) = synchronised(&[]);
+    link.send(common::request(&[b"MULTI"]));
+    link.send(common::request(&[b"SET", b"a", b"1"]));
+    link.send(common::request(&[b"REPLCONF", b"GETACK", b"*"]));
+    let exec = common::request(&[b"EXEC"]);
+    link.send(&exec);
+    let all = 15 + 27 + 37 + exec.len() as u64;
+    // The first acknowledgement says 0; the one behind the transaction says all of it.
+    link.acknowledged(all);
+    let getack = common::request(&[b"REPLCONF", b"GETACK", b"*"]);
+    link.send(&getack);
+    // The question itself is not among what is acknowledged.
+    link.acknowledged(all);
+    link.acknowledged(all + getack.len() as u64);
+    server.client().check("GET a", "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_broken_link_goes_on_where_it_was() {
+    let (server, primary, mut link) = synchronised(&[]);
+    let mut client = server.client();
+    link.send(common::request(&[b"SELECT", b"5"]));
+    link.send(common::request(&[b"SET", b"a", b"1"]));
+    link.acknowledged(23 + 27);
+    // Half of a transaction is lost with the link.
+    link.send(common::request(&[b"MULTI"]));
+    link.send(common::request(&[b"SET", b"lost", b"1"]));
+    drop(link);
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 51"));
+    link.send("+CONTINUE\r\n");
+    link.send(common::request(&[b"SET", b"b", b"2"]));
+    link.acknowledged(50 + 27);
+    client.check("SELECT 5", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("EXISTS lost", ":0\r\n");
+}
+
+#[test]
+fn the_old_data_are_served_until_the_new_are_loaded() {
+    let (server, primary, link) = synchronised(&[]);
+    let mut client = server.client();
+    drop(link);
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 500\r\n"));
+    let new = snapshot(&[("new", "2")]);
+    link.send(format!("${}\r\n", new.len()));
+    link.send(&new[..20]);
+    // INFO has the other fields of a transfer only while there is one.
+    until("the transfer", || (client.info("master_sync_in_progress") == "1").then_some(()));
+    until("its bytes", || (client.info("master_sync_read_bytes") == "20").then_some(()));
+    client.check("GET old", "$1\r\n1\r\n");
+    assert_eq!(client.info("master_sync_total_bytes"), new.len().to_string());
+    assert_eq!(client.info("master_sync_left_bytes"), (new.len() - 20).to_string());
+    assert_eq!(client.info("master_sync_in_progress"), "1");
+    link.send(&new[20..]);
+    up(&mut client);
+    client.check("GET new", "$1\r\n2\r\n").check("EXISTS old", ":0\r\n");
+    assert_eq!(client.info("master_repl_offset"), "500");
+}
+
+#[test]
+fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
+    let (server, primary, mut link) = synchronised(&[]);
+    let mut client = server.client();
+    let new = snapshot(&[("new", "2")]);
+    // The least of some: the machine may have other work.
+    let mut least = Duration::MAX;
+    for _ in 0..5 {
+        link = again(&primary, link, REPLID);
+        link.send(format!("${}\r\n", new.len()));
+        link.send(&new[..20]);
+        until("the transfer", || (client.info("master_sync_in_progress") == "1").then_some(()));
+        let begun = Instant::now();
+        link.send(&new[20..]);
+        up(&mut client);
+        least = least.min(begun.elapsed());
+        // A link that is lost at once is not made again at once.
+        link.acknowledged(700);
+    }
+    assert!(least < Duration::from_millis(400), "D-2: {least:?}");
+}
+
+#[test]
+fn d1_d7_a_silent_primary_is_left_at_once() {
+    let (server, _primary, mut link) = following(&[]);
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n$1000000\r\nVALKEY080"));
+    let mut client = server.client();
+    until("the file", || temporary(&server.dir));
+    assert_eq!(client.info("master_sync_total_bytes"), "1000000");
+    let begun = Instant::now();
+    client.check("REPLICAOF NO ONE", "+OK\r\n").check("PING", "+PONG\r\n");
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    until("the file's end", || temporary(&server.dir).is_none().then_some(()));
+    link.expect_end();
+    assert_eq!(client.info("role"), "master");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_that_receives_keeps_to_bio_cpulist() {
+    let (server, _primary, mut link) = following(&["--bio-cpulist", "0"]);
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n$1000000\r\nVALKEY080"));
+    let allowed = until("the thread", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+        let status =
+            tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok());
+        let mut own = status.filter(|status| status.starts_with("Name:\tbio_rdb_save\n"));
+        let line = own.next()?.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"))?.to_owned();
+        (line == "0").then_some(line)
+    });
+    assert_eq!(allowed, "0");
+}
+
+#[test]
+fn d3_a_snapshot_that_is_damaged_replaces_neither_data_nor_file() {
+    let (server, primary, link) = synchronised(&[]);
+    let mut client = server.client();
+    let file = std::fs::read(server.dir.join("dump.rdb")).unwrap();
+    drop(link);
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 500\r\n"));
+    let mut bad = snapshot(&[("new", "2")]);
+    let at = bad.len() - 12;
+    bad[at] ^= 1;
+    link.send_snapshot(&bad);
+    server.log.wait("Replica main thread detected RDB download failure in Bio thread").unwrap();
+    client.check("GET old", "$1\r\n1\r\n");
+    assert_eq!(std::fs::read(server.dir.join("dump.rdb")).unwrap(), file);
+    assert!(temporary(&server.dir).is_none());
+    // It asks again, from where it stands.
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
+}
+
+#[test]
+fn d5_no_temporary_file_survives_an_end_of_the_server() {
+    let dir = Dir::new();
+    let primary = PlayedPrimary::new();
+    for ending in ["TERM", "KILL"] {
+        let mut server = Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join(""), "--replicaof", &format!("127.0.0.1 {}", primary.port)]);
+        });
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n$1000000\r\nVALKEY080"));
+        until("the file", || temporary(&dir));
+        server.signal(ending);
+        server.wait();
+        assert_eq!(temporary(&dir).is_some(), ending == "KILL");
+    }
+    let _server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]);
+    });
+    assert!(temporary(&dir).is_none());
+}
+
+#[test]
+fn d6_totals_are_unknown_then_the_size_or_zero() {
+    let (server, _primary, mut link) = following(&[]);
+    let mut client = server.client();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    until("the transfer", || (client.info("master_sync_in_progress") == "1").then_some(()));
+    assert_eq!(client.info("master_sync_total_bytes"), "-1");
+    link.send(format!("$EOF:{}\r\nVALKEY080", "m".repeat(40)));
+    until("the metadata", || (client.info("master_sync_total_bytes") == "0").then_some(()));
+    assert_eq!(client.info("master_sync_left_bytes"), "0");
+    assert_eq!(client.info("master_sync_perc"), "0.00");
+    let before = client.info_number("total_net_repl_input_bytes");
+    assert!(before > 50, "{before}");
+    client.check("CONFIG RESETSTAT", "+OK\r\n");
+    assert_eq!(client.info_number("total_net_repl_input_bytes"), 0);
+    link.send(vec![b'x'; 1000]);
+    until("the bytes", || (client.info_number("total_net_repl_input_bytes") == 1000).then_some(()));
+    client.check("REPLICAOF NO ONE", "+OK\r\n");
+    // Merged with the main thread's own, and not counted twice.
+    assert_eq!(client.info_number("total_net_repl_input_bytes"), 1000);
+}
+
+#[test]
+fn stale_data_are_shown_unless_that_is_forbidden() {
+    let (server, primary, link) = synchronised(&[]);
+    let mut client = server.client();
+    client.check("GET old", "$1\r\n1\r\n");
+    client.check("CONFIG SET replica-serve-stale-data no", "+OK\r\n").check("GET old", "$1\r\n1\r\n");
+    drop(link);
+    let _link = primary.accept();
+    until("the loss", || (client.info("master_link_status") == "down").then_some(()));
+    let refusal = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n";
+    client.check("GET old", refusal).check("PING", refusal);
+    client.check("CONFIG SET replica-serve-stale-data yes", "+OK\r\n").check("GET old", "$1\r\n1\r\n");
+}
+
+#[test]
+fn expired_keys_are_hidden_and_deleted_by_the_primary_alone() {
+    let (server, _primary, mut link) = synchronised(&[]);
+    let mut client = server.client();
+    link.send(common::request(&[b"SELECT", b"0"]));
+    link.send(common::request(&[b"SET", b"gone", b"1", b"PXAT", b"1000"]));
+    link.send(common::request(&[b"SET", b"stays", b"1"]));
+    until("the stream", || (client.send("EXISTS stays\r\n").line() == ":1").then_some(()));
+    client.check("GET gone", "$-1\r\n").check("EXISTS gone", ":0\r\n").check("DBSIZE", ":3\r\n");
+    // To the primary the key is there.
+    link.send(common::request(&[b"APPEND", b"gone", b"2"]));
+    link.send(common::request(&[b"PERSIST", b"gone"]));
+    until("the stream", || (client.send("EXISTS gone\r\n").line() == ":1").then_some(()));
+    client.check("GET gone", "$2\r\n12\r\n");
+    link.send(common::request(&[b"DEL", b"gone"]));
+    until("the deletion", || (client.send("DBSIZE\r\n").line() == ":2").then_some(()));
+}
+
+#[test]
+fn a_promoted_replica_takes_writes_and_has_a_history_of_its_own() {
+    let (server, _primary, _link) = synchronised(&[]);
+    let mut client = server.client();
+    client.check("REPLICAOF NO ONE", "+OK\r\n").check("SET x 1", "+OK\r\n").check("GET old", "$1\r\n1\r\n");
+    assert_eq!(client.info("role"), "master");
+    assert_eq!(client.info("master_replid2"), REPLID);
+    assert_eq!(client.info("second_repl_offset"), "1");
+    assert_ne!(client.info("master_replid"), REPLID);
+}
+
+#[test]
+fn clients_that_wait_are_told_that_the_role_has_changed() {
+    let primary = PlayedPrimary::new();
+    let server = Server::start(&[]);
+    let mut waiting = server.client();
+    waiting.send("BLPOP nothing 0\r\n");
+    let mut client = server.client();
+    until("the wait", || (client.info("blocked_clients") == "1").then_some(()));
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    waiting.expect(
+        "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n",
+    );
+    waiting.expect_end();
+}
+
+#[test]
+fn role_and_errors_are_the_reference_s() {
+    let (server, primary, mut link) = following(&[]);
+    assert_eq!(link.request(), "PING");
+    let mut client = server.client();
+    let port = primary.port;
+    client
+        .send("ROLE\r\n")
+        .expect(format!("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$9\r\nhandshake\r\n:-1\r\n"));
+    client.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK Already connected to specified master\r\n");
+    client.check("REPLICAOF localhost x", "-ERR Invalid master port\r\n");
+    client.check("SLAVEOF localhost 70000", "-ERR Invalid master port\r\n");
+    client.check("PSYNC ? -1", "-NOMASTERLINK Can't SYNC while not connected with my master\r\n");
+    client.check("WAIT 0 0", "-ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured \
+                              to be writable (which is not the default) writes to replicas are just local and are not \
+                              propagated.\r\n");
+    assert_eq!(client.config("replicaof"), format!("127.0.0.1 {port}"));
+}
+
+#[test]
+fn a_restart_goes_on_where_the_snapshot_stands() {
+    let dir = Dir::new();
+    let primary = PlayedPrimary::new();
+    let start = || {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join(""), "--replicaof", &format!("127.0.0.1 {}", primary.port)]);
+        })
+    };
+    let mut server = start();
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), "PSYNC ? -1");
+    link.send(format!("+FULLRESYNC {REPLID} 100\r\n"));
+    link.send_snapshot(&snapshot(&[("old", "1")]));
+    link.send(common::request(&[b"SELECT", b"7"]));
+    link.send(common::request(&[b"SET", b"a", b"1"]));
+    link.acknowledged(150);
+    server.client().send("SHUTDOWN SAVE\r\n");
+    server.wait();
+    let server = start();
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 151"));
+    link.send("+CONTINUE\r\n");
+    link.send(common::request(&[b"SET", b"b", b"2"]));
+    link.acknowledged(177);
+    server.client().check("SELECT 7", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("GET a", "$1\r\n1\r\n");
+}
+
+/// With the RDB file as its base where that has the data; behind a load from memory by a rewrite.
+#[test]
+fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
+    for (load, preamble, reuses) in
+        [("disabled", "yes", true), ("disabled", "no", false), ("flush-before-load", "yes", false)]
+    {
+        let dir = Dir::new();
+        let start = |arguments: &[&str]| {
+            Server::start_in(Dir::new(), |command| {
+                command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+            })
+        };
+        let primary = PlayedPrimary::new();
+        let mut server = start(&["--repl-diskless-load", load, "--aof-use-rdb-preamble", preamble]);
+        let mut client = server.client();
+        client.check("SET mine 1", "+OK\r\n");
+        client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+        link.send_snapshot(&snapshot(&[("theirs", "1")]));
+        up(&mut client);
+        link.send(common::request(&[b"SELECT", b"0"]));
+        link.send(common::request(&[b"SET", b"later", b"1"]));
+        // A rewrite that is scheduled is in progress next: asked for in this order.
+        until("the new base", || {
+            let is_done =
+                client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
+            (is_done && client.info("aof_enabled") == "1").then_some(())
+        });
+        until("the stream", || (client.send("EXISTS later\r\n").line() == ":1").then_some(()));
+        client.send("SHUTDOWN NOSAVE\r\n");
+        server.wait();
+        let log = server.log.all();
+        let is_reused = log.contains("Reused RDB file from primary sync as AOF base file");
+        let is_rewritten = log.contains("Background append only file rewriting started");
+        // Where the disk has not taken the file of before when the load ends, a rewrite makes the base.
+        assert!(is_reused != is_rewritten && (reuses || is_rewritten), "{log}");
+        let server = start(&[]);
+        let mut client = server.client();
+        client.check("EXISTS mine theirs later", ":2\r\n").check("GET later", "$1\r\n1\r\n");
+    }
+}
+
+/// The disk of the file before takes seconds; nobody waits for it, and the file begins again when it can.
+#[test]
+fn nobody_waits_for_the_append_only_file_that_a_synchronisation_ends() {
+    let dir = Dir::new();
+    let start = |arguments: &[&str]| {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+        })
+    };
+    let primary = PlayedPrimary::new();
+    let mut server = start(&["--appendfsync", "everysec"]);
+    let mut client = server.client();
+    client.check("SET mine 1", "+OK\r\n");
+    client.check("DEBUG AOF-FLUSH-SLEEP 4000000", "+OK\r\n").check("SET slow 1", "+OK\r\n");
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    let began = Instant::now();
+    link.send_snapshot(&snapshot(&[("theirs", "1")]));
+    let mut longest = Duration::ZERO;
+    until("the link", || {
+        let asked = Instant::now();
+        let is_up = client.info("master_link_status") == "up";
+        longest = longest.max(asked.elapsed());
+        is_up.then_some(())
+    });
+    assert!(longest < Duration::from_secs(2) && began.elapsed() < Duration::from_secs(3), "{longest:?}");
+    client.check("DEBUG AOF-FLUSH-SLEEP 0", "+OK\r\n");
+    link.send(common::request(&[b"SELECT", b"0"]));
+    link.send(common::request(&[b"SET", b"later", b"1"]));
+    until("the new base", || {
+        let is_done =
+            client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
+        (is_done && client.info("aof_enabled") == "1").then_some(())
+    });
+    client.send("SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let server = start(&[]);
+    server.client().check("EXISTS mine theirs later", ":2\r\n");
+}
+
+fn fill(client: &mut Client, marker: &str) {
+    for n in 0..200 {
+        client.check(&format!("SET {marker}:{n} {}", "v".repeat(n + 1)), "+OK\r\n");
+    }
+    client.check(&format!("RPUSH {marker}:list a b c"), ":3\r\n");
+    client
+        .check("SELECT 2", "+OK\r\n")
+        .check(&format!("SET {marker} other"), "+OK\r\n")
+        .check("SELECT 0", "+OK\r\n");
+    client.check("MULTI", "+OK\r\n").send("INCR counter\r\n").expect("+QUEUED\r\n");
+    client.send(format!("SET {marker} 1 PX 100000000\r\n")).expect("+QUEUED\r\n");
+    client.send("EXEC\r\n");
+    client.line();
+    client.line();
+    client.line();
+}
+
+/// Waits until both have the same data.
+fn same(a: &mut Client, b: &mut Client) {
+    until("the same data", || {
+        let [left, right] = [&mut *a, &mut *b].map(|client| client.send("DEBUG DIGEST\r\n").line());
+        (left == right).then_some(())
+    });
+}
+
+#[test]
+fn a_replica_of_the_reference_has_its_data_however_they_are_sent() {
+    for diskless in ["yes", "no"] {
+        let Some(reference) =
+            Reference::start(&["--repl-diskless-sync", diskless, "--repl-diskless-sync-delay", "0"])
+        else {
+            return;
+        };
+        let mut theirs = reference.client();
+        fill(&mut theirs, "before");
+        let server = Server::start(&[]);
+        let mut ours = server.client();
+        ours.check(&format!("REPLICAOF 127.0.0.1 {}", reference.port), "+OK\r\n");
+        up(&mut ours);
+        fill(&mut theirs, "behind");
+        same(&mut theirs, &mut ours);
+        // The link is broken, and goes on where it was.
+        ours.check("CLIENT KILL TYPE master", ":1\r\n");
+        fill(&mut theirs, "again");
+        up(&mut ours);
+        same(&mut theirs, &mut ours);
+        assert_eq!(
+            (theirs.info("sync_full"), theirs.info("sync_partial_ok")),
+            ("1".to_owned(), "1".to_owned())
+        );
+        theirs.check("WAIT 1 5000", ":1\r\n");
+    }
+}
+
+#[test]
+fn a_chain_of_replicas_has_one_history() {
+    let first = Server::start(&[]);
+    let mut writes = first.client();
+    fill(&mut writes, "before");
+    let (second, third) = (Server::start(&[]), Server::start(&[]));
+    let (mut middle, mut last) = (second.client(), third.client());
+    middle.check(&format!("REPLICAOF 127.0.0.1 {}", first.port), "+OK\r\n");
+    up(&mut middle);
+    last.check(&format!("REPLICAOF 127.0.0.1 {}", second.port), "+OK\r\n");
+    up(&mut last);
+    fill(&mut writes, "behind");
+    same(&mut writes, &mut middle);
+    same(&mut writes, &mut last);
+    assert_eq!(writes.info("master_replid"), last.info("master_replid"));
+    until("the same offset", || {
+        (writes.info("master_repl_offset") == last.info("master_repl_offset")).then_some(())
+    });
+}
+
+#[test]
+fn a_snapshot_of_a_replica_says_which_database_its_primary_has_selected() {
+    let (server, _primary, mut link) = synchronised(&[]);
+    let mut middle = server.client();
+    link.send("*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n");
+    link.send("*3\r\n$3\r\nSET\r\n$6\r\nbefore\r\n$1\r\n1\r\n");
+    until("the first key", || (middle.info("master_repl_offset") == "55").then_some(()));
+    let third = Server::start(&[]);
+    let mut last = third.client();
+    last.check(&format!("REPLICAOF 127.0.0.1 {}", server.port), "+OK\r\n");
+    up(&mut last);
+    // The primary has no reason to select the database again.
+    link.send("*3\r\n$3\r\nSET\r\n$6\r\nbehind\r\n$1\r\n1\r\n");
+    until("the second key", || (last.info("master_repl_offset") == "87").then_some(()));
+    last.check("EXISTS behind", ":0\r\n").check("SELECT 2", "+OK\r\n").check("GET behind", "$1\r\n1\r\n");
+}
+
+/// Begins another full synchronisation of a server that is synchronised: the connection on which it comes.
+fn again(primary: &PlayedPrimary, link: Link, replid: &str) -> Link {
+    drop(link);
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {replid} 700\r\n"));
+    link
+}
+
+#[test]
+fn a_snapshot_can_be_loaded_from_the_connection() {
+    for mode in ["on-empty-db", "flush-before-load", "swapdb"] {
+        for is_sized in [true, false] {
+            let (server, primary, mut link) = following(&["--repl-diskless-load", mode]);
+            link.shake_hands();
+            link.send(format!("+FULLRESYNC {REPLID} 10\r\n"));
+            let file = snapshot(&[("new", "2")]);
+            match is_sized {
+                true => link.send_snapshot(&file),
+                false => {
+                    let mark = "e".repeat(40);
+                    link.send(format!("$EOF:{mark}\r\n"));
+                    link.send(&file);
+                    link.send(mark);
+                }
+            }
+            // Behind a mark a primary waits for the replica's word.
+            link.acknowledged(10);
+            link.send(common::request(&[b"SELECT", b"0"]));
+            link.send(common::request(&[b"SET", b"behind", b"3"]));
+            link.acknowledged(10 + 23 + 32);
+            let mut client = server.client();
+            client.check("GET new", "$1\r\n2\r\n").check("GET behind", "$1\r\n3\r\n");
+            assert!(!names(&server.dir).contains(&"dump.rdb".to_owned()), "{mode}: nothing goes by disk");
+            drop(link);
+            let mut link = primary.accept();
+            assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 66"), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn swapdb_serves_and_keeps_the_old_data() {
+    let (server, primary, link) = synchronised(&["--repl-diskless-load", "swapdb"]);
+    let mut client = server.client();
+    let mut link = again(&primary, link, REPLID);
+    let mut bad = snapshot(&[("new", "2")]);
+    // The checksum: what is before it is read without a fault.
+    let at = bad.len() - 1;
+    bad[at] ^= 1;
+    link.send(format!("${}\r\n", bad.len()));
+    link.send(&bad[..at]);
+    until("the load", || (client.info("async_loading") == "1").then_some(()));
+    client.check("GET old", "$1\r\n1\r\n");
+    assert_eq!(client.info("loading"), "0");
+    link.send(&bad[at..]);
+    // It failed, and the data stand where they stood.
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
+    client.check("GET old", "$1\r\n1\r\n");
+    // Data of another history are no answer.
+    let other = "f".repeat(40);
+    link.send(format!("+FULLRESYNC {other} 5\r\n$1000\r\nVALKEY080"));
+    until("the load", || (client.info("loading") == "1").then_some(()));
+    client.check("GET old", "-LOADING Valkey is loading the dataset in memory\r\n");
+    drop(link);
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
+    client.check("GET old", "$1\r\n1\r\n");
+}
+
+#[test]
+fn nothing_is_freed_before_the_header_was_judged() {
+    let (server, primary, link) = synchronised(&["--repl-diskless-load", "flush-before-load"]);
+    let mut client = server.client();
+    drop(link);
+    for header in ["<html>no snapshot", "VALKEY999", "REDIS0099"] {
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 700\r\n$10000\r\n{header}"));
+        link.expect_end();
+        until("the end of the load", || (client.info("loading") == "0").then_some(()));
+        client.check("GET old", "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn d7_a_primary_that_falls_silent_is_left_after_repl_timeout() {
+    for mode in ["disabled", "swapdb", "flush-before-load"] {
+        let (server, primary, mut link) = following(&["--repl-timeout", "1", "--repl-diskless-load", mode]);
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n$10000\r\nVALKEY080"));
+        let said = "Timeout receiving bulk data from PRIMARY...";
+        assert!(server.log.wait(said).is_some(), "{mode}");
+        link.expect_end();
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+        link.send_snapshot(&snapshot(&[("new", "2")]));
+        up(&mut server.client());
+        server.client().check("GET new", "$1\r\n2\r\n");
+    }
+}
+
+#[test]
+fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
+    let dir = Dir::new();
+    let primary = PlayedPrimary::new();
+    let start = || {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
+            // The received file is the base only where the append-only file of before is closed by the end of the load.
+            command.args(["--key-load-delay", "1000000"]);
+            command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
+        })
+    };
+    let mut server = start();
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), "PSYNC ? -1");
+    link.send(format!("+FULLRESYNC {REPLID} 100\r\n"));
+    link.send_snapshot(&snapshot(&[("old", "1")]));
+    let mut client = server.client();
+    up(&mut client);
+    assert!(server.log.wait("Reused RDB file from primary sync as AOF base file").is_some());
+    link.send(common::request(&[b"SELECT", b"7"]));
+    link.send(common::request(&[b"SET", b"a", b"1"]));
+    // A database that no write follows.
+    link.send(common::request(&[b"SELECT", b"3"]));
+    link.acknowledged(173);
+    client.send("SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let server = start();
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 174"));
+    link.send("+CONTINUE\r\n");
+    link.send(common::request(&[b"SET", b"b", b"2"]));
+    link.acknowledged(200);
+    let mut client = server.client();
+    client.check("SELECT 7", "+OK\r\n").check("GET a", "$1\r\n1\r\n").check("EXISTS b", ":0\r\n");
+    client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
+}
+
+/// The thread of the append-only file gets to the first snapshot when a second one has been received: the base has to be the first all
+/// the same, because the commands behind it are in the second.
+#[test]
+fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
+    if !common::has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let start = |arguments: &[&str], slow_us: &str| {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join("")]).args(arguments);
+            command.env("SLUICE_TEST_FSYNC_US", slow_us);
+        })
+    };
+    let primary = PlayedPrimary::new();
+    // The file of before is closed by the end of the load: the received file is the base only then.
+    let mut server = start(&["--appendonly", "yes", "--key-load-delay", "5000000"], "2000000");
+    let mut client = server.client();
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+    link.send_snapshot(&snapshot(&[("a", "1")]));
+    up(&mut client);
+    link.send([request(&[b"SELECT", b"0"]), request(&[b"INCR", b"a"])].concat());
+    until("the stream", || (client.send("GET a\r\n").line() == "$1" && client.line() == "2").then_some(()));
+    drop(link);
+    let mut link = primary.accept();
+    assert!(link.shake_hands().starts_with(&format!("PSYNC {REPLID} ")));
+    link.send(format!("+FULLRESYNC {REPLID} 1000\r\n"));
+    link.send_snapshot(&snapshot(&[("a", "100")]));
+    // It is on its way into the folder then, and another thread puts it in force.
+    assert!(server.log.wait("Successfully renamed the temporary AOF base file").is_some());
+    server.child.kill().unwrap();
+    server.wait();
+    let server = start(&["--appendonly", "yes"], "0");
+    server.client().check("GET a", "$1\r\n2\r\n");
+}
+
+/// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket all the same.
+#[test]
+fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
+    let primary =
+        Server::start(&["--hz", "1", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]);
+    let replica = Server::start(&["--enable-debug-command", "yes"]);
+    let mut to_replica = replica.client();
+    to_replica.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+    up(&mut to_replica);
+    to_replica.send("DEBUG SLEEP 1\r\n");
+    let value = vec![b'x'; 256 * 1024];
+    let mut client = primary.client();
+    for _ in 0..256 {
+        client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    }
+    let end = client.info_number("master_repl_offset");
+    to_replica.expect("+OK\r\n");
+    let begun = Instant::now();
+    until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
+    // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, which are as many.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,19 @@
+//! What a node keeps of the main channel.
+
+use crate::net::ConnId;
+use sluice_engine::SessionKey;
+
+/// The main channel.
+pub(in crate::node) struct MainLink {
+    pub conn: ConnId,
+    /// What it has brought of the stream; none before that was promised.
+    pub(super) buffer: Option<Vec<u8>>,
+    /// Its end was told.
+    pub(super) has_ended: bool,
+}
+
+/// What was buffered and is not executed, and the session that executes it.
+pub(in crate::node) struct Replay {
+    pub key: SessionKey,
+    pub(super) rest: Vec<u8>,
+}

@@ -1,0 +1,6 @@
+//! Tests of the simulation, in one program.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[cfg(sluice_mistakes)]
+mod mistakes;
+mod seeds;

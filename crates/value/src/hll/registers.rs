@@ -1,0 +1,56 @@
+//! Registers, and where an element counts.
+
+use sluice_base::murmur::murmur64a;
+
+/// The operations of a sparse HyperLogLog do not cover its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// The value of each register.
+pub type Registers = [u8; REGISTERS];
+
+/// How many registers there are.
+pub const REGISTERS: usize = 1 << INDEX_BITS;
+const INDEX_BITS: u32 = 14;
+/// Bits of a hash that make a register's value.
+pub(super) const VALUE_BITS: u32 = 64 - INDEX_BITS;
+pub(super) const HEADER_BYTES: usize = 16;
+pub(super) const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+const HASH_SEED: u64 = 0xadc8_3b19;
+
+/// Where an element counts: its register, and the value that it has at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub(super) register: usize,
+    pub(super) value: u8,
+}
+
+impl Mark {
+    /// The mark of an element.
+    pub fn of(element: &[u8]) -> Mark {
+        let hash = murmur64a(element, HASH_SEED);
+        let rest = hash >> INDEX_BITS | 1 << VALUE_BITS;
+        Mark { register: hash as usize & (REGISTERS - 1), value: rest.trailing_zeros() as u8 + 1 }
+    }
+
+    /// Where its register stands in a dense string, and in how many bytes, at most two.
+    pub fn dense_place(self) -> (usize, usize) {
+        let at = HEADER_BYTES + self.register * 6 / 8;
+        (at, 2.min(DENSE_BYTES - at))
+    }
+
+    /// The bytes that stand there with the register raised; `None` where it is as high already.
+    pub fn raised_dense(self, bytes: [u8; 2]) -> Option<[u8; 2]> {
+        let shift = self.register * 6 % 8;
+        let word = u16::from_le_bytes(bytes);
+        if (word >> shift) as u8 & 63 >= self.value {
+            return None;
+        }
+        Some((word & !(63 << shift) | u16::from(self.value) << shift).to_le_bytes())
+    }
+
+    pub(super) fn new(register: usize, value: u8) -> Mark {
+        debug_assert!(register < REGISTERS);
+        Mark { register, value }
+    }
+}

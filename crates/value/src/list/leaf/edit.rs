@@ -1,0 +1,171 @@
+//! Changes of a leaf. What is replaced goes to the context.
+
+use std::mem::replace;
+
+use sluice_base::Bytes;
+use sluice_collections::listpack::{Element, entry};
+
+use super::{Compressed, Leaf};
+use crate::list::ListContext;
+use crate::list::chunk::{Chunk, End, Room};
+
+impl Leaf {
+    /// Compresses a chunk where that helps.
+    pub(in crate::list) fn compress(&mut self, context: &mut ListContext) {
+        if let Leaf::Chunk(chunk) = self
+            && let Some(small) = Compressed::of(chunk)
+        {
+            context.discard(replace(self, Leaf::Compressed(small)));
+        }
+    }
+
+    /// Makes a compressed chunk one that can be written.
+    pub(in crate::list) fn decompress(&mut self, context: &mut ListContext) {
+        if let Leaf::Compressed(small) = self {
+            let chunk = small.chunk();
+            context.discard(replace(self, Leaf::Chunk(chunk)));
+        }
+    }
+
+    /// Gives back the room that a chunk will not need, because others follow it.
+    pub(in crate::list) fn fit(&mut self, context: &mut ListContext) {
+        if let Leaf::Chunk(chunk) = self
+            && let Some(fitted) = chunk.fitted()
+        {
+            context.discard(replace(self, Leaf::Chunk(fitted)));
+        }
+    }
+
+    /// Removes elements from an end: fewer than there are.
+    pub(in crate::list) fn remove(&mut self, end: End, count: usize, context: &mut ListContext) {
+        self.decompress(context);
+        match self {
+            Leaf::Chunk(chunk) => chunk.remove(end, count, &mut |chunk| context.discard(Leaf::Chunk(chunk))),
+            Leaf::Large(_) | Leaf::Compressed(_) => {}
+        }
+    }
+
+    /// Puts an element, which goes into a chunk if it has `element_max` bytes at most, in the place of those
+    /// with these indexes: of one, or of none. The leaves that follow this one now.
+    pub(in crate::list) fn splice(
+        &mut self,
+        at: std::ops::Range<usize>,
+        value: &[u8],
+        element_max: usize,
+        context: &mut ListContext,
+    ) -> Vec<Leaf> {
+        self.decompress(context);
+        let room = context.limits.room();
+        let element = (value.len() <= element_max).then(|| Element::of(value));
+        if let (Leaf::Chunk(chunk), true) = (&mut *self, element.is_some())
+            && chunk.splice(at.clone(), element, room, &mut |chunk| context.discard(Leaf::Chunk(chunk)))
+        {
+            return Vec::new();
+        }
+        let mut leaves = Vec::new();
+        match self {
+            Leaf::Chunk(chunk) => {
+                let mut elements: Vec<Element<'_>> = chunk.elements().collect();
+                if element.is_some() {
+                    elements.splice(at, element);
+                    build(&elements, room, &mut leaves);
+                } else {
+                    build(&elements[..at.start], room, &mut leaves);
+                    leaves.push(Leaf::Large(Bytes::copy_from(value)));
+                    build(&elements[at.end..], room, &mut leaves);
+                }
+            }
+            Leaf::Large(long) => {
+                leaves.push(Leaf::of(value, element_max, End::Back, 0));
+                if at.is_empty() {
+                    leaves.push(Leaf::Large(long.clone()));
+                }
+            }
+            Leaf::Compressed(_) => {}
+        }
+        let rest = leaves.split_off(1);
+        if let Some(first) = leaves.pop() {
+            context.discard(replace(self, first));
+        }
+        rest
+    }
+
+    /// Removes up to `count` elements that equal `wanted`, those nearest to `from` first; how many. A leaf of
+    /// which nothing is left has a count of 0 afterwards.
+    pub(in crate::list) fn remove_equal(
+        &mut self,
+        wanted: Element<'_>,
+        count: usize,
+        from: End,
+        context: &mut ListContext,
+    ) -> usize {
+        let (chunk, removed) = match self {
+            Leaf::Compressed(small) => without(&small.chunk(), wanted, count, from),
+            Leaf::Chunk(chunk) => without(chunk, wanted, count, from),
+            Leaf::Large(long) => {
+                let equal = count > 0 && Element::of(long) == wanted;
+                (Chunk::empty(0), usize::from(equal))
+            }
+        };
+        if removed > 0 {
+            context.discard(replace(self, Leaf::Chunk(chunk)));
+        }
+        removed
+    }
+
+    /// Takes the elements of the next leaf into this one, when both are sparse; whether it did.
+    pub(in crate::list) fn join(&mut self, next: &Leaf, context: &mut ListContext) -> bool {
+        let (Leaf::Chunk(one), Leaf::Chunk(other)) = (&*self, next) else { return false };
+        let room = context.limits.room();
+        let bytes = one.listpack_bytes() + other.listpack_bytes();
+        let sparse = room.bytes / 4;
+        if one.row().len().min(other.row().len()) > sparse
+            || bytes > room.bytes / 4 * 3
+            || one.count() + other.count() > room.count
+        {
+            return false;
+        }
+        let elements: Vec<Element<'_>> = one.elements().chain(other.elements()).collect();
+        let joined = Chunk::of(&elements);
+        context.discard(replace(self, Leaf::Chunk(joined)));
+        true
+    }
+}
+
+/// The chunk without elements that equal `wanted`, and how many that were.
+fn without(chunk: &Chunk, wanted: Element<'_>, count: usize, from: End) -> (Chunk, usize) {
+    let mut kept: Vec<Element<'_>> = Vec::with_capacity(chunk.count());
+    let mut removed = 0;
+    let keep = |element: &Element<'_>| {
+        let equal = removed < count && *element == wanted;
+        removed += usize::from(equal);
+        !equal
+    };
+    match from {
+        End::Front => kept.extend(chunk.elements().filter(keep)),
+        End::Back => {
+            kept.extend(chunk.elements().rev().filter(keep));
+            kept.reverse();
+        }
+    }
+    (Chunk::of(&kept), removed)
+}
+
+/// Makes chunks of the elements: one, or several of about the same size.
+fn build(elements: &[Element<'_>], room: Room, leaves: &mut Vec<Leaf>) {
+    let total: usize = elements.iter().map(|&element| entry::len(element)).sum();
+    let parts = if total <= room.bytes { 1 } else { total / (room.bytes / 4 * 3) + 1 };
+    let target = total / parts + 1;
+    let (mut from, mut bytes) = (0, 0);
+    for (at, &element) in elements.iter().enumerate() {
+        let len = entry::len(element);
+        if at > from && (bytes + len > room.bytes || bytes >= target || at - from >= room.count) {
+            leaves.push(Leaf::Chunk(Chunk::of(&elements[from..at])));
+            (from, bytes) = (at, 0);
+        }
+        bytes += len;
+    }
+    if from < elements.len() {
+        leaves.push(Leaf::Chunk(Chunk::of(&elements[from..])));
+    }
+}

@@ -1,0 +1,33 @@
+//! What the configuration says about streams.
+
+use super::macro_node::MacroNode;
+
+/// What the configuration says about streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// `stream-node-max-bytes`: bytes of a macro node's listpack; 0: as many as a listpack may have.
+    pub node_max_bytes: usize,
+    /// `stream-node-max-entries`: entries of a macro node; 0: any number.
+    pub node_max_entries: u64,
+}
+
+impl Default for StreamLimits {
+    fn default() -> StreamLimits {
+        StreamLimits { node_max_bytes: 4096, node_max_entries: 100 }
+    }
+}
+
+/// Bytes of fields and values that one entry may have, and of a macro node's listpack.
+pub const NODE_BYTES_MAX: usize = 1 << 30;
+
+impl StreamLimits {
+    /// Whether an entry of so many bytes needs another node.
+    pub(super) fn is_full(self, node: &MacroNode, bytes: usize) -> bool {
+        let max = match self.node_max_bytes {
+            1..NODE_BYTES_MAX => self.node_max_bytes,
+            _ => NODE_BYTES_MAX,
+        };
+        let entries = u64::from(node.live) + u64::from(node.deleted);
+        node.wire_len() + bytes >= max || self.node_max_entries > 0 && entries >= self.node_max_entries
+    }
+}

@@ -1,0 +1,50 @@
+//! Parts of sets that changes have replaced, on their way to another thread that drops them.
+
+use triomphe::Arc;
+
+use super::index::IndexPage;
+use super::large::{BranchNode, INNER_BYTES, Large};
+use super::leaf::RowLeaf;
+use super::shelf::ShelfNode;
+
+/// A part of a set that lost its place.
+#[derive(Debug)]
+pub(super) enum ZsetPart {
+    Leaf(RowLeaf),
+    Leaves(ShelfNode<RowLeaf>),
+    Page(IndexPage),
+    Pages(ShelfNode<IndexPage>),
+    Inner(Arc<BranchNode>),
+    Whole(Box<Large>),
+}
+
+/// What an operation on a large set needs: where replaced parts go, and the bytes allocated.
+pub(super) struct ZsetWork<'w> {
+    pub(super) garbage: &'w mut Vec<ZsetPart>,
+    pub(super) heap: usize,
+}
+
+impl ZsetPart {
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            ZsetPart::Leaf(leaf) => leaf.is_shared(),
+            ZsetPart::Leaves(node) => node.is_shared(),
+            ZsetPart::Page(page) => page.is_shared(),
+            ZsetPart::Pages(node) => node.is_shared(),
+            ZsetPart::Inner(inner) => !inner.is_unique(),
+            ZsetPart::Whole(large) => large.is_shared(),
+        }
+    }
+
+    /// Bytes of the part, and not of what hangs below it.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            ZsetPart::Leaf(leaf) => leaf.heap_bytes(),
+            ZsetPart::Leaves(node) => node.top_bytes(),
+            ZsetPart::Page(page) => page.heap_bytes(),
+            ZsetPart::Pages(node) => node.top_bytes(),
+            ZsetPart::Inner(_) => INNER_BYTES,
+            ZsetPart::Whole(large) => large.heap_bytes(),
+        }
+    }
+}

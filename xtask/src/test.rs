@@ -1,0 +1,142 @@
+//! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and says which tests took longest.
+//!
+//! Invariants: (1) what runs is what `cargo test --workspace` would run, in each package's folder, with the harness's own result
+//! lines, and the tests of the server once more in one other arm; (2) a test that leaves something out since this machine lacks it
+//! is named at the end, with what it printed; (3) a failure's output is printed whole.
+
+mod arms;
+mod harness;
+mod programs;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) use self::arms::{ARMS, Arm, IO_THREADS};
+use self::harness::{Outcome, Run};
+use self::programs::Program;
+use crate::args::Arguments;
+use crate::shell::{self, Ran, Steps};
+use crate::{Result, clients};
+
+/// How many of the slowest tests are printed.
+const SLOWEST: usize = 20;
+
+/// Tests of the server that run at once: they wait for servers, disks and seconds more than they compute.
+const SERVER_THREADS: usize = 6;
+
+/// The package whose tests run in arms.
+const SERVER: &str = "sluice-server";
+
+/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`; with an arm, only the tests of the
+/// server run, in that arm. Without both, the client programs come behind the tests.
+pub(crate) fn test(arguments: &[String]) -> Result<()> {
+    let mut arguments = Arguments::new(arguments);
+    let arm = arguments.option("--arm")?;
+    let words = arguments.words()?;
+    let mut steps = Steps::new();
+    if let Some(name) = arm {
+        let arm = arms::by_name(&name)?;
+        steps.step("arm", || in_arms(&[arm], &words));
+    } else if words.is_empty() {
+        steps.step("test", workspace);
+        steps.step("clients", || clients::against(server()?, &[]));
+    } else {
+        steps.step("test", || chosen(&words));
+    }
+    steps.finish()
+}
+
+/// All tests of the workspace, and those of the server once more in the arm of every change.
+pub(crate) fn workspace() -> Result<Ran> {
+    let programs = programs::build(&["--workspace"])?;
+    let mut report = Report::default();
+    for program in &programs {
+        report.add(run(program, &[], None)?);
+    }
+    let arm = arms::of_every_change();
+    for program in programs.iter().filter(|program| program.is_integration_of(SERVER)) {
+        report.add(run(program, &[], Some(arm))?);
+    }
+    report.finish()
+}
+
+/// The server that the tests have built, with the file checkers beside it: with debug assertions. Another build of the same profile
+/// would have other features of its dependencies and begin anew.
+pub(crate) fn server() -> Result<Option<PathBuf>> {
+    programs::build(&["--workspace"])?;
+    let server = shell::target_dir().join("debug").join(SERVER);
+    Ok(server.is_file().then_some(server))
+}
+
+/// Those whose names contain one of the words.
+fn chosen(words: &[String]) -> Result<Ran> {
+    let mut report = Report::default();
+    for program in &programs::build(&["--workspace"])? {
+        report.add(run(program, words, None)?);
+    }
+    report.finish()
+}
+
+/// The server's tests in each of the arms, those alone whose names contain one of the words.
+pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
+    let programs = programs::build(&["--package", SERVER])?;
+    let mut report = Report::default();
+    for arm in arms {
+        for program in programs.iter().filter(|program| program.is_integration_of(SERVER)) {
+            report.add(run(program, words, Some(arm))?);
+        }
+    }
+    report.finish()
+}
+
+/// Runs a program's tests; with an arm, those that the arm has.
+fn run(program: &Program, words: &[String], arm: Option<&Arm>) -> Result<Outcome> {
+    let threads = match program.is_integration_of(SERVER) {
+        true => SERVER_THREADS,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let within = arm.map_or_else(String::new, |arm| format!(" in the arm {}", arm.name));
+    println!("     Running {}{within}", program.title());
+    let filters = match arm {
+        Some(arm) if words.is_empty() => arm.filters(),
+        _ => words.to_vec(),
+    };
+    let environment = arm.map_or(&[][..], |arm| arm.environment);
+    harness::run(&Run { program, filters: &filters, environment, threads, arm: arm.map(|arm| arm.name) })
+}
+
+/// The sum of all programs.
+#[derive(Default)]
+struct Report {
+    timings: Vec<(Duration, String)>,
+    skipped: Vec<String>,
+    failed: Vec<String>,
+}
+
+impl Report {
+    fn add(&mut self, outcome: Outcome) {
+        self.timings.extend(outcome.timings);
+        self.skipped.extend(outcome.skipped);
+        self.failed.extend(outcome.failed);
+    }
+
+    /// Prints what was skipped and what was slow; an error names the programs that failed.
+    fn finish(mut self) -> Result<Ran> {
+        self.timings.sort_by_key(|(taken, _)| std::cmp::Reverse(*taken));
+        println!(
+            "\n{} tests; the slowest, from start to end while others ran beside them:",
+            self.timings.len()
+        );
+        for (taken, name) in self.timings.iter().take(SLOWEST) {
+            println!("  {:>8}  {name}", shell::seconds(*taken));
+        }
+        if !self.skipped.is_empty() {
+            println!("left out here:");
+            self.skipped.iter().for_each(|line| println!("  {line}"));
+        }
+        match self.failed.as_slice() {
+            [] => Ok(Ran::Passed),
+            failed => Err(format!("failed: {}", failed.join(", ")).into()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Arms: ways to run the server of which no client may notice anything, and the tests that run in each.
+//!
+//! An arm is an environment of the test program: `SLUICE_TEST_ARGS` gives every server more arguments, and the other variables are the
+//! switches of a build with debug assertions (`crates/server/src/switches.rs`). `cargo xtask test` runs [`of_every_change`],
+//! `cargo xtask deep arms` all of [`ARMS`].
+
+use crate::Result;
+
+/// One way to run the server.
+pub(crate) struct Arm {
+    pub(crate) name: &'static str,
+    /// Variables of the test program, which its servers inherit.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+    /// Modules of the server's integration tests, of which each list has some.
+    modules: &'static [&'static [&'static str]],
+}
+
+const ARGUMENTS: &str = "SLUICE_TEST_ARGS";
+const RING: (&str, &str) = ("SLUICE_TEST_RING", "2");
+
+/// Tests that hold however the server is run.
+const ANY_WAY: &[&str] = &["config", "limits", "operation", "protocol", "pubsub", "replica", "slow_reads"];
+/// Tests that hold with I/O threads too; of event loops they know nothing.
+const WITH_IO_THREADS: &[&str] =
+    &["aof_loading", "dual_channel", "failover", "loading", "migrate", "saving", "tools"];
+/// Tests of I/O threads, which choose how many there are.
+const OF_IO_THREADS: &[&str] = &[IO_THREADS];
+/// The module of the tests of I/O threads.
+pub(crate) const IO_THREADS: &str = "iothreads";
+
+/// Every arm but the one without arguments, which a plain `cargo test` runs.
+pub(crate) const ARMS: [Arm; 7] = [
+    // What can be told apart least together: threads, rings between them that are full after two messages, and the kernel's ring.
+    Arm {
+        name: "together",
+        environment: &[
+            (ARGUMENTS, "--io-threads 4 --io-threads-always-active yes --event-loop io_uring"),
+            RING,
+        ],
+        modules: &[ANY_WAY, WITH_IO_THREADS, OF_IO_THREADS],
+    },
+    Arm {
+        name: "io-threads",
+        environment: &[(ARGUMENTS, "--io-threads 4 --io-threads-always-active yes")],
+        modules: &[ANY_WAY, WITH_IO_THREADS],
+    },
+    Arm {
+        name: "io-threads-io-uring",
+        environment: &[(ARGUMENTS, "--io-threads 4 --io-threads-always-active yes --event-loop io_uring")],
+        modules: &[ANY_WAY],
+    },
+    Arm {
+        name: "rings-of-two",
+        environment: &[(ARGUMENTS, "--io-threads 4 --io-threads-always-active yes"), RING],
+        modules: &[ANY_WAY, OF_IO_THREADS],
+    },
+    Arm {
+        name: "io-uring",
+        environment: &[(ARGUMENTS, "--event-loop io_uring")],
+        modules: &[ANY_WAY, OF_IO_THREADS],
+    },
+    Arm { name: "poll", environment: &[(ARGUMENTS, "--event-loop poll")], modules: &[ANY_WAY] },
+    // Replies wait for a log that is slow on purpose.
+    Arm {
+        name: "slow-log",
+        environment: &[(ARGUMENTS, "--appendonly yes --appendfsync always"), ("SLUICE_TEST_FSYNC_US", "500")],
+        modules: &[OF_IO_THREADS],
+    },
+];
+
+/// The arm of `cargo xtask test`.
+pub(super) fn of_every_change() -> &'static Arm {
+    &ARMS[0]
+}
+
+/// The arm of this name.
+pub(super) fn by_name(name: &str) -> Result<&'static Arm> {
+    let names = ARMS.each_ref().map(|arm| arm.name).join(", ");
+    let found = ARMS.iter().find(|arm| arm.name == name);
+    found.ok_or_else(|| format!("no arm is called {name:?}; there are {names}").into())
+}
+
+impl Arm {
+    /// Its tests, as the harness takes them: a part of the name, and the module begins it.
+    pub(super) fn filters(&self) -> Vec<String> {
+        self.modules.iter().flat_map(|modules| modules.iter()).map(|module| format!("{module}::")).collect()
+    }
+
+    /// Whether the tests of a module run in this arm.
+    pub(crate) fn has(&self, module: &str) -> bool {
+        self.modules.iter().any(|modules| modules.contains(&module))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_of_an_arm_is_one_of_the_servers_tests() {
+        let folder = crate::shell::root().join("crates/server/tests/it");
+        for arm in &ARMS {
+            assert!(!arm.filters().is_empty());
+            for module in arm.modules.iter().flat_map(|modules| modules.iter()) {
+                assert!(folder.join(format!("{module}.rs")).is_file(), "{}: {module}", arm.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_arm_that_is_misspelt_is_an_error() {
+        assert_eq!(by_name("poll").map(|arm| arm.name).ok(), Some("poll"));
+        assert!(by_name("pol").is_err());
+    }
+}
