@@ -14,7 +14,6 @@ use crate::pubsub::watch::Watching;
 use crate::replication::failover::Failover;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::sync_state::FullSyncs;
-use crate::replication::unit_commands::UnitCommands;
 use crate::session::key::SessionKey;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
@@ -122,8 +121,6 @@ pub struct PersistenceState {
 /// This server as a replica and as a primary: role, stream, replicas.
 #[derive(Debug)]
 pub struct ReplicationState {
-    /// The commands of the unit under way, for the two that follow.
-    pub unit_commands: UnitCommands,
     /// What replicas are sent.
     pub stream: ReplicationStream,
     /// Replicas that ask for the data.
@@ -212,7 +209,6 @@ impl ReplicationState {
     /// A primary without replicas, whose stream would have this id.
     fn new(replid: String) -> ReplicationState {
         ReplicationState {
-            unit_commands: Default::default(),
             stream: ReplicationStream::new(replid),
             full_syncs: Default::default(),
             replica: None,

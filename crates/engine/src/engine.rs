@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
+use crate::replication::unit_commands::UnitCommands;
 use crate::session::identity::Identity;
 use crate::session::key::SessionKey;
 use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
     pub(crate) changes: u64,
+    /// Memory for the commands of the next unit that has some.
+    pub(crate) spare_commands: Option<Box<UnitCommands>>,
     /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
     pub(crate) has_unusual_access: bool,
     /// Whether commands are held to the keys that they declare.
@@ -134,6 +137,7 @@ impl Engine {
             expiry: ActiveExpiry::default(),
             events: None,
             changes: 0,
+            spare_commands: None,
             has_unusual_access: false,
             declared_keys_check: DeclaredKeysCheck::DEFAULT,
             compaction: CompactionState::default(),

@@ -9,7 +9,7 @@
 
 use crate::args::Args;
 use crate::engine::Engine;
-use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::limits::Limits;
 use crate::session::{ReplyMode, Session};
@@ -45,18 +45,15 @@ pub(crate) enum CommandEnding {
 }
 
 /// What the steps see of a command that has ended.
-#[derive(Clone, Copy)]
 pub(crate) struct Ended<'a> {
+    /// The unit in which it ran.
+    pub unit: &'a mut Unit,
     /// The command.
     pub spec: &'static Spec,
     /// Its arguments.
     pub args: Args<'a>,
     /// The database in which it ran.
     pub db: usize,
-    /// The time of its unit.
-    pub at: Now,
-    /// In whose name it ran.
-    pub standing: Standing,
     /// Bytes of its request.
     pub request_bytes: usize,
     /// Where its reply begins in the session's outbox.
@@ -67,6 +64,31 @@ pub(crate) struct Ended<'a> {
     pub duration_ns: u64,
     /// The part of `duration_ns` that everybody waited for.
     pub executing_ns: u64,
+}
+
+impl<'a> Ended<'a> {
+    /// A command whose time is not taken yet and whose reply stands in the outbox.
+    #[inline(always)]
+    pub(crate) fn new(
+        unit: &'a mut Unit,
+        spec: &'static Spec,
+        args: Args<'a>,
+        db: usize,
+        request_bytes: usize,
+        mark: Mark,
+    ) -> Ended<'a> {
+        Ended {
+            unit,
+            spec,
+            args,
+            db,
+            request_bytes,
+            mark,
+            produced_bytes: 0,
+            duration_ns: 0,
+            executing_ns: 0,
+        }
+    }
 }
 
 /// Makes the table of steps, and the function that takes those of an ending in the order of the table.
@@ -133,7 +155,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        self.commit_command(ended.db, ended.args, ended.at, session.caller.proto);
+        self.commit_command(ended.unit, ended.db, ended.args, session.caller.proto);
     }
 
     /// A writable replica remembers the expiries that its own clients give.
@@ -206,7 +228,7 @@ impl Engine {
             || ended.request_bytes as i64 >= limits.large_request
             || reply_bytes as i64 >= limits.large_reply;
         if is_loggable {
-            self.log_command(session, *ended, reply_bytes, *now);
+            self.log_command(session, ended, reply_bytes, *now);
         }
     }
 
@@ -220,7 +242,9 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if !self.control.clients.monitors.is_empty() && !session.is_rerun && ended.standing.row().is_monitored
+        if !self.control.clients.monitors.is_empty()
+            && !session.is_rerun
+            && ended.unit.standing.row().is_monitored
         {
             self.feed_monitors(session, ended.spec, ended.args, *now);
         }
@@ -236,7 +260,7 @@ impl Engine {
         _: &mut Now,
         process: &mut dyn Process,
     ) {
-        if session.caller.reply != ReplyMode::On && ended.standing.row().ends_reply {
+        if session.caller.reply != ReplyMode::On && ended.unit.standing.row().ends_reply {
             self.apply_reply_mode(session, ended.mark, process);
         }
     }

@@ -142,27 +142,18 @@ impl Engine {
             self.check_declared_keys(spec, args, db);
         }
         // Made anew on each path: a value that a cold path takes as well would be written to memory for every command.
-        let ended = || Ended {
-            spec,
-            args,
-            db,
-            at: unit.now,
-            standing: unit.standing,
-            request_bytes: request.wire_len(),
-            mark,
-            produced_bytes: 0,
-            duration_ns: 0,
-            executing_ns: 0,
-        };
+        let request_bytes = request.wire_len();
         if let Ok(Outcome::Done) = &result {
             // Nothing to drop, which the compiler does not see: it would call a function to find out.
             std::mem::forget(result);
-            self.take_ending_steps(CommandEnding::Done, ended(), session, now, process);
+            let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
+            self.take_ending_steps(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
         }
+        let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
         match result {
-            Ok(outcome) => self.put_off(outcome, ended(), session, request, now, process),
-            Err(error) => self.fail_command(&error, ended(), session, now, process),
+            Ok(outcome) => self.put_off(outcome, ended, session, request, now, process),
+            Err(error) => self.fail_command(&error, ended, session, now, process),
         }
     }
 
@@ -207,8 +198,8 @@ impl Engine {
                 self.begin_wait(on, ended, session, request, now, process)
             }
             Outcome::Produce(read) => self.begin_slow_read(read, ended, session, now, process),
-            Outcome::Migrate(migration) if !ended.standing.row().may_wait => {
-                match self.migrate_in_place(session, *migration, ended.at, process) {
+            Outcome::Migrate(migration) if !ended.unit.standing.row().may_wait => {
+                match self.migrate_in_place(session, *migration, ended.unit.now, process) {
                     Ok(()) => {
                         self.end_command(CommandEnding::Done, ended, session, now, process);
                         Next::Done
@@ -233,7 +224,7 @@ impl Engine {
     ) -> Next {
         let ending = match &mut *on {
             WaitFor::SlowRead { since_ns } => {
-                *since_ns = ended.at.mono_ns;
+                *since_ns = ended.unit.now.mono_ns;
                 self.put_off_slow_read(session, request);
                 CommandEnding::PutOff
             }

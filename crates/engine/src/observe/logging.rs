@@ -14,8 +14,8 @@ use sluice_resp::Reply;
 impl Engine {
     /// Adds a command to the logs whose thresholds it reached. Latency is what everybody waited for.
     #[cold]
-    pub(crate) fn log_command(&mut self, session: &Session, ended: Ended<'_>, reply_bytes: usize, now: Now) {
-        let Ended { spec, duration_ns, request_bytes, .. } = ended;
+    pub(crate) fn log_command(&mut self, session: &Session, ended: &Ended<'_>, reply_bytes: usize, now: Now) {
+        let Ended { spec, duration_ns, request_bytes, .. } = *ended;
         let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
         self.note_latency(event, now, ended.executing_ns);
         if spec.flags.has(Flags::SKIP_COMMANDLOG) {

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::exec::prepare::PreparedBatch;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
+use crate::replication::unit_commands::UnitCommands;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 
@@ -46,7 +47,7 @@ impl Engine {
             (
                 "replication",
                 control.replication.stream.footprint()
-                    + control.replication.unit_commands.footprint()
+                    + self.spare_commands.as_deref().map_or(0, UnitCommands::footprint_boxed)
                     + syncs
                     + role,
             ),

@@ -6,7 +6,6 @@ use crate::error::CmdError;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::request::Next;
-use crate::exec::standing::Standing;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
@@ -326,12 +325,12 @@ impl Engine {
         let request = waiting.request.at(0);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         let mut now = process.recent();
+        let mut unit = self.open_unit(now);
         let ended = Ended {
+            unit: &mut unit,
             spec,
             args: Args::new(&request, &waiting.prepared, &hashing),
             db: session.caller.db,
-            at: now,
-            standing: Standing::Client,
             request_bytes: request.wire_len(),
             mark,
             produced_bytes: times.reply_bytes,
@@ -339,6 +338,7 @@ impl Engine {
             executing_ns: times.executing_ns,
         };
         self.end_command(ending, ended, session, &mut now, process);
+        self.close_own_unit(unit);
     }
 
     /// Forgets what a session waits for and watches: it ends.
