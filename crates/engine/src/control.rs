@@ -58,6 +58,9 @@ pub struct Control {
 pub struct ClientRelations {
     /// Sessions that asked for MONITOR; stale ones are dropped when fed.
     pub monitors: Vec<SessionKey>,
+    /// A unit stands open: nobody else's request is executed, and nothing of
+    /// [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens.
+    pub(crate) unit_stands_open: bool,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// Clients that wait.
@@ -152,6 +155,8 @@ pub struct ReplicationState {
 /// What DEBUG has switched.
 #[derive(Debug)]
 pub struct DebugSwitches {
+    /// DEBUG STAND-STILL: for so many ns the EXEC under way stands still behind this command.
+    pub(crate) stand_still_ns: Option<u64>,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: bool,
     /// DEBUG PAUSE-CRON.
@@ -229,6 +234,7 @@ impl ReplicationState {
 impl Default for DebugSwitches {
     fn default() -> DebugSwitches {
         DebugSwitches {
+            stand_still_ns: None,
             active_expire: true,
             cron_paused: false,
             end_waits_for_cron: false,

@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::exec::ctx::Handler;
 use crate::exec::declared::DeclaredKeysCheck;
 use crate::exec::gate::Gate;
+use crate::exec::open_unit::OpenUnit;
 use crate::exec::prepare::{PreparedBatch, Preparer};
 use crate::host::action::Action;
 use crate::host::process::Process;
@@ -52,6 +53,8 @@ pub struct Engine {
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
     pub(crate) changes: u64,
+    /// The unit that stands open.
+    pub(crate) open_unit: Option<Box<OpenUnit>>,
     /// Memory for the commands of the next unit that has some.
     pub(crate) spare_commands: Option<Box<UnitCommands>>,
     /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
@@ -137,6 +140,7 @@ impl Engine {
             expiry: ActiveExpiry::default(),
             events: None,
             changes: 0,
+            open_unit: None,
             spare_commands: None,
             has_unusual_access: false,
             declared_keys_check: DeclaredKeysCheck::DEFAULT,
@@ -287,7 +291,17 @@ impl Engine {
 
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let Some(mut session) = self.sessions.remove(key) else { return };
+        let Some(session) = self.sessions.remove(key) else { return };
+        self.forget_session(key, session, process);
+    }
+
+    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with the unit.
+    pub(crate) fn forget_session(
+        &mut self,
+        key: SessionKey,
+        mut session: Box<Session>,
+        process: &mut dyn Process,
+    ) {
         self.leave_group(key);
         if session.waiting.is_some() || self.control.clients.watching.concerns(key) {
             self.forget_waits(&mut session, process);
@@ -305,6 +319,9 @@ impl Engine {
         if session.caller.flags.monitor {
             self.control.clients.monitors.retain(|k| *k != key);
             self.refresh();
+        }
+        if let Some(open) = self.open_unit.as_mut().filter(|open| open.client == key) {
+            open.orphan = Some(session);
         }
     }
 

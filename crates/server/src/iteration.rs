@@ -55,6 +55,7 @@ use timing::Timing;
 /// replies of one client leave together.
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
+    ("go on with an open unit", Server::advance_unit),
     ("take what was loaded", Server::advance_load),
     ("follow the primary", Server::follow_primary),
     ("take pieces of slow reads", Server::take_slow_reads),
@@ -211,7 +212,12 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        let next_ns = self.timing.next_cron_ns.min(self.save.next_ns()).min(self.engine.next_expiry_ns());
+        let next_ns = self
+            .engine
+            .next_unit_ns()
+            .min(self.timing.next_cron_ns)
+            .min(self.save.next_ns())
+            .min(self.engine.next_expiry_ns());
         Deadline::at_ns(next_ns.min(self.link_deadline_ns()))
     }
 
@@ -446,6 +452,11 @@ impl Server {
             self.host.note(LogLevel::Warning, &text);
             self.engine.slow_thread_is_free(&mut self.host);
         }
+    }
+
+    /// Goes on with a unit that stands open.
+    fn advance_unit(&mut self) {
+        self.engine.advance_unit(&mut self.host);
     }
 
     /// Takes up what the threads of slow reads have.

@@ -60,6 +60,8 @@ pub(crate) struct Ended<'a> {
     pub mark: Mark,
     /// Bytes of a reply that did not go through the outbox.
     pub produced_bytes: usize,
+    /// Processor time of earlier slices of a run that stood still, ns.
+    pub earlier_ns: u64,
     /// Processor time, ns: of a run that ends now, filled in by the step `take_time`.
     pub duration_ns: u64,
     /// The part of `duration_ns` that everybody waited for.
@@ -85,6 +87,7 @@ impl<'a> Ended<'a> {
             request_bytes,
             mark,
             produced_bytes: 0,
+            earlier_ns: 0,
             duration_ns: 0,
             executing_ns: 0,
         }
@@ -184,10 +187,11 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let end = process.now();
-        ended.duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
-        ended.executing_ns = ended.duration_ns;
+        let spent_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
-        self.stats.iteration_command_ns += ended.duration_ns;
+        self.stats.iteration_command_ns += spent_ns;
+        ended.duration_ns = spent_ns + ended.earlier_ns;
+        ended.executing_ns = ended.duration_ns;
     }
 
     /// INFO's counters.

@@ -93,6 +93,15 @@ pub struct Check {
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
 /// state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the answer instead.
 pub(crate) const CHECKS: &[Check] = &[
+    // Before all others: what they would answer may be another thing behind the unit. Acknowledgements of replicas change nothing.
+    Check {
+        name: "open-unit",
+        concerns: |spec| spec.id != server::REPLCONF.id,
+        armed: |control| control.clients.unit_stands_open,
+        armed_for: |_| false,
+        holds_primary: true,
+        ask: |asked| asked.control.clients.unit_stands_open.then_some(Verdict::Postpone),
+    },
     Check {
         name: "auth",
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
@@ -515,6 +524,7 @@ mod tests {
         assert_eq!(
             names,
             [
+                "open-unit",
                 "auth",
                 "protected",
                 "no-multi",

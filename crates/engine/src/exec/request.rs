@@ -100,14 +100,15 @@ impl Engine {
                 }
                 Verdict::Postpone => {
                     session.caller.last_command = Some(spec);
-                    return Next::Wait(Box::new(WaitFor::Pause));
+                    return Next::Wait(Box::new(self.postponed_for()));
                 }
             },
         };
         let mut unit = self.open_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
-        if self.control.clients.pubsub.outgoing.is_unfinished() {
+        // What the commands of a unit that stands still have sent to its own client comes behind the whole reply.
+        if self.control.clients.pubsub.outgoing.is_unfinished() && !self.control.clients.unit_stands_open {
             self.finish_delivery(session, process);
         }
         next
@@ -207,6 +208,7 @@ impl Engine {
                     Err(error) => self.fail_command(&error, ended, session, now, process),
                 }
             }
+            Outcome::StandStill(at) => self.stand_still(*at, ended, session, now, process),
             Outcome::Migrate(migration) => self.begin_migration(migration, ended, session, now, process),
         }
     }
@@ -230,6 +232,8 @@ impl Engine {
             }
             WaitFor::Keys(_)
             | WaitFor::Pause
+            | WaitFor::Held
+            | WaitFor::Unit
             | WaitFor::Replicas { .. }
             | WaitFor::Load
             | WaitFor::Shutdown
@@ -261,6 +265,12 @@ impl Engine {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
         }
         verdict
+    }
+
+    /// What a request waits for that the gate has postponed.
+    #[cold]
+    fn postponed_for(&self) -> WaitFor {
+        if self.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
     }
 
     /// Makes room ahead of a session's command, whose own time begins behind that.

@@ -7,11 +7,13 @@
 use crate::args::Args;
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::open_unit::StoodStill;
 use crate::exec::outcome::{Outcome, Run};
 use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
+use crate::session::transaction::Transaction;
 use crate::session::{Closing, Session};
 use sluice_base::Now;
 use sluice_command::{Named, Spec};
@@ -76,13 +78,31 @@ impl Engine {
         session.caller.flags.in_exec = true;
         session.caller.multi_mem = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
+        self.run_queued_commands(unit, session, transaction, 0, now, process)
+    }
+
+    /// Runs what is queued from the command `next` on. It may stand still behind each of them.
+    pub(crate) fn run_queued_commands(
+        &mut self,
+        unit: &mut Unit,
+        session: &mut Session,
+        transaction: Box<Transaction>,
+        next: usize,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
         let outer = std::mem::replace(&mut unit.standing, Standing::Queued);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
-        for (i, prepared) in transaction.prepared.iter().enumerate() {
+        for (i, prepared) in transaction.prepared.iter().enumerate().skip(next) {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared, &hashing);
             self.run_queued(unit, session, spec, args, request, now, process);
+            if let Some(pause_ns) = self.control.debug.stand_still_ns.take() {
+                unit.standing = outer;
+                let until_ns = now.mono_ns.saturating_add(pause_ns);
+                return Ok(Outcome::StandStill(Box::new(StoodStill { transaction, next: i + 1, until_ns })));
+            }
         }
         unit.standing = outer;
         session.caller.flags.in_exec = false;

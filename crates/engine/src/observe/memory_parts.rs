@@ -4,6 +4,7 @@
 //! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
 
 use crate::engine::Engine;
+use crate::exec::open_unit::OpenUnit;
 use crate::exec::prepare::PreparedBatch;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
@@ -28,6 +29,7 @@ impl Engine {
             self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
         let work = self.effects.footprint() + prepared + heap::vec(&self.actions) + self.eviction.footprint();
         let work = work + self.expiry.footprint();
+        let work = work + self.open_unit.as_deref().map_or(0, OpenUnit::footprint);
         let syncs = &control.replication.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replication.replica.as_deref().map_or(0, ReplicaRole::footprint);

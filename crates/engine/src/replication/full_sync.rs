@@ -18,6 +18,7 @@
 
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
 use crate::persistence::background::JobState;
 use crate::persistence::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
@@ -183,7 +184,10 @@ impl Engine {
             }
         }
         // What is being loaded is in no snapshot.
-        if self.control.replication.full_syncs.wanted.is_empty() || self.is_loading() {
+        if self.control.replication.full_syncs.wanted.is_empty()
+            || self.is_loading()
+            || !self.control.between_units(BetweenUnits::FullSync)
+        {
             return;
         }
         let syncs = &mut self.control.replication.full_syncs;

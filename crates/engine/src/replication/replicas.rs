@@ -7,6 +7,7 @@
 
 use crate::control::{Control, ReplicationState};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, NextPiece, Process, SaveError};
 use crate::replication::acks::online_replicas;
 use crate::replication::stream::{Backlog, Spooled, WINDOW_BYTES};
@@ -208,6 +209,9 @@ impl Engine {
     /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it: what is written from
     /// now on is in none, so that the next replica needs everything.
     pub(crate) fn end_idle_history(&mut self, now: Now, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::History) {
+            return;
+        }
         let stream = &mut self.control.replication.stream;
         if !stream.generates()
             || !stream.replicas.is_empty()

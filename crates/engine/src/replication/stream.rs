@@ -126,6 +126,8 @@ impl ReplicationStream {
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
+        // Positions of the history before say nothing in this one.
+        self.reserved.clear();
         self.begin_backlog(offset);
     }
 
@@ -353,6 +355,15 @@ mod tests {
         stream.relay(b"*1\r\n$4\r\nPING\r\n");
         assert_eq!(text(&stream, 1000), b"*1\r\n$4\r\nPING\r\n");
         assert_eq!((stream.offset, stream.generates()), (1014, false));
+    }
+
+    #[test]
+    fn positions_of_a_history_that_is_left_are_not_kept() {
+        let mut stream = begun();
+        stream.add_unit(&unit(), Grouping::Transaction);
+        stream.reserve(ClientId(7));
+        stream.adopt_history("a".repeat(40), 0);
+        assert!(stream.reserved.is_empty());
     }
 
     #[test]

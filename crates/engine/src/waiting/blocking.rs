@@ -36,6 +36,10 @@ pub struct Waiting {
 pub enum WaitFor {
     /// The end of a CLIENT PAUSE.
     Pause,
+    /// The end of a unit that stands open: the request has not been looked at.
+    Held,
+    /// The end of its own EXEC, which stands still.
+    Unit,
     /// The end of the load that it has begun.
     Load,
     /// The end of the server: replicas are waited for.
@@ -103,7 +107,7 @@ impl WaitFor {
     /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
     pub(crate) fn is_blocked(&self) -> bool {
         match self {
-            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) => false,
+            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) | WaitFor::Held | WaitFor::Unit => false,
             WaitFor::Pause
             | WaitFor::SlowRead { .. }
             | WaitFor::Keys(_)
@@ -116,6 +120,8 @@ impl WaitFor {
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause
+            | WaitFor::Held
+            | WaitFor::Unit
             | WaitFor::Load
             | WaitFor::Shutdown
             | WaitFor::SlowRead { .. }
@@ -243,10 +249,10 @@ impl Blocking {
     pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
         self.count += usize::from(waiting.on.is_blocked());
         match waiting.on {
-            WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
+            WaitFor::Pause | WaitFor::Held => drop(self.paused.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -270,12 +276,12 @@ impl Blocking {
     pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
         self.count -= usize::from(waiting.on.is_blocked());
         match waiting.on {
-            WaitFor::Pause => {
+            WaitFor::Pause | WaitFor::Held => {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
             WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);

@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::request::Next;
@@ -72,7 +73,7 @@ impl Engine {
 
     #[cold]
     fn serve_due(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.has_stopped {
+        if self.control.persistence.has_stopped || !self.control.between_units(BetweenUnits::Service) {
             return;
         }
         while let Some(due) = self.control.clients.blocking.next_due() {
@@ -202,6 +203,8 @@ impl Engine {
                     | WaitFor::Shutdown
                     | WaitFor::SlowRead { .. }
                     | WaitFor::Reply
+                    | WaitFor::Unit
+                    | WaitFor::Held
                     | WaitFor::Migration(_),
                 )
                 | None => {}
@@ -248,6 +251,8 @@ impl Engine {
                 | WaitFor::Shutdown
                 | WaitFor::SlowRead { .. }
                 | WaitFor::Reply
+                | WaitFor::Unit
+                | WaitFor::Held
                 | WaitFor::Migration(_),
             )
             | None => {}
@@ -334,6 +339,7 @@ impl Engine {
             request_bytes: request.wire_len(),
             mark,
             produced_bytes: times.reply_bytes,
+            earlier_ns: 0,
             duration_ns: times.duration_ns,
             executing_ns: times.executing_ns,
         };
@@ -344,7 +350,11 @@ impl Engine {
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session, process: &mut dyn Process) {
         self.end_lost_read(session, process);
-        self.unpark(session);
+        if let Some(waiting) = self.unpark(session)
+            && let Some(open) = self.open_unit.as_mut().filter(|_| waiting.on == WaitFor::Unit)
+        {
+            open.request = Some(waiting);
+        }
         self.control.clients.watching.forget(session.key);
         self.refresh_listening();
     }

@@ -2,6 +2,7 @@
 
 use super::{NOT_ENDED, PendingEnd};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::{LogLevel, Process};
 use crate::persistence::ending::begin::{are_replicas_at, begin};
@@ -35,7 +36,7 @@ impl Engine {
     /// Ends the server when the replicas have everything, or have had the time for it.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.pending_end.is_some() {
+        if self.control.persistence.pending_end.is_some() && self.control.between_units(BetweenUnits::End) {
             self.advance_pending_end(process);
         }
     }

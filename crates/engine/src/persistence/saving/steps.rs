@@ -3,6 +3,7 @@
 use super::{Ending, UnderWay, Why};
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process, SaveError};
 use crate::persistence::background::JobState;
 use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save};
@@ -30,6 +31,9 @@ impl Engine {
     /// Begins the save that the last command has asked for: between two units.
     #[inline]
     pub(crate) fn begin_wanted_save(&mut self, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::Save) {
+            return;
+        }
         if let Some(why) = self.control.persistence.saving.wanted.take() {
             self.begin_save(why, process);
         }
@@ -41,6 +45,10 @@ impl Engine {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::Save) {
+            self.control.persistence.saving.wanted = Some(why);
+            return;
+        }
         if self.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
             self.control.persistence.saving.scheduled = true;
             return;
@@ -162,7 +170,7 @@ impl Engine {
     /// prevent it, by [`crate::Action::KeepRunning`].
     pub fn end_waits_for_cron(&mut self) -> bool {
         self.control.debug.end_waits_for_cron = self.control.debug.cron_paused;
-        self.control.debug.cron_paused
+        self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End)
     }
 
     /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall not end, as it

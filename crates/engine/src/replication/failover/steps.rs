@@ -3,6 +3,7 @@
 use super::FailoverTarget;
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process};
 use crate::replication::acks::has_reached;
 use crate::replication::role::RoleWanted;
@@ -31,7 +32,8 @@ impl Engine {
     /// Goes on with what waits for a change of roles: once an iteration.
     #[inline]
     pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
-        if self.control.replication.failover.is_some() || self.control.replication.failover_asked {
+        let is_asked = self.control.replication.failover.is_some() || self.control.replication.failover_asked;
+        if is_asked && self.control.between_units(BetweenUnits::Role) {
             self.advance_roles(process);
         }
     }

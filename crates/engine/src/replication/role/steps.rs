@@ -5,6 +5,7 @@ use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process};
 use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::replication::unit_commands::push_command;
@@ -101,7 +102,7 @@ impl Engine {
     /// Takes up the role that a client has asked for: between two units.
     #[inline]
     pub(crate) fn settle_role(&mut self, process: &mut dyn Process) {
-        if self.control.replication.role_wanted.is_some() {
+        if self.control.replication.role_wanted.is_some() && self.control.between_units(BetweenUnits::Role) {
             self.change_role(process);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{MemoryGauge, Room};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::{LogLevel, Process};
 use crate::session::Closing;
@@ -81,6 +82,9 @@ impl Engine {
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Room {
         let limit = self.control.limits.maxmemory;
         let now = process.recent();
+        if !self.control.between_units(BetweenUnits::Eviction) {
+            return Room::Enough;
+        }
         if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
             return self.note_room(Room::Enough, now);
         }

@@ -1,6 +1,7 @@
 //! When a slice of expiry runs, and for how long.
 
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
@@ -21,7 +22,7 @@ impl Engine {
     /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where nothing is to do.
     #[inline]
     pub fn next_expiry_ns(&self) -> u64 {
-        match self.expiry.is_running {
+        match self.expiry.is_running && self.control.between_units(BetweenUnits::Expiry) {
             true => self.expiry.next_ns,
             false => u64::MAX,
         }
@@ -30,6 +31,9 @@ impl Engine {
     /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a primary expires
     /// what its own clients have written instead.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::Expiry) {
+            return;
+        }
         if self.is_expiry_held(process.now()) {
             self.expiry.is_running = false;
             return;
@@ -58,7 +62,7 @@ impl Engine {
     /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between units, once an
     /// iteration: the more often iterations execute commands, the more seldom a slice is due.
     pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
-        if !self.expiry.is_running {
+        if !self.expiry.is_running || !self.control.between_units(BetweenUnits::Expiry) {
             return false;
         }
         let start = process.now();

@@ -3,6 +3,7 @@
 use super::{InFlight, Migration, MigrationOutcome};
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
@@ -59,7 +60,9 @@ impl Engine {
     /// the cron ends the migration behind the pause.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
-        if self.control.clients.pause.active(now) && self.control.clients.migrations.is_deleting(id) {
+        let is_held =
+            self.control.clients.pause.active(now) || !self.control.between_units(BetweenUnits::Migration);
+        if is_held && self.control.clients.migrations.is_deleting(id) {
             self.control.clients.migrations.paused.push((id, outcome));
             return;
         }
@@ -95,6 +98,7 @@ impl Engine {
     /// Ends the migrations that a pause has kept from deleting, if no pause is in force.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.control.clients.migrations.paused.is_empty()
+            || !self.control.between_units(BetweenUnits::Migration)
             || self.control.clients.pause.active(process.now())
         {
             return;

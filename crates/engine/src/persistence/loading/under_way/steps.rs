@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::{AofFiles, LogLevel, Process};
 use crate::persistence::loading::job::{LoadJob, LoadSource};
@@ -218,7 +219,11 @@ impl Engine {
 
     /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
     pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
-        let news = self.control.persistence.load.as_ref()?.progress.take_news();
+        let load = self.control.persistence.load.as_ref()?;
+        if !self.control.between_units(BetweenUnits::Load) {
+            return None;
+        }
+        let news = load.progress.take_news();
         // Nothing was said before the header was read, but why it could not be.
         if news.is_accepted {
             self.free_old_data(process);
