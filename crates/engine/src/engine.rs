@@ -57,6 +57,8 @@ pub struct Engine {
     pub(crate) open_unit: Option<Box<OpenUnit>>,
     /// Memory for the commands of the next unit that has some.
     pub(crate) spare_commands: Option<Box<UnitCommands>>,
+    /// The epoch that the gate's and the effects' conclusions belong to.
+    pub(crate) noticed: u32,
     /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
     pub(crate) has_unusual_access: bool,
     /// Whether commands are held to the keys that they declare.
@@ -105,7 +107,7 @@ impl Engine {
         let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         if let Some((host, port)) = control.config.replica_of() {
             let host = String::from_utf8_lossy(host).into_owned();
-            control.replication.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
+            *control.replication.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
             control.replication.role_epoch = 1;
             control.replication.stream.set_has_primary(true);
         }
@@ -142,18 +144,30 @@ impl Engine {
             changes: 0,
             open_unit: None,
             spare_commands: None,
+            noticed: 0,
             has_unusual_access: false,
             declared_keys_check: DeclaredKeysCheck::DEFAULT,
             compaction: CompactionState::default(),
             eviction: Eviction::default(),
             job: None,
         };
-        engine.refresh();
+        engine.draw_conclusions();
         engine
     }
 
-    /// What the configuration and the control plane arm: to be called when either changed.
-    pub(crate) fn refresh(&mut self) {
+    /// Draws the conclusions from what has changed, if anything has. To be called ahead of whatever asks the gate or has changes
+    /// recorded: each command, each step of expiry and eviction, the end of an iteration.
+    #[inline(always)]
+    pub(crate) fn notice(&mut self) {
+        if self.control.epoch.now() != self.noticed {
+            self.draw_conclusions();
+        }
+    }
+
+    /// What the configuration and the control plane arm.
+    #[cold]
+    fn draw_conclusions(&mut self) {
+        self.noticed = self.control.epoch.now();
         self.control.persistence.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
@@ -184,11 +198,10 @@ impl Engine {
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full = (0..self.keyspace.databases()).any(|number| self.keyspace.is_nearly_full(number));
-        if nearly_full == self.control.nearly_full {
+        if nearly_full == *self.control.nearly_full {
             return;
         }
-        self.control.nearly_full = nearly_full;
-        self.refresh();
+        *self.control.nearly_full = nearly_full;
         let text = match nearly_full {
             true => {
                 "A database has nearly as many entries as one can hold: writes that may need more are refused from now on"
@@ -202,7 +215,7 @@ impl Engine {
     #[doc(hidden)]
     pub fn record_events(&mut self) {
         self.events = Some(Vec::new());
-        self.refresh_listening();
+        self.control.epoch.advance();
     }
 
     /// What happened to keys since the last call, as `db:event key`, in order.
@@ -276,7 +289,6 @@ impl Engine {
             stream.begin(stream.replid.clone());
         }
         stream.attach(key);
-        self.refresh();
     }
 
     /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
@@ -314,11 +326,9 @@ impl Engine {
         }
         if session.caller.subscribed.is_any() {
             self.control.clients.pubsub.forget(key);
-            self.refresh_listening();
         }
         if session.caller.flags.monitor {
             self.control.clients.monitors.retain(|k| *k != key);
-            self.refresh();
         }
         if let Some(open) = self.open_unit.as_mut().filter(|open| open.client == key) {
             open.orphan = Some(session);
@@ -397,6 +407,7 @@ impl Engine {
     /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask
     /// for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
+        self.notice();
         if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
         }

@@ -140,7 +140,7 @@ impl Engine {
         prepared: &PreparedBatch,
         process: &mut dyn Process,
     ) -> Box<Session> {
-        if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
+        if self.keyspace.is_nearly_full(session.caller.db) != *self.control.nearly_full {
             self.check_entry_space(process);
         }
         let numbers = batch.executed..batch.executed + prepared.len();

@@ -59,7 +59,7 @@ impl Control {
     /// Whether this may happen now: whether no unit stands open.
     #[inline]
     pub(crate) fn between_units(&self, _: BetweenUnits) -> bool {
-        !self.clients.unit_stands_open
+        !*self.clients.unit_stands_open
     }
 }
 

@@ -174,7 +174,6 @@ impl Engine {
             control.clients.blocking.key_changed(db, bytes_of(&key, command));
         }
         // A transaction that was marked watches nothing any more: after the last one no modified keys are recorded.
-        self.refresh_listening();
     }
 
     /// Adds to the stream's unit: keys that had expired first, then the command.
@@ -297,7 +296,6 @@ impl Engine {
                 .watching
                 .database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
         }
-        self.refresh_listening();
     }
 }
 

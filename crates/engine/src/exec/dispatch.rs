@@ -124,7 +124,6 @@ impl Engine {
         let mut ctx = TransactionCtx { db, key, caller, transaction, watching, reply, _seal: Seal(()) };
         let result = run(&mut ctx, args);
         session.mask = gate.session_mask(session);
-        self.refresh_listening();
         result
     }
 
@@ -147,7 +146,6 @@ impl Engine {
         }
         if session.caller.subscribed != before {
             session.mask = gate.session_mask(session);
-            self.refresh_listening();
         }
         result
     }
@@ -266,7 +264,6 @@ impl Engine {
         outbox.append(&mut session.outbox);
         session.outbox = outbox;
         session.mask = self.gate.session_mask(session);
-        self.refresh();
     }
 
     #[inline(always)]

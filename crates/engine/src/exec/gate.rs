@@ -97,7 +97,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "open-unit",
         concerns: |spec| spec.id != server::REPLCONF.id,
-        armed: |control| control.clients.unit_stands_open,
+        armed: |control| *control.clients.unit_stands_open,
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| asked.control.clients.unit_stands_open.then_some(Verdict::Postpone),
@@ -186,11 +186,11 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| {
             spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id) || is_exec(spec)
         },
-        armed: |control| control.nearly_full,
+        armed: |control| *control.nearly_full,
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            (asked.control.nearly_full && asked.flags.has(Flags::WRITE))
+            (*asked.control.nearly_full && asked.flags.has(Flags::WRITE))
                 .then_some(Verdict::Reject(CmdError::NO_ENTRY_SPACE))
         },
     },
@@ -309,7 +309,7 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
-            let pause = asked.control.clients.pause;
+            let pause = *asked.control.clients.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
             // A server that ends, or hands its role over, takes no writes that its replicas could miss.

@@ -272,6 +272,7 @@ impl Engine {
         }
         let session = &mut replay.session;
         let mut now = process.recent();
+        self.notice();
         let mut unit = self.open_unit(now);
         unit.standing = Standing::Replay;
         let Some(permit) = self.gate.pass(spec, session, unit.standing) else { return Ok(()) };

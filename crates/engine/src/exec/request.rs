@@ -56,6 +56,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        // What the command before has changed holds for this one.
+        self.notice();
         let Some(permit) = self.gate.pass(spec, session, Standing::Queued) else { return Next::Done };
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
@@ -73,6 +75,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        self.notice();
         if session.caller.reply != ReplyMode::On {
             session.caller.reply = session.caller.reply.next();
         }
@@ -108,7 +111,7 @@ impl Engine {
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
         // What the commands of a unit that stands still have sent to its own client comes behind the whole reply.
-        if self.control.clients.pubsub.outgoing.is_unfinished() && !self.control.clients.unit_stands_open {
+        if self.control.clients.pubsub.outgoing.is_unfinished() && !*self.control.clients.unit_stands_open {
             self.finish_delivery(session, process);
         }
         next
@@ -270,7 +273,7 @@ impl Engine {
     /// What a request waits for that the gate has postponed.
     #[cold]
     fn postponed_for(&self) -> WaitFor {
-        if self.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
+        if *self.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
     }
 
     /// Makes room ahead of a session's command, whose own time begins behind that.
@@ -280,6 +283,7 @@ impl Engine {
         if self.control.clients.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);
         }
+        self.notice();
         room
     }
 

@@ -65,7 +65,7 @@ impl Engine {
             return Err(CmdError::text("ERR EXEC without MULTI"));
         };
         let unchanged = !self.watched_keys_changed(session, unit.now);
-        self.control.clients.watching.forget(session.key);
+        self.forget_watched(session);
         if transaction.aborted {
             self.end_transaction(session);
             return Err(CmdError::text("EXECABORT Transaction discarded because of previous errors."));
@@ -121,18 +121,24 @@ impl Engine {
             })
     }
 
+    /// Forgets what a client watches.
+    fn forget_watched(&mut self, session: &Session) {
+        if self.control.clients.watching.concerns(session.key) {
+            self.control.clients.watching.forget(session.key);
+        }
+    }
+
     /// Leaves MULTI. The caller forgets what is watched.
     pub(crate) fn end_transaction(&mut self, session: &mut Session) {
         session.transaction = None;
         session.caller.leave_multi();
         session.mask = self.gate.session_mask(session);
-        self.refresh_listening();
     }
 
     /// EXEC itself was rejected: the transaction is over.
     #[cold]
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
-        self.control.clients.watching.forget(session.key);
+        self.forget_watched(session);
         self.end_transaction(session);
         if matches!(error, CmdError::Redirect(_)) {
             return error.clone();

@@ -17,6 +17,7 @@
 mod steps;
 
 use crate::args::Args;
+use crate::epoch::Epoch;
 use crate::host::process::AofBacklog;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
@@ -32,6 +33,8 @@ use std::ops::Range;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct AofStream {
+    /// Advanced where the file begins or ends, and with what is reported of the disk.
+    epoch: Epoch,
     is_on: bool,
     /// Database selected in the file.
     selected: Option<usize>,
@@ -108,6 +111,10 @@ impl WrittenAt {
 }
 
 impl AofStream {
+    pub(crate) fn new(epoch: Epoch) -> AofStream {
+        AofStream { epoch, ..AofStream::default() }
+    }
+
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         let written_at = self.written_at.as_deref().map_or(0, |written_at| {

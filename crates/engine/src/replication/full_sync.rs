@@ -269,7 +269,6 @@ impl Engine {
         for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
             self.begin_sending(one, announced, FeedSource::Shared(number), process);
         }
-        self.refresh();
     }
 
     fn begin_job_for_replicas(
@@ -326,7 +325,6 @@ impl Engine {
             );
             self.begin_sending(one, &announced, FeedSource::WithoutKeys(pieces.into_iter()), process);
         }
-        self.refresh();
     }
 
     /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark finds the mark only when
@@ -436,7 +434,6 @@ impl Engine {
                 process.log(LogLevel::Warning, "Background full synchronization error");
             }
         }
-        self.refresh();
     }
 
     /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made either.

@@ -225,7 +225,6 @@ impl Engine {
             stream.end_history(hex(&process.entropy()));
             let text = format!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
             process.log(LogLevel::Notice, &text);
-            self.refresh();
         }
     }
 
@@ -236,9 +235,7 @@ impl Engine {
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
         let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
         let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
-        if good != std::mem::replace(&mut self.control.replication.good_replicas, good) {
-            self.refresh();
-        }
+        if good != std::mem::replace(&mut *self.control.replication.good_replicas, good) {}
     }
 
     /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which more is kept than the
@@ -268,7 +265,6 @@ impl Engine {
         }
         self.leave_full_sync(session);
         self.restore_superseded(session);
-        self.refresh();
     }
 
     /// Where the last connection of a replica has gone, those before it at the same address count again: by what they acknowledge from now
@@ -309,7 +305,7 @@ impl Control {
         needed > 0
             && self.config.int(param::MIN_REPLICAS_MAX_LAG) > 0
             && !self.replication.stream.has_primary()
-            && self.replication.good_replicas < needed
+            && *self.replication.good_replicas < needed
     }
 
     /// All replicas, those that wait for a snapshot or read one included, in order of arrival.

@@ -18,6 +18,7 @@ pub(crate) use backlog::{Backlog, WINDOW_BYTES};
 pub use spooled::SpoolPlace;
 pub(crate) use spooled::Spooled;
 
+use crate::epoch::Epoch;
 use crate::persistence::snapshot::StreamPoint;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands, push_command};
 use crate::session::key::SessionKey;
@@ -27,6 +28,8 @@ use sluice_base::{ClientId, heap};
 /// The stream and its receivers.
 #[derive(Debug, Default)]
 pub struct ReplicationStream {
+    /// Advanced where the stream begins or ends, or has another source.
+    pub(crate) epoch: Epoch,
     /// Sessions that receive it, in order of arrival.
     pub replicas: Vec<SessionKey>,
     /// Bytes of the history so far.
@@ -77,6 +80,11 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
+    /// The same stream, of a control plane with this epoch.
+    pub(crate) fn watched_by(self, epoch: Epoch) -> ReplicationStream {
+        ReplicationStream { epoch, ..self }
+    }
+
     /// Whether the history has begun: there is a backlog.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
@@ -97,6 +105,7 @@ impl ReplicationStream {
     /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
     /// consists of what [`ReplicationStream::relay`] is given.
     pub(crate) fn set_has_primary(&mut self, has_primary: bool) {
+        self.epoch.advance();
         self.has_primary = has_primary;
         // What follows from the other source names its database itself.
         self.selected = None;
@@ -171,9 +180,11 @@ impl ReplicationStream {
         self.earlier = None;
         self.backlog = None;
         self.idle_since_s = None;
+        self.epoch.advance();
     }
 
     fn begin_backlog(&mut self, offset: u64) {
+        self.epoch.advance();
         self.offset = offset;
         self.delivered = offset;
         self.selected = None;

@@ -9,6 +9,7 @@ use sluice_config::param;
 impl Engine {
     /// Does what is due; returns the milliseconds until it wants to be called again.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
+        self.notice();
         let now = process.now();
         let hz = self.control.config.int(param::HZ).clamp(1, 500);
         let period = 1000 / hz;
@@ -55,7 +56,6 @@ impl Engine {
     fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         if self.control.clients.pause.until_ms != 0 && !self.control.clients.pause.active(now) {
             self.control.end_pause();
-            self.refresh();
             self.serve_waiting(process);
         }
     }

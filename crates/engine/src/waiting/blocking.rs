@@ -9,6 +9,7 @@
 //! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
 //! any client's next command, by running its own command again.
 
+use crate::epoch::Epoch;
 use crate::exec::prepare::Prepared;
 use crate::pubsub::key_map::KeyMap;
 use crate::session::key::SessionKey;
@@ -137,6 +138,8 @@ impl WaitFor {
 /// All clients that wait.
 #[derive(Debug, Default)]
 pub struct Blocking {
+    /// Advanced where it begins or ends to matter that keys change.
+    epoch: Epoch,
     keys: KeyMap<Waiters>,
     deadlines: BTreeSet<(u64, SessionKey)>,
     /// Clients of WAIT in the order of their coming.
@@ -194,6 +197,10 @@ pub(crate) enum Due {
 }
 
 impl Blocking {
+    pub(crate) fn new(epoch: Epoch) -> Blocking {
+        Blocking { epoch, ..Blocking::default() }
+    }
+
     /// Bytes that the allocator has given for the lists. O(keys that clients wait for).
     pub(crate) fn footprint(&self) -> usize {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
@@ -247,6 +254,12 @@ impl Blocking {
 
     /// Lists a client that begins to wait.
     pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
+        let before = self.wants();
+        self.list(client, waiting);
+        self.note_wants(before);
+    }
+
+    fn list(&mut self, client: SessionKey, waiting: &Waiting) {
         self.count += usize::from(waiting.on.is_blocked());
         match waiting.on {
             WaitFor::Pause | WaitFor::Held => drop(self.paused.insert(waiting.order, client)),
@@ -274,6 +287,23 @@ impl Blocking {
 
     /// Takes a client off the lists. Cost: O(log n) for each key.
     pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
+        let before = self.wants();
+        self.unlist(client, waiting);
+        self.note_wants(before);
+    }
+
+    /// Which changes of keys matter.
+    fn wants(&self) -> (bool, bool) {
+        (self.wants_keys(), self.wants_removals())
+    }
+
+    fn note_wants(&mut self, before: (bool, bool)) {
+        if self.wants() != before {
+            self.epoch.advance();
+        }
+    }
+
+    fn unlist(&mut self, client: SessionKey, waiting: &Waiting) {
         self.count -= usize::from(waiting.on.is_blocked());
         match waiting.on {
             WaitFor::Pause | WaitFor::Held => {

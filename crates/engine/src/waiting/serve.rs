@@ -7,6 +7,7 @@ use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::request::Next;
+use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
@@ -50,7 +51,6 @@ impl Engine {
         if matches!(on, WaitFor::Replicas { .. }) {
             self.control.replication.ask_replicas = true;
         }
-        self.refresh_listening();
     }
 
     /// Takes a session's request back.
@@ -58,7 +58,6 @@ impl Engine {
         let waiting = session.waiting.take()?;
         self.control.clients.blocking.remove(session.key, &waiting);
         session.caller.argv_bytes = 0;
-        self.refresh_listening();
         Some(waiting)
     }
 
@@ -330,7 +329,8 @@ impl Engine {
         let request = waiting.request.at(0);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         let mut now = process.recent();
-        let mut unit = self.open_unit(now);
+        // Nothing is committed: the command has changed nothing, or has been committed where it ran.
+        let mut unit = Unit::new(now);
         let ended = Ended {
             unit: &mut unit,
             spec,
@@ -344,7 +344,6 @@ impl Engine {
             executing_ns: times.executing_ns,
         };
         self.end_command(ending, ended, session, &mut now, process);
-        self.close_own_unit(unit);
     }
 
     /// Forgets what a session waits for and watches: it ends.
@@ -356,6 +355,5 @@ impl Engine {
             open.request = Some(waiting);
         }
         self.control.clients.watching.forget(session.key);
-        self.refresh_listening();
     }
 }

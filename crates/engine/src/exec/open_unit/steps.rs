@@ -25,7 +25,7 @@ impl Engine {
     /// Whether a unit stands open. What the process does of its own accord then waits, such as to end migrations.
     #[inline]
     pub fn has_open_unit(&self) -> bool {
-        self.control.clients.unit_stands_open
+        *self.control.clients.unit_stands_open
     }
 
     /// Goes on with the unit that stands open, if its time has come: once an iteration.
@@ -66,8 +66,7 @@ impl Engine {
     fn leave_open(&mut self, open: OpenUnit) {
         debug_assert_eq!(self.effects.changes(), 0, "a command's effects are committed with the command");
         self.open_unit = Some(Box::new(open));
-        self.control.clients.unit_stands_open = true;
-        self.refresh();
+        *self.control.clients.unit_stands_open = true;
     }
 
     #[cold]
@@ -97,7 +96,7 @@ impl Engine {
             }
             Ok(_) | Err(_) => {
                 let Some(waiting) = self.unpark(&mut session).or_else(|| request.take()) else { return };
-                self.control.clients.unit_stands_open = false;
+                *self.control.clients.unit_stands_open = false;
                 if let Some(spec) = self.end_exec(unit, &waiting, spent_ns, &mut session, &mut now, process) {
                     session.caller.last_command = Some(spec);
                 }
@@ -141,7 +140,6 @@ impl Engine {
 
     /// What has waited for the end of the unit happens.
     fn end_open_unit(&mut self, process: &mut dyn Process) {
-        self.refresh();
         self.settle_role(process);
         self.settle_failover(process);
         self.begin_wanted_save(process);

@@ -15,6 +15,11 @@ impl Engine {
     /// Opens a unit that happens at `now`, for the command of a client.
     #[inline]
     pub(crate) fn open_unit(&mut self, now: Now) -> Unit {
+        debug_assert_eq!(
+            self.noticed,
+            self.control.epoch.now(),
+            "the effects would not record what somebody listens to"
+        );
         Unit::new(now)
     }
 
@@ -44,7 +49,7 @@ impl Engine {
     /// Commits a unit's commands, and keeps their memory for the next unit.
     fn commit_commands(&mut self, mut commands: Box<UnitCommands>, grouping: Grouping, now: Now) {
         debug_assert!(
-            !self.control.clients.unit_stands_open,
+            !*self.control.clients.unit_stands_open,
             "nothing is committed while a unit stands open"
         );
         if !commands.is_empty() {

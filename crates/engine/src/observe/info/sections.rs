@@ -49,7 +49,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("config_file", &facts.config_file);
     out.add("io_threads_active", u8::from(facts.io_threads.active > 0));
     out.add("availability_zone", control.config.str(param::AVAILABILITY_ZONE));
-    if let Some(pending) = &control.persistence.pending_end {
+    if let Some(pending) = control.persistence.pending_end.as_ref() {
         let left_ms = pending.deadline_ms.saturating_sub(view.now.mono_ns / 1_000_000);
         out.add("shutdown_in_milliseconds", left_ms);
     }
@@ -89,7 +89,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("total_watched_keys", control.clients.watching.keys());
     out.add("total_blocking_keys", control.clients.blocking.keys());
     out.add("total_blocking_keys_on_nokey", control.clients.blocking.keys_until_gone());
-    let pause = control.clients.pause;
+    let pause = *control.clients.pause;
     let now_ms = view.now.unix_ms();
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         _ if control.replication.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
@@ -367,7 +367,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("connected_slaves", replicas.len());
     let config = &view.control.config;
     if config.int(param::MIN_REPLICAS_TO_WRITE) > 0 && config.int(param::MIN_REPLICAS_MAX_LAG) > 0 {
-        out.add("min_slaves_good_slaves", view.control.replication.good_replicas);
+        out.add("min_slaves_good_slaves", *view.control.replication.good_replicas);
     }
     for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };

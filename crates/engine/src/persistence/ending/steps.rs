@@ -23,7 +23,6 @@ impl Engine {
         }
         let pending = PendingEnd::new(ending, force, control, process.recent());
         begin(pending, control, process);
-        self.refresh();
         true
     }
 
@@ -50,20 +49,19 @@ impl Engine {
         let is_late = process.recent().mono_ns / 1_000_000 >= pending.deadline_ms;
         let are_there = are_replicas_at(&self.control, &self.sessions, pending.offset);
         if !pending.is_aborted && !is_late && !are_there {
-            self.control.persistence.pending_end = Some(pending);
+            *self.control.persistence.pending_end = Some(pending);
             // The gate may not know yet.
-            return self.refresh();
+            return;
         }
         if !pending.is_aborted {
             self.tell_of_replicas(pending.offset, process);
             if self.prepare_end(pending.ending, pending.force, process) {
                 // Nothing is executed any more: who waits gets no answer.
                 pending.is_over = true;
-                self.control.persistence.pending_end = Some(pending);
+                *self.control.persistence.pending_end = Some(pending);
                 return self.actions.push(Action::Shutdown);
             }
         }
-        self.refresh();
         self.control.clients.blocking.end_pause();
         for client in pending.clients {
             self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));

@@ -222,7 +222,7 @@ impl Engine {
         // The file says first where it begins: a crash may take the end of the one before.
         self.note_history();
         let offset = self.control.replication.stream.offset;
-        if let Some(role) = &mut self.control.replication.replica {
+        if let Some(role) = self.control.replication.replica.as_mut() {
             role.await_rewrite(position, offset);
         }
         self.report_aof_backlog(backlog, process);

@@ -34,10 +34,10 @@ impl Engine {
         if !self.control.between_units(BetweenUnits::Save) {
             return;
         }
-        if let Some(why) = self.control.persistence.saving.wanted.take() {
+        if let Some(why) = self.control.persistence.saving.quietly().wanted.take() {
             self.begin_save(why, process);
         }
-        if std::mem::take(&mut self.control.persistence.saving.cancelled) {
+        if std::mem::take(&mut self.control.persistence.saving.quietly().cancelled) {
             self.break_off_save(process);
             self.break_off_full_sync(process);
         }
@@ -65,7 +65,6 @@ impl Engine {
             process.log(LogLevel::Warning, &line);
             process.log(LogLevel::Warning, "Background saving error");
             self.control.persistence.saving.failed = true;
-            self.refresh();
             return;
         }
         let (dirty, began_s) = (self.control.persistence.dirty, now.unix_s());
@@ -135,7 +134,6 @@ impl Engine {
                 self.control.persistence.saving.failed = true;
             }
         }
-        self.refresh();
     }
 
     /// Begins the save that is scheduled, or due at a save point.

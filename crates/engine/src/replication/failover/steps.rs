@@ -101,7 +101,7 @@ impl Engine {
             return self.abort_failover("the target's port is none", process);
         };
         process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
-        if let Some(failover) = &mut self.control.replication.failover {
+        if let Some(failover) = self.control.replication.failover.as_mut() {
             failover.target = Some(target);
             failover.is_in_progress = true;
         }
@@ -114,7 +114,6 @@ impl Engine {
     pub fn end_failover(&mut self, process: &mut dyn Process) {
         if self.control.replication.failover.take().is_some() {
             self.unblock_for_role(process);
-            self.refresh();
             self.let_writes_go_on(process);
         }
     }
@@ -145,7 +144,6 @@ impl Engine {
             self.control.replication.role_wanted = Some(RoleWanted { primary: None, by: String::new() });
             self.settle_role(process);
         }
-        self.refresh();
         if !mistake::is_made(Mistake::PausedForGood) {
             self.control.clients.blocking.end_pause();
         }

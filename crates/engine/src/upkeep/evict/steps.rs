@@ -85,6 +85,7 @@ impl Engine {
         if !self.control.between_units(BetweenUnits::Eviction) {
             return Room::Enough;
         }
+        self.notice();
         if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
             return self.note_room(Room::Enough, now);
         }

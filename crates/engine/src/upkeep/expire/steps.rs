@@ -34,6 +34,7 @@ impl Engine {
         if !self.control.between_units(BetweenUnits::Expiry) {
             return;
         }
+        self.notice();
         if self.is_expiry_held(process.now()) {
             self.expiry.is_running = false;
             return;
@@ -65,6 +66,7 @@ impl Engine {
         if !self.expiry.is_running || !self.control.between_units(BetweenUnits::Expiry) {
             return false;
         }
+        self.notice();
         let start = process.now();
         if !self.is_slice_due(start.mono_ns) {
             return false;

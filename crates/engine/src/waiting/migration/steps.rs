@@ -29,7 +29,6 @@ impl Engine {
         self.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
         let id = migration.id;
         self.actions.push(Action::Migrate(migration));
-        self.refresh();
         Next::Wait(Box::new(WaitFor::Migration(id)))
     }
 
@@ -70,6 +69,7 @@ impl Engine {
             return;
         };
         if deletes {
+            self.notice();
             self.delete_migrated(db, &keys, &outcome.taken, now);
             self.commit_unasked_in(db, now);
         }
@@ -91,7 +91,6 @@ impl Engine {
         }
         // What these keys have kept back.
         self.control.clients.blocking.end_pause();
-        self.refresh();
         self.serve_waiting(process);
     }
 
