@@ -349,15 +349,15 @@ impl Engine {
     /// Publishes what the server knows of a client's unparsed input, bytes used and unused.
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.sessions.get_mut(key) {
-            session.caller.input_bytes = used;
-            session.caller.input_free = crate::session::short(free);
+            session.caller.traffic.input_bytes = used;
+            session.caller.traffic.input_free = crate::session::short(free);
         }
     }
 
     /// Notes that bytes came from a client, though no whole request yet: it is not idle.
     pub fn touch_last_interaction(&mut self, key: SessionKey, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
-            session.caller.last_s = now.unix_s();
+            session.caller.traffic.last_s = now.unix_s();
         }
     }
 
@@ -394,7 +394,8 @@ impl Engine {
 
     /// Counts a client that is closed because its unfinished request is too large.
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let addr = self.sessions.get(key).map(|session| session.caller.addr.clone()).unwrap_or_default();
+        let addr =
+            self.sessions.get(key).map(|session| session.caller.origin.addr.clone()).unwrap_or_default();
         self.note_query_buffer_disconnection(&addr, process);
     }
 
@@ -461,7 +462,7 @@ impl Engine {
     pub fn sent(&mut self, key: SessionKey, bytes: usize, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
-            session.caller.net_out += bytes as u64;
+            session.caller.traffic.net_out += bytes as u64;
             if session.caller.replica.is_some() {
                 self.note_taken_by_replica(key, bytes, now);
             }

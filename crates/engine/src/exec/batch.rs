@@ -121,7 +121,7 @@ impl Engine {
     #[inline]
     fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
         let mut session = self.sessions.take(key)?;
-        session.caller.last_s = process.recent().unix_s();
+        session.caller.traffic.last_s = process.recent().unix_s();
         if session.outbox.capacity_bytes() == 0
             && let Some(spare) = self.spare.pop()
         {

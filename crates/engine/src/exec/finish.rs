@@ -204,7 +204,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        session.caller.commands += 1;
+        session.caller.traffic.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
         let stats = &mut self.stats.commands[ended.spec.id.0 as usize];

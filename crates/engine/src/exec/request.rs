@@ -133,7 +133,7 @@ impl Engine {
     ) -> Next {
         if unit.standing.row().counts_request {
             session.caller.last_command = Some(spec);
-            session.caller.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
+            session.caller.traffic.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
         }
         let mark = session.outbox.mark();
         let db = session.caller.db;
@@ -350,7 +350,7 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        session.caller.net_in += request.wire_len() as u64;
+        session.caller.traffic.net_in += request.wire_len() as u64;
         // The primary has run the others.
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();

@@ -31,13 +31,14 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let Some(transaction) = &mut session.transaction else { return };
-        session.caller.net_in += request.wire_len() as u64;
+        session.caller.traffic.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
         transaction.push(spec, prepared, &request);
         let queued = transaction.requests.bytes();
-        session.caller.multi = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
+        session.caller.multi.queued = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         let is_bounded = !session.caller.is_primary();
-        if is_bounded && queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
+        if is_bounded && queued + session.caller.traffic.input_bytes > self.control.limits.client_query_buffer
+        {
             return self.end_overlong(session, process);
         }
         let mark = session.outbox.mark();
@@ -50,7 +51,7 @@ impl Engine {
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(session.key);
-        self.note_query_buffer_disconnection(&session.caller.addr, process);
+        self.note_query_buffer_disconnection(&session.caller.origin.addr, process);
     }
 
     /// EXEC: runs what is queued, as commands of `unit`.
@@ -76,7 +77,7 @@ impl Engine {
             return Ok(Outcome::Done);
         }
         session.caller.flags.in_exec = true;
-        session.caller.multi_mem = crate::session::short(transaction.heap_bytes());
+        session.caller.multi.bytes = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
         self.run_queued_commands(unit, session, transaction, 0, now, process)
     }

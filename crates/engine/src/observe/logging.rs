@@ -56,7 +56,7 @@ impl Engine {
                 time_s: now.unix_s(),
                 value,
                 argv: commandlog::shorten(redact::shown(spec, ended.args).into_iter()),
-                peer: session.caller.addr.clone(),
+                peer: session.caller.origin.addr.clone(),
                 name: session.caller.name().into(),
             };
             self.control.commandlog.push(kind, entry, max_len);
@@ -96,8 +96,8 @@ fn monitor_line(session: &Session, spec: &'static Spec, args: Args<'_>, now: Now
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
     // The path alone: what is behind it in `laddr` stands for a port.
-    let path = caller.laddr.rsplit_once(':').map_or(&*caller.laddr, |(path, _)| path);
-    let (kind, place) = if caller.unix { ("unix:", path) } else { ("", &*caller.addr) };
+    let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
+    let (kind, place) = if caller.flags.unix { ("unix:", path) } else { ("", &*caller.origin.addr) };
     let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
     line.extend_from_slice(head.as_bytes());
     for arg in redact::shown(spec, args) {

@@ -71,7 +71,7 @@ impl Engine {
             self.cron.next_client_slot = slot + 1;
             let Some(session) = self.sessions.in_slot(slot) else { continue };
             let key = session.key;
-            let idle = now.unix_s() - session.caller.last_s;
+            let idle = now.unix_s() - session.caller.traffic.last_s;
             session.output_peak = crate::session::short(session.output_bytes());
             let flags = session.caller.flags;
             let exempt = session.caller.kind != ClientKind::Normal
@@ -84,7 +84,7 @@ impl Engine {
                 process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }
-            if session.caller.input_bytes > 0 || session.caller.input_free > 0 {
+            if session.caller.traffic.input_bytes > 0 || session.caller.traffic.input_free > 0 {
                 self.actions.push(Action::TrimInput { key, idle_s: idle });
             }
             self.check_output_limit(key, process);

@@ -426,7 +426,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     out.add("master_port", role.primary.port);
     out.add("master_link_status", if role.is_up() { "up" } else { "down" });
     let session = role.session.and_then(|key| view.sessions.get(key));
-    let silent_s = session.map_or(-1, |session| (now_s - session.caller.last_s).max(0));
+    let silent_s = session.map_or(-1, |session| (now_s - session.caller.traffic.last_s).max(0));
     out.add("master_last_io_seconds_ago", silent_s);
     out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
     // The reference's number where nothing is known.

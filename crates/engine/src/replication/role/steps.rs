@@ -33,7 +33,7 @@ impl Control {
             .replication
             .replica
             .as_ref()
-            .filter(|_| caller.capa_redirect && caller.kind == ClientKind::Normal)?;
+            .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)?;
         let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
         let Primary { host, port } = &role.primary;
         belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
