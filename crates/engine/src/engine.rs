@@ -41,12 +41,7 @@ pub struct Engine {
     pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
-    pub(crate) cron: CronState,
-    pub(crate) expiry: ActiveExpiry,
-    /// Where compaction stands.
-    pub(crate) compaction: CompactionState,
-    /// What makes room above `maxmemory`.
-    pub(crate) eviction: Eviction,
+    pub(crate) upkeep: Upkeep,
     /// What is written in the background.
     pub(crate) job: Option<Job>,
     /// What [`Engine::record_events`] asked for: `db:event key`.
@@ -57,12 +52,32 @@ pub struct Engine {
     pub(crate) open_unit: Option<Box<OpenUnit>>,
     /// Memory for the commands of the next unit that has some.
     pub(crate) spare_commands: Option<Box<UnitCommands>>,
-    /// The epoch that the gate's and the effects' conclusions belong to.
-    pub(crate) noticed: u32,
-    /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
-    pub(crate) has_unusual_access: bool,
+    /// What was concluded from the control plane.
+    pub(crate) conclusions: Conclusions,
     /// Whether commands are held to the keys that they declare.
     pub(crate) declared_keys_check: DeclaredKeysCheck,
+}
+
+/// Where the work stands that no command asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// The cron.
+    pub cron: CronState,
+    /// The cycle of expiry.
+    pub expiry: ActiveExpiry,
+    /// Compaction.
+    pub compaction: CompactionState,
+    /// What makes room above `maxmemory`.
+    pub eviction: Eviction,
+}
+
+/// What was concluded from the control plane, beside the gate's and the effects' own conclusions.
+#[derive(Debug, Default)]
+pub(crate) struct Conclusions {
+    /// The epoch that all conclusions belong to.
+    pub epoch: u32,
+    /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
+    pub has_unusual_access: bool,
 }
 
 /// Where the cron stands between calls.
@@ -138,17 +153,13 @@ impl Engine {
             rng,
             prepared: None,
             spare: Vec::new(),
-            cron: CronState::default(),
-            expiry: ActiveExpiry::default(),
+            upkeep: Upkeep::default(),
             events: None,
             changes: 0,
             open_unit: None,
             spare_commands: None,
-            noticed: 0,
-            has_unusual_access: false,
+            conclusions: Conclusions::default(),
             declared_keys_check: DeclaredKeysCheck::DEFAULT,
-            compaction: CompactionState::default(),
-            eviction: Eviction::default(),
             job: None,
         };
         engine.draw_conclusions();
@@ -159,7 +170,7 @@ impl Engine {
     /// recorded: each command, each step of expiry and eviction, the end of an iteration.
     #[inline(always)]
     pub(crate) fn notice(&mut self) {
-        if self.control.epoch.now() != self.noticed {
+        if self.control.epoch.now() != self.conclusions.epoch {
             self.draw_conclusions();
         }
     }
@@ -167,7 +178,7 @@ impl Engine {
     /// What the configuration and the control plane arm.
     #[cold]
     fn draw_conclusions(&mut self) {
-        self.noticed = self.control.epoch.now();
+        self.conclusions.epoch = self.control.epoch.now();
         self.control.persistence.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
@@ -253,7 +264,7 @@ impl Engine {
     /// Adds a client. The server has checked `maxclients`.
     pub fn connect(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
-        self.stats.connections += 1;
+        self.stats.connections.accepted += 1;
         let identity = Identity::of_newcomer(&self.control.limits);
         let gate = &self.gate;
         self.sessions.add(|key, id| gate.masked(Session::new(key, id, connection, now_s, identity)))
@@ -261,7 +272,7 @@ impl Engine {
 
     /// Counts a connection that was refused.
     pub fn count_rejected(&mut self) {
-        self.stats.rejected_connections += 1;
+        self.stats.connections.rejected += 1;
     }
 
     /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its database named
@@ -400,7 +411,7 @@ impl Engine {
     }
 
     pub(crate) fn note_query_buffer_disconnection(&mut self, addr: &str, process: &mut dyn Process) {
-        self.stats.query_buffer_disconnections += 1;
+        self.stats.disconnections.query_buffer += 1;
         let text = format!("Closing client that reached max query buffer length: {addr}");
         process.log(crate::LogLevel::Warning, &text);
     }
@@ -504,10 +515,10 @@ impl Engine {
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
     pub fn take_command_ns(&mut self) -> u64 {
-        let ran = self.stats.total_commands.saturating_sub(self.stats.iteration_began_at);
-        self.stats.iteration_commands_max = self.stats.iteration_commands_max.max(ran);
-        self.stats.iteration_began_at = self.stats.total_commands;
-        std::mem::take(&mut self.stats.iteration_command_ns)
+        let ran = self.stats.total_commands.saturating_sub(self.stats.iteration.began_at);
+        self.stats.iteration.commands_max = self.stats.iteration.commands_max.max(ran);
+        self.stats.iteration.began_at = self.stats.total_commands;
+        std::mem::take(&mut self.stats.iteration.command_ns)
     }
 
     /// The keyspace, for tests and for saving.

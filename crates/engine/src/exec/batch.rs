@@ -110,12 +110,12 @@ impl Engine {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
         prepared.prefetch_entries(db);
-        self.stats.prefetch_entries += prepared.hashes_len();
+        self.stats.prefetch.entries += prepared.hashes_len();
     }
 
     /// Counts a group of requests whose keys were prefetched together.
     pub fn count_prefetch_group(&mut self) {
-        self.stats.prefetch_batches += 1;
+        self.stats.prefetch.batches += 1;
     }
 
     #[inline]
@@ -226,8 +226,8 @@ impl Engine {
             out.prefetch_members(db, |at| requests.at(batch.start + at, input));
             let keys = out.hashes_len();
             if keys > 1 {
-                self.stats.prefetch_batches += 1;
-                self.stats.prefetch_entries += keys;
+                self.stats.prefetch.batches += 1;
+                self.stats.prefetch.entries += keys;
             }
         }
     }

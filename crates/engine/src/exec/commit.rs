@@ -126,9 +126,9 @@ impl Engine {
 
     #[inline]
     fn count_changes(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
-        self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
-        self.stats.evicted_keys += self.effects.take_evicted_keys();
-        self.stats.expired_fields += self.effects.take_fields_deleted();
+        self.stats.expiry.keys += self.effects.expired_by_write().len() as u64;
+        self.stats.eviction.keys += self.effects.take_evicted_keys();
+        self.stats.expiry.fields += self.effects.take_fields_deleted();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
     }

@@ -268,7 +268,7 @@ impl Engine {
 
     #[inline(always)]
     fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
-        if self.has_unusual_access || session.caller.flags.no_touch {
+        if self.conclusions.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
         Access { now, touch: Touch::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
@@ -282,7 +282,7 @@ impl Engine {
             limits,
             ..
         } = &self.control;
-        self.has_unusual_access = limits.lfu
+        self.conclusions.has_unusual_access = limits.lfu
             || limits.import_mode
             || pause.until_ms != 0
             || replica.is_some()

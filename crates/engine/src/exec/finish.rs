@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::limits::Limits;
+use crate::observe::logging::Loggable;
 use crate::session::{ReplyMode, Session};
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -171,7 +172,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.has_unusual_access {
+        if self.conclusions.has_unusual_access {
             self.note_local_expiries(session, ended.spec, ended.args, ended.db);
         }
     }
@@ -189,7 +190,7 @@ impl Engine {
         let end = process.now();
         let spent_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
-        self.stats.iteration_command_ns += spent_ns;
+        self.stats.iteration.command_ns += spent_ns;
         ended.duration_ns = spent_ns + ended.earlier_ns;
         ended.executing_ns = ended.duration_ns;
     }
@@ -232,7 +233,10 @@ impl Engine {
             || ended.request_bytes as i64 >= limits.large_request
             || reply_bytes as i64 >= limits.large_reply;
         if is_loggable {
-            self.log_command(session, ended, reply_bytes, *now);
+            // By value: a reference would have the whole of `ended` written to memory for every command.
+            let Ended { spec, args, request_bytes, duration_ns, executing_ns, .. } = *ended;
+            let command = Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns };
+            self.log_command(session, command, *now);
         }
     }
 

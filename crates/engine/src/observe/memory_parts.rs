@@ -27,8 +27,9 @@ impl Engine {
             + heap::vec(&control.clients.monitors);
         let prepared =
             self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
-        let work = self.effects.footprint() + prepared + heap::vec(&self.actions) + self.eviction.footprint();
-        let work = work + self.expiry.footprint();
+        let work =
+            self.effects.footprint() + prepared + heap::vec(&self.actions) + self.upkeep.eviction.footprint();
+        let work = work + self.upkeep.expiry.footprint();
         let work = work + self.open_unit.as_deref().map_or(0, OpenUnit::footprint);
         let syncs = &control.replication.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);

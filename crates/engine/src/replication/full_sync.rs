@@ -146,13 +146,13 @@ impl Engine {
         let Some(session) = sessions.get_mut(client) else { return };
         let of_snapshot =
             session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
-        self.stats.repl_output_bytes += of_snapshot as u64;
+        self.stats.syncs.output_bytes += of_snapshot as u64;
         if session.note_taken(bytes, &mut control.replication.full_syncs, now) == Fed::Failed {
             close(session, &mut control.clients.to_close);
         }
         if let Some((backlog, spooled)) = control.replication.stream.sources() {
             match session.take_stream(backlog, spooled) {
-                StreamTaken::Bytes(bytes) => self.stats.repl_output_bytes += bytes,
+                StreamTaken::Bytes(bytes) => self.stats.syncs.output_bytes += bytes,
                 StreamTaken::Failed => close(session, &mut control.clients.to_close),
             }
         }
@@ -373,7 +373,7 @@ impl Engine {
         if !announced.rdb_only {
             control.replication.stream.attach(client);
         }
-        self.stats.sync_full += 1;
+        self.stats.syncs.full += 1;
         process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
     }
 

@@ -92,7 +92,7 @@ impl Engine {
                 continue;
             };
             match session.take_stream(backlog, spooled) {
-                StreamTaken::Bytes(bytes) => stats.repl_output_bytes += bytes,
+                StreamTaken::Bytes(bytes) => stats.syncs.output_bytes += bytes,
                 StreamTaken::Failed => {
                     session.caller.closing = Closing::Now;
                     control.clients.to_close.push(*key);
@@ -261,7 +261,7 @@ impl Engine {
         if let Some(reserved) =
             self.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
         {
-            reserved.gone_s = Some(self.cron.last_second);
+            reserved.gone_s = Some(self.upkeep.cron.last_second);
         }
         self.leave_full_sync(session);
         self.restore_superseded(session);

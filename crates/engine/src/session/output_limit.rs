@@ -41,7 +41,7 @@ impl Engine {
     /// Counts a client that ends because of its limit, and tells the log.
     #[cold]
     pub(crate) fn tell_of_limit(&mut self, session: &Session, process: &mut dyn Process) {
-        self.stats.output_buffer_disconnections += 1;
+        self.stats.disconnections.output_buffer += 1;
         let mut text = String::from("Client ");
         session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");

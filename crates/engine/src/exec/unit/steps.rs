@@ -16,7 +16,7 @@ impl Engine {
     #[inline]
     pub(crate) fn open_unit(&mut self, now: Now) -> Unit {
         debug_assert_eq!(
-            self.noticed,
+            self.conclusions.epoch,
             self.control.epoch.now(),
             "the effects would not record what somebody listens to"
         );
