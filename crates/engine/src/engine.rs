@@ -82,7 +82,7 @@ pub(crate) struct Conclusions {
 
 /// Where the cron stands between calls.
 #[derive(Debug, Default)]
-pub struct CronState {
+pub(crate) struct CronState {
     pub(crate) next_ms: i64,
     pub(crate) next_client_slot: usize,
     pub(crate) last_second: i64,
