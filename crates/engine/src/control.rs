@@ -77,7 +77,7 @@ pub struct ClientRelations {
     /// Messages of this iteration for the clients of I/O threads.
     pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
-    pub(crate) watching: Watched<Watching>,
+    pub(crate) watching: Watching,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while another session ran.
@@ -226,7 +226,7 @@ impl ClientRelations {
             migrations: Watched::new(Migrations::default(), epoch),
             pubsub: PubSub::new(epoch.clone()),
             multicasts: Multicasts::default(),
-            watching: Watched::new(Watching::default(), epoch),
+            watching: Watching::new(epoch.clone()),
             ready: Vec::new(),
             to_close: Vec::new(),
         }

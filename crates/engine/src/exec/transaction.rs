@@ -66,7 +66,7 @@ impl Engine {
             return Err(CmdError::text("ERR EXEC without MULTI"));
         };
         let unchanged = !self.watched_keys_changed(session, unit.now);
-        self.forget_watched(session);
+        self.control.clients.watching.forget(session.key);
         if transaction.aborted {
             self.end_transaction(session);
             return Err(CmdError::text("EXECABORT Transaction discarded because of previous errors."));
@@ -122,13 +122,6 @@ impl Engine {
             })
     }
 
-    /// Forgets what a client watches.
-    fn forget_watched(&mut self, session: &Session) {
-        if self.control.clients.watching.concerns(session.key) {
-            self.control.clients.watching.forget(session.key);
-        }
-    }
-
     /// Leaves MULTI. The caller forgets what is watched.
     pub(crate) fn end_transaction(&mut self, session: &mut Session) {
         session.transaction = None;
@@ -139,7 +132,7 @@ impl Engine {
     /// EXEC itself was rejected: the transaction is over.
     #[cold]
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
-        self.forget_watched(session);
+        self.control.clients.watching.forget(session.key);
         self.end_transaction(session);
         if matches!(error, CmdError::Redirect(_)) {
             return error.clone();
