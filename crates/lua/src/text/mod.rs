@@ -1,0 +1,3 @@
+//! Text of numbers.
+
+pub(crate) mod number;
