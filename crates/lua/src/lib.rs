@@ -1,0 +1,6 @@
+//! Lua 5.1.
+
+#![forbid(unsafe_code)]
+#![allow(dead_code)]
+
+mod text;
