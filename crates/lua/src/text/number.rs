@@ -225,12 +225,12 @@ pub(crate) fn c_text(text: &[u8]) -> &[u8] {
 
 /// `n` as C on x86-64 converts a double to `int64_t`: towards zero, and `i64::MIN` for what does not fit.
 pub(crate) fn to_i64(n: f64) -> i64 {
-    if (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&n) { n as i64 } else { i64::MIN }
+    if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&n) { n as i64 } else { i64::MIN }
 }
 
 /// `n` as C on x86-64 converts a double to `uint64_t`: negative numbers wrap around, and from 2^64 on it is 0.
 pub(crate) fn to_u64(n: f64) -> u64 {
-    const HALF: f64 = 9.223_372_036_854_775_8e18;
+    const HALF: f64 = 9.223_372_036_854_776e18;
     if n >= HALF { to_i64(n - HALF) as u64 ^ 1 << 63 } else { to_i64(n) as u64 }
 }
 
