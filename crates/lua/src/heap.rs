@@ -594,6 +594,16 @@ impl Heap {
         }
     }
 
+    /// To be passed before a closure gets another environment.
+    pub(crate) fn shade_env(&mut self, closure: ClosureRef, env: TableRef) {
+        if self.watching && self.closures.is_old(closure.0) && !self.tables.is_old(env.0) {
+            self.old_written = true;
+        }
+        if self.collector.phase == Phase::Mark {
+            self.shade_table(env);
+        }
+    }
+
     // The collector's side.
 
     /// Whether a value was made before the mark.
@@ -643,6 +653,43 @@ impl Heap {
         paint(&mut self.threads, index, marked, Some(grey), &mut self.collector.grey);
     }
 
+    /// Gives a cycle that is under way up: everything has the colour of what is made.
+    pub(crate) fn abandon(&mut self) {
+        if self.collector.phase == Phase::Idle {
+            return;
+        }
+        // Old objects may have either colour; both become that of now.
+        let colour = self.colour;
+        repaint(&mut self.strings.texts, colour);
+        repaint(&mut self.tables, colour);
+        repaint(&mut self.closures, colour);
+        repaint(&mut self.upvalues, colour);
+        repaint(&mut self.natives, colour);
+        repaint(&mut self.userdata, colour);
+        repaint(&mut self.threads, colour);
+        for table in self.tables.slots.iter_mut() {
+            table.guard &= !guard::BLACK;
+        }
+        self.collector.phase = Phase::Idle;
+        self.collector.grey.clear();
+        self.collector.weak.clear();
+        self.collector.threads.clear();
+    }
+
+    /// Counts the bytes in use anew: what is before the mark.
+    pub(crate) fn recount(&mut self) {
+        self.bytes = self.strings.texts.bytes()
+            + self.tables.bytes()
+            + self.closures.bytes()
+            + self.upvalues.bytes()
+            + self.natives.bytes()
+            + self.userdata.bytes()
+            + self.threads.bytes();
+        self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
+        self.collector.next_slice = self.collector.threshold;
+        self.slice_due = false;
+    }
+
     pub(crate) fn shade_table(&mut self, table: TableRef) {
         let object = self.tables.at_mut(table.0);
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
@@ -651,6 +698,16 @@ impl Heap {
         object.paint(self.marked);
         object.guard |= guard::BLACK;
         self.collector.grey.push(Grey::Table(table, 0));
+    }
+}
+
+/// Gives every object before the mark a colour.
+fn repaint<T: Object>(arena: &mut Arena<T>, colour: Colour) {
+    let old = arena.len() - arena.young();
+    for object in &mut arena.slots[..old] {
+        if object.colour() != crate::arena::FREE {
+            object.paint(colour);
+        }
     }
 }
 

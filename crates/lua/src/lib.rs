@@ -1,11 +1,16 @@
 //! Lua 5.1 with the libraries that scripts of a Redis-like server know: a machine whose references cannot dangle and
 //! whose runs can stand still.
 #![forbid(unsafe_code)]
+#![allow(dead_code)]
 
+mod api;
 mod arena;
 mod code;
+mod compile;
 mod fault;
+mod gc;
 mod heap;
+mod libs;
 mod murmur3;
 mod native;
 mod object;
@@ -13,7 +18,9 @@ mod strings;
 mod table;
 mod text;
 mod value;
+mod vm;
 
+pub use api::{Chunk, Garbage, Global, Outcome, Run, Vm, compile};
 pub use code::Proto;
 pub use fault::Fault;
 pub use heap::{Heap, HostState};

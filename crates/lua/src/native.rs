@@ -57,9 +57,12 @@ pub enum Demand {
     /// Give the window to whoever resumed this coroutine.
     #[doc(hidden)]
     Yield,
-    /// Collect all garbage.
+    /// Collect all garbage, and return 0.
     #[doc(hidden)]
     Collect,
+    /// Collect all garbage, and return true.
+    #[doc(hidden)]
+    CollectStep,
 }
 
 /// Calls a native function; resumes one.

@@ -161,12 +161,8 @@ pub(crate) enum After {
     Jump { when: bool, target: u32 },
     /// Concatenation goes on: the result goes into the register, and those from `first` on are still to be joined to it.
     Concat { first: u8, at: u8, into: u8 },
-    /// They go behind the window of the native function below.
-    Native,
     /// They are the values of a generic `for`, whose control variables begin in that register.
     Each { first: u8, count: u8 },
-    /// The results of a handler.
-    Handled,
 }
 
 /// A call.

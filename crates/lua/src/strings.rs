@@ -131,6 +131,12 @@ impl Strings {
         self.texts.at(string.0).bytes()
     }
 
+    /// The length of a value that is a string, else 0.
+    #[inline]
+    pub(crate) fn bytes_of(&self, value: Value) -> usize {
+        value.as_str().map_or(0, |string| self.bytes(string).len())
+    }
+
     /// The bytes behind a count, where they already lie so.
     pub(crate) fn shared(&self, string: StrRef) -> Option<Bytes> {
         match &self.texts.at(string.0).body {

@@ -69,7 +69,7 @@ const NAN_QUIET: u64 = 0x7ff8_0000_0000_0000;
 macro_rules! reference {
     ($(#[$doc:meta])* $name:ident, $tag:ident, $as:ident, $is:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub(crate) u32);
 
         impl From<$name> for Value {

@@ -199,7 +199,9 @@ impl Func {
     }
 
     fn number_constant(&mut self, number: f64) -> u32 {
-        self.constant(ConstKey::Number(number.to_bits()), Const::Number(number))
+        // Both zeros are one constant, the first that is met: so it is in PUC's table of constants.
+        let key = if number == 0.0 { 0 } else { number.to_bits() };
+        self.constant(ConstKey::Number(key), Const::Number(number))
     }
 
     /// The constant of an expression that is one.
@@ -361,6 +363,10 @@ impl Func {
             _ => {}
         }
         Ok(())
+    }
+
+    pub(super) fn set_one(&mut self, _lex: &Lexer<'_>, expr: &mut Expr) {
+        self.set_one_result(expr);
     }
 
     fn set_one_result(&mut self, expr: &mut Expr) {
@@ -724,7 +730,13 @@ impl Func {
         Ok(())
     }
 
-    fn arithmetic(&mut self, lex: &Lexer<'_>, op: Arithmetic, left: &mut Expr, right: &mut Expr) -> Result<()> {
+    fn arithmetic(
+        &mut self,
+        lex: &Lexer<'_>,
+        op: Arithmetic,
+        left: &mut Expr,
+        right: &mut Expr,
+    ) -> Result<()> {
         if let (Some(a), Some(b)) = (left.as_numeral(), right.as_numeral())
             && let Some(number) = op.fold(a, b)
         {
