@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 #![allow(dead_code)]
 
+mod pattern;
 mod text;
