@@ -1,7 +1,22 @@
-//! Lua 5.1.
-
+//! Lua 5.1 with the libraries that scripts of a Redis-like server know: a machine whose references cannot dangle and
+//! whose runs can stand still.
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
 
+mod arena;
+mod code;
+mod fault;
+mod heap;
+mod murmur3;
+mod native;
+mod object;
 mod pattern;
+mod strings;
+mod table;
 mod text;
+mod value;
+
+pub use code::Proto;
+pub use fault::Fault;
+pub use heap::{Heap, HostState};
+pub use native::{Ctx, Found, Less, Library, Native, State, Step};
+pub use value::{Kind, NativeRef, StrRef, TableRef, Value};
