@@ -14,6 +14,7 @@ mod libs;
 mod murmur3;
 mod native;
 mod object;
+mod pattern;
 mod strings;
 mod table;
 mod text;
