@@ -1,6 +1,6 @@
 //! Runs a file: `cargo run --release -p sluice-lua --example run -- FILE [BUDGET]`. Prints its results, or its error, and the time.
 
-use sluice_lua::{Outcome, Value, Vm, compile};
+use sluice_lua::{RunOutcome, Value, Vm, compile};
 
 fn show(vm: &mut Vm, value: Value) -> String {
     match (value.as_number(), value.as_str(), value.as_table()) {
@@ -39,14 +39,14 @@ fn main() {
     let mut slices = 1;
     let outcome = loop {
         match run.resume(budget) {
-            Outcome::OutOfBudget => slices += 1,
+            RunOutcome::OutOfBudget => slices += 1,
             outcome => break outcome,
         }
     };
     let values = run.results().to_vec();
     let took = begin.elapsed();
     match outcome {
-        Outcome::Failed(value) => println!("ERR {}", show(&mut vm, value)),
+        RunOutcome::Failed(value) => println!("ERR {}", show(&mut vm, value)),
         _ => {
             let shown: Vec<String> = values.into_iter().map(|value| show(&mut vm, value)).collect();
             println!("{}", shown.join("\n"));

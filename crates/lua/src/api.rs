@@ -15,7 +15,7 @@ use crate::heap::{Heap, HostState};
 use crate::libs::{INSECURE, open_all};
 use crate::native::Library;
 use crate::object::{Coroutine, Status};
-use crate::table::{Slot, guard};
+use crate::table::{TableSlot, guard};
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
 use crate::vm::machine::{Halt, Machine};
@@ -37,7 +37,7 @@ const SLICE_WORK: usize = SLICE_BYTES / 16;
 
 /// What a run has come to.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// It ended: see [`Run::results`].
     Done,
     /// The host is asked for something: see [`Run::request_args`]. Answer with [`Run::answer`] or [`Run::answer_error`].
@@ -50,11 +50,11 @@ pub enum Outcome {
 
 /// A chunk that is loaded for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk(Value);
+pub struct LoadedChunk(Value);
 
 /// A global variable that the host sets for a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Global(Slot);
+pub struct Global(TableSlot);
 
 /// The objects of a run that was large: dropping it takes time, on whatever thread that is.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Garbage {
 
 /// Whether a run is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum VmStage {
     /// Libraries are being opened.
     Opening,
     Idle,
@@ -80,12 +80,12 @@ enum Stage {
 #[derive(Debug)]
 pub struct Vm {
     machine: Machine,
-    stage: Stage,
+    stage: VmStage,
     initial: HostState,
     /// Prototypes that stay.
     permanent: u32,
     /// Globals that this run has set.
-    set: Vec<Slot>,
+    set: Vec<TableSlot>,
     results: usize,
 }
 
@@ -115,7 +115,7 @@ impl Vm {
         machine.co.status = Status::Running;
         let mut vm = Vm {
             machine,
-            stage: Stage::Opening,
+            stage: VmStage::Opening,
             initial: HostState::default(),
             permanent: 0,
             set: Vec::new(),
@@ -162,7 +162,10 @@ impl Vm {
     pub fn seal(&mut self, read_only: bool) {
         let heap = &mut self.machine.heap;
         for table in &mut heap.tables.slots {
-            table.guard |= guard::OLD | u8::from(read_only) * guard::READ_ONLY;
+            table.guard |= guard::OLD;
+            if read_only {
+                table.guard |= guard::READ_ONLY;
+            }
         }
         for (value, _) in &heap.events {
             if let Some(string) = value.as_str() {
@@ -179,7 +182,7 @@ impl Vm {
             }
         }
         self.initial = heap.host.clone();
-        self.stage = Stage::Idle;
+        self.stage = VmStage::Idle;
         self.mark();
     }
 
@@ -202,8 +205,8 @@ impl Vm {
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
-    pub fn load(&mut self, proto: &Arc<Proto>) -> Result<Chunk, Fault> {
-        if self.stage == Stage::Running {
+    pub fn load(&mut self, proto: &Arc<Proto>) -> Result<LoadedChunk, Fault> {
+        if self.stage == VmStage::Running {
             return Err(Fault::text("a run is open"));
         }
         self.machine.is_permanent = true;
@@ -215,7 +218,7 @@ impl Vm {
         self.machine.heap.pinned.push(closure);
         self.permanent = self.machine.code.len() as u32;
         self.mark();
-        Ok(Chunk(closure))
+        Ok(LoadedChunk(closure))
     }
 
     /// Keeps a value from being collected. Answers the value's number for [`Vm::pinned`].
@@ -246,16 +249,16 @@ impl Vm {
     }
 
     /// Begins a run of a chunk.
-    pub fn start(&mut self, chunk: Chunk) -> Run<'_> {
+    pub fn start(&mut self, chunk: LoadedChunk) -> Run<'_> {
         self.start_call(chunk.0, &[])
     }
 
     /// Begins a run of a function with arguments. A run that was open is ended.
     pub fn start_call(&mut self, function: Value, args: &[Value]) -> Run<'_> {
-        if self.stage == Stage::Running {
+        if self.stage == VmStage::Running {
             drop(self.end());
         }
-        self.stage = Stage::Running;
+        self.stage = VmStage::Running;
         let machine = &mut self.machine;
         machine.heap.host.numbers = self.initial.numbers;
         let len = args.len() + 1;
@@ -272,15 +275,15 @@ impl Vm {
 
     /// The run that is open.
     pub fn run(&mut self) -> Option<Run<'_>> {
-        if self.stage == Stage::Running { Some(Run { vm: self }) } else { None }
+        if self.stage == VmStage::Running { Some(Run { vm: self }) } else { None }
     }
 
     /// Ends the run that is open, whether it is done or not. What it made goes; if much, into the answer.
     pub fn end(&mut self) -> Option<Garbage> {
-        if self.stage != Stage::Running {
+        if self.stage != VmStage::Running {
             return None;
         }
-        self.stage = Stage::Idle;
+        self.stage = VmStage::Idle;
         self.machine.stop();
         let heap = &mut self.machine.heap;
         if let Some(globals) = heap.globals {
@@ -303,8 +306,8 @@ impl Vm {
 
     /// Ends the run that is open and keeps what it made: a library that was loaded.
     pub fn end_and_keep(&mut self) {
-        if self.stage == Stage::Running {
-            self.stage = Stage::Idle;
+        if self.stage == VmStage::Running {
+            self.stage = VmStage::Idle;
             self.machine.stop();
             self.keep();
         }
@@ -384,23 +387,23 @@ pub struct Run<'v> {
 
 impl Run<'_> {
     /// Runs about `budget` instructions more, or until something else comes up.
-    pub fn resume(&mut self, budget: u64) -> Outcome {
+    pub fn resume(&mut self, budget: u64) -> RunOutcome {
         self.vm.machine.budget = i64::try_from(budget).unwrap_or(i64::MAX);
         loop {
             match self.vm.machine.run() {
                 Halt::Done(count) => {
                     self.vm.results = count;
-                    return Outcome::Done;
+                    return RunOutcome::Done;
                 }
-                Halt::Request(code) => return Outcome::Call(code),
-                Halt::OutOfBudget => return Outcome::OutOfBudget,
-                Halt::Failed(value) => return Outcome::Failed(value),
+                Halt::Request(code) => return RunOutcome::Call(code),
+                Halt::OutOfBudget => return RunOutcome::OutOfBudget,
+                Halt::Failed(value) => return RunOutcome::Failed(value),
                 Halt::Collect => {
                     let permanent = self.vm.permanent;
                     let multiplier = self.vm.machine.heap.collector.multiplier.clamp(100, 1000);
                     self.vm.machine.collect(permanent, Some(SLICE_WORK * multiplier / 100));
                     if self.vm.machine.budget <= 0 {
-                        return Outcome::OutOfBudget;
+                        return RunOutcome::OutOfBudget;
                     }
                 }
                 Halt::CollectAll => {

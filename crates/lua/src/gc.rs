@@ -9,8 +9,8 @@
 
 use crate::arena::{Arena, Colour, FREE, Object};
 use crate::code::Linked;
-use crate::heap::{Event, Grey, Heap, Phase};
-use crate::object::{Coroutine, Place};
+use crate::heap::{Grey, Heap, Metamethod, Phase};
+use crate::object::{Coroutine, UpvaluePlace};
 use crate::table::guard;
 use crate::value::{ClosureRef, NativeRef, TableRef, ThreadRef, Value};
 
@@ -153,7 +153,7 @@ fn scan(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, grey: Grey
             2 + values.len()
         }
         Grey::Upvalue(index) => {
-            if let Place::Closed(value) = heap.upvalues.at(index).place {
+            if let UpvaluePlace::Closed(value) = heap.upvalues.at(index).place {
                 heap.shade(value);
             }
             2
@@ -206,7 +206,7 @@ fn scan_thread(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, thr
 
 /// Which references of a table do not keep what they refer to.
 fn weakness(heap: &mut Heap, table: TableRef) -> (bool, bool) {
-    let Some(mode) = heap.table_event(table, Event::Mode).as_str() else { return (false, false) };
+    let Some(mode) = heap.table_event(table, Metamethod::Mode).as_str() else { return (false, false) };
     let mode = heap.bytes(mode);
     (mode.contains(&b'k'), mode.contains(&b'v'))
 }

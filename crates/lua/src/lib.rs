@@ -21,9 +21,9 @@ mod text;
 mod value;
 mod vm;
 
-pub use api::{Chunk, Garbage, Global, Outcome, Run, Vm, compile};
+pub use api::{Garbage, Global, LoadedChunk, Run, RunOutcome, Vm, compile};
 pub use code::Proto;
 pub use fault::Fault;
 pub use heap::{Heap, HostState};
-pub use native::{Ctx, Found, Less, Library, Native, State, Step};
+pub use native::{Ctx, Indexed, Less, Library, Native, NativeStep, State};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};

@@ -2,8 +2,8 @@
 
 use crate::compile::compile;
 use crate::fault::Fault;
-use crate::heap::Event;
-use crate::native::{Ctx, Demand, Library, Native, State, Step};
+use crate::heap::Metamethod;
+use crate::native::{Ctx, Demand, Library, Native, NativeStep, State};
 use crate::object::Work;
 use crate::text::number::parse_radix;
 use crate::value::{Kind, TableRef, Value};
@@ -55,9 +55,9 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     Ok((next, inext))
 }
 
-fn assert(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.check_any(1)?.truthy() {
-        return Ok(Step::Return(ctx.count()));
+        return Ok(NativeStep::Return(ctx.count()));
     }
     match ctx.opt_str(2)? {
         Some(text) => Err(Fault::text(ctx.heap.bytes(text))),
@@ -65,29 +65,29 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     }
 }
 
-fn error(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let level = ctx.opt_int(2, 1)? as i32;
     Err(Fault::level(ctx.arg(1), level.max(0) as u32))
 }
 
-fn pcall(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_any(1)?;
-    Ok(Step::Machine(Demand::Protect))
+    Ok(NativeStep::Machine(Demand::Protect))
 }
 
-fn xpcall(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn xpcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_any(2)?;
     ctx.truncate(2);
-    Ok(Step::Machine(Demand::ProtectWith))
+    Ok(NativeStep::Machine(Demand::ProtectWith))
 }
 
-fn type_of(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn type_of(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let name = ctx.check_any(1)?.type_name();
     let name = ctx.heap.new_string(name.as_bytes())?;
     ctx.one(name)
 }
 
-fn tonumber(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn tonumber(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let base = ctx.opt_int(2, 10)?;
     if base == 10 {
         let value = ctx.check_any(1)?;
@@ -102,9 +102,9 @@ fn tonumber(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(number.map_or(Value::NIL, Value::number))
 }
 
-fn tostring(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = ctx.check_any(1)?;
-    let handler = ctx.heap.metamethod(value, Event::ToString);
+    let handler = ctx.heap.metamethod(value, Metamethod::ToString);
     if !handler.is_nil() {
         return ctx.call(handler, &[value], Box::new(()));
     }
@@ -130,74 +130,74 @@ pub(crate) fn address(value: Value) -> String {
     format!("0x7f{:010x}", kind << 36 | (value.bits() & 0xffff_ffff) << 4)
 }
 
-fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<Step, Fault> {
+fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {
     let value = ctx.arg(2);
     ctx.one(value)
 }
 
-fn next(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     match ctx.heap.next(table, ctx.arg(2))? {
         Some((key, value)) => {
             ctx.push(key);
             ctx.push(value);
-            Ok(Step::Return(2))
+            Ok(NativeStep::Return(2))
         }
         None => ctx.one(Value::NIL),
     }
 }
 
-fn pairs(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn pairs(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let next = ctx.upvalue(1);
     ctx.push(next);
     ctx.push(table.into());
     ctx.push(Value::NIL);
-    Ok(Step::Return(3))
+    Ok(NativeStep::Return(3))
 }
 
-fn ipairs(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn ipairs(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let inext = ctx.upvalue(1);
     ctx.push(inext);
     ctx.push(table.into());
     ctx.push(Value::number(0.0));
-    Ok(Step::Return(3))
+    Ok(NativeStep::Return(3))
 }
 
-fn inext(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn inext(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let index = ctx.check_int(2)?.wrapping_add(1) as i32;
     let table = ctx.check_table(1)?;
     let value = ctx.heap.get_int(table, i64::from(index));
     if value.is_nil() {
-        return Ok(Step::Return(0));
+        return Ok(NativeStep::Return(0));
     }
     ctx.push(Value::number(f64::from(index)));
     ctx.push(value);
-    Ok(Step::Return(2))
+    Ok(NativeStep::Return(2))
 }
 
-fn rawequal(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn rawequal(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let (a, b) = (ctx.check_any(1)?, ctx.check_any(2)?);
     let equal = ctx.heap.raw_equal(a, b);
     ctx.one(Value::boolean(equal))
 }
 
-fn rawget(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn rawget(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let key = ctx.check_any(2)?;
     let value = ctx.heap.get(table, key);
     ctx.one(value)
 }
 
-fn rawset(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn rawset(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let (key, value) = (ctx.check_any(2)?, ctx.check_any(3)?);
     ctx.heap.set(table, key, value)?;
     ctx.one(table.into())
 }
 
-fn select(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn select(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let count = ctx.count() as i64;
     if let Some(text) = ctx.arg(1).as_str()
         && ctx.heap.bytes(text).first() == Some(&b'#')
@@ -213,15 +213,15 @@ fn select(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     if index < 1 {
         return Err(Fault::argument(1, "index out of range"));
     }
-    Ok(Step::Return((count - index) as usize))
+    Ok(NativeStep::Return((count - index) as usize))
 }
 
-fn unpack(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let first = i64::from(ctx.opt_int(2, 1)? as i32);
     let last = if ctx.arg(3).is_nil() { ctx.heap.border(table) } else { i64::from(ctx.check_int(3)? as i32) };
     if first > last {
-        return Ok(Step::Return(0));
+        return Ok(NativeStep::Return(0));
     }
     let count = last - first + 1;
     if count >= RESULTS_MAX - ctx.count() as i64 {
@@ -232,23 +232,23 @@ fn unpack(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
         ctx.push(value);
     }
     ctx.charge(count as u64);
-    Ok(Step::Return(count as usize))
+    Ok(NativeStep::Return(count as usize))
 }
 
-fn getmetatable(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn getmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = ctx.check_any(1)?;
     let Some(meta) = ctx.heap.metatable_of(value) else { return ctx.one(Value::NIL) };
-    let shown = ctx.heap.metamethod(value, Event::Metatable);
+    let shown = ctx.heap.metamethod(value, Metamethod::Metatable);
     ctx.one(if shown.is_nil() { meta.into() } else { shown })
 }
 
-fn setmetatable(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let meta = ctx.arg(2);
     if ctx.count() < 2 || !(meta.is_nil() || meta.is_table()) {
         return Err(Fault::argument(2, "nil or table expected"));
     }
-    if !ctx.heap.metamethod(table.into(), Event::Metatable).is_nil() {
+    if !ctx.heap.metamethod(table.into(), Metamethod::Metatable).is_nil() {
         return Err(Fault::text("cannot change a protected metatable"));
     }
     ctx.heap.set_metatable(table, meta.as_table())?;
@@ -257,22 +257,22 @@ fn setmetatable(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
 
 // Chunks.
 
-fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<Step, Fault> {
+fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<NativeStep, Fault> {
     // Compiling costs some instructions for each byte; what is compiled takes some bytes for each.
     ctx.charge(source.len() as u64 / 2);
     ctx.heap.room(source.len().saturating_mul(8))?;
     match compile(source, name) {
-        Ok(proto) => Ok(Step::Machine(Demand::Link(proto))),
+        Ok(proto) => Ok(NativeStep::Machine(Demand::Link(proto))),
         Err(text) => {
             let text = ctx.heap.new_string(&text)?;
             ctx.push(Value::NIL);
             ctx.push(text);
-            Ok(Step::Return(2))
+            Ok(NativeStep::Return(2))
         }
     }
 }
 
-fn loadstring(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let source = ctx.check_str(1)?;
     let name = ctx.opt_str(2)?.unwrap_or(source);
     let (source, name) = (ctx.heap.bytes(source).to_vec(), ctx.heap.bytes(name).to_vec());
@@ -282,14 +282,14 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
 /// The text that a reader function has given so far.
 struct Pieces(Vec<u8>);
 
-fn load(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let reader = ctx.check_function(1)?;
     ctx.opt_str(2)?;
     ctx.truncate(2);
     ctx.call(reader, &[], Box::new(Pieces(Vec::new())))
 }
 
-fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
+fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     let Ok(mut pieces) = state.downcast::<Pieces>() else { return Err(Fault::text("load")) };
     let piece = ctx.arg(3);
     ctx.truncate(2);
@@ -306,7 +306,7 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
         let text = ctx.heap.new_string(b"reader function must return a string")?;
         ctx.push(Value::NIL);
         ctx.push(text);
-        return Ok(Step::Return(2));
+        return Ok(NativeStep::Return(2));
     }
     let name = match ctx.arg(2).as_str() {
         Some(name) => ctx.heap.bytes(name).to_vec(),
@@ -317,7 +317,7 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
 
 // The collector.
 
-fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     const OPTIONS: [&[u8]; 7] =
         [b"stop", b"restart", b"collect", b"count", b"step", b"setpause", b"setstepmul"];
     let option = match ctx.opt_str(1)? {
@@ -335,7 +335,7 @@ fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     match option {
         0 => collector.stopped = true,
         1 => collector.stopped = false,
-        2 => return Ok(Step::Machine(Demand::Collect)),
+        2 => return Ok(NativeStep::Machine(Demand::Collect)),
         3 => {
             let kib = ctx.heap.bytes as f64 / 1024.0;
             return ctx.one(Value::number(kib));
@@ -343,7 +343,7 @@ fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
         4 => {
             // A step of any size is a whole cycle here.
             ctx.push(Value::TRUE);
-            return Ok(Step::Machine(Demand::CollectStep));
+            return Ok(NativeStep::Machine(Demand::CollectStep));
         }
         _ => {
             let setting = if option == 5 { &mut collector.pause } else { &mut collector.multiplier };
@@ -354,7 +354,7 @@ fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(Value::number(0.0))
 }
 
-fn gcinfo(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn gcinfo(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let kib = (ctx.heap.bytes >> 10) as f64;
     ctx.one(Value::number(kib))
 }
@@ -382,7 +382,7 @@ fn function_at(ctx: &Ctx<'_>, default: i64) -> Result<Option<Value>, Fault> {
     }
 }
 
-fn getfenv(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn getfenv(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let env = match function_at(ctx, 1)?.and_then(Value::as_closure) {
         Some(closure) => TableRef(ctx.heap.closures.at(closure.0).env).into(),
         None => ctx.heap.globals.map_or(Value::NIL, Value::from),
@@ -390,7 +390,7 @@ fn getfenv(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(env)
 }
 
-fn setfenv(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn setfenv(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let env = ctx.check_table(2)?;
     let function = function_at(ctx, 1)?;
     let Some(closure) = function.and_then(Value::as_closure) else {
@@ -401,7 +401,7 @@ fn setfenv(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(closure.into())
 }
 
-fn newproxy(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn newproxy(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = ctx.arg(1);
     let meta = match value.kind() {
         Kind::Boolean if value == Value::TRUE => Some(ctx.heap.new_table(0, 0)?),

@@ -1,7 +1,7 @@
 //! The coroutine library. Switching is the machine's.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Demand, Library, Native, Step};
+use crate::native::{Ctx, Demand, Library, Native, NativeStep};
 use crate::object::{Coroutine, Status};
 use crate::value::{ThreadRef, Value};
 
@@ -35,12 +35,12 @@ fn fresh(ctx: &mut Ctx<'_>) -> Result<ThreadRef, Fault> {
     ctx.heap.new_thread(Box::new(Coroutine { stack, top: 1, ..Coroutine::default() }))
 }
 
-fn create(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn create(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let thread = fresh(ctx)?;
     ctx.one(thread.into())
 }
 
-fn wrap(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn wrap(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let thread = fresh(ctx)?;
     let template = ctx.upvalue(1);
     let function = ctx.new_native(template, &[thread.into()])?;
@@ -51,25 +51,25 @@ fn check_thread(ctx: &Ctx<'_>) -> Result<ThreadRef, Fault> {
     ctx.arg(1).as_thread().ok_or_else(|| Fault::argument(1, "coroutine expected"))
 }
 
-fn resume(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn resume(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     check_thread(ctx)?;
-    Ok(Step::Machine(Demand::Resume))
+    Ok(NativeStep::Machine(Demand::Resume))
 }
 
-fn resume_wrapped(_: &mut Ctx<'_>) -> Result<Step, Fault> {
-    Ok(Step::Machine(Demand::ResumeWrapped))
+fn resume_wrapped(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    Ok(NativeStep::Machine(Demand::ResumeWrapped))
 }
 
-fn give_up(_: &mut Ctx<'_>) -> Result<Step, Fault> {
-    Ok(Step::Machine(Demand::Yield))
+fn give_up(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    Ok(NativeStep::Machine(Demand::Yield))
 }
 
-fn running(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn running(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = if ctx.is_main { Value::NIL } else { ThreadRef(ctx.thread).into() };
     ctx.one(value)
 }
 
-fn status(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn status(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let thread = check_thread(ctx)?;
     // The running coroutine is not in the heap.
     let coroutine = ctx.heap.threads.at(thread.0).coroutine.as_ref();

@@ -8,17 +8,17 @@
 //! backward and each call takes from the budget and looks whether the collector has work.
 
 use super::names::operand_error;
-use super::operate::{self, Assign, Joined, Order, Outcome, Trouble, modulo};
+use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
     FRAMES_MAX, WINDOW, close_upvalues, ensure, extra_args, open_upvalue, place_args, place_results,
 };
 use crate::arena::Arena;
 use crate::code::{Linked, Op};
 use crate::fault::Fault;
-use crate::heap::{Event, Heap};
-use crate::native::{Ctx, Native, Step, coerce};
-use crate::object::{After, Coroutine, Frame, Place, Work};
-use crate::table::{Slot, to_index};
+use crate::heap::{Heap, Metamethod};
+use crate::native::{Ctx, Native, NativeStep, coerce};
+use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
+use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
 
 /// Why the loop was left.
@@ -35,7 +35,7 @@ pub(super) enum Exit {
     /// The top frame returns values to a frame that is not of the language, or not in the plain way.
     Return { from: usize, count: usize },
     /// A native function did something other than return.
-    Step { step: Result<Step, Fault>, func: usize, top: usize, function: u32, want: i32 },
+    NativeStep { step: Result<NativeStep, Fault>, func: usize, top: usize, function: u32, want: i32 },
 }
 
 /// Natives that the loop knows.
@@ -161,8 +161,8 @@ pub(super) fn execute<const EACH: bool>(
         macro_rules! settle {
             ($outcome:expr, $i:expr) => {
                 match $outcome {
-                    Ok(Outcome::Value(value)) => regs[$i.a as usize] = value,
-                    Ok(Outcome::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
+                    Ok(Operated::Value(value)) => regs[$i.a as usize] = value,
+                    Ok(Operated::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
                     Err(trouble) => trouble!(trouble, $i.b, $i.c),
                 }
             };
@@ -188,8 +188,8 @@ pub(super) fn execute<const EACH: bool>(
                     // The constant is no operand that can be wrong: both names are the register's.
                     let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
                     match operate::arithmetic(heap, $event, a, b) {
-                        Ok(Outcome::Value(value)) => regs[$i.a as usize] = value,
-                        Ok(Outcome::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
+                        Ok(Operated::Value(value)) => regs[$i.a as usize] = value,
+                        Ok(Operated::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
                         Err(trouble) => trouble!(trouble, $i.b, $i.b),
                     }
                 }
@@ -203,11 +203,11 @@ pub(super) fn execute<const EACH: bool>(
                     numbers(a.double(), b.double())
                 } else {
                     match operate::order(heap, $strict, a, b) {
-                        Ok(Order::Known(truth)) => truth,
-                        Ok(Order::Call(handler)) => {
+                        Ok(Compared::Known(truth)) => truth,
+                        Ok(Compared::Call(handler)) => {
                             meta!(After::Jump { when: $i.c != 0, target: $i.d }, handler, a, b)
                         }
-                        Ok(Order::Reverse(handler)) => {
+                        Ok(Compared::Reverse(handler)) => {
                             meta!(After::Jump { when: $i.c == 0, target: $i.d }, handler, b, a)
                         }
                         Err(fault) => fault!(fault),
@@ -240,8 +240,8 @@ pub(super) fn execute<const EACH: bool>(
                 Op::GetUpvalue => {
                     let index = heap.closures.at(function).capture(i.b as usize);
                     match heap.upvalues.at(index).place {
-                        Place::Closed(value) => regs[i.a as usize] = value,
-                        Place::Open(owner, slot) => {
+                        UpvaluePlace::Closed(value) => regs[i.a as usize] = value,
+                        UpvaluePlace::Open(owner, slot) => {
                             let value = if owner == thread {
                                 co.stack[slot as usize]
                             } else {
@@ -256,12 +256,12 @@ pub(super) fn execute<const EACH: bool>(
                     let value = regs[i.a as usize];
                     let index = heap.closures.at(function).capture(i.b as usize);
                     match heap.upvalues.at(index).place {
-                        Place::Closed(_) => heap.set_closed(index, value),
-                        Place::Open(owner, slot) if owner == thread => {
+                        UpvaluePlace::Closed(_) => heap.set_closed(index, value),
+                        UpvaluePlace::Open(owner, slot) if owner == thread => {
                             co.stack[slot as usize] = value;
                             window!();
                         }
-                        Place::Open(owner, slot) => set_open_value(heap, owner, slot, value),
+                        UpvaluePlace::Open(owner, slot) => set_open_value(heap, owner, slot, value),
                     }
                 }
                 Op::GetGlobal => {
@@ -271,8 +271,8 @@ pub(super) fn execute<const EACH: bool>(
                     let value = heap.tables.at(env).get_str(key, hash, &heap.strings);
                     if value.is_nil() && heap.tables.at(env).has_meta() {
                         match operate::index(heap, TableRef(env).into(), key) {
-                            Ok(Outcome::Value(value)) => regs[i.a as usize] = value,
-                            Ok(Outcome::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
+                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
                             Err(trouble) => trouble!(trouble, i.a, i.a),
                         }
                     } else {
@@ -383,7 +383,7 @@ pub(super) fn execute<const EACH: bool>(
                         }
                         if !t.has_meta() {
                             attempt!(match slot {
-                                Some(at) => heap.set_slot(table, Slot::Node(at), value),
+                                Some(at) => heap.set_slot(table, TableSlot::Node(at), value),
                                 None => heap.set_new(table, key, value),
                             });
                             continue;
@@ -425,7 +425,7 @@ pub(super) fn execute<const EACH: bool>(
                         }
                         // The usual class: one metatable whose `__index` is a table.
                         if let Some(meta) = t.meta() {
-                            let (name, name_hash) = heap.events[Event::Index as usize];
+                            let (name, name_hash) = heap.events[Metamethod::Index as usize];
                             let class = heap.tables.at(meta.0).get_str(name, name_hash, &heap.strings);
                             if let Some(class) = class.as_table() {
                                 let value = heap.tables.at(class.0).get_str(key, hash, &heap.strings);
@@ -438,26 +438,26 @@ pub(super) fn execute<const EACH: bool>(
                     }
                     settle!(operate::index(heap, object, key), i);
                 }
-                Op::Add => arithmetic!(i, Event::Add, x, y, x + y),
-                Op::Sub => arithmetic!(i, Event::Sub, x, y, x - y),
-                Op::Mul => arithmetic!(i, Event::Mul, x, y, x * y),
-                Op::Div => arithmetic!(i, Event::Div, x, y, x / y),
-                Op::Mod => arithmetic!(i, Event::Mod, x, y, modulo(x, y)),
-                Op::Pow => arithmetic!(i, Event::Pow, x, y, x.powf(y)),
-                Op::AddK => arithmetic_k!(i, Event::Add, x, y, x + y),
-                Op::SubK => arithmetic_k!(i, Event::Sub, x, y, x - y),
-                Op::MulK => arithmetic_k!(i, Event::Mul, x, y, x * y),
-                Op::DivK => arithmetic_k!(i, Event::Div, x, y, x / y),
-                Op::ModK => arithmetic_k!(i, Event::Mod, x, y, modulo(x, y)),
-                Op::PowK => arithmetic_k!(i, Event::Pow, x, y, x.powf(y)),
+                Op::Add => arithmetic!(i, Metamethod::Add, x, y, x + y),
+                Op::Sub => arithmetic!(i, Metamethod::Sub, x, y, x - y),
+                Op::Mul => arithmetic!(i, Metamethod::Mul, x, y, x * y),
+                Op::Div => arithmetic!(i, Metamethod::Div, x, y, x / y),
+                Op::Mod => arithmetic!(i, Metamethod::Mod, x, y, modulo(x, y)),
+                Op::Pow => arithmetic!(i, Metamethod::Pow, x, y, x.powf(y)),
+                Op::AddK => arithmetic_k!(i, Metamethod::Add, x, y, x + y),
+                Op::SubK => arithmetic_k!(i, Metamethod::Sub, x, y, x - y),
+                Op::MulK => arithmetic_k!(i, Metamethod::Mul, x, y, x * y),
+                Op::DivK => arithmetic_k!(i, Metamethod::Div, x, y, x / y),
+                Op::ModK => arithmetic_k!(i, Metamethod::Mod, x, y, modulo(x, y)),
+                Op::PowK => arithmetic_k!(i, Metamethod::Pow, x, y, x.powf(y)),
                 Op::Negate => {
                     let value = regs[i.b as usize];
                     if value.is_number() {
                         regs[i.a as usize] = Value::result(-value.double());
                     } else {
-                        match operate::arithmetic(heap, Event::Unm, value, value) {
-                            Ok(Outcome::Value(value)) => regs[i.a as usize] = value,
-                            Ok(Outcome::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
+                        match operate::arithmetic(heap, Metamethod::Unm, value, value) {
+                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
                             Err(trouble) => trouble!(trouble, i.b, i.b),
                         }
                     }
@@ -471,8 +471,8 @@ pub(super) fn execute<const EACH: bool>(
                         regs[i.a as usize] = Value::result(heap.bytes(string).len() as f64);
                     } else {
                         match operate::length(heap, value) {
-                            Ok(Outcome::Value(value)) => regs[i.a as usize] = value,
-                            Ok(Outcome::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
+                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
                             Err(trouble) => trouble!(trouble, i.b, i.b),
                         }
                     }
@@ -599,7 +599,7 @@ pub(super) fn execute<const EACH: bool>(
                     let step = call(&mut ctx);
                     let top = ctx.top;
                     match step {
-                        Ok(Step::Return(count)) => {
+                        Ok(NativeStep::Return(count)) => {
                             if count == 1 && want == 1 {
                                 co.stack[func] = co.stack[top - 1];
                             } else {
@@ -615,7 +615,7 @@ pub(super) fn execute<const EACH: bool>(
                             }
                             window!();
                         }
-                        step => return Exit::Step { step, func, top, function: native.0, want },
+                        step => return Exit::NativeStep { step, func, top, function: native.0, want },
                     }
                 }
                 Op::TailCall => {

@@ -13,8 +13,8 @@ use super::stack::{FRAMES_MAX, NESTED_MAX, close_upvalues, ensure, is_nested, pl
 use crate::arena::Arena;
 use crate::code::Linked;
 use crate::fault::Fault;
-use crate::heap::{Event, Heap};
-use crate::native::{Native, Step};
+use crate::heap::{Heap, Metamethod};
+use crate::native::{Native, NativeStep};
 use crate::object::{After, Coroutine, Frame, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
 
@@ -62,12 +62,12 @@ pub(crate) struct Machine {
 }
 
 /// Strings by text. Those of a run are found and not added.
-pub(crate) struct Table<'m> {
+pub(crate) struct SymbolMap<'m> {
     pub(crate) map: &'m mut std::collections::HashMap<Arc<[u8]>, Value>,
     pub(crate) adds: bool,
 }
 
-impl Symbols for Table<'_> {
+impl Symbols for SymbolMap<'_> {
     fn symbol(&mut self, heap: &mut Heap, text: &Arc<[u8]>) -> Result<Value, Fault> {
         if let Some(value) = self.map.get(text) {
             return Ok(*value);
@@ -81,7 +81,7 @@ impl Symbols for Table<'_> {
 }
 
 /// What the machine does next.
-pub(super) enum Next {
+pub(super) enum Onward {
     /// Look at the top frame.
     Go,
     Halt(Halt),
@@ -96,7 +96,7 @@ impl Machine {
                 Ok(next) => next,
                 Err(fault) => self.raise(fault),
             };
-            if let Next::Halt(halt) = next {
+            if let Onward::Halt(halt) = next {
                 return halt;
             }
         }
@@ -168,7 +168,7 @@ impl Machine {
     }
 
     /// One pass over the top frame.
-    fn step(&mut self) -> Result<Next, Fault> {
+    fn step(&mut self) -> Result<Onward, Fault> {
         let Some(frame) = self.co.frames.last() else { return self.finish_coroutine() };
         match frame.work {
             Work::Lua => {
@@ -212,10 +212,10 @@ impl Machine {
         self.budget -= i64::from(probes);
     }
 
-    fn follow(&mut self, exit: Exit) -> Result<Next, Fault> {
+    fn follow(&mut self, exit: Exit) -> Result<Onward, Fault> {
         match exit {
-            Exit::Budget => Ok(Next::Halt(Halt::OutOfBudget)),
-            Exit::Collect => Ok(Next::Halt(Halt::Collect)),
+            Exit::Budget => Ok(Onward::Halt(Halt::OutOfBudget)),
+            Exit::Collect => Ok(Onward::Halt(Halt::Collect)),
             Exit::Fault(fault) => Err(fault),
             Exit::Call { func, args, want, after } => self.call(func, args, want, after),
             Exit::Return { from, count } => {
@@ -223,7 +223,7 @@ impl Machine {
                 self.pop();
                 self.deliver(from, count, frame)
             }
-            Exit::Step { step, func, top, function, want } => {
+            Exit::NativeStep { step, func, top, function, want } => {
                 self.co.top = top as u32;
                 let frame = self.native_frame(func, function, want, After::Results);
                 self.act(step, frame)
@@ -287,11 +287,17 @@ impl Machine {
     // Calls.
 
     /// Calls what lies in a slot with the arguments behind it.
-    pub(super) fn call(&mut self, func: usize, args: usize, want: i32, after: After) -> Result<Next, Fault> {
+    pub(super) fn call(
+        &mut self,
+        func: usize,
+        args: usize,
+        want: i32,
+        after: After,
+    ) -> Result<Onward, Fault> {
         let mut args = args;
         let callee = self.co.stack[func];
         if !callee.is_function() {
-            let handler = self.heap.metamethod(callee, Event::Call);
+            let handler = self.heap.metamethod(callee, Metamethod::Call);
             if !handler.is_function() {
                 return Err(self.not_callable(func, callee));
             }
@@ -303,7 +309,7 @@ impl Machine {
         match self.co.stack[func].as_closure() {
             Some(closure) => {
                 self.enter(closure, func, args, want, after)?;
-                Ok(Next::Go)
+                Ok(Onward::Go)
             }
             None => self.call_native(func, args, want, after),
         }
@@ -349,7 +355,7 @@ impl Machine {
     }
 
     /// Hands the values `from..from + count` to whoever made the call whose frame was just popped.
-    pub(super) fn deliver(&mut self, from: usize, count: usize, frame: Frame) -> Result<Next, Fault> {
+    pub(super) fn deliver(&mut self, from: usize, count: usize, frame: Frame) -> Result<Onward, Fault> {
         let first = if count > 0 { self.co.stack[from] } else { Value::NIL };
         let (base, pc) = self.co.frames.last().map_or((0, 0), |below| (below.base as usize, below.pc));
         match frame.after {
@@ -385,12 +391,12 @@ impl Machine {
         if self.budget <= 0 {
             return Ok(self.pause());
         }
-        Ok(Next::Go)
+        Ok(Onward::Go)
     }
 
     /// Out of budget between two frames' steps: nothing to be written back.
-    fn pause(&self) -> Next {
-        if self.co.frames.is_empty() { Next::Go } else { Next::Halt(Halt::OutOfBudget) }
+    fn pause(&self) -> Onward {
+        if self.co.frames.is_empty() { Onward::Go } else { Onward::Halt(Halt::OutOfBudget) }
     }
 
     fn set_pc(&mut self, target: u32) {
@@ -408,12 +414,12 @@ impl Machine {
         }
     }
 
-    fn go_on_joining(&mut self, base: usize, first: u8, last: u8, into: u8) -> Result<Next, Fault> {
+    fn go_on_joining(&mut self, base: usize, first: u8, last: u8, into: u8) -> Result<Onward, Fault> {
         let (from, to) = (base + usize::from(first), base + usize::from(last));
         match operate::concat(&mut self.heap, &mut self.co.stack, from, to)? {
             Joined::Done => {
                 self.co.stack[base + usize::from(into)] = self.co.stack[from];
-                Ok(Next::Go)
+                Ok(Onward::Go)
             }
             Joined::Call(handler, at) => {
                 let func = self.top_slot();
@@ -426,7 +432,7 @@ impl Machine {
                 let value = self.co.stack[at];
                 let at = if value.is_str() || value.is_number() { at + 1 } else { at };
                 let value = self.co.stack[at];
-                let Some(frame) = self.co.frames.last() else { return Ok(Next::Go) };
+                let Some(frame) = self.co.frames.last() else { return Ok(Onward::Go) };
                 let linked = self.code.at(frame.proto);
                 let register = Some((at - base) as u8);
                 let (function, pc) = (frame.function, frame.pc as usize);
@@ -438,10 +444,10 @@ impl Machine {
     // Coroutines.
 
     /// The running coroutine's last frame returned.
-    fn finish_coroutine(&mut self) -> Result<Next, Fault> {
+    fn finish_coroutine(&mut self) -> Result<Onward, Fault> {
         let count = self.co.top as usize;
         if self.thread == self.main {
-            return Ok(Next::Halt(Halt::Done(count)));
+            return Ok(Onward::Halt(Halt::Done(count)));
         }
         self.co.status = Status::Dead;
         let values = self.co.stack[..count].to_vec();
@@ -450,12 +456,14 @@ impl Machine {
     }
 
     /// Goes back to the coroutine that resumed the running one, with values or an error.
-    pub(super) fn back_to_resumer(&mut self, values: &[Value], error: Option<Value>) -> Next {
+    pub(super) fn back_to_resumer(&mut self, values: &[Value], error: Option<Value>) -> Onward {
         let resumer = self.co.resumer.take().unwrap_or(self.main);
         self.switch_to(resumer);
         self.resumed = self.resumed.saturating_sub(1);
         self.co.status = Status::Running;
-        let Some(frame) = self.co.frames.last().copied() else { return Next::Halt(Halt::Failed(Value::NIL)) };
+        let Some(frame) = self.co.frames.last().copied() else {
+            return Onward::Halt(Halt::Failed(Value::NIL));
+        };
         let wrapped = matches!(frame.work, Work::Resume { wrapped: true });
         self.pop();
         let func = frame.func as usize;
@@ -482,7 +490,7 @@ impl Machine {
         head: &[Value],
         tail: &[Value],
         frame: Frame,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Onward, Fault> {
         let count = head.len() + tail.len();
         ensure(&mut self.heap, &mut self.co.stack, at + count)?;
         self.co.stack[at..at + head.len()].copy_from_slice(head);
@@ -513,29 +521,29 @@ impl Machine {
     }
 
     /// What a native function's step comes to. `frame` is its call, which is not on the list of frames.
-    pub(super) fn act(&mut self, step: Result<Step, Fault>, frame: Frame) -> Result<Next, Fault> {
+    pub(super) fn act(&mut self, step: Result<NativeStep, Fault>, frame: Frame) -> Result<Onward, Fault> {
         match step {
-            Ok(Step::Return(count)) => {
+            Ok(NativeStep::Return(count)) => {
                 let from = (self.co.top as usize).saturating_sub(count);
                 self.deliver(from, count, frame)
             }
-            Ok(Step::Call(values, state)) => {
+            Ok(NativeStep::Call(values, state)) => {
                 self.push(frame)?;
                 self.co.states.push(state);
                 let func = self.co.top as usize - values;
                 ensure(&mut self.heap, &mut self.co.stack, func + values)?;
                 self.call(func, values - 1, -1, After::Results)
             }
-            Ok(Step::Pause(state)) => {
+            Ok(NativeStep::Pause(state)) => {
                 self.push(frame)?;
                 self.co.states.push(state);
-                Ok(Next::Halt(Halt::OutOfBudget))
+                Ok(Onward::Halt(Halt::OutOfBudget))
             }
-            Ok(Step::Request(code)) => {
+            Ok(NativeStep::Request(code)) => {
                 self.push(Frame { work: Work::Host, ..frame })?;
-                Ok(Next::Halt(Halt::Request(code)))
+                Ok(Onward::Halt(Halt::Request(code)))
             }
-            Ok(Step::Machine(demand)) => self.demand(demand, frame),
+            Ok(NativeStep::Machine(demand)) => self.demand(demand, frame),
             Err(fault) => Err(self.native_fault(fault, &frame)),
         }
     }

@@ -1,13 +1,13 @@
 //! What instructions do when their operands are not what they hope for: strings for numbers, metamethods, errors.
 
 use crate::fault::Fault;
-use crate::heap::{Event, Heap};
+use crate::heap::{Heap, Metamethod};
 use crate::native::{LOOP_MAX, coerce, comparison, incomparable, push_text};
 use crate::value::{TableRef, Value};
 
 /// What an operation comes to.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum Operated {
     /// A value.
     Value(Value),
     /// A call of a metamethod with two operands.
@@ -36,14 +36,14 @@ pub(super) fn modulo(a: f64, b: f64) -> f64 {
 
 /// Arithmetic of two numbers.
 #[inline]
-pub(super) fn compute(event: Event, a: f64, b: f64) -> f64 {
+pub(super) fn compute(event: Metamethod, a: f64, b: f64) -> f64 {
     match event {
-        Event::Add => a + b,
-        Event::Sub => a - b,
-        Event::Mul => a * b,
-        Event::Div => a / b,
-        Event::Mod => modulo(a, b),
-        Event::Pow => a.powf(b),
+        Metamethod::Add => a + b,
+        Metamethod::Sub => a - b,
+        Metamethod::Mul => a * b,
+        Metamethod::Div => a / b,
+        Metamethod::Mod => modulo(a, b),
+        Metamethod::Pow => a.powf(b),
         _ => -a,
     }
 }
@@ -51,17 +51,22 @@ pub(super) fn compute(event: Event, a: f64, b: f64) -> f64 {
 /// Arithmetic of two values that are not both numbers.
 #[cold]
 #[inline(never)]
-pub(super) fn arithmetic(heap: &mut Heap, event: Event, a: Value, b: Value) -> Result<Outcome, Trouble> {
+pub(super) fn arithmetic(
+    heap: &mut Heap,
+    event: Metamethod,
+    a: Value,
+    b: Value,
+) -> Result<Operated, Trouble> {
     let x = coerce(heap, a);
     if let (Some(x), Some(y)) = (x, coerce(heap, b)) {
-        return Ok(Outcome::Value(Value::number(compute(event, x, y))));
+        return Ok(Operated::Value(Value::number(compute(event, x, y))));
     }
     let mut handler = heap.metamethod(a, event);
     if handler.is_nil() {
         handler = heap.metamethod(b, event);
     }
     if !handler.is_nil() {
-        return Ok(Outcome::Call(handler, a, b));
+        return Ok(Operated::Call(handler, a, b));
     }
     if x.is_none() {
         Err(Trouble::First("perform arithmetic on"))
@@ -73,31 +78,31 @@ pub(super) fn arithmetic(heap: &mut Heap, event: Event, a: Value, b: Value) -> R
 /// `#value` of what is neither a table nor a string.
 #[cold]
 #[inline(never)]
-pub(super) fn length(heap: &mut Heap, value: Value) -> Result<Outcome, Trouble> {
-    let handler = heap.metamethod(value, Event::Len);
+pub(super) fn length(heap: &mut Heap, value: Value) -> Result<Operated, Trouble> {
+    let handler = heap.metamethod(value, Metamethod::Len);
     if handler.is_nil() {
         return Err(Trouble::First("get length of"));
     }
-    Ok(Outcome::Call(handler, value, Value::NIL))
+    Ok(Operated::Call(handler, value, Value::NIL))
 }
 
 /// `object[key]` where the plain way did not find a value.
 #[inline(never)]
-pub(super) fn index(heap: &mut Heap, object: Value, key: Value) -> Result<Outcome, Trouble> {
+pub(super) fn index(heap: &mut Heap, object: Value, key: Value) -> Result<Operated, Trouble> {
     let mut object = object;
     for turn in 0..LOOP_MAX {
         let handler = if let Some(table) = object.as_table() {
             let value = heap.get(table, key);
             if !value.is_nil() {
-                return Ok(Outcome::Value(value));
+                return Ok(Operated::Value(value));
             }
-            let handler = heap.table_event(table, Event::Index);
+            let handler = heap.table_event(table, Metamethod::Index);
             if handler.is_nil() {
-                return Ok(Outcome::Value(Value::NIL));
+                return Ok(Operated::Value(Value::NIL));
             }
             handler
         } else {
-            let handler = heap.metamethod(object, Event::Index);
+            let handler = heap.metamethod(object, Metamethod::Index);
             if handler.is_nil() {
                 if turn > 0 {
                     return Err(bad_index(object));
@@ -107,7 +112,7 @@ pub(super) fn index(heap: &mut Heap, object: Value, key: Value) -> Result<Outcom
             handler
         };
         if handler.is_function() {
-            return Ok(Outcome::Call(handler, object, key));
+            return Ok(Operated::Call(handler, object, key));
         }
         object = handler;
     }
@@ -139,7 +144,7 @@ pub(super) fn assign(heap: &mut Heap, object: Value, key: Value, value: Value) -
                 heap.set_slot(table, slot, value)?;
                 return Ok(Assign::Done);
             }
-            let handler = heap.table_event(table, Event::NewIndex);
+            let handler = heap.table_event(table, Metamethod::NewIndex);
             if handler.is_nil() {
                 match slot {
                     Some(slot) => heap.set_slot(table, slot, value)?,
@@ -149,7 +154,7 @@ pub(super) fn assign(heap: &mut Heap, object: Value, key: Value, value: Value) -
             }
             handler
         } else {
-            let handler = heap.metamethod(object, Event::NewIndex);
+            let handler = heap.metamethod(object, Metamethod::NewIndex);
             if handler.is_nil() {
                 return if turn > 0 { Err(bad_index(object)) } else { Err(Trouble::First("index")) };
             }
@@ -171,17 +176,17 @@ pub(super) fn equality(heap: &mut Heap, a: Value, b: Value) -> Value {
         return Value::NIL;
     }
     let (Some(first), Some(second)) = (heap.metatable_of(a), heap.metatable_of(b)) else { return Value::NIL };
-    let handler = heap.meta_event(first, Event::Eq);
+    let handler = heap.meta_event(first, Metamethod::Eq);
     if handler.is_nil() || first == second {
         return handler;
     }
-    let other = heap.meta_event(second, Event::Eq);
+    let other = heap.meta_event(second, Metamethod::Eq);
     if !other.is_nil() && heap.raw_equal(handler, other) { handler } else { Value::NIL }
 }
 
 /// What a comparison comes to.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum Compared {
     Known(bool),
     /// A call with both operands.
     Call(Value),
@@ -191,26 +196,26 @@ pub(super) enum Order {
 
 /// `a < b` or `a <= b` of values that are not both numbers.
 #[inline(never)]
-pub(super) fn order(heap: &mut Heap, strict: bool, a: Value, b: Value) -> Result<Order, Fault> {
+pub(super) fn order(heap: &mut Heap, strict: bool, a: Value, b: Value) -> Result<Compared, Fault> {
     if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
         let (x, y) = (heap.bytes(x), heap.bytes(y));
-        return Ok(Order::Known(if strict { x < y } else { x <= y }));
+        return Ok(Compared::Known(if strict { x < y } else { x <= y }));
     }
     if a.is_number() && b.is_number() {
         let (x, y) = (a.double(), b.double());
-        return Ok(Order::Known(if strict { x < y } else { x <= y }));
+        return Ok(Compared::Known(if strict { x < y } else { x <= y }));
     }
     if strict {
-        return match comparison(heap, a, b, Event::Lt) {
-            Some(handler) => Ok(Order::Call(handler)),
+        return match comparison(heap, a, b, Metamethod::Lt) {
+            Some(handler) => Ok(Compared::Call(handler)),
             None => Err(incomparable(a, b)),
         };
     }
-    if let Some(handler) = comparison(heap, a, b, Event::Le) {
-        return Ok(Order::Call(handler));
+    if let Some(handler) = comparison(heap, a, b, Metamethod::Le) {
+        return Ok(Compared::Call(handler));
     }
-    match comparison(heap, b, a, Event::Lt) {
-        Some(handler) => Ok(Order::Reverse(handler)),
+    match comparison(heap, b, a, Metamethod::Lt) {
+        Some(handler) => Ok(Compared::Reverse(handler)),
         None => Err(incomparable(a, b)),
     }
 }
@@ -246,9 +251,9 @@ pub(super) fn concat(
     while last > first {
         let (left, right) = (stack[last - 1], stack[last]);
         if !is_text(left) || !is_text(right) {
-            let mut handler = heap.metamethod(left, Event::Concat);
+            let mut handler = heap.metamethod(left, Metamethod::Concat);
             if handler.is_nil() {
-                handler = heap.metamethod(right, Event::Concat);
+                handler = heap.metamethod(right, Metamethod::Concat);
             }
             if handler.is_nil() {
                 return Ok(Joined::Error(last - 1));

@@ -1,9 +1,8 @@
 //! Errors: their texts get positions and names here, and find who catches them.
 
-use super::machine::{Halt, Machine, Next};
+use super::machine::{Halt, Machine, Onward};
 use super::names;
 use super::stack::ensure;
-use crate::code::Op;
 use crate::fault::{Cause, Fault};
 use crate::native::push_text;
 use crate::object::{After, Frame, Status, Work};
@@ -114,7 +113,7 @@ impl Machine {
     }
 
     /// Throws: goes to the handler, or to whoever catches the error, in this coroutine or those that resumed it.
-    pub(super) fn raise(&mut self, fault: Fault) -> Next {
+    pub(super) fn raise(&mut self, fault: Fault) -> Onward {
         let beyond = self.heap.bytes > self.heap.limit.saturating_add(RESERVE);
         let value = self.thrown(fault);
         if beyond {
@@ -144,7 +143,7 @@ impl Machine {
         self.co.frames.iter().rposition(|frame| matches!(frame.work, Work::Protected { .. }))
     }
 
-    fn call_handler(&mut self, handler: Value, error: Value) -> Result<Next, Fault> {
+    fn call_handler(&mut self, handler: Value, error: Value) -> Result<Onward, Fault> {
         let at = self.top_slot();
         ensure(&mut self.heap, &mut self.co.stack, at + 3)?;
         let mut frame = self.native_frame(at, 0, 1, After::Results);
@@ -162,7 +161,7 @@ impl Machine {
     }
 
     /// Ends the protected call that catches with `false` and a value.
-    pub(super) fn end_protected(&mut self, value: Value) -> Next {
+    pub(super) fn end_protected(&mut self, value: Value) -> Onward {
         let Some(at) = self.catcher() else { return self.uncaught(value) };
         let frame = self.co.frames[at];
         self.unwind(at);
@@ -174,7 +173,7 @@ impl Machine {
     }
 
     /// Nobody in this coroutine catches the error: it is dead.
-    fn uncaught(&mut self, value: Value) -> Next {
+    fn uncaught(&mut self, value: Value) -> Onward {
         if self.thread == self.main {
             return self.fail(value);
         }
@@ -186,14 +185,7 @@ impl Machine {
         self.back_to_resumer(&[], Some(value))
     }
 
-    fn fail(&mut self, value: Value) -> Next {
-        Next::Halt(Halt::Failed(value))
-    }
-
-    /// The instruction that a frame of the language is at: for tests.
-    #[cfg(test)]
-    pub(crate) fn operation(&self) -> Option<Op> {
-        let frame = self.co.frames.last()?;
-        self.code.at(frame.proto).proto.code.get(frame.pc as usize).map(|instr| instr.op)
+    fn fail(&mut self, value: Value) -> Onward {
+        Onward::Halt(Halt::Failed(value))
     }
 }

@@ -3,7 +3,7 @@
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::Heap;
-use crate::object::{After, Coroutine, Frame, Place, Work};
+use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
 use crate::value::{ThreadRef, Value};
 
 /// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
@@ -48,7 +48,7 @@ pub(super) fn open_upvalue(
     {
         return Ok(*index);
     }
-    let index = heap.new_upvalue(Place::Open(thread, slot))?;
+    let index = heap.new_upvalue(UpvaluePlace::Open(thread, slot))?;
     open.insert(at, (slot, index));
     Ok(index)
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::link;
-use super::machine::{Halt, Machine, Next, Table};
+use super::machine::{Halt, Machine, Onward, SymbolMap};
 use super::stack::ensure;
 use crate::code::Proto;
 use crate::fault::Fault;
-use crate::native::{Ctx, Demand, Step};
+use crate::native::{Ctx, Demand, NativeStep};
 use crate::object::{After, Frame, State, Status, Work};
 use crate::value::{ThreadRef, Value};
 
@@ -22,8 +22,8 @@ impl Machine {
         args: usize,
         want: i32,
         after: After,
-    ) -> Result<Next, Fault> {
-        let Some(native) = self.co.stack[func].as_native() else { return Ok(Next::Go) };
+    ) -> Result<Onward, Fault> {
+        let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
         let top = func + 1 + args;
         ensure(&mut self.heap, &mut self.co.stack, top)?;
         let call = self.natives[self.heap.natives.at(native.0).native as usize].call;
@@ -37,8 +37,8 @@ impl Machine {
         &mut self,
         frame: &Frame,
         top: usize,
-        work: impl FnOnce(&mut Ctx<'_>) -> Result<Step, Fault>,
-    ) -> Result<Step, Fault> {
+        work: impl FnOnce(&mut Ctx<'_>) -> Result<NativeStep, Fault>,
+    ) -> Result<NativeStep, Fault> {
         let mut ctx = Ctx {
             heap: &mut self.heap,
             stack: &mut self.co.stack,
@@ -57,14 +57,14 @@ impl Machine {
     }
 
     /// Goes on with the native function of the top frame: what it called has returned, or there is budget again.
-    pub(super) fn resume_native(&mut self) -> Result<Next, Fault> {
+    pub(super) fn resume_native(&mut self) -> Result<Onward, Fault> {
         if self.budget <= 0 {
-            return Ok(Next::Halt(Halt::OutOfBudget));
+            return Ok(Onward::Halt(Halt::OutOfBudget));
         }
         if self.heap.slice_due {
-            return Ok(Next::Halt(Halt::Collect));
+            return Ok(Onward::Halt(Halt::Collect));
         }
-        let Some(frame) = self.co.frames.last().copied() else { return Ok(Next::Go) };
+        let Some(frame) = self.co.frames.last().copied() else { return Ok(Onward::Go) };
         let state: State = self.co.states.pop().unwrap_or_else(|| Box::new(()));
         self.pop();
         let native = &self.natives[self.heap.natives.at(frame.function).native as usize];
@@ -79,7 +79,7 @@ impl Machine {
     }
 
     /// Does what only the machine can.
-    pub(super) fn demand(&mut self, demand: Demand, frame: Frame) -> Result<Next, Fault> {
+    pub(super) fn demand(&mut self, demand: Demand, frame: Frame) -> Result<Onward, Fault> {
         match demand {
             Demand::Protect => {
                 self.push(Frame { work: Work::Protected { handler: false }, ..frame })?;
@@ -104,7 +104,7 @@ impl Machine {
                 let is_step = matches!(demand, Demand::CollectStep);
                 let answer = if is_step { Value::TRUE } else { Value::number(0.0) };
                 self.give(at, &[answer], &[], frame)?;
-                Ok(Next::Halt(Halt::CollectAll))
+                Ok(Onward::Halt(Halt::CollectAll))
             }
             Demand::Resume => {
                 let thread = self.co.stack[frame.base as usize].as_thread();
@@ -119,14 +119,14 @@ impl Machine {
         }
     }
 
-    fn protected_call(&mut self, func: usize) -> Result<Next, Fault> {
+    fn protected_call(&mut self, func: usize) -> Result<Onward, Fault> {
         let args = (self.co.top as usize).saturating_sub(func + 1);
         self.call(func, args, -1, After::Results)
     }
 
     /// A closure of a chunk with the globals for its environment.
     pub(crate) fn link_chunk(&mut self, proto: &Arc<Proto>) -> Result<Value, Fault> {
-        let mut symbols = Table { map: &mut self.symbols, adds: self.is_permanent };
+        let mut symbols = SymbolMap { map: &mut self.symbols, adds: self.is_permanent };
         let index = link::link(&mut self.heap, &mut self.code, &mut symbols, proto)?;
         let Some(globals) = self.heap.globals else { return Ok(Value::NIL) };
         Ok(self.heap.new_closure(index, globals, &[])?.into())
@@ -139,7 +139,7 @@ impl Machine {
         from: usize,
         wrapped: bool,
         frame: Frame,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Onward, Fault> {
         let Some(thread) = thread else { return Err(Fault::unplaced("no coroutine")) };
         let target = self.heap.threads.at(thread.0).coroutine.as_ref();
         let text = match target.map(|coroutine| coroutine.status) {
@@ -169,7 +169,7 @@ impl Machine {
         self.start_or_continue(&values)
     }
 
-    fn start_or_continue(&mut self, values: &[Value]) -> Result<Next, Fault> {
+    fn start_or_continue(&mut self, values: &[Value]) -> Result<Onward, Fault> {
         if let Some(frame) = self.co.frames.last().copied() {
             // It stands in `yield`, which returns the values.
             self.pop();
@@ -183,7 +183,7 @@ impl Machine {
         self.call(0, values.len(), -1, After::Results)
     }
 
-    fn yield_values(&mut self, frame: Frame) -> Result<Next, Fault> {
+    fn yield_values(&mut self, frame: Frame) -> Result<Onward, Fault> {
         if self.thread == self.main {
             return Err(self.native_fault(Fault::text("attempt to yield from outside a coroutine"), &frame));
         }
