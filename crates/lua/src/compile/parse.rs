@@ -565,7 +565,8 @@ impl Parser<'_> {
 
     fn params(&mut self) -> Result<()> {
         let mut locals = Vec::new();
-        while !self.is(b')') {
+        let is_empty = self.is(b')');
+        while !is_empty {
             if self.accept(&Token::Dots)? {
                 locals.push(self.new_local(&b"arg"[..].into(), locals.len())?);
                 let proto = &mut self.func().proto;

@@ -259,7 +259,8 @@ impl Machine {
         if self.co.nested >= NESTED_MAX {
             // One call more than there may be: the error is the caller's.
             self.pop();
-            return Err(Fault::bare("C stack overflow"));
+            let text = "C stack overflow";
+            return Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) });
         }
         Ok(())
     }
