@@ -110,6 +110,12 @@ impl<T: Object> Arena<T> {
         std::mem::replace(&mut self.slots, kept)
     }
 
+    /// Bytes of all objects.
+    pub(crate) fn bytes(&self) -> usize {
+        let used = self.slots.iter().filter(|slot| slot.colour() != FREE);
+        used.map(|slot| Self::SLOT + slot.outside()).sum()
+    }
+
     /// Slots, free ones included.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -15,8 +15,10 @@ pub(crate) enum Cause {
     Value(Value),
     /// A text; the position of the function that called the native one is put in front.
     Text(Vec<u8>),
-    /// A text without a position.
+    /// A text; the position of the running function is put in front, when that is of the language.
     Bare(Vec<u8>),
+    /// A text without a position.
+    Unplaced(Vec<u8>),
     /// A wrong argument of a native function: its number, and what is wrong.
     Argument(usize, Vec<u8>),
     /// A value that gets the position of a level when it is a string, as `error` does.
@@ -32,10 +34,17 @@ impl Fault {
         Fault(Box::new(Cause::Text(text.into())))
     }
 
+    /// An error of an operation on values: its text gets a position where an instruction does it, and none in a
+    /// native function.
+    #[cold]
+    pub(crate) fn bare(text: impl Into<Vec<u8>>) -> Fault {
+        Fault(Box::new(Cause::Bare(text.into())))
+    }
+
     /// An error whose text gets no position.
     #[cold]
-    pub fn bare(text: impl Into<Vec<u8>>) -> Fault {
-        Fault(Box::new(Cause::Bare(text.into())))
+    pub(crate) fn unplaced(text: impl Into<Vec<u8>>) -> Fault {
+        Fault(Box::new(Cause::Unplaced(text.into())))
     }
 
     /// `bad argument #index to 'name' (text)`; `index` counts from 1.

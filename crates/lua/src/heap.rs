@@ -7,16 +7,16 @@ use sluice_base::Bytes;
 
 use crate::arena::{Arena, Colour, Object};
 use crate::fault::Fault;
-use crate::object::{Closure, Coroutine, NativeClosure, Place, Thread, Upvalue, Userdata};
-use crate::strings::{Strings, Text};
-use crate::table::{Slot, Table, guard};
+use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvaluePlace, Userdata};
+use crate::strings::{StringSlot, Strings};
+use crate::table::{LuaTable, TableSlot, guard};
 use crate::text::number::push_number;
 use crate::value::{ClosureRef, Kind, NativeRef, StrRef, TableRef, ThreadRef, UserdataRef, Value};
 
 /// What a metatable can define. The first five are asked for so often that tables remember their absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Event {
+pub(crate) enum Metamethod {
     Index,
     NewIndex,
     Mode,
@@ -37,7 +37,7 @@ pub(crate) enum Event {
     ToString,
 }
 
-/// Names of [`Event`]s, in their order.
+/// Names of [`Metamethod`]s, in their order.
 const EVENT_NAMES: [&str; 18] = [
     "__index",
     "__newindex",
@@ -121,7 +121,7 @@ pub(crate) struct Collector {
 #[derive(Debug, Default)]
 pub struct Heap {
     pub(crate) strings: Strings,
-    pub(crate) tables: Arena<Table>,
+    pub(crate) tables: Arena<LuaTable>,
     pub(crate) closures: Arena<Closure>,
     pub(crate) upvalues: Arena<Upvalue>,
     pub(crate) natives: Arena<NativeClosure>,
@@ -217,7 +217,7 @@ impl Heap {
             self.room(bytes.len())?;
         }
         let (string, outside) = self.strings.add(bytes, self.colour);
-        self.charge(Arena::<Text>::SLOT + outside)?;
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
         Ok(string.into())
     }
 
@@ -227,7 +227,7 @@ impl Heap {
     /// `not enough memory`.
     pub fn take_string(&mut self, bytes: Vec<u8>) -> Result<Value, Fault> {
         let (string, outside) = self.strings.take(bytes, self.colour);
-        self.charge(Arena::<Text>::SLOT + outside)?;
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
         Ok(string.into())
     }
 
@@ -237,7 +237,7 @@ impl Heap {
     /// `not enough memory`.
     pub fn share_string(&mut self, bytes: Bytes) -> Result<Value, Fault> {
         let (string, outside) = self.strings.share(bytes, self.colour);
-        self.charge(Arena::<Text>::SLOT + outside)?;
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
         Ok(string.into())
     }
 
@@ -269,13 +269,13 @@ impl Heap {
     /// # Errors
     /// `not enough memory`.
     pub fn new_table(&mut self, array: usize, nodes: usize) -> Result<TableRef, Fault> {
-        let parts = if array | nodes == 0 { 0 } else { Table::bytes_at(array, nodes) };
+        let parts = if array | nodes == 0 { 0 } else { LuaTable::bytes_at(array, nodes) };
         if parts > 4096 {
             self.room(parts)?;
         }
-        let table = Table::new(array, nodes, self.colour);
+        let table = LuaTable::new(array, nodes, self.colour);
         let index = self.tables.add(table);
-        self.charge(Arena::<Table>::SLOT + parts)?;
+        self.charge(Arena::<LuaTable>::SLOT + parts)?;
         Ok(TableRef(index))
     }
 
@@ -318,7 +318,7 @@ impl Heap {
     pub fn set_int(&mut self, table: TableRef, index: i64, value: Value) -> Result<(), Fault> {
         let at = (index as usize).wrapping_sub(1);
         if at < self.tables.at(table.0).array.len() {
-            return self.set_slot(table, Slot::Array(at), value);
+            return self.set_slot(table, TableSlot::Array(at), value);
         }
         self.set(table, Value::result(index as f64), value)
     }
@@ -334,7 +334,7 @@ impl Heap {
 
     /// Writes to a slot that exists.
     #[inline]
-    pub(crate) fn set_slot(&mut self, table: TableRef, slot: Slot, value: Value) -> Result<(), Fault> {
+    pub(crate) fn set_slot(&mut self, table: TableRef, slot: TableSlot, value: Value) -> Result<(), Fault> {
         if self.tables.at(table.0).guard != 0 {
             self.check_write(table, value)?;
         }
@@ -411,7 +411,7 @@ impl Heap {
     /// Gives both parts of a table new sizes.
     pub(crate) fn resize(&mut self, table: TableRef, array: usize, nodes: usize) -> Result<(), Fault> {
         let before = self.tables.at(table.0).outside();
-        let after = Table::bytes_at(array, nodes);
+        let after = LuaTable::bytes_at(array, nodes);
         self.room(after)?;
         let object = self.tables.at_mut(table.0);
         object.resize(array, nodes, &self.strings);
@@ -447,7 +447,11 @@ impl Heap {
     /// Makes a table read-only, or not.
     pub fn set_read_only(&mut self, table: TableRef, read_only: bool) {
         let object = self.tables.at_mut(table.0);
-        object.guard = object.guard & !guard::READ_ONLY | u8::from(read_only) * guard::READ_ONLY;
+        if read_only {
+            object.guard |= guard::READ_ONLY;
+        } else {
+            object.guard &= !guard::READ_ONLY;
+        }
     }
 
     /// Whether writes to the table are errors.
@@ -484,7 +488,7 @@ impl Heap {
 
     /// What a value's metatable has for an event, or nil.
     #[inline]
-    pub(crate) fn metamethod(&self, value: Value, event: Event) -> Value {
+    pub(crate) fn metamethod(&self, value: Value, event: Metamethod) -> Value {
         match self.metatable_of(value) {
             Some(meta) => {
                 let (name, hash) = self.events[event as usize];
@@ -496,7 +500,7 @@ impl Heap {
 
     /// What a table's metatable has for an event whose absence is remembered.
     #[inline(always)]
-    pub(crate) fn table_event(&mut self, table: TableRef, event: Event) -> Value {
+    pub(crate) fn table_event(&mut self, table: TableRef, event: Metamethod) -> Value {
         match self.tables.at(table.0).meta() {
             None => Value::NIL,
             Some(meta) => self.meta_event(meta, event),
@@ -505,7 +509,7 @@ impl Heap {
 
     /// What a metatable has for an event whose absence is remembered.
     #[inline]
-    pub(crate) fn meta_event(&mut self, meta: TableRef, event: Event) -> Value {
+    pub(crate) fn meta_event(&mut self, meta: TableRef, event: Metamethod) -> Value {
         debug_assert!((event as u8) < REMEMBERED);
         let object = self.tables.at_mut(meta.0);
         if object.lacks & 1 << event as u8 != 0 {
@@ -546,7 +550,7 @@ impl Heap {
         Ok(NativeRef(index))
     }
 
-    pub(crate) fn new_upvalue(&mut self, place: Place) -> Result<u32, Fault> {
+    pub(crate) fn new_upvalue(&mut self, place: UpvaluePlace) -> Result<u32, Fault> {
         let index = self.upvalues.add(Upvalue { place, colour: self.colour });
         self.charge(Arena::<Upvalue>::SLOT)?;
         Ok(index)
@@ -571,7 +575,7 @@ impl Heap {
         if self.watching || self.collector.phase == Phase::Mark {
             self.upvalue_barrier(index, value);
         }
-        self.upvalues.at_mut(index).place = Place::Closed(value);
+        self.upvalues.at_mut(index).place = UpvaluePlace::Closed(value);
     }
 
     #[cold]
@@ -591,6 +595,16 @@ impl Heap {
         }
         if self.collector.phase == Phase::Mark {
             self.shade(value);
+        }
+    }
+
+    /// To be passed before a closure gets another environment.
+    pub(crate) fn shade_env(&mut self, closure: ClosureRef, env: TableRef) {
+        if self.watching && self.closures.is_old(closure.0) && !self.tables.is_old(env.0) {
+            self.old_written = true;
+        }
+        if self.collector.phase == Phase::Mark {
+            self.shade_table(env);
         }
     }
 
@@ -643,6 +657,43 @@ impl Heap {
         paint(&mut self.threads, index, marked, Some(grey), &mut self.collector.grey);
     }
 
+    /// Gives a cycle that is under way up: everything has the colour of what is made.
+    pub(crate) fn abandon(&mut self) {
+        if self.collector.phase == Phase::Idle {
+            return;
+        }
+        // Old objects may have either colour; both become that of now.
+        let colour = self.colour;
+        repaint(&mut self.strings.texts, colour);
+        repaint(&mut self.tables, colour);
+        repaint(&mut self.closures, colour);
+        repaint(&mut self.upvalues, colour);
+        repaint(&mut self.natives, colour);
+        repaint(&mut self.userdata, colour);
+        repaint(&mut self.threads, colour);
+        for table in self.tables.slots.iter_mut() {
+            table.guard &= !guard::BLACK;
+        }
+        self.collector.phase = Phase::Idle;
+        self.collector.grey.clear();
+        self.collector.weak.clear();
+        self.collector.threads.clear();
+    }
+
+    /// Counts the bytes in use anew: what is before the mark.
+    pub(crate) fn recount(&mut self) {
+        self.bytes = self.strings.texts.bytes()
+            + self.tables.bytes()
+            + self.closures.bytes()
+            + self.upvalues.bytes()
+            + self.natives.bytes()
+            + self.userdata.bytes()
+            + self.threads.bytes();
+        self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
+        self.collector.next_slice = self.collector.threshold;
+        self.slice_due = false;
+    }
+
     pub(crate) fn shade_table(&mut self, table: TableRef) {
         let object = self.tables.at_mut(table.0);
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
@@ -651,6 +702,16 @@ impl Heap {
         object.paint(self.marked);
         object.guard |= guard::BLACK;
         self.collector.grey.push(Grey::Table(table, 0));
+    }
+}
+
+/// Gives every object before the mark a colour.
+fn repaint<T: Object>(arena: &mut Arena<T>, colour: Colour) {
+    let old = arena.len() - arena.young();
+    for object in &mut arena.slots[..old] {
+        if object.colour() != crate::arena::FREE {
+            object.paint(colour);
+        }
     }
 }
 

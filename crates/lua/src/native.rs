@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::code::Proto;
 use crate::fault::Fault;
-use crate::heap::{Event, Heap};
+use crate::heap::{Heap, Metamethod};
 use crate::object::Frame;
 use crate::text::number::{parse_number, push_number};
 use crate::value::{StrRef, TableRef, Value};
@@ -20,7 +20,7 @@ pub use crate::object::State;
 
 /// What a native function wants next.
 #[derive(Debug)]
-pub enum Step {
+pub enum NativeStep {
     /// The last values of the window, so many, are its results.
     Return(usize),
     /// Calls the function that lies so many slots before the window's end, with those behind it, and resumes this one with the
@@ -57,15 +57,18 @@ pub enum Demand {
     /// Give the window to whoever resumed this coroutine.
     #[doc(hidden)]
     Yield,
-    /// Collect all garbage.
+    /// Collect all garbage, and return 0.
     #[doc(hidden)]
     Collect,
+    /// Collect all garbage, and return true.
+    #[doc(hidden)]
+    CollectStep,
 }
 
 /// Calls a native function; resumes one.
-pub type Call = fn(&mut Ctx<'_>) -> Result<Step, Fault>;
+pub type Call = fn(&mut Ctx<'_>) -> Result<NativeStep, Fault>;
 /// Goes on with a native function.
-pub type Resume = fn(&mut Ctx<'_>, State) -> Result<Step, Fault>;
+pub type Resume = fn(&mut Ctx<'_>, State) -> Result<NativeStep, Fault>;
 
 /// A native function.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +93,7 @@ impl Native {
 
 /// What indexing a value needs.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum Indexed {
     /// Nothing more: the value.
     Value(Value),
     /// A call of the first with the other two.
@@ -172,23 +175,23 @@ impl Ctx<'_> {
     /// Returns one value.
     ///
     /// # Errors
-    /// None: it is a [`Step`] to be returned.
+    /// None: it is a [`NativeStep`] to be returned.
     #[inline]
-    pub fn one(&mut self, value: Value) -> Result<Step, Fault> {
+    pub fn one(&mut self, value: Value) -> Result<NativeStep, Fault> {
         self.push(value);
-        Ok(Step::Return(1))
+        Ok(NativeStep::Return(1))
     }
 
     /// Calls a function and goes on with `state` when it has returned.
     ///
     /// # Errors
-    /// None: it is a [`Step`] to be returned.
-    pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<Step, Fault> {
+    /// None: it is a [`NativeStep`] to be returned.
+    pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
         self.push(function);
         for arg in args {
             self.push(*arg);
         }
-        Ok(Step::Call(args.len() + 1, state))
+        Ok(NativeStep::Call(args.len() + 1, state))
     }
 
     /// An upvalue of this function, from 1.
@@ -349,7 +352,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// The value cannot be indexed.
-    pub fn index(&mut self, object: Value, key: Value) -> Result<Found, Fault> {
+    pub fn index(&mut self, object: Value, key: Value) -> Result<Indexed, Fault> {
         find_index(self.heap, object, key)
     }
 
@@ -358,7 +361,7 @@ impl Ctx<'_> {
     /// # Errors
     /// The values cannot be compared.
     pub fn less_than(&mut self, a: Value, b: Value) -> Result<Less, Fault> {
-        find_less(self.heap, a, b, Event::Lt)
+        find_less(self.heap, a, b, Metamethod::Lt)
     }
 }
 
@@ -373,28 +376,28 @@ pub fn to_integer(number: f64) -> i64 {
 }
 
 /// Indexes a value: the value, or the call that gives it.
-pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<Found, Fault> {
+pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<Indexed, Fault> {
     let mut object = object;
     for _ in 0..LOOP_MAX {
         let handler = if let Some(table) = object.as_table() {
             let value = heap.get(table, key);
             if !value.is_nil() {
-                return Ok(Found::Value(value));
+                return Ok(Indexed::Value(value));
             }
-            let handler = heap.table_event(table, Event::Index);
+            let handler = heap.table_event(table, Metamethod::Index);
             if handler.is_nil() {
-                return Ok(Found::Value(Value::NIL));
+                return Ok(Indexed::Value(Value::NIL));
             }
             handler
         } else {
-            let handler = heap.metamethod(object, Event::Index);
+            let handler = heap.metamethod(object, Metamethod::Index);
             if handler.is_nil() {
                 return Err(Fault::bare(format!("attempt to index a {} value", object.type_name())));
             }
             handler
         };
         if handler.is_function() {
-            return Ok(Found::Call(handler, object, key));
+            return Ok(Indexed::Call(handler, object, key));
         }
         object = handler;
     }
@@ -403,13 +406,13 @@ pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<F
 
 /// Compares two values by `Lt` or `Le`. A `<=` without `__le` is `not (b < a)`, which is the caller's to see: the
 /// answer is then a call that is to be made with the operands exchanged, which [`find_less_equal`] says.
-pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Event) -> Result<Less, Fault> {
+pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
     if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
-        return Ok(Less::Known(if event == Event::Lt { x < y } else { x <= y }));
+        return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
     }
     if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
         let (x, y) = (heap.bytes(x), heap.bytes(y));
-        return Ok(Less::Known(if event == Event::Lt { x < y } else { x <= y }));
+        return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
     }
     match comparison(heap, a, b, event) {
         Some(function) => Ok(Less::Call(function)),
@@ -418,7 +421,7 @@ pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Event) -> Re
 }
 
 /// The metamethod that both values have for a comparison.
-pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Event) -> Option<Value> {
+pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Option<Value> {
     if a.kind().name() != b.kind().name() {
         return None;
     }

@@ -35,12 +35,12 @@ pub(crate) struct Closure {
     pub(crate) proto: u32,
     pub(crate) env: u32,
     few: [u32; CAPTURES_INLINE],
-    many: Option<Box<Vec<u32>>>,
+    many: Option<Box<[u32]>>,
     count: u8,
     colour: Colour,
 }
 
-object!(Closure, self => self.many.as_ref().map_or(0, |many| many.len() * 4 + 24));
+object!(Closure, self => self.many.as_ref().map_or(0, |many| many.len() * 4));
 
 impl Closure {
     pub(crate) fn new(proto: u32, env: TableRef, captures: &[u32], colour: Colour) -> Closure {
@@ -49,7 +49,7 @@ impl Closure {
         if captures.len() <= CAPTURES_INLINE {
             closure.few[..captures.len()].copy_from_slice(captures);
         } else {
-            closure.many = Some(Box::new(captures.to_vec()));
+            closure.many = Some(captures.into());
         }
         closure
     }
@@ -74,7 +74,7 @@ impl Closure {
 /// A variable that closures share.
 #[derive(Debug, Default)]
 pub(crate) struct Upvalue {
-    pub(crate) place: Place,
+    pub(crate) place: UpvaluePlace,
     pub(crate) colour: Colour,
 }
 
@@ -82,16 +82,16 @@ object!(Upvalue, self => 0);
 
 /// Where the value of an upvalue is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum UpvaluePlace {
     /// A slot of a coroutine's stack, while the function that declared the variable runs.
     Open(ThreadRef, u32),
     /// Here, from then on.
     Closed(Value),
 }
 
-impl Default for Place {
-    fn default() -> Place {
-        Place::Closed(Value::NIL)
+impl Default for UpvaluePlace {
+    fn default() -> UpvaluePlace {
+        UpvaluePlace::Closed(Value::NIL)
     }
 }
 
@@ -161,12 +161,8 @@ pub(crate) enum After {
     Jump { when: bool, target: u32 },
     /// Concatenation goes on: the result goes into the register, and those from `first` on are still to be joined to it.
     Concat { first: u8, at: u8, into: u8 },
-    /// They go behind the window of the native function below.
-    Native,
     /// They are the values of a generic `for`, whose control variables begin in that register.
     Each { first: u8, count: u8 },
-    /// The results of a handler.
-    Handled,
 }
 
 /// A call.

@@ -18,7 +18,7 @@ pub(crate) const INLINE_MAX: usize = 22;
 const SHARED_MIN: usize = 4096;
 
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct StringSlot {
     hash: Cell<u32>,
     hashed: Cell<bool>,
     colour: Colour,
@@ -32,11 +32,11 @@ enum Body {
     Shared(Bytes),
 }
 
-const _: () = assert!(size_of::<Text>() == 32);
+const _: () = assert!(size_of::<StringSlot>() == 32);
 
-impl Default for Text {
-    fn default() -> Text {
-        Text {
+impl Default for StringSlot {
+    fn default() -> StringSlot {
+        StringSlot {
             hash: Cell::new(0),
             hashed: Cell::new(false),
             colour: FREE,
@@ -45,7 +45,7 @@ impl Default for Text {
     }
 }
 
-impl Object for Text {
+impl Object for StringSlot {
     fn colour(&self) -> Colour {
         self.colour
     }
@@ -64,7 +64,7 @@ impl Object for Text {
     }
 }
 
-impl Text {
+impl StringSlot {
     #[inline]
     fn bytes(&self) -> &[u8] {
         match &self.body {
@@ -78,7 +78,7 @@ impl Text {
 /// All strings of a heap.
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
-    pub(crate) texts: Arena<Text>,
+    pub(crate) texts: Arena<StringSlot>,
     /// Steps beyond the first few that searches in tables have taken: they are taken from the budget later.
     pub(crate) probes: Cell<u32>,
 }
@@ -122,13 +122,19 @@ impl Strings {
 
     #[inline]
     fn store(&mut self, body: Body, colour: Colour) -> StrRef {
-        let text = Text { hash: Cell::new(0), hashed: Cell::new(false), colour, body };
+        let text = StringSlot { hash: Cell::new(0), hashed: Cell::new(false), colour, body };
         StrRef(self.texts.add(text))
     }
 
     #[inline]
     pub(crate) fn bytes(&self, string: StrRef) -> &[u8] {
         self.texts.at(string.0).bytes()
+    }
+
+    /// The length of a value that is a string, else 0.
+    #[inline]
+    pub(crate) fn bytes_of(&self, value: Value) -> usize {
+        value.as_str().map_or(0, |string| self.bytes(string).len())
     }
 
     /// The bytes behind a count, where they already lie so.

@@ -30,7 +30,7 @@ pub(crate) mod guard {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
+pub(crate) struct HashNode {
     pub(crate) key: Value,
     pub(crate) value: Value,
     /// The full hash of a key that is a string.
@@ -38,15 +38,15 @@ pub(crate) struct Node {
     next: u32,
 }
 
-const NODE: Node = Node { key: Value::NIL, value: Value::NIL, hash: 0, next: END };
+const NODE: HashNode = HashNode { key: Value::NIL, value: Value::NIL, hash: 0, next: END };
 
-const _: () = assert!(size_of::<Node>() == 24);
+const _: () = assert!(size_of::<HashNode>() == 24);
 
 /// A table.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct LuaTable {
     pub(crate) array: Vec<Value>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<HashNode>,
     /// Nodes from here on are in use.
     last_free: u32,
     /// The metatable's index plus one.
@@ -58,7 +58,7 @@ pub(crate) struct Table {
     colour: Colour,
 }
 
-impl Object for Table {
+impl Object for LuaTable {
     fn colour(&self) -> Colour {
         self.colour
     }
@@ -68,13 +68,13 @@ impl Object for Table {
     }
 
     fn outside(&self) -> usize {
-        self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<Node>()
+        self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<HashNode>()
     }
 }
 
 /// Where a key's value lies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum TableSlot {
     Array(usize),
     Node(usize),
 }
@@ -101,10 +101,10 @@ fn number_hash(number: f64) -> u32 {
     (bits as u32).wrapping_add((bits >> 32) as u32)
 }
 
-impl Table {
+impl LuaTable {
     /// An empty table of that colour with room for `array` elements and `nodes` others.
-    pub(crate) fn new(array: usize, nodes: usize, colour: Colour) -> Table {
-        let mut table = Table { colour, ..Table::default() };
+    pub(crate) fn new(array: usize, nodes: usize, colour: Colour) -> LuaTable {
+        let mut table = LuaTable { colour, ..LuaTable::default() };
         if array > 0 {
             table.array = vec![Value::NIL; array];
         }
@@ -235,17 +235,17 @@ impl Table {
 
     /// Where the value of a key lies, whether it is nil or not.
     #[inline]
-    pub(crate) fn find(&self, key: Value, strings: &Strings) -> Option<Slot> {
+    pub(crate) fn find(&self, key: Value, strings: &Strings) -> Option<TableSlot> {
         if let Some(string) = key.as_str() {
-            return self.find_str(key, strings.hash(string), strings).map(Slot::Node);
+            return self.find_str(key, strings.hash(string), strings).map(TableSlot::Node);
         }
         if let Some(number) = key.as_number() {
             if let Some(index) = to_index(number)
                 && index.wrapping_sub(1) < self.array.len()
             {
-                return Some(Slot::Array(index - 1));
+                return Some(TableSlot::Array(index - 1));
             }
-            return self.find_number(number).map(Slot::Node);
+            return self.find_number(number).map(TableSlot::Node);
         }
         if self.nodes.is_empty() || key.is_nil() {
             return None;
@@ -254,7 +254,7 @@ impl Table {
         loop {
             let node = &self.nodes[at];
             if node.key.same(key) {
-                return Some(Slot::Node(at));
+                return Some(TableSlot::Node(at));
             }
             if node.next == END {
                 return None;
@@ -264,18 +264,18 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(crate) fn read(&self, slot: Slot) -> Value {
+    pub(crate) fn read(&self, slot: TableSlot) -> Value {
         match slot {
-            Slot::Array(at) => self.array[at],
-            Slot::Node(at) => self.nodes[at].value,
+            TableSlot::Array(at) => self.array[at],
+            TableSlot::Node(at) => self.nodes[at].value,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn write(&mut self, slot: Slot, value: Value) {
+    pub(crate) fn write(&mut self, slot: TableSlot, value: Value) {
         match slot {
-            Slot::Array(at) => self.array[at] = value,
-            Slot::Node(at) => self.nodes[at].value = value,
+            TableSlot::Array(at) => self.array[at] = value,
+            TableSlot::Node(at) => self.nodes[at].value = value,
         }
     }
 
@@ -307,8 +307,8 @@ impl Table {
         let from = match key {
             Value::NIL => 0,
             _ => match self.find(key, strings) {
-                Some(Slot::Array(at)) => at + 1,
-                Some(Slot::Node(at)) => self.array.len() + at + 1,
+                Some(TableSlot::Array(at)) => at + 1,
+                Some(TableSlot::Node(at)) => self.array.len() + at + 1,
                 None => return Err(()),
             },
         };
@@ -456,7 +456,7 @@ impl Table {
     /// Bytes of both parts at those sizes.
     pub(crate) fn bytes_at(array: usize, nodes: usize) -> usize {
         let nodes = if nodes == 0 { 0 } else { 1 << ceil_log2(nodes) };
-        array * size_of::<Value>() + nodes * size_of::<Node>()
+        array * size_of::<Value>() + nodes * size_of::<HashNode>()
     }
 
     /// Gives both parts new sizes and inserts again what lay in parts that went.

@@ -49,7 +49,10 @@ impl Kind {
 
 /// A value: see the module.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Value(u64);
+pub struct LuaValue(u64);
+
+/// The short name, for those who know no other values.
+pub type Value = LuaValue;
 
 const SHIFT: u32 = 48;
 const SPECIAL: u64 = 0xfff9;
@@ -69,13 +72,13 @@ const NAN_QUIET: u64 = 0x7ff8_0000_0000_0000;
 macro_rules! reference {
     ($(#[$doc:meta])* $name:ident, $tag:ident, $as:ident, $is:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub(crate) u32);
 
         impl From<$name> for Value {
             #[inline(always)]
             fn from(index: $name) -> Value {
-                Value($tag << SHIFT | u64::from(index.0))
+                LuaValue($tag << SHIFT | u64::from(index.0))
             }
         }
 
@@ -122,33 +125,33 @@ reference! {
 
 impl Value {
     /// `nil`
-    pub const NIL: Value = Value(NOT_A_NUMBER);
+    pub const NIL: Value = LuaValue(NOT_A_NUMBER);
     /// `false`
-    pub const FALSE: Value = Value(NOT_A_NUMBER + 1);
+    pub const FALSE: Value = LuaValue(NOT_A_NUMBER + 1);
     /// `true`
-    pub const TRUE: Value = Value(NOT_A_NUMBER + 2);
+    pub const TRUE: Value = LuaValue(NOT_A_NUMBER + 2);
     /// The light user data that is a null pointer: `cjson.null`.
-    pub const NULL: Value = Value(NOT_A_NUMBER + 3);
+    pub const NULL: Value = LuaValue(NOT_A_NUMBER + 3);
     /// The key of an entry whose key was collected; no program sees it.
-    pub(crate) const DEAD: Value = Value(NOT_A_NUMBER + 4);
+    pub(crate) const DEAD: Value = LuaValue(NOT_A_NUMBER + 4);
 
     /// A number of any bits: a NaN keeps its sign and nothing else.
     #[inline]
     pub fn number(number: f64) -> Value {
         let bits = number.to_bits();
-        if number.is_nan() { Value(bits & NAN_SIGN | NAN_QUIET) } else { Value(bits) }
+        if number.is_nan() { LuaValue(bits & NAN_SIGN | NAN_QUIET) } else { LuaValue(bits) }
     }
 
     /// A number that arithmetic made of other values' numbers: its NaNs have no payload.
     #[inline(always)]
     pub(crate) fn result(number: f64) -> Value {
-        Value(number.to_bits())
+        LuaValue(number.to_bits())
     }
 
     /// `true` or `false`.
     #[inline(always)]
     pub const fn boolean(truth: bool) -> Value {
-        Value(NOT_A_NUMBER + 1 + truth as u64)
+        LuaValue(NOT_A_NUMBER + 1 + truth as u64)
     }
 
     /// The number, when the value is one; strings are not converted.

@@ -4,6 +4,8 @@
 //! target is not known yet is a link of a list. Registers are assigned as PUC's compiler assigns them, so that errors
 //! name the same variables.
 
+pub(super) mod operators;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ const UPVALUES_MAX: usize = 60;
 
 /// What a table is indexed by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Key {
+pub(super) enum IndexKey {
     Register(u8),
     Text(u32),
     Number(u32),
@@ -46,7 +48,7 @@ pub(super) enum Kind {
     Local(u8),
     Upvalue(u8),
     Global(u32),
-    Indexed(u8, Key),
+    Indexed(u8, IndexKey),
     /// A comparison: true when the jump is taken.
     Jump(u32),
     /// An instruction whose register can still be chosen.
@@ -84,7 +86,7 @@ impl Expr {
 
 /// A block of statements.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct Scope {
     pub(super) breaks: u32,
     pub(super) locals: usize,
     pub(super) has_upvalue: bool,
@@ -104,7 +106,7 @@ enum ConstKey {
 pub(super) struct Func {
     pub(super) proto: Proto,
     consts: HashMap<ConstKey, u32>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<Scope>,
     /// Active local variables, by register: indexes into the prototype's.
     pub(super) active: Vec<usize>,
     pub(super) free: u32,
@@ -199,7 +201,9 @@ impl Func {
     }
 
     fn number_constant(&mut self, number: f64) -> u32 {
-        self.constant(ConstKey::Number(number.to_bits()), Const::Number(number))
+        // Both zeros are one constant, the first that is met: so it is in PUC's table of constants.
+        let key = if number == 0.0 { 0 } else { number.to_bits() };
+        self.constant(ConstKey::Number(key), Const::Number(number))
     }
 
     /// The constant of an expression that is one.
@@ -363,6 +367,10 @@ impl Func {
         Ok(())
     }
 
+    pub(super) fn set_one(&mut self, _lex: &Lexer<'_>, expr: &mut Expr) {
+        self.set_one_result(expr);
+    }
+
     fn set_one_result(&mut self, expr: &mut Expr) {
         match expr.kind {
             Kind::Call(pc) => expr.kind = Kind::Fixed(self.at(pc).a),
@@ -381,14 +389,14 @@ impl Func {
             Kind::Upvalue(index) => expr.kind = Kind::Open(self.emit(lex, Op::GetUpvalue, 0, index, 0, 0)),
             Kind::Global(name) => expr.kind = Kind::Open(self.emit(lex, Op::GetGlobal, 0, 0, 0, name)),
             Kind::Indexed(table, key) => {
-                if let Key::Register(register) = key {
+                if let IndexKey::Register(register) = key {
                     self.free_register(register);
                 }
                 self.free_register(table);
                 let pc = match key {
-                    Key::Register(register) => self.emit(lex, Op::GetTable, 0, table, register, 0),
-                    Key::Text(index) => self.emit(lex, Op::GetField, 0, table, 0, index),
-                    Key::Number(index) => self.emit(lex, Op::GetIndex, 0, table, 0, index),
+                    IndexKey::Register(register) => self.emit(lex, Op::GetTable, 0, table, register, 0),
+                    IndexKey::Text(index) => self.emit(lex, Op::GetField, 0, table, 0, index),
+                    IndexKey::Number(index) => self.emit(lex, Op::GetIndex, 0, table, 0, index),
                 };
                 expr.kind = Kind::Open(pc);
             }
@@ -430,7 +438,7 @@ impl Func {
         Ok(())
     }
 
-    fn to_register(&mut self, lex: &Lexer<'_>, expr: &mut Expr, register: u8) {
+    fn put_into(&mut self, lex: &Lexer<'_>, expr: &mut Expr, register: u8) {
         self.discharge_to(lex, expr, register);
         if let Kind::Jump(pc) = expr.kind {
             self.join(&mut expr.on_true, pc);
@@ -452,60 +460,51 @@ impl Func {
         *expr = Expr::new(Kind::Fixed(register));
     }
 
-    pub(super) fn to_next_register(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
+    pub(super) fn put_into_next(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
         self.discharge(lex, expr);
         self.free_expr(expr);
         self.reserve(lex, 1)?;
-        self.to_register(lex, expr, (self.free - 1) as u8);
+        self.put_into(lex, expr, (self.free - 1) as u8);
         Ok(())
     }
 
-    pub(super) fn to_any_register(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<u8> {
+    pub(super) fn put_into_any(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<u8> {
         self.discharge(lex, expr);
         if let Kind::Fixed(register) = expr.kind {
             if !expr.has_jumps() {
                 return Ok(register);
             }
             if usize::from(register) >= self.active.len() {
-                self.to_register(lex, expr, register);
+                self.put_into(lex, expr, register);
                 return Ok(register);
             }
         }
-        self.to_next_register(lex, expr)?;
+        self.put_into_next(lex, expr)?;
         Ok((self.free - 1) as u8)
     }
 
-    pub(super) fn to_value(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
+    pub(super) fn make_value(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
         if expr.has_jumps() {
-            self.to_any_register(lex, expr)?;
+            self.put_into_any(lex, expr)?;
         } else {
             self.discharge(lex, expr);
         }
         Ok(())
     }
 
-    /// Makes an expression a constant if it is one that an instruction can name, else a register.
-    fn to_operand(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<Operand> {
-        self.to_value(lex, expr)?;
-        if let Some(index) = self.constant_of(expr) {
-            return Ok(Operand::Constant(index));
-        }
-        self.to_any_register(lex, expr).map(Operand::Register)
-    }
-
     pub(super) fn store(&mut self, lex: &Lexer<'_>, variable: &Expr, value: &mut Expr) -> Result<()> {
         match variable.kind {
             Kind::Local(register) => {
                 self.free_expr(value);
-                self.to_register(lex, value, register);
+                self.put_into(lex, value, register);
                 return Ok(());
             }
             Kind::Upvalue(index) => {
-                let register = self.to_any_register(lex, value)?;
+                let register = self.put_into_any(lex, value)?;
                 self.emit(lex, Op::SetUpvalue, register, index, 0, 0);
             }
             Kind::Global(name) => {
-                let register = self.to_any_register(lex, value)?;
+                let register = self.put_into_any(lex, value)?;
                 self.emit(lex, Op::SetGlobal, register, 0, 0, name);
             }
             Kind::Indexed(table, key) => self.store_indexed(lex, table, key, value)?,
@@ -515,26 +514,26 @@ impl Func {
         Ok(())
     }
 
-    fn store_indexed(&mut self, lex: &Lexer<'_>, table: u8, key: Key, value: &mut Expr) -> Result<()> {
-        if let Key::Text(name) = key {
-            self.to_value(lex, value)?;
+    fn store_indexed(&mut self, lex: &Lexer<'_>, table: u8, key: IndexKey, value: &mut Expr) -> Result<()> {
+        if let IndexKey::Text(name) = key {
+            self.make_value(lex, value)?;
             if let Some(index) = self.constant_of(value).filter(|index| *index < 1 << 16) {
                 self.emit(lex, Op::SetFieldK, table, index as u8, (index >> 8) as u8, name);
                 return Ok(());
             }
         }
-        let register = self.to_any_register(lex, value)?;
+        let register = self.put_into_any(lex, value)?;
         match key {
-            Key::Register(key) => self.emit(lex, Op::SetTable, table, key, register, 0),
-            Key::Text(index) => self.emit(lex, Op::SetField, table, 0, register, index),
-            Key::Number(index) => self.emit(lex, Op::SetIndex, table, 0, register, index),
+            IndexKey::Register(key) => self.emit(lex, Op::SetTable, table, key, register, 0),
+            IndexKey::Text(index) => self.emit(lex, Op::SetField, table, 0, register, index),
+            IndexKey::Number(index) => self.emit(lex, Op::SetIndex, table, 0, register, index),
         };
         Ok(())
     }
 
     /// `expr:name`: function and object in two registers.
     pub(super) fn method(&mut self, lex: &Lexer<'_>, expr: &mut Expr, name: u32) -> Result<()> {
-        let object = self.to_any_register(lex, expr)?;
+        let object = self.put_into_any(lex, expr)?;
         self.free_expr(expr);
         let function = self.free as u8;
         self.reserve(lex, 2)?;
@@ -545,306 +544,14 @@ impl Func {
 
     pub(super) fn index(&mut self, lex: &Lexer<'_>, table: &mut Expr, key: &mut Expr) -> Result<()> {
         let Kind::Fixed(register) = table.kind else { return Err(lex.syntax_error("unexpected symbol")) };
-        self.to_value(lex, key)?;
+        self.make_value(lex, key)?;
         let key = match (key.kind, key.has_jumps()) {
-            (Kind::Text(index), false) => Key::Text(index),
-            (Kind::Number(number), false) => Key::Number(self.number_constant(number)),
-            _ => Key::Register(self.to_any_register(lex, key)?),
+            (Kind::Text(index), false) => IndexKey::Text(index),
+            (Kind::Number(number), false) => IndexKey::Number(self.number_constant(number)),
+            _ => IndexKey::Register(self.put_into_any(lex, key)?),
         };
         *table = Expr::new(Kind::Indexed(register, key));
         Ok(())
-    }
-
-    // Conditions.
-
-    /// Turns a comparison's jump round.
-    fn invert(&mut self, expr: &Expr) {
-        if let Kind::Jump(pc) = expr.kind {
-            let instr = self.at(pc);
-            instr.c = 1 - instr.c;
-        }
-    }
-
-    fn jump_if(&mut self, lex: &Lexer<'_>, expr: &mut Expr, when: bool) -> Result<u32> {
-        if let Kind::Open(pc) = expr.kind
-            && self.at(pc).op == Op::Not
-        {
-            // `not` in front of a jump turns the jump round.
-            let register = self.at(pc).b;
-            self.proto.code.pop();
-            self.proto.lines.pop();
-            return Ok(self.emit(lex, Op::Test, register, 0, u8::from(!when), NO_JUMP));
-        }
-        self.discharge_any(lex, expr)?;
-        self.free_expr(expr);
-        let Kind::Fixed(register) = expr.kind else { return Ok(NO_JUMP) };
-        Ok(self.emit(lex, Op::TestSet, NO_REGISTER, register, u8::from(when), NO_JUMP))
-    }
-
-    /// Goes on when the expression is true, and jumps when it is false.
-    pub(super) fn go_if_true(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
-        self.discharge(lex, expr);
-        let jump = match expr.kind {
-            Kind::Text(_) | Kind::Number(_) | Kind::True => NO_JUMP,
-            Kind::False => self.jump(lex),
-            Kind::Jump(pc) => {
-                self.invert(expr);
-                pc
-            }
-            _ => self.jump_if(lex, expr, false)?,
-        };
-        self.join(&mut expr.on_false, jump);
-        self.patch_here(expr.on_true);
-        expr.on_true = NO_JUMP;
-        Ok(())
-    }
-
-    fn go_if_false(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
-        self.discharge(lex, expr);
-        let jump = match expr.kind {
-            Kind::Nil | Kind::False => NO_JUMP,
-            Kind::True => self.jump(lex),
-            Kind::Jump(pc) => pc,
-            _ => self.jump_if(lex, expr, true)?,
-        };
-        self.join(&mut expr.on_true, jump);
-        self.patch_here(expr.on_false);
-        expr.on_false = NO_JUMP;
-        Ok(())
-    }
-
-    fn not(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
-        self.discharge(lex, expr);
-        match expr.kind {
-            Kind::Nil | Kind::False => expr.kind = Kind::True,
-            Kind::Text(_) | Kind::Number(_) | Kind::True => expr.kind = Kind::False,
-            Kind::Jump(_) => self.invert(expr),
-            _ => {
-                self.discharge_any(lex, expr)?;
-                self.free_expr(expr);
-                if let Kind::Fixed(register) = expr.kind {
-                    expr.kind = Kind::Open(self.emit(lex, Op::Not, 0, register, 0, 0));
-                }
-            }
-        }
-        std::mem::swap(&mut expr.on_true, &mut expr.on_false);
-        self.drop_values(expr.on_false);
-        self.drop_values(expr.on_true);
-        Ok(())
-    }
-
-    // Operators.
-
-    /// A unary operator behind its operand.
-    pub(super) fn prefix(&mut self, lex: &Lexer<'_>, op: Unary, expr: &mut Expr) -> Result<()> {
-        match op {
-            Unary::Minus => {
-                if let Some(number) = expr.as_numeral() {
-                    if !number.is_nan() {
-                        expr.kind = Kind::Number(-number);
-                    }
-                    return Ok(());
-                }
-                self.unary(lex, Op::Negate, expr)
-            }
-            Unary::Not => self.not(lex, expr),
-            Unary::Length => self.unary(lex, Op::Length, expr),
-        }
-    }
-
-    fn unary(&mut self, lex: &Lexer<'_>, op: Op, expr: &mut Expr) -> Result<()> {
-        let register = self.to_any_register(lex, expr)?;
-        self.free_expr(expr);
-        *expr = Expr::new(Kind::Open(self.emit(lex, op, 0, register, 0, 0)));
-        Ok(())
-    }
-
-    /// A binary operator between its operands.
-    pub(super) fn infix(&mut self, lex: &Lexer<'_>, op: Binary, left: &mut Expr) -> Result<()> {
-        match op {
-            Binary::And => self.go_if_true(lex, left),
-            Binary::Or => self.go_if_false(lex, left),
-            Binary::Concat => self.to_next_register(lex, left),
-            Binary::Arithmetic(_) if left.as_numeral().is_some() => Ok(()),
-            Binary::Arithmetic(_) | Binary::Equal(_) | Binary::Order { .. } => {
-                self.to_operand(lex, left).map(|_| ())
-            }
-        }
-    }
-
-    /// A binary operator behind its operands.
-    pub(super) fn postfix(
-        &mut self,
-        lex: &Lexer<'_>,
-        op: Binary,
-        left: &mut Expr,
-        right: &mut Expr,
-    ) -> Result<()> {
-        match op {
-            Binary::And => {
-                self.discharge(lex, right);
-                self.join(&mut right.on_false, left.on_false);
-                *left = *right;
-            }
-            Binary::Or => {
-                self.discharge(lex, right);
-                self.join(&mut right.on_true, left.on_true);
-                *left = *right;
-            }
-            Binary::Concat => self.concat(lex, left, right)?,
-            Binary::Arithmetic(op) => self.arithmetic(lex, op, left, right)?,
-            Binary::Equal(when) => self.equal(lex, when, left, right)?,
-            Binary::Order { strict, swap } => {
-                if swap {
-                    self.order(lex, strict, right, left, Freed::LeftFirst)?;
-                    *left = *right;
-                } else {
-                    self.order(lex, strict, left, right, Freed::RightFirst)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn concat(&mut self, lex: &Lexer<'_>, left: &mut Expr, right: &mut Expr) -> Result<()> {
-        self.to_value(lex, right)?;
-        if let (Kind::Open(pc), Kind::Fixed(register)) = (right.kind, left.kind)
-            && self.at(pc).op == Op::Concat
-        {
-            self.free_expr(left);
-            self.at(pc).b = register;
-            left.kind = Kind::Open(pc);
-            return Ok(());
-        }
-        self.to_next_register(lex, right)?;
-        let (Kind::Fixed(a), Kind::Fixed(b)) = (left.kind, right.kind) else { return Ok(()) };
-        self.free_expr(right);
-        self.free_expr(left);
-        *left = Expr::new(Kind::Open(self.emit(lex, Op::Concat, 0, a, b, 0)));
-        Ok(())
-    }
-
-    fn arithmetic(&mut self, lex: &Lexer<'_>, op: Arithmetic, left: &mut Expr, right: &mut Expr) -> Result<()> {
-        if let (Some(a), Some(b)) = (left.as_numeral(), right.as_numeral())
-            && let Some(number) = op.fold(a, b)
-        {
-            left.kind = Kind::Number(number);
-            return Ok(());
-        }
-        // A number on the right, or of an operation that commutes on the left, is named by the instruction.
-        if let Some(number) = right.as_numeral() {
-            let a = self.to_any_register(lex, left)?;
-            let index = self.number_constant(number);
-            self.free_expr(left);
-            *left = Expr::new(Kind::Open(self.emit(lex, op.with_constant(), 0, a, 0, index)));
-            return Ok(());
-        }
-        if let Some(number) = left.as_numeral()
-            && matches!(op, Arithmetic::Add | Arithmetic::Mul)
-        {
-            let b = self.to_any_register(lex, right)?;
-            let index = self.number_constant(number);
-            self.free_expr(right);
-            *left = Expr::new(Kind::Open(self.emit(lex, op.with_constant(), 0, b, 1, index)));
-            return Ok(());
-        }
-        let (a, b) = self.two_registers(lex, left, right)?;
-        self.free_two(left, right);
-        *left = Expr::new(Kind::Open(self.emit(lex, op.plain(), 0, a, b, 0)));
-        Ok(())
-    }
-
-    /// Both operands in registers. The right one is evaluated already: a constant on the left comes behind it.
-    fn two_registers(&mut self, lex: &Lexer<'_>, left: &mut Expr, right: &mut Expr) -> Result<(u8, u8)> {
-        let b = self.to_any_register(lex, right)?;
-        let a = self.to_any_register(lex, left)?;
-        Ok((a, b))
-    }
-
-    /// Frees the registers of two operands, the higher one first.
-    fn free_two(&mut self, left: &Expr, right: &Expr) {
-        let register = |expr: &Expr| match expr.kind {
-            Kind::Fixed(register) => Some(register),
-            _ => None,
-        };
-        if register(left) > register(right) {
-            self.free_expr(left);
-            self.free_expr(right);
-        } else {
-            self.free_expr(right);
-            self.free_expr(left);
-        }
-    }
-
-    fn equal(&mut self, lex: &Lexer<'_>, when: bool, left: &mut Expr, right: &mut Expr) -> Result<()> {
-        let second = self.to_operand(lex, right)?;
-        let first = self.to_operand(lex, left)?;
-        let pc = match (first, second) {
-            (Operand::Register(a), Operand::Constant(k)) if k < 256 => {
-                self.free_expr(left);
-                self.emit(lex, Op::EqualK, a, k as u8, u8::from(when), NO_JUMP)
-            }
-            (Operand::Constant(k), Operand::Register(b)) if k < 256 => {
-                self.free_expr(right);
-                self.emit(lex, Op::EqualK, b, k as u8, u8::from(when), NO_JUMP)
-            }
-            _ => {
-                let (a, b) = self.two_registers(lex, left, right)?;
-                self.free_two(left, right);
-                self.emit(lex, Op::Equal, a, b, u8::from(when), NO_JUMP)
-            }
-        };
-        *left = Expr::new(Kind::Jump(pc));
-        Ok(())
-    }
-
-    /// `first < second` or `first <= second`, as a jump in `first`.
-    fn order(
-        &mut self,
-        lex: &Lexer<'_>,
-        strict: bool,
-        first: &mut Expr,
-        second: &mut Expr,
-        _freed: Freed,
-    ) -> Result<()> {
-        let numeral = |expr: &Expr| expr.as_numeral();
-        let (a, b) = (numeral(first), numeral(second));
-        let pc = match (a, b) {
-            (None, Some(number)) if self.names_small(number) => {
-                let register = self.to_any_register(lex, first)?;
-                let index = self.number_constant(number) as u8;
-                self.free_expr(first);
-                let op = if strict { Op::LessK } else { Op::LessEqualK };
-                self.emit(lex, op, register, index, 1, NO_JUMP)
-            }
-            (Some(number), None) if self.names_small(number) => {
-                let register = self.to_any_register(lex, second)?;
-                let index = self.number_constant(number) as u8;
-                self.free_expr(second);
-                let op = if strict { Op::GreaterK } else { Op::GreaterEqualK };
-                self.emit(lex, op, register, index, 1, NO_JUMP)
-            }
-            _ => {
-                // The later operand of the source is the one that can still be an instruction.
-                let (x, y) = match _freed {
-                    Freed::RightFirst => self.two_registers(lex, first, second)?,
-                    Freed::LeftFirst => {
-                        let (b, a) = self.two_registers(lex, second, first)?;
-                        (a, b)
-                    }
-                };
-                self.free_two(first, second);
-                let op = if strict { Op::Less } else { Op::LessEqual };
-                self.emit(lex, op, x, y, 1, NO_JUMP)
-            }
-        };
-        *first = Expr::new(Kind::Jump(pc));
-        Ok(())
-    }
-
-    /// Whether a number is, or can become, one of the first 256 constants.
-    fn names_small(&mut self, number: f64) -> bool {
-        self.number_constant(number) < 256
     }
 
     // Upvalues.
@@ -894,87 +601,4 @@ impl Func {
         self.proto.lines.shrink_to_fit();
         self.proto
     }
-}
-
-/// What an instruction can name.
-#[derive(Clone, Copy, Debug)]
-enum Operand {
-    Register(u8),
-    Constant(u32),
-}
-
-/// Which operand of a comparison was evaluated last.
-#[derive(Clone, Copy, Debug)]
-enum Freed {
-    LeftFirst,
-    RightFirst,
-}
-
-/// Unary operators.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Unary {
-    Minus,
-    Not,
-    Length,
-}
-
-/// Arithmetic operators.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Arithmetic {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Pow,
-}
-
-impl Arithmetic {
-    /// The operation on two numbers at compile time; none where the run has to do it.
-    fn fold(self, a: f64, b: f64) -> Option<f64> {
-        let number = match self {
-            Arithmetic::Add => a + b,
-            Arithmetic::Sub => a - b,
-            Arithmetic::Mul => a * b,
-            Arithmetic::Div if b == 0.0 => return None,
-            Arithmetic::Div => a / b,
-            Arithmetic::Mod if b == 0.0 => return None,
-            Arithmetic::Mod => a - (a / b).floor() * b,
-            Arithmetic::Pow => a.powf(b),
-        };
-        if number.is_nan() { None } else { Some(number) }
-    }
-
-    fn plain(self) -> Op {
-        match self {
-            Arithmetic::Add => Op::Add,
-            Arithmetic::Sub => Op::Sub,
-            Arithmetic::Mul => Op::Mul,
-            Arithmetic::Div => Op::Div,
-            Arithmetic::Mod => Op::Mod,
-            Arithmetic::Pow => Op::Pow,
-        }
-    }
-
-    fn with_constant(self) -> Op {
-        match self {
-            Arithmetic::Add => Op::AddK,
-            Arithmetic::Sub => Op::SubK,
-            Arithmetic::Mul => Op::MulK,
-            Arithmetic::Div => Op::DivK,
-            Arithmetic::Mod => Op::ModK,
-            Arithmetic::Pow => Op::PowK,
-        }
-    }
-}
-
-/// Binary operators. `Order` with `swap` is `>` or `>=`.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Binary {
-    Arithmetic(Arithmetic),
-    Concat,
-    Equal(bool),
-    Order { strict: bool, swap: bool },
-    And,
-    Or,
 }

@@ -96,7 +96,10 @@ pub(super) fn describe(token: &Token) -> Vec<u8> {
         Token::End0 => b"<eof>".to_vec(),
         word => {
             let mut known = WORDS.iter().chain(&OPERATORS);
-            known.find(|(_, token)| token == word).map(|(text, _)| text.as_bytes().to_vec()).unwrap_or_default()
+            known
+                .find(|(_, token)| token == word)
+                .map(|(text, _)| text.as_bytes().to_vec())
+                .unwrap_or_default()
         }
     }
 }
@@ -257,7 +260,11 @@ impl<'s> Lexer<'s> {
             }
             return Ok(Token::Concat);
         }
-        if self.current().is_some_and(|byte| byte.is_ascii_digit()) { self.number() } else { Ok(Token::Char(b'.')) }
+        if self.current().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.number()
+        } else {
+            Ok(Token::Char(b'.'))
+        }
     }
 
     fn word(&mut self) -> Token {
