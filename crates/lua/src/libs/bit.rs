@@ -1,7 +1,7 @@
 //! `bit`: operations on the low 32 bits of numbers, as the library BitOp defines them.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, Step};
+use crate::native::{Ctx, Library, Native, NativeStep};
 use crate::value::Value;
 
 const FUNCTIONS: &[Native] = &[
@@ -33,16 +33,16 @@ fn word(ctx: &Ctx<'_>, index: usize) -> Result<u32, Fault> {
 }
 
 /// Returns a word as the signed number it is.
-fn answer(ctx: &mut Ctx<'_>, word: u32) -> Result<Step, Fault> {
+fn answer(ctx: &mut Ctx<'_>, word: u32) -> Result<NativeStep, Fault> {
     ctx.one(Value::number(f64::from(word as i32)))
 }
 
-fn one_word(ctx: &mut Ctx<'_>, operation: fn(u32) -> u32) -> Result<Step, Fault> {
+fn one_word(ctx: &mut Ctx<'_>, operation: fn(u32) -> u32) -> Result<NativeStep, Fault> {
     let word = word(ctx, 1)?;
     answer(ctx, operation(word))
 }
 
-fn all_words(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<Step, Fault> {
+fn all_words(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<NativeStep, Fault> {
     let mut result = word(ctx, 1)?;
     for index in (2..=ctx.count()).rev() {
         result = operation(result, word(ctx, index)?);
@@ -51,14 +51,14 @@ fn all_words(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<Step, 
     answer(ctx, result)
 }
 
-fn shift(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<Step, Fault> {
+fn shift(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<NativeStep, Fault> {
     let (value, count) = (word(ctx, 1)?, word(ctx, 2)? & 31);
     answer(ctx, operation(value, count))
 }
 
 /// The last digits of a word, eight at most; a negative number of digits asks for capitals. CVE-2024-31449 was about the
 /// number that has no positive counterpart.
-fn tohex(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn tohex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = word(ctx, 1)?;
     let count = if ctx.count() < 2 { 8 } else { word(ctx, 2)? as i32 };
     let digits = count.unsigned_abs().min(8) as usize;

@@ -3,7 +3,7 @@
 //! The generator is that of `drand48`: 48 bits, of which a number gets 31. The reference's server has one for all scripts.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, Step};
+use crate::native::{Ctx, Library, Native, NativeStep};
 use crate::value::Value;
 
 /// Degrees to radians.
@@ -49,17 +49,17 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     lib.field(table, b"mod", fmod)
 }
 
-fn one_number(ctx: &mut Ctx<'_>, function: fn(f64) -> f64) -> Result<Step, Fault> {
+fn one_number(ctx: &mut Ctx<'_>, function: fn(f64) -> f64) -> Result<NativeStep, Fault> {
     let x = ctx.check_number(1)?;
     ctx.one(Value::number(function(x)))
 }
 
-fn two_numbers(ctx: &mut Ctx<'_>, function: fn(f64, f64) -> f64) -> Result<Step, Fault> {
+fn two_numbers(ctx: &mut Ctx<'_>, function: fn(f64, f64) -> f64) -> Result<NativeStep, Fault> {
     let (x, y) = (ctx.check_number(1)?, ctx.check_number(2)?);
     ctx.one(Value::number(function(x, y)))
 }
 
-fn extreme(ctx: &mut Ctx<'_>, is_better: fn(f64, f64) -> bool) -> Result<Step, Fault> {
+fn extreme(ctx: &mut Ctx<'_>, is_better: fn(f64, f64) -> bool) -> Result<NativeStep, Fault> {
     let mut best = ctx.check_number(1)?;
     for index in 2..=ctx.count() {
         let number = ctx.check_number(index)?;
@@ -71,20 +71,20 @@ fn extreme(ctx: &mut Ctx<'_>, is_better: fn(f64, f64) -> bool) -> Result<Step, F
     ctx.one(Value::number(best))
 }
 
-fn modf(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn modf(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let x = ctx.check_number(1)?;
     let fraction = if x.is_infinite() { 0.0f64.copysign(x) } else { (x - x.trunc()).copysign(x) };
     ctx.push(Value::number(x.trunc()));
     ctx.push(Value::number(fraction));
-    Ok(Step::Return(2))
+    Ok(NativeStep::Return(2))
 }
 
-fn frexp(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn frexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let x = ctx.check_number(1)?;
     let (fraction, exponent) = split(x);
     ctx.push(Value::number(fraction));
     ctx.push(Value::number(f64::from(exponent)));
-    Ok(Step::Return(2))
+    Ok(NativeStep::Return(2))
 }
 
 /// A fraction of at least a half and less than one, and the power of two that makes the number of it.
@@ -98,7 +98,7 @@ fn split(x: f64) -> (f64, i32) {
     (f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52), exponent - shift)
 }
 
-fn ldexp(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn ldexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let (x, exponent) = (ctx.check_number(1)?, ctx.check_int(2)? as i32);
     ctx.one(Value::number(scale(x, exponent)))
 }
@@ -129,7 +129,7 @@ fn next_random(state: &mut u64) -> u32 {
     (*state >> 17) as u32
 }
 
-fn random(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn random(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     const SPAN: u32 = i32::MAX as u32;
     let bits = next_random(&mut ctx.heap.host.random);
     let fraction = f64::from(bits % SPAN) / f64::from(SPAN);
@@ -156,10 +156,10 @@ fn random(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(Value::number((fraction * f64::from(width)).floor() + f64::from(low)))
 }
 
-fn randomseed(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn randomseed(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let seed = ctx.check_int(1)? as u32;
     ctx.heap.host.random = u64::from(seed) << 16 | 0x330e;
-    Ok(Step::Return(0))
+    Ok(NativeStep::Return(0))
 }
 
 #[cfg(test)]

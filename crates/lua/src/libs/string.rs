@@ -5,7 +5,7 @@ mod formatted;
 mod substitute;
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, State, Step};
+use crate::native::{Ctx, Library, Native, State, NativeStep};
 use crate::value::Value;
 
 use super::output::{CHUNK, check_stack, cost, reserve};
@@ -44,13 +44,13 @@ pub(super) fn position(at: i64, len: usize) -> i64 {
     if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
 }
 
-fn len(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn len(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     let len = ctx.heap.bytes(string).len();
     ctx.one(Value::number(len as f64))
 }
 
-fn sub(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn sub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     let len = ctx.heap.bytes(string).len();
     let start = position(ctx.check_int(2)?, len).max(1);
@@ -64,14 +64,14 @@ fn sub(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(value)
 }
 
-fn byte(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn byte(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     let len = ctx.heap.bytes(string).len();
     let start = position(ctx.opt_int(2, 1)?, len);
     let end = position(ctx.opt_int(3, start)?, len).min(len as i64);
     let start = start.max(1);
     if start > end {
-        return Ok(Step::Return(0));
+        return Ok(NativeStep::Return(0));
     }
     let count = (end - start + 1) as usize;
     check_stack(ctx, count, "string slice too long")?;
@@ -80,10 +80,10 @@ fn byte(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
         ctx.push(Value::number(f64::from(byte)));
     }
     ctx.charge(count as u64);
-    Ok(Step::Return(count))
+    Ok(NativeStep::Return(count))
 }
 
-fn char(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn char(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let count = ctx.count();
     let mut bytes = Vec::with_capacity(count);
     for index in 1..=count {
@@ -97,7 +97,7 @@ fn char(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
 }
 
 /// Bytecode is neither made nor read: the answer is the beginning of PUC's format alone, which `loadstring` refuses.
-fn dump(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let function = ctx.check_function(1)?;
     if function.as_native().is_some() {
         return Err(Fault::text("unable to dump given function"));
@@ -121,25 +121,25 @@ enum RewriteKind {
     Repeat,
 }
 
-fn lower(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn lower(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     rewrite_whole(ctx, RewriteKind::Lower)
 }
 
-fn upper(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn upper(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     rewrite_whole(ctx, RewriteKind::Upper)
 }
 
-fn reverse(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn reverse(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     rewrite_whole(ctx, RewriteKind::Reverse)
 }
 
-fn rewrite_whole(ctx: &mut Ctx<'_>, kind: RewriteKind) -> Result<Step, Fault> {
+fn rewrite_whole(ctx: &mut Ctx<'_>, kind: RewriteKind) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     let len = ctx.heap.bytes(string).len();
     begin_rewrite(ctx, kind, len)
 }
 
-fn rep(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn rep(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     // C's `int` takes the low 32 bits.
     let count = (ctx.check_int(2)? as i32).max(0) as usize;
@@ -147,18 +147,18 @@ fn rep(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     begin_rewrite(ctx, RewriteKind::Repeat, len)
 }
 
-fn begin_rewrite(ctx: &mut Ctx<'_>, kind: RewriteKind, len: usize) -> Result<Step, Fault> {
+fn begin_rewrite(ctx: &mut Ctx<'_>, kind: RewriteKind, len: usize) -> Result<NativeStep, Fault> {
     let mut out = Vec::new();
     reserve(ctx.heap, &mut out, len)?;
     go_on(ctx, Rewrite { kind, out, len })
 }
 
-fn rewrite_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Rewrite>() else { return Ok(Step::Return(0)) };
+fn rewrite_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Rewrite>() else { return Ok(NativeStep::Return(0)) };
     go_on(ctx, *state)
 }
 
-fn go_on(ctx: &mut Ctx<'_>, mut state: Rewrite) -> Result<Step, Fault> {
+fn go_on(ctx: &mut Ctx<'_>, mut state: Rewrite) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     while state.out.len() < state.len {
         let text = ctx.heap.bytes(string);
@@ -179,7 +179,7 @@ fn go_on(ctx: &mut Ctx<'_>, mut state: Rewrite) -> Result<Step, Fault> {
         }
         let handled = state.out.len() - done;
         if !ctx.charge(cost(handled)) && state.out.len() < state.len {
-            return Ok(Step::Pause(Box::new(state)));
+            return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
     let value = ctx.heap.take_string(state.out)?;

@@ -3,7 +3,7 @@
 mod sort;
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, State, Step, push_text};
+use crate::native::{Ctx, Library, Native, State, NativeStep, push_text};
 use crate::value::{TableRef, Value};
 
 use super::output::{cost, reserve};
@@ -28,13 +28,13 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     lib.table(b"table", FUNCTIONS).map(drop)
 }
 
-fn getn(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn getn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let border = ctx.heap.border(table);
     ctx.one(Value::number(border as f64))
 }
 
-fn setn(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn setn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_table(1)?;
     Err(Fault::text("'setn' is obsolete"))
 }
@@ -42,19 +42,19 @@ fn setn(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
 /// A walk over all entries: the largest key so far, and the key behind which it goes on lies in the second slot.
 struct Largest(f64);
 
-fn maxn(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn maxn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_table(1)?;
     ctx.truncate(1);
     ctx.push(Value::NIL);
     find_largest(ctx, 0.0)
 }
 
-fn maxn_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
+fn maxn_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     let largest = state.downcast::<Largest>().map_or(0.0, |state| state.0);
     find_largest(ctx, largest)
 }
 
-fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<Step, Fault> {
+fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let mut key = ctx.arg(2);
     while let Some((next, _)) = ctx.heap.next(table, key)? {
@@ -66,7 +66,7 @@ fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<Step, Fault> {
         }
         if !ctx.charge(1) {
             ctx.set(2, key);
-            return Ok(Step::Pause(Box::new(Largest(largest))));
+            return Ok(NativeStep::Pause(Box::new(Largest(largest))));
         }
     }
     ctx.one(Value::number(largest))
@@ -80,14 +80,14 @@ struct Shift {
     step: i64,
 }
 
-fn insert(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn insert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let end = ctx.heap.border(table) + 1;
     match ctx.count() {
         2 => {
             let value = ctx.arg(2);
             ctx.heap.set_int(table, end, value)?;
-            Ok(Step::Return(0))
+            Ok(NativeStep::Return(0))
         }
         3 => {
             let position = i64::from(ctx.check_int(2)? as i32);
@@ -97,12 +97,12 @@ fn insert(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     }
 }
 
-fn remove(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn remove(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let end = ctx.heap.border(table);
     let position = i64::from(ctx.opt_int(2, end)? as i32);
     if !(1..=end).contains(&position) {
-        return Ok(Step::Return(0));
+        return Ok(NativeStep::Return(0));
     }
     let value = ctx.heap.get_int(table, position);
     ctx.truncate(2);
@@ -110,29 +110,29 @@ fn remove(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     shift(ctx, Shift { at: position, last: end, step: 1 })
 }
 
-fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Shift>() else { return Ok(Step::Return(0)) };
+fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Shift>() else { return Ok(NativeStep::Return(0)) };
     shift(ctx, *state)
 }
 
 /// Moves elements; then the inserted value gets its place, or the last element goes and the removed one is returned.
-fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<Step, Fault> {
+fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     while state.at != state.last {
         let value = ctx.heap.get_int(table, state.at + state.step);
         ctx.heap.set_int(table, state.at, value)?;
         state.at += state.step;
         if state.at as u64 % BURST == 0 && !ctx.charge(BURST) {
-            return Ok(Step::Pause(Box::new(state)));
+            return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
     let value = ctx.arg(3);
     if state.step < 0 {
         ctx.heap.set_int(table, state.last, value)?;
-        return Ok(Step::Return(0));
+        return Ok(NativeStep::Return(0));
     }
     ctx.heap.set_int(table, state.last, Value::NIL)?;
-    Ok(Step::Return(1))
+    Ok(NativeStep::Return(1))
 }
 
 /// A concatenation: the text so far, the next index and the last one.
@@ -142,7 +142,7 @@ struct Concatenation {
     last: i64,
 }
 
-fn concat(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn concat(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.opt_str(2)?;
     let table = ctx.check_table(1)?;
     let at = i64::from(ctx.opt_int(3, 1)? as i32);
@@ -151,12 +151,12 @@ fn concat(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     join(ctx, Concatenation { out: Vec::new(), at, last })
 }
 
-fn concat_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Concatenation>() else { return Ok(Step::Return(0)) };
+fn concat_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Concatenation>() else { return Ok(NativeStep::Return(0)) };
     join(ctx, *state)
 }
 
-fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<Step, Fault> {
+fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let separator = ctx.opt_str(2)?;
     let mut handled = 0;
@@ -177,7 +177,7 @@ fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<Step, Fault> {
         handled += 32 + len + extra;
         if handled >= 1024 {
             if !ctx.charge(cost(handled)) {
-                return Ok(Step::Pause(Box::new(state)));
+                return Ok(NativeStep::Pause(Box::new(state)));
             }
             handled = 0;
         }
@@ -193,7 +193,7 @@ struct Walk {
     len: i64,
 }
 
-fn foreach(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn foreach(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_table(1)?;
     ctx.check_function(2)?;
     ctx.truncate(2);
@@ -201,7 +201,7 @@ fn foreach(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     call_next(ctx)
 }
 
-fn foreach_on(ctx: &mut Ctx<'_>, _state: State) -> Result<Step, Fault> {
+fn foreach_on(ctx: &mut Ctx<'_>, _state: State) -> Result<NativeStep, Fault> {
     let result = ctx.arg(4);
     if !result.is_nil() {
         return ctx.one(result);
@@ -210,10 +210,10 @@ fn foreach_on(ctx: &mut Ctx<'_>, _state: State) -> Result<Step, Fault> {
     call_next(ctx)
 }
 
-fn call_next(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn call_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     match ctx.heap.next(table, ctx.arg(3))? {
-        None => Ok(Step::Return(0)),
+        None => Ok(NativeStep::Return(0)),
         Some((key, value)) => {
             ctx.set(3, key);
             ctx.charge(1);
@@ -223,7 +223,7 @@ fn call_next(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     }
 }
 
-fn foreachi(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+fn foreachi(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table: TableRef = ctx.check_table(1)?;
     let len = ctx.heap.border(table);
     ctx.check_function(2)?;
@@ -231,8 +231,8 @@ fn foreachi(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     call_index(ctx, Walk { index: 1, len })
 }
 
-fn foreachi_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Walk>() else { return Ok(Step::Return(0)) };
+fn foreachi_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Walk>() else { return Ok(NativeStep::Return(0)) };
     let result = ctx.arg(3);
     if !result.is_nil() {
         return ctx.one(result);
@@ -241,9 +241,9 @@ fn foreachi_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
     call_index(ctx, Walk { index: state.index + 1, ..*state })
 }
 
-fn call_index(ctx: &mut Ctx<'_>, walk: Walk) -> Result<Step, Fault> {
+fn call_index(ctx: &mut Ctx<'_>, walk: Walk) -> Result<NativeStep, Fault> {
     if walk.index > walk.len {
-        return Ok(Step::Return(0));
+        return Ok(NativeStep::Return(0));
     }
     let table = ctx.check_table(1)?;
     let value = ctx.heap.get_int(table, walk.index);

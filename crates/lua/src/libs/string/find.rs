@@ -3,9 +3,9 @@
 //! The window holds the text in its first slot and the pattern in its second one.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, State, Step};
-use crate::pattern::scan::{Progress, find_text};
-use crate::pattern::{Anchor, Capture, Matcher, PatternError, Search, is_special};
+use crate::native::{Ctx, State, NativeStep};
+use crate::pattern::scan::{ScanProgress, find_text};
+use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch, is_special};
 use crate::text::number::to_i64;
 use crate::value::{StrRef, Value};
 
@@ -35,15 +35,15 @@ impl From<PatternError> for Fault {
     }
 }
 
-pub(super) fn find(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn find(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     begin(ctx, Purpose::Find)
 }
 
-pub(super) fn match_pattern(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn match_pattern(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     begin(ctx, Purpose::Match)
 }
 
-fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<Step, Fault> {
+fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let pattern = ctx.check_str(2)?;
     let len = ctx.heap.bytes(text).len();
@@ -56,7 +56,7 @@ fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<Step, Fault> {
     let mut matcher = compile(ctx, pattern, from)?;
     search(ctx, &mut matcher, purpose).and_then(|step| match step {
         Some(step) => Ok(step),
-        None => Ok(Step::Pause(Box::new(Searching::Pattern(Box::new(matcher), purpose)))),
+        None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(Box::new(matcher), purpose)))),
     })
 }
 
@@ -75,18 +75,18 @@ pub(super) fn compile(ctx: &mut Ctx<'_>, pattern: StrRef, from: usize) -> Result
     Ok(matcher)
 }
 
-pub(super) fn search_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Searching>() else { return Ok(Step::Return(0)) };
+pub(super) fn search_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Searching>() else { return Ok(NativeStep::Return(0)) };
     match *state {
         Searching::Plain(from) => find_plain(ctx, from),
         Searching::Pattern(mut matcher, purpose) => match search(ctx, &mut matcher, purpose)? {
             Some(step) => Ok(step),
-            None => Ok(Step::Pause(Box::new(Searching::Pattern(matcher, purpose)))),
+            None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(matcher, purpose)))),
         },
     }
 }
 
-fn find_plain(ctx: &mut Ctx<'_>, from: usize) -> Result<Step, Fault> {
+fn find_plain(ctx: &mut Ctx<'_>, from: usize) -> Result<NativeStep, Fault> {
     let (text, pattern) = (ctx.check_str(1)?, ctx.check_str(2)?);
     let (text, pattern) = (ctx.heap.bytes(text), ctx.heap.bytes(pattern));
     let len = pattern.len();
@@ -95,23 +95,23 @@ fn find_plain(ctx: &mut Ctx<'_>, from: usize) -> Result<Step, Fault> {
     let found = find_text(text, pattern, from, &mut left);
     ctx.charge(before - left);
     match found {
-        Progress::Found(at) => {
+        ScanProgress::Found(at) => {
             ctx.push(Value::number(at as f64 + 1.0));
             ctx.push(Value::number((at + len) as f64));
-            Ok(Step::Return(2))
+            Ok(NativeStep::Return(2))
         }
-        Progress::Nothing => ctx.one(Value::NIL),
-        Progress::OutOfFuel(at) => Ok(Step::Pause(Box::new(Searching::Plain(at)))),
+        ScanProgress::Nothing => ctx.one(Value::NIL),
+        ScanProgress::OutOfFuel(at) => Ok(NativeStep::Pause(Box::new(Searching::Plain(at)))),
     }
 }
 
 /// Searches on; None without budget.
-fn search(ctx: &mut Ctx<'_>, matcher: &mut Matcher, purpose: Purpose) -> Result<Option<Step>, Fault> {
+fn search(ctx: &mut Ctx<'_>, matcher: &mut Matcher, purpose: Purpose) -> Result<Option<NativeStep>, Fault> {
     let text = ctx.check_str(1)?;
     let (start, end) = match step(ctx, matcher, text)? {
-        Search::Found(start, end) => (start, end),
-        Search::Nothing => return ctx.one(Value::NIL).map(Some),
-        Search::OutOfFuel => return Ok(None),
+        PatternSearch::Found(start, end) => (start, end),
+        PatternSearch::Nothing => return ctx.one(Value::NIL).map(Some),
+        PatternSearch::OutOfFuel => return Ok(None),
     };
     match purpose {
         Purpose::Find => {
@@ -119,7 +119,7 @@ fn search(ctx: &mut Ctx<'_>, matcher: &mut Matcher, purpose: Purpose) -> Result<
             ctx.push(Value::number(end as f64));
             let count = matcher.capture_count();
             push_captures(ctx, matcher, text, count, (start, end))?;
-            Ok(Some(Step::Return(count + 2)))
+            Ok(Some(NativeStep::Return(count + 2)))
         }
         Purpose::Match | Purpose::Iterate => {
             if purpose == Purpose::Iterate {
@@ -128,13 +128,13 @@ fn search(ctx: &mut Ctx<'_>, matcher: &mut Matcher, purpose: Purpose) -> Result<
             }
             let count = matcher.capture_count().max(1);
             push_captures(ctx, matcher, text, count, (start, end))?;
-            Ok(Some(Step::Return(count)))
+            Ok(Some(NativeStep::Return(count)))
         }
     }
 }
 
 /// Searches on with what the budget holds.
-pub(super) fn step(ctx: &mut Ctx<'_>, matcher: &mut Matcher, text: StrRef) -> Result<Search, Fault> {
+pub(super) fn step(ctx: &mut Ctx<'_>, matcher: &mut Matcher, text: StrRef) -> Result<PatternSearch, Fault> {
     let mut left = fuel(ctx);
     let before = left;
     let found = matcher.search(ctx.heap.bytes(text), &mut left);
@@ -194,7 +194,7 @@ pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> R
 }
 
 /// Makes the iterator: the text, the pattern, and where to search next are its upvalues.
-pub(super) fn gmatch(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn gmatch(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let pattern = ctx.check_str(2)?;
     let template = ctx.upvalue(1);
@@ -202,7 +202,7 @@ pub(super) fn gmatch(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     ctx.one(iterator)
 }
 
-pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let (text, pattern, from) = (ctx.upvalue(1), ctx.upvalue(2), ctx.upvalue(3));
     ctx.truncate(0);
     ctx.push(text);
@@ -220,6 +220,6 @@ pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     matcher.begin(from, Anchor::Anywhere);
     match search(ctx, &mut matcher, Purpose::Iterate)? {
         Some(step) => Ok(step),
-        None => Ok(Step::Pause(Box::new(Searching::Pattern(Box::new(matcher), Purpose::Iterate)))),
+        None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(Box::new(matcher), Purpose::Iterate)))),
     }
 }

@@ -1,7 +1,7 @@
 //! `string.format`.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, State, Step};
+use crate::native::{Ctx, State, NativeStep};
 use crate::text::format::{
     Conversion, DirectiveError, push_byte, push_float, push_quoted_inside, push_signed, push_text, push_unsigned,
     scan,
@@ -30,7 +30,7 @@ impl From<DirectiveError> for Fault {
     }
 }
 
-pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
     let mut out = Vec::new();
     let len = ctx.heap.bytes(format).len();
@@ -38,12 +38,12 @@ pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     run(ctx, Formatting { out, at: 0, argument: 1, quoted: None })
 }
 
-pub(super) fn format_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Formatting>() else { return Ok(Step::Return(0)) };
+pub(super) fn format_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Formatting>() else { return Ok(NativeStep::Return(0)) };
     run(ctx, *state)
 }
 
-fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<Step, Fault> {
+fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
     loop {
         if state.quoted.is_some() {
@@ -65,7 +65,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<Step, Fault> {
             }
         }
         if !ctx.charge(1 + (state.out.len() / CHUNK) as u64) {
-            return Ok(Step::Pause(Box::new(state)));
+            return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
 }

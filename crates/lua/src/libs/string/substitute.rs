@@ -3,8 +3,8 @@
 //! The window holds text, pattern and replacement in its first three slots; results of calls come behind `window` slots.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Found, State, Step, push_text};
-use crate::pattern::{Anchor, Capture, Matcher, Search};
+use crate::native::{Ctx, Indexed, State, NativeStep, push_text};
+use crate::pattern::{Anchor, Capture, Matcher, PatternSearch};
 use crate::value::{Kind, StrRef, Value};
 
 use super::super::output::{cost, fuel, reserve};
@@ -37,7 +37,7 @@ enum Phase {
     Done,
 }
 
-pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let pattern = ctx.check_str(2)?;
     let len = ctx.heap.bytes(text).len();
@@ -67,12 +67,12 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     run(ctx, state)
 }
 
-pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
-    let Ok(state) = state.downcast::<Substitution>() else { return Ok(Step::Return(0)) };
+pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Substitution>() else { return Ok(NativeStep::Return(0)) };
     run(ctx, *state)
 }
 
-fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<Step, Fault> {
+fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let len = ctx.heap.bytes(text).len();
     if let Phase::Called(start, end) = state.phase {
@@ -95,9 +95,9 @@ fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<Step, Fault> {
                 let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
                 ctx.charge(before - left);
                 match found? {
-                    Search::OutOfFuel => return Ok(Step::Pause(Box::new(state))),
-                    Search::Nothing => state.phase = Phase::Done,
-                    Search::Found(start, end) => {
+                    PatternSearch::OutOfFuel => return Ok(NativeStep::Pause(Box::new(state))),
+                    PatternSearch::Nothing => state.phase = Phase::Done,
+                    PatternSearch::Found(start, end) => {
                         reserve(ctx.heap, &mut state.out, start - state.from)?;
                         state.out.extend_from_slice(&ctx.heap.bytes(text)[state.from..start]);
                         state.count += 1;
@@ -159,11 +159,11 @@ fn replace(
             let key = capture_value(ctx, &state.matcher, text, 0, (start, end))?;
             let table = ctx.arg(3);
             match ctx.index(table, key)? {
-                Found::Value(value) => {
+                Indexed::Value(value) => {
                     append_value(ctx, state, text, value, (start, end))?;
                     Ok(None)
                 }
-                Found::Call(function, object, key) => Ok(Some(Asked { function, args: vec![object, key] })),
+                Indexed::Call(function, object, key) => Ok(Some(Asked { function, args: vec![object, key] })),
             }
         }
         Kind::Closure | Kind::Native => {
@@ -267,7 +267,7 @@ fn append_value(
     }
 }
 
-fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<Step, Fault> {
+fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(text).len();
     let from = state.from.min(len);
     reserve(ctx.heap, &mut state.out, len - from)?;
@@ -276,5 +276,5 @@ fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<St
     let value = ctx.heap.take_string(state.out)?;
     ctx.push(value);
     ctx.push(Value::number(state.count as f64));
-    Ok(Step::Return(2))
+    Ok(NativeStep::Return(2))
 }

@@ -6,7 +6,7 @@
 
 use crate::fault::Fault;
 use crate::heap::Heap;
-use crate::native::{Ctx, Less, State, Step};
+use crate::native::{Ctx, Less, State, NativeStep};
 use crate::value::{TableRef, Value};
 
 use super::super::output::fuel;
@@ -116,11 +116,11 @@ impl Elements for InTable<'_> {
         if !self.comparator.is_nil() {
             return Ok(Less::Call(self.comparator));
         }
-        crate::native::find_less(self.heap, a, b, crate::heap::Event::Lt)
+        crate::native::find_less(self.heap, a, b, crate::::Event::Lt)
     }
 }
 
-pub(super) fn sort(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
+pub(super) fn sort(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let len = ctx.heap.border(table);
     if !ctx.arg(2).is_nil() {
@@ -138,7 +138,7 @@ pub(super) fn sort(ctx: &mut Ctx<'_>) -> Result<Step, Fault> {
     run(ctx, Box::new(state), None)
 }
 
-pub(super) fn sort_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
+pub(super) fn sort_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     match state.downcast::<Sorting>() {
         Ok(state) => {
             let answer = (ctx.count() > WINDOW).then(|| ctx.arg(WINDOW + 1).truthy());
@@ -147,7 +147,7 @@ pub(super) fn sort_on(ctx: &mut Ctx<'_>, state: State) -> Result<Step, Fault> {
         }
         Err(state) => match state.downcast::<NumberSort>() {
             Ok(state) => sort_numbers(ctx, *state),
-            Err(_) => Ok(Step::Return(0)),
+            Err(_) => Ok(NativeStep::Return(0)),
         },
     }
 }
@@ -176,7 +176,7 @@ fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f6
     Ok(Some(numbers))
 }
 
-fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<Step, Fault> {
+fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let mut registers = load(ctx);
     let mut left = fuel(ctx);
@@ -185,17 +185,17 @@ fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<Step, Fault>
     ctx.charge(before - left);
     if let Ok(Stop::OutOfFuel) = stop {
         save(ctx, &registers);
-        return Ok(Step::Pause(Box::new(state)));
+        return Ok(NativeStep::Pause(Box::new(state)));
     }
     // An error leaves the elements where the sort had them.
     for (index, number) in state.numbers.iter().enumerate() {
         ctx.heap.set_int(table, index as i64 + 1, Value::number(*number))?;
     }
     ctx.charge(state.numbers.len() as u64 / 8);
-    stop.map(|_| Step::Return(0))
+    stop.map(|_| NativeStep::Return(0))
 }
 
-fn run(ctx: &mut Ctx<'_>, mut state: Box<Sorting>, answer: Option<bool>) -> Result<Step, Fault> {
+fn run(ctx: &mut Ctx<'_>, mut state: Box<Sorting>, answer: Option<bool>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let comparator = ctx.arg(2);
     let mut registers = load(ctx);
@@ -205,10 +205,10 @@ fn run(ctx: &mut Ctx<'_>, mut state: Box<Sorting>, answer: Option<bool>) -> Resu
     let stop = advance(&mut state, &mut elements, &mut registers, answer, &mut left);
     ctx.charge(before - left);
     match stop? {
-        Stop::Done => Ok(Step::Return(0)),
+        Stop::Done => Ok(NativeStep::Return(0)),
         Stop::OutOfFuel => {
             save(ctx, &registers);
-            Ok(Step::Pause(state))
+            Ok(NativeStep::Pause(state))
         }
         Stop::Call(function, a, b) => {
             save(ctx, &registers);
