@@ -5,7 +5,7 @@ mod formatted;
 mod substitute;
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, State, NativeStep};
+use crate::native::{Ctx, Library, Native, NativeStep, State};
 use crate::value::Value;
 
 use super::output::{CHUNK, check_stack, cost, reserve};
@@ -32,7 +32,8 @@ const FUNCTIONS: &[Native] = &[
 /// Makes the table `string` and lets strings be indexed by it.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     let table = lib.table(b"string", FUNCTIONS)?;
-    let iterator = lib.function(Native::resumable("gmatch_iterator", find::gmatch_next, find::search_on), &[])?;
+    let iterator =
+        lib.function(Native::resumable("gmatch_iterator", find::gmatch_next, find::search_on), &[])?;
     let gmatch = lib.function(Native::plain("gmatch", find::gmatch), &[iterator])?;
     lib.field(table, b"gmatch", gmatch)?;
     lib.field(table, b"gfind", gmatch)?;

@@ -3,7 +3,7 @@
 mod sort;
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, State, NativeStep, push_text};
+use crate::native::{Ctx, Library, Native, NativeStep, State, push_text};
 use crate::value::{TableRef, Value};
 
 use super::output::{cost, reserve};

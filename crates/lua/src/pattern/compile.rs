@@ -1,8 +1,8 @@
 //! A pattern as a row of items.
 
+use super::error::{CAPTURES_MAX, PatternError};
 use super::scan::{find_byte, find_other};
 use super::sets::{Bits, add, class, complement, contains, unite};
-use super::error::{CAPTURES_MAX, PatternError};
 
 /// Items of a pattern at most, which bounds the memory of a match.
 pub(super) const ITEMS_MAX: usize = 1 << 16;
@@ -102,7 +102,8 @@ impl Program {
 
     /// What every match begins with, where that is one of few bytes.
     pub(super) fn first(&self) -> Option<Single> {
-        let past_captures = self.items.iter().find(|item| !matches!(item, PatternItem::Open(_) | PatternItem::Position(_)));
+        let past_captures =
+            self.items.iter().find(|item| !matches!(item, PatternItem::Open(_) | PatternItem::Position(_)));
         let first = match past_captures? {
             PatternItem::One(single) | PatternItem::Many { single, min: 1 } => *single,
             PatternItem::Run { start, .. } => Single::Byte(self.literals[*start as usize]),

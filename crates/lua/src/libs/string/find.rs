@@ -3,7 +3,7 @@
 //! The window holds the text in its first slot and the pattern in its second one.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, State, NativeStep};
+use crate::native::{Ctx, NativeStep, State};
 use crate::pattern::scan::{ScanProgress, find_text};
 use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch, is_special};
 use crate::text::number::to_i64;

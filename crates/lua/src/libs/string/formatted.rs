@@ -1,10 +1,10 @@
 //! `string.format`.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, State, NativeStep};
+use crate::native::{Ctx, NativeStep, State};
 use crate::text::format::{
-    Conversion, DirectiveError, push_byte, push_float, push_quoted_inside, push_signed, push_text, push_unsigned,
-    scan,
+    Conversion, DirectiveError, push_byte, push_float, push_quoted_inside, push_signed, push_text,
+    push_unsigned, scan,
 };
 use crate::value::StrRef;
 

@@ -3,7 +3,7 @@
 //! The window holds text, pattern and replacement in its first three slots; results of calls come behind `window` slots.
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Indexed, State, NativeStep, push_text};
+use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
 use crate::pattern::{Anchor, Capture, Matcher, PatternSearch};
 use crate::value::{Kind, StrRef, Value};
 

@@ -6,7 +6,7 @@
 
 use crate::fault::Fault;
 use crate::heap::Heap;
-use crate::native::{Ctx, Less, State, NativeStep};
+use crate::native::{Ctx, Less, NativeStep, State};
 use crate::value::{TableRef, Value};
 
 use super::super::output::fuel;
@@ -116,7 +116,7 @@ impl Elements for InTable<'_> {
         if !self.comparator.is_nil() {
             return Ok(Less::Call(self.comparator));
         }
-        crate::native::find_less(self.heap, a, b, crate::::Event::Lt)
+        crate::native::find_less(self.heap, a, b, crate::heap::Metamethod::Lt)
     }
 }
 
@@ -128,8 +128,7 @@ pub(super) fn sort(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
     ctx.truncate(2);
     ctx.truncate(WINDOW);
-    let state =
-        Sorting { point: Point::Part, low: 1, high: len, up: 0, down: 0, waiting: Vec::new() };
+    let state = Sorting { point: Point::Part, low: 1, high: len, up: 0, down: 0, waiting: Vec::new() };
     if ctx.arg(2).is_nil()
         && let Some(numbers) = numbers(ctx, table, len)?
     {
@@ -349,11 +348,7 @@ fn begin_part(
 }
 
 /// Both sides stand at elements that belong to the other one: exchanges them, or ends the partition.
-fn cross(
-    state: &mut Sorting,
-    elements: &mut impl Elements,
-    registers: &mut Registers,
-) -> Result<(), Fault> {
+fn cross(state: &mut Sorting, elements: &mut impl Elements, registers: &mut Registers) -> Result<(), Fault> {
     if state.down >= state.up {
         swap_in(elements, (state.up, registers.right), (state.down, registers.left))?;
         state.up += 1;
