@@ -9,60 +9,19 @@
 //! ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
 
 mod compile;
+mod error;
 pub(crate) mod scan;
 mod sets;
 
-use compile::{Item, Program, Single};
+use compile::{PatternItem, Program, Single};
+pub(crate) use error::{CAPTURES_MAX, PatternError};
 use sets::contains;
-
-/// Captures of a pattern at most.
-pub(crate) const CAPTURES_MAX: usize = 32;
 
 /// Bytes that a loop over one item reads between two looks at the fuel.
 const STRIDE: usize = 4096;
 
 /// Bytes that a simple loop reads for one unit of fuel.
 const BYTES_PER_UNIT: usize = 16;
-
-/// Why a pattern cannot be matched further.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PatternError {
-    /// A percent sign at the end.
-    EndsWithPercent,
-    /// A set without its end.
-    MissingBracket,
-    /// `%f` without a set.
-    MissingFrontierSet,
-    /// `%b` without its two bytes.
-    Unbalanced,
-    /// More than [`CAPTURES_MAX`] captures.
-    TooManyCaptures,
-    /// `)` without `(`.
-    InvalidCapture,
-    /// A back reference to a capture that is open or is not there.
-    InvalidCaptureIndex,
-    /// A capture without its end.
-    UnfinishedCapture,
-    /// More items than the matcher holds.
-    TooComplex,
-}
-
-impl PatternError {
-    /// PUC's text.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            PatternError::EndsWithPercent => "malformed pattern (ends with '%')",
-            PatternError::MissingBracket => "malformed pattern (missing ']')",
-            PatternError::MissingFrontierSet => "missing '[' after '%f' in pattern",
-            PatternError::Unbalanced => "unbalanced pattern",
-            PatternError::TooManyCaptures => "too many captures",
-            PatternError::InvalidCapture => "invalid pattern capture",
-            PatternError::InvalidCaptureIndex => "invalid capture index",
-            PatternError::UnfinishedCapture => "unfinished capture",
-            PatternError::TooComplex => "pattern too complex",
-        }
-    }
-}
 
 /// Where a match may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +34,7 @@ pub(crate) enum Anchor {
 
 /// What a search came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum PatternSearch {
     /// A match: its first byte, and the byte behind its last.
     Found(usize, usize),
     /// There is none.
@@ -103,7 +62,7 @@ enum Extent {
 
 /// A place from which a match can go on in another way.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
+struct ChoicePoint {
     /// The item to go on with; for [`Way::More`] the item that takes one more.
     item: u32,
     way: Way,
@@ -124,7 +83,7 @@ enum Way {
 
 /// What the matcher does when it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum MatchNext {
     /// Looks for a place where a match may begin.
     Start,
     /// Matches an item.
@@ -136,10 +95,10 @@ enum Next {
 /// A pattern and the state of its match.
 pub(crate) struct Matcher {
     program: Program,
-    choices: Vec<Choice>,
+    choices: Vec<ChoicePoint>,
     captures: [(usize, Extent); CAPTURES_MAX],
     anchor: Anchor,
-    next: Next,
+    next: MatchNext,
     start: usize,
     at: usize,
     item: usize,
@@ -153,7 +112,7 @@ impl Matcher {
             choices: Vec::new(),
             captures: [(0, Extent::Open); CAPTURES_MAX],
             anchor: Anchor::Anywhere,
-            next: Next::Start,
+            next: MatchNext::Start,
             start: 0,
             at: 0,
             item: 0,
@@ -163,7 +122,7 @@ impl Matcher {
     /// Bytes that the matcher may own, for the limit on memory, of a pattern of `len` bytes.
     pub(crate) fn footprint(len: usize) -> usize {
         size_of::<Matcher>()
-            + len.min(compile::ITEMS_MAX) * (size_of::<Item>() + size_of::<Choice>() + 4)
+            + len.min(compile::ITEMS_MAX) * (size_of::<PatternItem>() + size_of::<ChoicePoint>() + 4)
             + len
     }
 
@@ -171,7 +130,7 @@ impl Matcher {
     pub(crate) fn begin(&mut self, from: usize, anchor: Anchor) {
         self.start = from;
         self.anchor = anchor;
-        self.next = Next::Start;
+        self.next = MatchNext::Start;
         self.choices.clear();
     }
 
@@ -198,23 +157,23 @@ impl Matcher {
     }
 
     /// Searches on in `text`, the same as before, until a match is found, none is left, or `fuel` is used up.
-    pub(crate) fn search(&mut self, text: &[u8], fuel: &mut u64) -> Result<Search, PatternError> {
+    pub(crate) fn search(&mut self, text: &[u8], fuel: &mut u64) -> Result<PatternSearch, PatternError> {
         loop {
             if *fuel == 0 {
-                return Ok(Search::OutOfFuel);
+                return Ok(PatternSearch::OutOfFuel);
             }
             *fuel -= 1;
-            if self.next == Next::Start {
+            if self.next == MatchNext::Start {
                 match self.seek(text, fuel) {
                     Seek::Here => {}
-                    Seek::OutOfFuel => return Ok(Search::OutOfFuel),
-                    Seek::Nowhere => return Ok(Search::Nothing),
+                    Seek::OutOfFuel => return Ok(PatternSearch::OutOfFuel),
+                    Seek::Nowhere => return Ok(PatternSearch::Nothing),
                 }
             }
             match self.run(text, fuel)? {
-                Run::Matched => return Ok(Search::Found(self.start, self.at)),
-                Run::Failed if !self.advance(text) => return Ok(Search::Nothing),
-                Run::Failed | Run::OutOfFuel => {}
+                ItemRun::Matched => return Ok(PatternSearch::Found(self.start, self.at)),
+                ItemRun::Failed if !self.advance(text) => return Ok(PatternSearch::Nothing),
+                ItemRun::Failed | ItemRun::OutOfFuel => {}
             }
         }
     }
@@ -225,7 +184,7 @@ impl Matcher {
             return false;
         }
         self.start += 1;
-        self.next = Next::Start;
+        self.next = MatchNext::Start;
         true
     }
 
@@ -255,7 +214,7 @@ impl Matcher {
         }
         self.at = self.start;
         self.item = 0;
-        self.next = Next::Item;
+        self.next = MatchNext::Item;
         Seek::Here
     }
 
@@ -276,7 +235,7 @@ impl Matcher {
                 }
                 Way::More => {
                     let item = choice.item as usize;
-                    let Item::Few(single) = self.program.items[item] else {
+                    let PatternItem::Few(single) = self.program.items[item] else {
                         self.choices.pop();
                         continue;
                     };
@@ -288,39 +247,39 @@ impl Matcher {
                     (self.item, self.at) = (item + 1, choice.at);
                 }
             }
-            self.next = Next::Item;
+            self.next = MatchNext::Item;
             return true;
         }
         false
     }
 
     /// Matches items until the pattern ends, nothing is left to try from this start, or the fuel is used up.
-    fn run(&mut self, text: &[u8], fuel: &mut u64) -> Result<Run, PatternError> {
+    fn run(&mut self, text: &[u8], fuel: &mut u64) -> Result<ItemRun, PatternError> {
         loop {
             let matched = match self.program.items[self.item] {
-                Item::One(single) => {
+                PatternItem::One(single) => {
                     let is_match = self.at < text.len() && self.program.is_match(single, text[self.at]);
                     self.at += usize::from(is_match);
                     Some(is_match)
                 }
-                Item::Run { start, len } => Some(self.match_run(text, start, len)),
-                Item::Many { single, min } => self.match_many(text, single, usize::from(min), fuel),
-                Item::Balance(open, close) => self.match_balance(text, open, close, fuel),
-                Item::Done => return Ok(Run::Matched),
-                Item::Fail(error) => return Err(error),
+                PatternItem::Run { start, len } => Some(self.match_run(text, start, len)),
+                PatternItem::Many { single, min } => self.match_many(text, single, usize::from(min), fuel),
+                PatternItem::Balance(open, close) => self.match_balance(text, open, close, fuel),
+                PatternItem::Done => return Ok(ItemRun::Matched),
+                PatternItem::Fail(error) => return Err(error),
                 other => Some(self.match_other(text, other, fuel)),
             };
             match matched {
                 Some(true) => {
                     self.item += 1;
-                    self.next = Next::Item;
+                    self.next = MatchNext::Item;
                 }
-                Some(false) if !self.retry(text) => return Ok(Run::Failed),
+                Some(false) if !self.retry(text) => return Ok(ItemRun::Failed),
                 Some(false) => {}
-                None => return Ok(Run::OutOfFuel),
+                None => return Ok(ItemRun::OutOfFuel),
             }
             if *fuel == 0 {
-                return Ok(Run::OutOfFuel);
+                return Ok(ItemRun::OutOfFuel);
             }
             *fuel -= 1;
         }
@@ -333,46 +292,46 @@ impl Matcher {
         is_match
     }
 
-    fn match_other(&mut self, text: &[u8], item: Item, fuel: &mut u64) -> bool {
+    fn match_other(&mut self, text: &[u8], item: PatternItem, fuel: &mut u64) -> bool {
         match item {
-            Item::Maybe(single) => {
+            PatternItem::Maybe(single) => {
                 if self.at < text.len() && self.program.is_match(single, text[self.at]) {
                     self.choose(Way::Once, self.item + 1, self.at, 0);
                     self.at += 1;
                 }
                 true
             }
-            Item::Few(_) => {
+            PatternItem::Few(_) => {
                 self.choose(Way::More, self.item, self.at, 0);
                 true
             }
-            Item::Open(level) => {
+            PatternItem::Open(level) => {
                 self.captures[usize::from(level)] = (self.at, Extent::Open);
                 true
             }
-            Item::Position(level) => {
+            PatternItem::Position(level) => {
                 self.captures[usize::from(level)] = (self.at, Extent::Position);
                 true
             }
-            Item::Close(level) => {
+            PatternItem::Close(level) => {
                 let capture = &mut self.captures[usize::from(level)];
                 capture.1 = Extent::Len(self.at - capture.0);
                 true
             }
-            Item::Back(level) => self.match_back(text, level, fuel),
-            Item::Frontier(set) => {
+            PatternItem::Back(level) => self.match_back(text, level, fuel),
+            PatternItem::Frontier(set) => {
                 let before = if self.at == 0 { 0 } else { text[self.at - 1] };
                 let here = text.get(self.at).copied().unwrap_or(0);
                 let set = &self.program.sets[set as usize];
                 !contains(set, before) && contains(set, here)
             }
-            Item::End => self.at == text.len(),
-            Item::One(_)
-            | Item::Run { .. }
-            | Item::Many { .. }
-            | Item::Balance(..)
-            | Item::Done
-            | Item::Fail(_) => false,
+            PatternItem::End => self.at == text.len(),
+            PatternItem::One(_)
+            | PatternItem::Run { .. }
+            | PatternItem::Many { .. }
+            | PatternItem::Balance(..)
+            | PatternItem::Done
+            | PatternItem::Fail(_) => false,
         }
     }
 
@@ -386,7 +345,7 @@ impl Matcher {
 
     /// As many as there are, `min` (0 or 1) at least; None without fuel, standing within the item.
     fn match_many(&mut self, text: &[u8], single: Single, min: usize, fuel: &mut u64) -> Option<bool> {
-        let mut end = if let Next::Within { at, .. } = self.next { at } else { self.at };
+        let mut end = if let MatchNext::Within { at, .. } = self.next { at } else { self.at };
         loop {
             let rest = &text[end..];
             let window = &rest[..rest.len().min(STRIDE)];
@@ -399,7 +358,7 @@ impl Matcher {
             }
             if *fuel < cost {
                 *fuel = 0;
-                self.next = Next::Within { at: end, depth: 0 };
+                self.next = MatchNext::Within { at: end, depth: 0 };
                 return None;
             }
             *fuel -= cost;
@@ -418,7 +377,7 @@ impl Matcher {
     /// From an `open` to its `close`; None without fuel, standing within the item.
     fn match_balance(&mut self, text: &[u8], open: u8, close: u8, fuel: &mut u64) -> Option<bool> {
         let (mut at, mut depth) = match self.next {
-            Next::Within { at, depth } => (at, depth),
+            MatchNext::Within { at, depth } => (at, depth),
             _ if text.get(self.at) == Some(&open) => (self.at + 1, 1),
             _ => return Some(false),
         };
@@ -438,7 +397,7 @@ impl Matcher {
                 }
             }
             if *fuel == 0 && at < text.len() {
-                self.next = Next::Within { at, depth };
+                self.next = MatchNext::Within { at, depth };
                 return None;
             }
         }
@@ -446,7 +405,7 @@ impl Matcher {
     }
 
     fn choose(&mut self, way: Way, item: usize, at: usize, first: usize) {
-        self.choices.push(Choice { item: item as u32, way, at, first });
+        self.choices.push(ChoicePoint { item: item as u32, way, at, first });
     }
 }
 
@@ -458,7 +417,7 @@ enum Seek {
 }
 
 /// What a run over the items came to.
-enum Run {
+enum ItemRun {
     Matched,
     /// No match begins at this start.
     Failed,
@@ -485,9 +444,9 @@ pub fn fuzz_pattern(data: &[u8]) {
             let mut fuel = steps;
             let found = matcher.search(text, &mut fuel);
             total += steps - fuel;
-            if found != Ok(Search::OutOfFuel) || total > 20_000 {
+            if found != Ok(PatternSearch::OutOfFuel) || total > 20_000 {
                 let captures: Vec<_> = match found {
-                    Ok(Search::Found(start, end)) => (0..matcher.capture_count().max(1))
+                    Ok(PatternSearch::Found(start, end)) => (0..matcher.capture_count().max(1))
                         .map(|index| matcher.capture(index, start, end))
                         .collect(),
                     _ => Vec::new(),

@@ -1,7 +1,13 @@
 //! The libraries.
 
 mod base;
+mod bit;
 mod coroutine;
+mod math;
+mod os;
+mod output;
+mod string;
+mod table;
 
 pub(crate) use base::INSECURE;
 
@@ -13,5 +19,10 @@ use crate::value::Value;
 pub(crate) fn open_all(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     let known = base::open(lib)?;
     coroutine::open(lib)?;
+    table::open(lib)?;
+    string::open(lib)?;
+    math::open(lib)?;
+    os::open(lib)?;
+    bit::open(lib)?;
     Ok(known)
 }

@@ -1,8 +1,8 @@
 //! A pattern as a row of items.
 
+use super::error::{CAPTURES_MAX, PatternError};
 use super::scan::{find_byte, find_other};
 use super::sets::{Bits, add, class, complement, contains, unite};
-use super::{CAPTURES_MAX, PatternError};
 
 /// Items of a pattern at most, which bounds the memory of a match.
 pub(super) const ITEMS_MAX: usize = 1 << 16;
@@ -20,7 +20,7 @@ pub(super) enum Single {
 
 /// One item. Numbers of captures count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum PatternItem {
     /// One byte.
     One(Single),
     /// These literal bytes.
@@ -53,7 +53,7 @@ pub(super) enum Item {
 
 /// A compiled pattern.
 pub(super) struct Program {
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<PatternItem>,
     pub(super) sets: Vec<Bits>,
     /// The bytes of runs.
     pub(super) literals: Vec<u8>,
@@ -73,7 +73,7 @@ impl Program {
         };
         let mut compiler =
             Compiler { pattern: &pattern[..end], at: 0, program, is_open: [false; CAPTURES_MAX] };
-        let last = compiler.compile().map_or_else(Item::Fail, |()| Item::Done);
+        let last = compiler.compile().map_or_else(PatternItem::Fail, |()| PatternItem::Done);
         compiler.program.items.push(last);
         compiler.program
     }
@@ -102,11 +102,12 @@ impl Program {
 
     /// What every match begins with, where that is one of few bytes.
     pub(super) fn first(&self) -> Option<Single> {
-        let past_captures = self.items.iter().find(|item| !matches!(item, Item::Open(_) | Item::Position(_)));
+        let past_captures =
+            self.items.iter().find(|item| !matches!(item, PatternItem::Open(_) | PatternItem::Position(_)));
         let first = match past_captures? {
-            Item::One(single) | Item::Many { single, min: 1 } => *single,
-            Item::Run { start, .. } => Single::Byte(self.literals[*start as usize]),
-            Item::Balance(open, _) => Single::Byte(*open),
+            PatternItem::One(single) | PatternItem::Many { single, min: 1 } => *single,
+            PatternItem::Run { start, .. } => Single::Byte(self.literals[*start as usize]),
+            PatternItem::Balance(open, _) => Single::Byte(*open),
             _ => return None,
         };
         (first != Single::Any).then_some(first)
@@ -141,18 +142,18 @@ impl Compiler<'_> {
             match (byte, self.peek(1)) {
                 (b'(', Some(b')')) => {
                     let level = self.open()?;
-                    self.push(Item::Position(level), 2);
+                    self.push(PatternItem::Position(level), 2);
                 }
                 (b'(', _) => {
                     let level = self.open()?;
                     self.is_open[usize::from(level)] = true;
-                    self.push(Item::Open(level), 1);
+                    self.push(PatternItem::Open(level), 1);
                 }
                 (b')', _) => {
                     let level =
                         self.is_open.iter().rposition(|&open| open).ok_or(PatternError::InvalidCapture)?;
                     self.is_open[level] = false;
-                    self.push(Item::Close(level as u8), 1);
+                    self.push(PatternItem::Close(level as u8), 1);
                 }
                 (b'%', Some(b'b')) => self.balance()?,
                 (b'%', Some(b'f')) => self.frontier()?,
@@ -161,9 +162,9 @@ impl Compiler<'_> {
                     if level >= self.program.levels || self.is_open[level] {
                         return Err(PatternError::InvalidCaptureIndex);
                     }
-                    self.push(Item::Back(level as u8), 2);
+                    self.push(PatternItem::Back(level as u8), 2);
                 }
-                (b'$', None) => self.push(Item::End, 1),
+                (b'$', None) => self.push(PatternItem::End, 1),
                 _ => self.single()?,
             }
         }
@@ -174,7 +175,7 @@ impl Compiler<'_> {
         self.pattern.get(self.at + ahead).copied()
     }
 
-    fn push(&mut self, item: Item, len: usize) {
+    fn push(&mut self, item: PatternItem, len: usize) {
         self.program.items.push(item);
         self.at += len;
     }
@@ -192,7 +193,7 @@ impl Compiler<'_> {
         let (Some(open), Some(close)) = (self.peek(2), self.peek(3)) else {
             return Err(PatternError::Unbalanced);
         };
-        self.push(Item::Balance(open, close), 4);
+        self.push(PatternItem::Balance(open, close), 4);
         Ok(())
     }
 
@@ -203,7 +204,7 @@ impl Compiler<'_> {
         }
         let set = self.set()?;
         let index = self.add_set(set);
-        self.push(Item::Frontier(index), 0);
+        self.push(PatternItem::Frontier(index), 0);
         Ok(())
     }
 
@@ -232,12 +233,12 @@ impl Compiler<'_> {
             }
         };
         match (self.peek(0), single) {
-            (Some(b'*'), _) => self.push(Item::Many { single, min: 0 }, 1),
-            (Some(b'+'), _) => self.push(Item::Many { single, min: 1 }, 1),
-            (Some(b'-'), _) => self.push(Item::Few(single), 1),
-            (Some(b'?'), _) => self.push(Item::Maybe(single), 1),
+            (Some(b'*'), _) => self.push(PatternItem::Many { single, min: 0 }, 1),
+            (Some(b'+'), _) => self.push(PatternItem::Many { single, min: 1 }, 1),
+            (Some(b'-'), _) => self.push(PatternItem::Few(single), 1),
+            (Some(b'?'), _) => self.push(PatternItem::Maybe(single), 1),
             (_, Single::Byte(byte)) => self.literal(byte),
-            _ => self.push(Item::One(single), 0),
+            _ => self.push(PatternItem::One(single), 0),
         }
         Ok(())
     }
@@ -246,17 +247,17 @@ impl Compiler<'_> {
     fn literal(&mut self, byte: u8) {
         let literals = &mut self.program.literals;
         match self.program.items.last_mut() {
-            Some(Item::Run { len, .. }) => {
+            Some(PatternItem::Run { len, .. }) => {
                 literals.push(byte);
                 *len += 1;
             }
-            Some(last @ Item::One(Single::Byte(_))) => {
-                let Item::One(Single::Byte(before)) = *last else { return };
+            Some(last @ PatternItem::One(Single::Byte(_))) => {
+                let PatternItem::One(Single::Byte(before)) = *last else { return };
                 let start = literals.len() as u32;
                 literals.extend_from_slice(&[before, byte]);
-                *last = Item::Run { start, len: 2 };
+                *last = PatternItem::Run { start, len: 2 };
             }
-            _ => self.program.items.push(Item::One(Single::Byte(byte))),
+            _ => self.program.items.push(PatternItem::One(Single::Byte(byte))),
         }
     }
 

@@ -30,7 +30,7 @@ fn find_lane(text: &[u8], is_wanted: impl Fn(u8) -> bool + Copy) -> Option<usize
 
 /// How far a search for a text came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum ScanProgress {
     /// The text begins here.
     Found(usize),
     /// The text is nowhere.
@@ -41,17 +41,17 @@ pub(crate) enum Progress {
 
 /// Looks for `needle` in `text` from `from` on. Takes a unit of fuel for 16 bytes and for each comparison, so that texts made to
 /// cost the product of both lengths end with the fuel.
-pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64) -> Progress {
+pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64) -> ScanProgress {
     const WINDOW: usize = 4096;
-    let Some((&first, rest)) = needle.split_first() else { return Progress::Found(from) };
+    let Some((&first, rest)) = needle.split_first() else { return ScanProgress::Found(from) };
     let mut at = from;
     loop {
         if text.len() < needle.len() || at > text.len() - needle.len() {
-            return Progress::Nothing;
+            return ScanProgress::Nothing;
         }
         let last = text.len() - needle.len();
         if *fuel == 0 {
-            return Progress::OutOfFuel(at);
+            return ScanProgress::OutOfFuel(at);
         }
         let window = &text[at..=last.min(at + WINDOW)];
         let Some(found) = find_byte(window, first) else {
@@ -68,7 +68,7 @@ pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64)
         };
         *fuel = fuel.saturating_sub(cost as u64);
         if compared == rest {
-            return Progress::Found(at);
+            return ScanProgress::Found(at);
         }
         at += 1;
     }

@@ -17,9 +17,9 @@ fn search(text: &[u8], pattern: &[u8], steps: u64) -> Result<Option<String>, &'s
     matcher.begin(0, anchor);
     let (start, end) = loop {
         match matcher.search(text, &mut { steps }).map_err(PatternError::text)? {
-            Search::Found(start, end) => break (start, end),
-            Search::Nothing => return Ok(None),
-            Search::OutOfFuel => {}
+            PatternSearch::Found(start, end) => break (start, end),
+            PatternSearch::Nothing => return Ok(None),
+            PatternSearch::OutOfFuel => {}
         }
     };
     let mut out = String::new();
@@ -129,7 +129,7 @@ fn a_pattern_that_never_matches_ends_with_the_fuel_and_needs_no_stack() {
     let mut matcher = Matcher::new(b"(.-)-(.-)-(.-)-b");
     matcher.begin(0, Anchor::Anywhere);
     let mut fuel = 100_000;
-    assert_eq!(matcher.search(text.as_bytes(), &mut fuel), Ok(Search::OutOfFuel));
+    assert_eq!(matcher.search(text.as_bytes(), &mut fuel), Ok(PatternSearch::OutOfFuel));
     assert_eq!(fuel, 0);
     assert_eq!(find(&"a".repeat(8), &("a?".repeat(8) + "b")), Ok(None));
     let many = "a?".repeat(compile::ITEMS_MAX + 1);
@@ -149,7 +149,7 @@ fn searches_go_on_behind_a_match() {
     let (mut from, mut words) = (0, Vec::new());
     loop {
         matcher.begin(from, Anchor::Anywhere);
-        let Ok(Search::Found(start, end)) = matcher.search(text, &mut { u64::MAX }) else { break };
+        let Ok(PatternSearch::Found(start, end)) = matcher.search(text, &mut { u64::MAX }) else { break };
         words.push(&text[start..end]);
         from = end;
     }
@@ -172,9 +172,9 @@ fn bytes_and_texts_are_found_where_a_plain_search_finds_them() {
         let mut at = from;
         let found = loop {
             match scan::find_text(&text, &needle, at, &mut { 1 }) {
-                scan::Progress::Found(at) => break Some(at),
-                scan::Progress::Nothing => break None,
-                scan::Progress::OutOfFuel(next) => at = next,
+                scan::ScanProgress::Found(at) => break Some(at),
+                scan::ScanProgress::Nothing => break None,
+                scan::ScanProgress::OutOfFuel(next) => at = next,
             }
         };
         assert_eq!(found, expected);
