@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::code::Proto;
 
 /// Longest name of a chunk in errors, with the zero at its end in C.
-const NAME_MAX: usize = 60;
+const NAME_MAX: usize = 80;
 
 /// Compiles a chunk. Its name is as `loadstring` takes it: `=name` as it is, `@file`, or the source itself.
 ///
