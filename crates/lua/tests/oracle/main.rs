@@ -81,7 +81,8 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
 /// The reference's reply without what the server puts round an error.
 fn plain(reply: &[u8]) -> Vec<u8> {
     let Some(error) = reply.strip_prefix(b"-") else { return reply.to_vec() };
-    let error = error.strip_prefix(b"ERR ").filter(|_| !error.starts_with(b"ERR Error comp")).unwrap_or(error);
+    let error =
+        error.strip_prefix(b"ERR ").filter(|_| !error.starts_with(b"ERR Error comp")).unwrap_or(error);
     let end = error.windows(9).rposition(|part| part == b" script: ").unwrap_or(error.len());
     let mut error = error[..end].to_vec();
     error.insert(0, b'-');
@@ -135,5 +136,8 @@ fn random_programs_answer_as_in_the_reference() {
         // Constants stay with a chunk: a machine for each batch.
         vm = main_vm();
     }
-    assert!(failed * 2 < programs, "{failed} of {programs} programs end with an error: too many to find much");
+    assert!(
+        failed * 2 < programs,
+        "{failed} of {programs} programs end with an error: too many to find much"
+    );
 }

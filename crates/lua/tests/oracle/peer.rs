@@ -62,7 +62,8 @@ impl Peer {
         line.truncate(line.len().saturating_sub(2));
         match line.first() {
             Some(b'$') if line != b"$-1" => {
-                let len: usize = std::str::from_utf8(&line[1..]).ok().and_then(|len| len.parse().ok()).expect("a length");
+                let len: usize =
+                    std::str::from_utf8(&line[1..]).ok().and_then(|len| len.parse().ok()).expect("a length");
                 let mut text = vec![0; len + 2];
                 self.stream.read_exact(&mut text).expect("the reference answers in time");
                 text.truncate(len);
