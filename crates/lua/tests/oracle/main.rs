@@ -84,6 +84,13 @@ fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
     match (value.as_number(), value.is_nil(), value.as_str()) {
         (Some(number), ..) => show_number(vm, number),
         (_, true, _) => b"nil".to_vec(),
+        _ if value.is_boolean() => {
+            if value.truthy() {
+                b"true".to_vec()
+            } else {
+                b"false".to_vec()
+            }
+        }
         (_, _, None) => b"unknown error".to_vec(),
         _ => show(vm, value),
     }
