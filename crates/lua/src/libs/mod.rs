@@ -2,11 +2,14 @@
 
 mod base;
 mod bit;
+mod cjson;
+mod cmsgpack;
 mod coroutine;
 mod math;
 mod os;
 mod output;
 mod string;
+mod structs;
 mod table;
 
 pub(crate) use base::INSECURE;
@@ -22,7 +25,10 @@ pub(crate) fn open_all(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     table::open(lib)?;
     string::open(lib)?;
     math::open(lib)?;
-    os::open(lib)?;
+    cjson::open(lib)?;
+    structs::open(lib)?;
+    cmsgpack::open(lib)?;
     bit::open(lib)?;
+    os::open(lib)?;
     Ok(known)
 }
