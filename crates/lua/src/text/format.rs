@@ -294,5 +294,50 @@ fn pad(out: &mut Vec<u8>, layout: &Layout, padding: Padding, write: impl FnOnce(
     out[at..at + missing].fill(fill);
 }
 
+/// Reads any bytes as a format and writes each directive of a number and a text; for fuzzing.
+pub fn fuzz_format(data: &[u8]) {
+    let mut at = 0;
+    while let Some(percent) = data[at..].iter().position(|&byte| byte == b'%') {
+        at += percent + 1;
+        let Ok(directive) = scan(&data[at..]) else { continue };
+        at += directive.len;
+        let number = data
+            .get(..8)
+            .map_or(0.5, |bits| bits.iter().fold(0u64, |sum, &bit| sum << 8 | u64::from(bit)) as f64);
+        let numbers = [number, f64::from_bits(number.to_bits() ^ u64::from(data[0]) << 48)];
+        for number in numbers {
+            let (mut out, layout) = (Vec::new(), &directive.layout);
+            match directive.conversion {
+                Conversion::Byte => push_byte(&mut out, layout, number),
+                Conversion::Signed => push_signed(&mut out, layout, number),
+                Conversion::Unsigned(radix) => push_unsigned(&mut out, layout, radix, number),
+                Conversion::Float(letter) => push_float(&mut out, layout, letter, number),
+                Conversion::Quoted => push_quoted(&mut out, data),
+                Conversion::Text => push_text(&mut out, layout, data),
+            }
+            let most = if directive.conversion == Conversion::Quoted {
+                data.len() * 4 + 2
+            } else {
+                512.max(data.len())
+            };
+            assert!(out.len() <= most, "a directive writes what was asked for");
+        }
+    }
+}
+
+/// Reads any bytes as a number, and the number's text again; for fuzzing.
+pub fn fuzz_number(data: &[u8]) {
+    if let Some(number) = super::number::parse_number(data) {
+        let mut text = Vec::new();
+        super::number::push_number(&mut text, number);
+        let back = super::number::parse_number(&text).expect("the text of a number is one");
+        let near = (back - number).abs() <= number.abs() * 1e-13 || number.abs() < 1e-300;
+        assert!(near || back == number || number.is_nan() || back.is_infinite());
+    }
+    for base in [2, 8, 16, 36] {
+        let _: Option<f64> = super::number::parse_radix(data, base);
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use crate::native::{Ctx, NativeStep, State};
 use crate::text::number::strtod;
 use crate::value::Value;
 
-use super::super::output::{cost, fuel, reserve};
+use super::super::output::{fuel, reserve};
 use super::{SLOTS_MAX, Setting, read};
 
 /// A token; its name is what error texts call it.
@@ -243,7 +243,10 @@ impl Decoding {
             Container::Object => (Wanted::FirstKey, 3, 2),
         };
         if depth > self.depth_max || self.slots + slots > SLOTS_MAX {
-            return Err(Fault::text(format!("Found too many nested data structures ({depth})")));
+            let at = self.reader.at;
+            return Err(Fault::text(format!(
+                "Found too many nested data structures ({depth}) at character {at}"
+            )));
         }
         self.slots += kept;
         self.containers.push(container);
