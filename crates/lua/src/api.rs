@@ -143,6 +143,12 @@ impl Vm {
         self.library().table(b"", &INSECURE).map(|_| ())
     }
 
+    /// Makes `pcall` do as the reference's server has it: of an error that is a table with a text in `err`, it answers that text,
+    /// and of another table both the table and its `err`.
+    pub fn look_into_errors(&mut self) {
+        self.machine.looks_into_errors = true;
+    }
+
     /// A global variable for the host to set in each run. Before [`Vm::seal`].
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 
 use crate::arena::{Arena, Colour, FREE, Object};
 use crate::code::Linked;
-use crate::heap::{Grey, Heap, Metamethod, Phase};
+use crate::heap::{CollectorPhase, Grey, Heap, Metamethod};
 use crate::object::{Coroutine, UpvaluePlace};
 use crate::table::guard;
 use crate::value::{ClosureRef, NativeRef, TableRef, ThreadRef, Value};
@@ -36,15 +36,15 @@ pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>
     let mut left = work as isize;
     while left > 0 {
         left -= match heap.collector.phase {
-            Phase::Idle => {
+            CollectorPhase::Idle => {
                 begin(heap, code, roots);
                 16
             }
-            Phase::Mark => match heap.collector.grey.pop() {
+            CollectorPhase::Mark => match heap.collector.grey.pop() {
                 Some(grey) => scan(heap, code, roots, grey),
                 None => finish_marking(heap, code, roots),
             },
-            Phase::Sweep(arena, from) => match sweep(heap, code, arena, from) {
+            CollectorPhase::Sweep(arena, from) => match sweep(heap, code, arena, from) {
                 Some(done) => done,
                 None => {
                     end(heap);
@@ -58,7 +58,7 @@ pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>
 
 /// Ends the cycle under way, then does a whole one.
 pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
-    if heap.collector.phase != Phase::Idle {
+    if heap.collector.phase != CollectorPhase::Idle {
         while !slice(heap, code, roots, 1 << 20) {}
     }
     while !slice(heap, code, roots, 1 << 20) {}
@@ -66,7 +66,7 @@ pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>)
 
 fn begin(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
     heap.marked = 3 - heap.colour;
-    heap.collector.phase = Phase::Mark;
+    heap.collector.phase = CollectorPhase::Mark;
     heap.collector.grey.clear();
     heap.collector.weak.clear();
     heap.collector.threads.clear();
@@ -265,7 +265,7 @@ fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) 
     }
     // From here on what is made has the colour of what is marked.
     heap.colour = heap.marked;
-    heap.collector.phase = Phase::Sweep(0, 0);
+    heap.collector.phase = CollectorPhase::Sweep(0, 0);
     work
 }
 
@@ -326,8 +326,8 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
         _ => return None,
     };
     heap.collector.phase = match next {
-        Some(next) => Phase::Sweep(arena, next),
-        None => Phase::Sweep(arena + 1, 0),
+        Some(next) => CollectorPhase::Sweep(arena, next),
+        None => CollectorPhase::Sweep(arena + 1, 0),
     };
     Some(SWEEP as usize / 2)
 }
@@ -354,7 +354,7 @@ fn sweep_some<T: Object>(
 }
 
 fn end(heap: &mut Heap) {
-    heap.collector.phase = Phase::Idle;
+    heap.collector.phase = CollectorPhase::Idle;
     let pause = heap.collector.pause.max(110);
     let threshold = heap.bytes.saturating_mul(pause) / 100;
     // The collector has to begin before the limit is met.

@@ -75,7 +75,7 @@ pub struct HostState {
 
 /// What the collector is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum CollectorPhase {
     /// Nothing.
     #[default]
     Idle,
@@ -100,7 +100,7 @@ pub(crate) enum Grey {
 /// The collector's part of the heap.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
-    pub(crate) phase: Phase,
+    pub(crate) phase: CollectorPhase,
     pub(crate) grey: Vec<Grey>,
     /// Tables with weak keys or values that were met.
     pub(crate) weak: Vec<TableRef>,
@@ -355,7 +355,7 @@ impl Heap {
         if guard & guard::OLD != 0 && self.watching && !self.is_old(value) {
             self.old_written = true;
         }
-        if guard & guard::BLACK != 0 && self.collector.phase == Phase::Mark {
+        if guard & guard::BLACK != 0 && self.collector.phase == CollectorPhase::Mark {
             self.shade(value);
         }
         Ok(())
@@ -418,7 +418,7 @@ impl Heap {
         let black = object.guard & guard::BLACK != 0;
         let after = object.outside();
         self.bytes = self.bytes.saturating_sub(before);
-        if black && self.collector.phase == Phase::Mark {
+        if black && self.collector.phase == CollectorPhase::Mark {
             // The scan's position means nothing any more.
             self.collector.grey.push(Grey::Table(table, 0));
         }
@@ -572,7 +572,7 @@ impl Heap {
     /// Writes to a closed upvalue.
     #[inline]
     pub(crate) fn set_closed(&mut self, index: u32, value: Value) {
-        if self.watching || self.collector.phase == Phase::Mark {
+        if self.watching || self.collector.phase == CollectorPhase::Mark {
             self.upvalue_barrier(index, value);
         }
         self.upvalues.at_mut(index).place = UpvaluePlace::Closed(value);
@@ -583,7 +583,7 @@ impl Heap {
         if self.watching && self.upvalues.is_old(index) && !self.is_old(value) {
             self.old_written = true;
         }
-        if self.collector.phase == Phase::Mark {
+        if self.collector.phase == CollectorPhase::Mark {
             self.shade(value);
         }
     }
@@ -593,7 +593,7 @@ impl Heap {
         if self.watching && self.natives.is_old(index) && !self.is_old(value) {
             self.old_written = true;
         }
-        if self.collector.phase == Phase::Mark {
+        if self.collector.phase == CollectorPhase::Mark {
             self.shade(value);
         }
     }
@@ -603,7 +603,7 @@ impl Heap {
         if self.watching && self.closures.is_old(closure.0) && !self.tables.is_old(env.0) {
             self.old_written = true;
         }
-        if self.collector.phase == Phase::Mark {
+        if self.collector.phase == CollectorPhase::Mark {
             self.shade_table(env);
         }
     }
@@ -659,7 +659,7 @@ impl Heap {
 
     /// Gives a cycle that is under way up: everything has the colour of what is made.
     pub(crate) fn abandon(&mut self) {
-        if self.collector.phase == Phase::Idle {
+        if self.collector.phase == CollectorPhase::Idle {
             return;
         }
         // Old objects may have either colour; both become that of now.
@@ -674,7 +674,7 @@ impl Heap {
         for table in self.tables.slots.iter_mut() {
             table.guard &= !guard::BLACK;
         }
-        self.collector.phase = Phase::Idle;
+        self.collector.phase = CollectorPhase::Idle;
         self.collector.grey.clear();
         self.collector.weak.clear();
         self.collector.threads.clear();

@@ -437,7 +437,8 @@ pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod)
 #[cold]
 pub(crate) fn incomparable(a: Value, b: Value) -> Fault {
     let (x, y) = (a.type_name(), b.type_name());
-    if x == y {
+    // PUC compares the third letters of the names, so a thread and a string are "two" of a kind.
+    if x.as_bytes().get(2) == y.as_bytes().get(2) {
         return Fault::bare(format!("attempt to compare two {x} values"));
     }
     Fault::bare(format!("attempt to compare {x} with {y}"))

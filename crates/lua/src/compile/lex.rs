@@ -333,11 +333,6 @@ impl<'s> Lexer<'s> {
         loop {
             match self.current() {
                 None => return Err(self.error_near(unfinished, b"<eof>")),
-                Some(b'[') if level == 0 => {
-                    if self.separator() == Some(0) {
-                        return Err(self.error_near("nesting of [[...]] is deprecated", b"["));
-                    }
-                }
                 Some(b']') => {
                     let start = self.buffer.len();
                     if self.separator() == Some(level) {

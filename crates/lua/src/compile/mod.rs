@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::code::Proto;
 
 /// Longest name of a chunk in errors, with the zero at its end in C.
-const NAME_MAX: usize = 60;
+const NAME_MAX: usize = 80;
 
 /// Compiles a chunk. Its name is as `loadstring` takes it: `=name` as it is, `@file`, or the source itself.
 ///
@@ -21,6 +21,8 @@ pub(crate) fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>>
 
 /// The name of a chunk as errors show it.
 fn display_name(name: &[u8]) -> Arc<[u8]> {
+    // A zero ends the name, as in C.
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     match name {
         [b'=', rest @ ..] => rest[..rest.len().min(NAME_MAX - 1)].into(),
         [b'@', rest @ ..] => {

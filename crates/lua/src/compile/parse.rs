@@ -565,21 +565,21 @@ impl Parser<'_> {
 
     fn params(&mut self) -> Result<()> {
         let mut locals = Vec::new();
-        while !self.is(b')') {
+        let mut more = !self.is(b')');
+        while more {
             if self.accept(&Token::Dots)? {
                 locals.push(self.new_local(&b"arg"[..].into(), locals.len())?);
                 let proto = &mut self.func().proto;
                 proto.wants_arg = true;
                 proto.is_vararg = true;
-            } else if let Token::Name(_) = self.lex.token {
-                let name = self.name()?;
-                locals.push(self.new_local(&name, locals.len())?);
-            } else {
-                return Err(self.lex.syntax_error("<name> or '...' expected"));
-            }
-            if self.func().proto.is_vararg || !self.accept(&Token::Char(b','))? {
                 break;
             }
+            let Token::Name(_) = self.lex.token else {
+                return Err(self.lex.syntax_error("<name> or '...' expected"));
+            };
+            let name = self.name()?;
+            locals.push(self.new_local(&name, locals.len())?);
+            more = self.accept(&Token::Char(b','))?;
         }
         self.activate(&locals);
         let func = self.func();

@@ -45,6 +45,9 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     lib.field(globals, b"_VERSION", version)?;
     lib.table(b"", &FUNCTIONS)?;
     lib.table(b"", &[Native::plain("unpack", unpack), Native::plain("xpcall", xpcall)])?;
+    let pcall = lib.heap.get_text(globals, b"pcall");
+    let load = lib.function(Native::resumable("load", load, load_on), &[pcall])?;
+    lib.field(globals, b"load", load)?;
     let next = lib.function(Native::plain("next", next), &[])?;
     lib.field(globals, b"next", next)?;
     let inext = lib.function(Native::plain("ipairs", inext), &[])?;
@@ -71,7 +74,10 @@ fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 }
 
 fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
-    ctx.check_any(1)?;
+    if ctx.count() == 0 {
+        // The reference's own `pcall` puts its first result below the function, and calls that when there is none.
+        ctx.push(Value::TRUE);
+    }
     Ok(NativeStep::Machine(Demand::Protect))
 }
 
@@ -224,7 +230,7 @@ fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         return Ok(NativeStep::Return(0));
     }
     let count = last - first + 1;
-    if count >= RESULTS_MAX - ctx.count() as i64 {
+    if count > RESULTS_MAX - ctx.count() as i64 {
         return Err(Fault::text("too many results to unpack"));
     }
     for index in first..=last {
@@ -286,21 +292,28 @@ fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let reader = ctx.check_function(1)?;
     ctx.opt_str(2)?;
     ctx.truncate(2);
-    ctx.call(reader, &[], Box::new(Pieces(Vec::new())))
+    let pcall = ctx.upvalue(1);
+    ctx.call(pcall, &[reader], Box::new(Pieces(Vec::new())))
 }
 
 fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     let Ok(mut pieces) = state.downcast::<Pieces>() else { return Err(Fault::text("load")) };
-    let piece = ctx.arg(3);
+    let (done, piece) = (ctx.arg(3), ctx.arg(4));
     ctx.truncate(2);
+    if !done.truthy() {
+        // An error of the reader is a result, as one of the text is.
+        ctx.push(Value::NIL);
+        ctx.push(piece);
+        return Ok(NativeStep::Return(2));
+    }
     if let Some(text) = ctx.to_str(piece)? {
         let bytes = ctx.heap.bytes(text);
         if !bytes.is_empty() {
             let len = bytes.len();
             pieces.0.extend_from_slice(bytes);
             ctx.heap.room(pieces.0.len().saturating_add(len))?;
-            let reader = ctx.arg(1);
-            return ctx.call(reader, &[], pieces);
+            let (reader, pcall) = (ctx.arg(1), ctx.upvalue(1));
+            return ctx.call(pcall, &[reader], pieces);
         }
     } else if !piece.is_nil() {
         let text = ctx.heap.new_string(b"reader function must return a string")?;

@@ -57,6 +57,8 @@ pub(crate) struct Machine {
     pub(crate) symbols: std::collections::HashMap<Arc<[u8]>, Value>,
     /// Whether what is linked now stays.
     pub(crate) is_permanent: bool,
+    /// `pcall` answers the field `err` of an error that is a table, when that is a text.
+    pub(crate) looks_into_errors: bool,
     /// An error that is thrown when the run goes on.
     pub(crate) start_fault: Option<Fault>,
 }
@@ -259,7 +261,8 @@ impl Machine {
         if self.co.nested >= NESTED_MAX {
             // One call more than there may be: the error is the caller's.
             self.pop();
-            return Err(Fault::bare("C stack overflow"));
+            let text = "C stack overflow";
+            return Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) });
         }
         Ok(())
     }

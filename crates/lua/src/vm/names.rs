@@ -130,8 +130,9 @@ fn jumps(op: Op) -> bool {
     )
 }
 
+/// Whether an instruction sets a register, as PUC's table of instructions has it: a test counts as one that does.
 fn sets(instr: &Instr, register: u8) -> bool {
-    let Instr { op, a, b, c, .. } = *instr;
+    let Instr { op, a, b, .. } = *instr;
     match op {
         Op::Move
         | Op::LoadK
@@ -158,6 +159,7 @@ fn sets(instr: &Instr, register: u8) -> bool {
         | Op::Not
         | Op::Length
         | Op::Concat
+        | Op::Test
         | Op::TestSet
         | Op::ForPrep
         | Op::Closure => a == register,
@@ -177,7 +179,6 @@ fn sets(instr: &Instr, register: u8) -> bool {
         | Op::SetFieldK
         | Op::SetIndex
         | Op::Jump
-        | Op::Test
         | Op::Equal
         | Op::EqualK
         | Op::Less
@@ -188,9 +189,6 @@ fn sets(instr: &Instr, register: u8) -> bool {
         | Op::GreaterEqualK
         | Op::Return
         | Op::SetList
-        | Op::Close => {
-            let _ = c;
-            false
-        }
+        | Op::Close => false,
     }
 }

@@ -166,10 +166,21 @@ impl Machine {
         let frame = self.co.frames[at];
         self.unwind(at);
         let func = frame.func as usize;
-        match self.give(func, &[Value::FALSE, value], &[], frame) {
+        let values = self.failure(value, frame.work);
+        match self.give(func, &[Value::FALSE], &values, frame) {
             Ok(next) => next,
             Err(fault) => self.raise(fault),
         }
+    }
+
+    /// What a protected call answers behind `false`. The reference's `pcall` looks into a table for its `err`.
+    fn failure(&self, value: Value, work: Work) -> Vec<Value> {
+        if !self.looks_into_errors || work != (Work::Protected { handler: false }) {
+            return vec![value];
+        }
+        let Some(table) = value.as_table() else { return vec![value] };
+        let text = self.heap.get_text(table, b"err");
+        if text.is_str() || text.is_number() { vec![text] } else { vec![value, text] }
     }
 
     /// Nobody in this coroutine catches the error: it is dead.

@@ -9,11 +9,11 @@ use crate::value::{ThreadRef, Value};
 /// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
 pub(super) const WINDOW: usize = 256;
 
-/// Calls that stand at a time in a coroutine, as in the reference: half of the size that its list of calls must not reach.
-pub(super) const FRAMES_MAX: usize = 16_384;
+/// Calls that stand at a time in a coroutine, as in the reference: its list of calls doubles, and must not pass 20,000.
+pub(super) const FRAMES_MAX: usize = 16_383;
 
 /// Calls that the reference would make on the C stack, at a time.
-pub(super) const NESTED_MAX: u32 = 198;
+pub(super) const NESTED_MAX: u32 = 199;
 
 /// Makes the stack so long that slot `to` exists, with a window behind it.
 #[inline(always)]

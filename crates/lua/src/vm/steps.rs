@@ -184,13 +184,8 @@ impl Machine {
     }
 
     fn yield_values(&mut self, frame: Frame) -> Result<Onward, Fault> {
-        if self.thread == self.main {
-            return Err(self.native_fault(Fault::text("attempt to yield from outside a coroutine"), &frame));
-        }
-        if self.co.nested > 0 {
-            return Err(
-                self.native_fault(Fault::text("attempt to yield across metamethod/C-call boundary"), &frame)
-            );
+        if self.thread == self.main || self.co.nested > 0 {
+            return Err(Fault::unplaced("attempt to yield across metamethod/C-call boundary"));
         }
         let from = frame.base as usize;
         let values = self.co.stack[from..(self.co.top as usize).max(from)].to_vec();

@@ -61,7 +61,7 @@ impl Parser<'_> {
             if let Kind::Local(register) = next.kind {
                 self.resolve_conflict(&mut targets, register)?;
             }
-            if targets.len() > LEVELS_MAX - self.levels {
+            if targets.len() > LEVELS_MAX - self.levels + 1 {
                 let at = self.funcs.len() - 1;
                 let limit = LEVELS_MAX - self.levels;
                 return Err(self.funcs[at].limit_error(&self.lex, limit, "variables in assignment"));
