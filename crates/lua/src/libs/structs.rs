@@ -231,8 +231,7 @@ fn unpack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<NativeStep, Fault> {
     let (format, data) = (ctx.check_str(1)?, ctx.check_str(2)?);
     let too_short = || Fault::argument(2, "data string too short");
-    loop {
-        let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? else { break };
+    while let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? {
         state.at = state.at.wrapping_add(field.padding);
         let rest = ctx.heap.bytes(data).get(state.at..).ok_or_else(too_short)?;
         let bytes = rest.get(..field.size).ok_or_else(too_short)?;
@@ -334,8 +333,7 @@ fn size_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 
 fn size_fields(ctx: &mut Ctx<'_>, mut state: Sizing) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
-    loop {
-        let Some(field) = state.format.next(ctx.heap.bytes(format), state.total)? else { break };
+    while let Some(field) = state.format.next(ctx.heap.bytes(format), state.total)? {
         state.total = state.total.saturating_add(field.padding);
         match (field.letter, field.size) {
             (b's', _) => return Err(Fault::argument(1, "option 's' has no fixed size")),
