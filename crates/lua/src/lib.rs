@@ -25,5 +25,8 @@ pub use api::{Garbage, Global, LoadedChunk, Run, RunOutcome, Vm, compile};
 pub use code::Proto;
 pub use fault::Fault;
 pub use heap::{Heap, HostState};
+pub use libs::{fuzz_json, fuzz_packed, fuzz_struct};
 pub use native::{Ctx, Indexed, Less, Library, Native, NativeStep, State};
+pub use pattern::fuzz_pattern;
+pub use text::format::{fuzz_format, fuzz_number};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};

@@ -5,10 +5,13 @@
 
 mod decode;
 mod encode;
+mod settings;
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep};
-use crate::value::{TableRef, Value};
+use crate::value::Value;
+
+use settings::{DEFAULTS, Setting, read, write};
 
 /// Functions of the library but for `new`, in the order in which they are registered.
 const FUNCTIONS: &[Native] = &[
@@ -26,23 +29,6 @@ const FUNCTIONS: &[Native] = &[
 ];
 
 const OFF_ON: &[&str] = &["off", "on"];
-
-/// A setting of the library; its number is its index among the host's numbers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Setting {
-    SparseConvert = 0,
-    SparseRatio = 1,
-    SparseSafe = 2,
-    EncodeDepth = 3,
-    DecodeDepth = 4,
-    EncodeInvalid = 5,
-    DecodeInvalid = 6,
-    KeepBuffer = 7,
-    Precision = 8,
-}
-
-/// Settings at the start, by their index.
-const DEFAULTS: [i32; 9] = [0, 2, 10, 1000, 1000, 0, 1, 1, 14];
 
 /// Makes the table `cjson`.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
@@ -76,37 +62,6 @@ fn new(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         ctx.heap.set_text(table, name, value)?;
     }
     ctx.one(table.into())
-}
-
-/// The settings' own table, for functions that `new` made.
-fn own_settings(ctx: &Ctx<'_>) -> Option<TableRef> {
-    ctx.upvalue(1).as_table()
-}
-
-fn read(ctx: &Ctx<'_>, setting: Setting) -> i32 {
-    let index = setting as usize;
-    match own_settings(ctx) {
-        Some(table) => {
-            let value = ctx.heap.get_int(table, index as i64 + 1).as_number();
-            value.map_or(DEFAULTS[index], |value| value as i32)
-        }
-        // The host's numbers are zero at first: each holds its setting and one.
-        None => match ctx.heap.host.numbers[index] {
-            0.0 => DEFAULTS[index],
-            value => (value - 1.0) as i32,
-        },
-    }
-}
-
-fn write(ctx: &mut Ctx<'_>, setting: Setting, value: i32) -> Result<(), Fault> {
-    let index = setting as usize;
-    match own_settings(ctx) {
-        Some(table) => ctx.heap.set_int(table, index as i64 + 1, Value::number(f64::from(value))),
-        None => {
-            ctx.heap.host.numbers[index] = f64::from(value) + 1.0;
-            Ok(())
-        }
-    }
 }
 
 fn check_count(ctx: &mut Ctx<'_>, count_max: usize) -> Result<(), Fault> {
@@ -175,10 +130,7 @@ fn encode_sparse_array(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(3))
 }
 
-/// Slots that a C function of PUC has on its stack; nesting ends there at the latest.
-const SLOTS_MAX: usize = 8000;
-
-/// What `json` text the library makes of a text of JSON or of any bytes; for fuzzing the two directions' byte-level parts.
+/// Reads any bytes as JSON, and writes them as a text that reads back; for fuzzing.
 pub fn fuzz_json(data: &[u8]) {
     decode::fuzz(data);
     let mut out = Vec::new();

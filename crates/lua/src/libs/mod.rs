@@ -13,6 +13,9 @@ mod structs;
 mod table;
 
 pub(crate) use base::INSECURE;
+pub use cjson::fuzz_json;
+pub use cmsgpack::fuzz_packed;
+pub use structs::fuzz_struct;
 
 use crate::fault::Fault;
 use crate::native::Library;

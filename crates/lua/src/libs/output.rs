@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::native::Ctx;
+use crate::value::{StrRef, Value};
 
 /// Bytes that a simple loop handles between two looks at the budget.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -43,4 +44,24 @@ pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(),
         return Err(Fault::text(format!("stack overflow ({what})")));
     }
     Ok(())
+}
+
+/// A position as functions of strings take it: negative ones count from the end, and before the beginning is 0.
+pub(super) fn position(at: i64, len: usize) -> i64 {
+    if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
+}
+
+/// A part of a string as a string.
+pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
+    const SHORT: usize = 64;
+    if to - from <= SHORT {
+        // Short texts are made without a buffer of their own.
+        let mut short = [0; SHORT];
+        let short = &mut short[..to - from];
+        short.copy_from_slice(&ctx.heap.bytes(text)[from..to]);
+        return ctx.heap.new_string(short);
+    }
+    ctx.heap.room(to - from)?;
+    let copy = ctx.heap.bytes(text)[from..to].to_vec();
+    ctx.heap.take_string(copy)
 }

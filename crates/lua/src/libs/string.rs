@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep, State};
 use crate::value::Value;
 
-use super::output::{CHUNK, check_stack, cost, reserve};
+use super::output::{CHUNK, check_stack, cost, part, position, reserve};
 
 /// The library's functions, in the order in which PUC registers them. Those with upvalues are replaced.
 const FUNCTIONS: &[Native] = &[
@@ -40,11 +40,6 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     lib.string_metatable(table)
 }
 
-/// A position as functions of this library take it: negative ones count from the end, and before the beginning is 0.
-pub(super) fn position(at: i64, len: usize) -> i64 {
-    if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
-}
-
 fn len(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
     let len = ctx.heap.bytes(string).len();
@@ -61,7 +56,7 @@ fn sub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
     let (from, to) = if start <= end { (start as usize - 1, end as usize) } else { (0, 0) };
     ctx.charge(cost(to - from));
-    let value = find::part(ctx, string, from, to)?;
+    let value = part(ctx, string, from, to)?;
     ctx.one(value)
 }
 

@@ -133,6 +133,8 @@ struct StructPacking {
 
 fn pack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
+    // The reference has a nil behind the arguments, which its errors name.
+    ctx.push(Value::NIL);
     pack_fields(ctx, StructPacking { format: Format::new(), out: Vec::new(), argument: 2 })
 }
 
@@ -211,11 +213,14 @@ fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
     ctx.check_str(2)?;
     let position = ctx.opt_int(3, 1)?;
-    if position <= 0 {
+    if position == 0 {
         return Err(Fault::argument(3, "offset must be 1 or greater"));
     }
     ctx.truncate(2);
-    unpack_fields(ctx, StructUnpacking { format: Format::new(), at: position as usize - 1, count: 0 })
+    unpack_fields(
+        ctx,
+        StructUnpacking { format: Format::new(), at: (position as usize).wrapping_sub(1), count: 0 },
+    )
 }
 
 fn unpack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -226,9 +231,8 @@ fn unpack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<NativeStep, Fault> {
     let (format, data) = (ctx.check_str(1)?, ctx.check_str(2)?);
     let too_short = || Fault::argument(2, "data string too short");
-    loop {
-        let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? else { break };
-        state.at = state.at.saturating_add(field.padding);
+    while let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? {
+        state.at = state.at.wrapping_add(field.padding);
         let rest = ctx.heap.bytes(data).get(state.at..).ok_or_else(too_short)?;
         let bytes = rest.get(..field.size).ok_or_else(too_short)?;
         check_stack(ctx, 2, "too many results")?;
@@ -277,7 +281,8 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
     }
     push(ctx, &mut state, Value::NIL);
     let slot = ctx.count();
-    ctx.set(slot, Value::number(state.at as f64 + 1.0));
+    // A position is a C integer: what was negative stays negative.
+    ctx.set(slot, Value::number(state.at.wrapping_add(1) as i64 as f64));
     Ok(NativeStep::Return(state.count))
 }
 
@@ -328,8 +333,7 @@ fn size_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 
 fn size_fields(ctx: &mut Ctx<'_>, mut state: Sizing) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
-    loop {
-        let Some(field) = state.format.next(ctx.heap.bytes(format), state.total)? else { break };
+    while let Some(field) = state.format.next(ctx.heap.bytes(format), state.total)? {
         state.total = state.total.saturating_add(field.padding);
         match (field.letter, field.size) {
             (b's', _) => return Err(Fault::argument(1, "option 's' has no fixed size")),

@@ -122,7 +122,7 @@ fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
         let value = ctx.heap.get_int(table, state.at + state.step);
         ctx.heap.set_int(table, state.at, value)?;
         state.at += state.step;
-        if state.at as u64 % BURST == 0 && !ctx.charge(BURST) {
+        if (state.at as u64).is_multiple_of(BURST) && !ctx.charge(BURST) {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }

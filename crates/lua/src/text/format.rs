@@ -16,7 +16,7 @@ const WHOLE_TEXT_MIN: usize = 100;
 
 /// Flags, width and precision of a directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct FieldLayout {
     left: bool,
     plus: bool,
     space: bool,
@@ -59,7 +59,7 @@ pub(crate) enum Radix {
 /// A directive without its percent sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Directive {
-    pub(crate) layout: Layout,
+    pub(crate) layout: FieldLayout,
     pub(crate) conversion: Conversion,
     /// Bytes that it takes in the format, its percent sign not counted.
     pub(crate) len: usize,
@@ -94,7 +94,7 @@ impl DirectiveError {
 
 /// Reads the directive that begins behind a percent sign.
 pub(crate) fn scan(format: &[u8]) -> Result<Directive, DirectiveError> {
-    let mut layout = Layout::default();
+    let mut layout = FieldLayout::default();
     let mut at = 0;
     let byte = |at: usize| format.get(at).copied().unwrap_or(0);
     loop {
@@ -148,7 +148,7 @@ fn conversion(letter: u8) -> Option<Conversion> {
 }
 
 /// Appends the byte that `n` is. PUC takes what `sprintf` wrote up to its first zero byte, so byte 0 ends the text.
-pub(crate) fn push_byte(out: &mut Vec<u8>, layout: &Layout, n: f64) {
+pub(crate) fn push_byte(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     let byte = to_i32(n) as u8;
     if byte == 0 {
         let padding = if layout.left { 0 } else { layout.width.saturating_sub(1) };
@@ -159,7 +159,7 @@ pub(crate) fn push_byte(out: &mut Vec<u8>, layout: &Layout, n: f64) {
 }
 
 /// Appends `n` as a signed whole number.
-pub(crate) fn push_signed(out: &mut Vec<u8>, layout: &Layout, n: f64) {
+pub(crate) fn push_signed(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     let value = to_i64(n);
     let sign: &[u8] = match (value < 0, layout.plus, layout.space) {
         (true, ..) => b"-",
@@ -171,7 +171,7 @@ pub(crate) fn push_signed(out: &mut Vec<u8>, layout: &Layout, n: f64) {
 }
 
 /// Appends `n` as an unsigned whole number.
-pub(crate) fn push_unsigned(out: &mut Vec<u8>, layout: &Layout, radix: Radix, n: f64) {
+pub(crate) fn push_unsigned(out: &mut Vec<u8>, layout: &FieldLayout, radix: Radix, n: f64) {
     let value = to_u64(n);
     let prefix: &[u8] = match radix {
         Radix::HexLower if layout.alternate && value != 0 => b"0x",
@@ -181,7 +181,7 @@ pub(crate) fn push_unsigned(out: &mut Vec<u8>, layout: &Layout, radix: Radix, n:
     push_digits(out, layout, prefix, value, radix);
 }
 
-fn push_digits(out: &mut Vec<u8>, layout: &Layout, prefix: &[u8], value: u64, radix: Radix) {
+fn push_digits(out: &mut Vec<u8>, layout: &FieldLayout, prefix: &[u8], value: u64, radix: Radix) {
     let mut digits = [0u8; 24];
     let mut start = digits.len();
     let (base, letters): (u64, &[u8; 16]) = match radix {
@@ -216,7 +216,7 @@ fn push_digits(out: &mut Vec<u8>, layout: &Layout, prefix: &[u8], value: u64, ra
 }
 
 /// Appends `n` as the letter of the directive says: `e`, `E`, `f`, `g`, `G`.
-pub(crate) fn push_float(out: &mut Vec<u8>, layout: &Layout, letter: u8, n: f64) {
+pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n: f64) {
     let case = if letter.is_ascii_uppercase() { Case::Upper } else { Case::Lower };
     let alternate = if layout.alternate { Alternate::Yes } else { Alternate::No };
     let precision = layout.precision.unwrap_or(6);
@@ -234,7 +234,7 @@ pub(crate) fn push_float(out: &mut Vec<u8>, layout: &Layout, letter: u8, n: f64)
 }
 
 /// Appends `text`, cut at its first zero byte and at the precision; a long one without precision is appended whole.
-pub(crate) fn push_text(out: &mut Vec<u8>, layout: &Layout, text: &[u8]) {
+pub(crate) fn push_text(out: &mut Vec<u8>, layout: &FieldLayout, text: &[u8]) {
     if layout.precision.is_none() && text.len() >= WHOLE_TEXT_MIN {
         out.extend_from_slice(text);
         return;
@@ -271,7 +271,7 @@ enum Padding {
 }
 
 /// Runs `write` and fills the width of `layout` around what it appended.
-fn pad(out: &mut Vec<u8>, layout: &Layout, padding: Padding, write: impl FnOnce(&mut Vec<u8>)) {
+fn pad(out: &mut Vec<u8>, layout: &FieldLayout, padding: Padding, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     write(out);
     let missing = layout.width.saturating_sub(out.len() - start);
@@ -292,6 +292,51 @@ fn pad(out: &mut Vec<u8>, layout: &Layout, padding: Padding, write: impl FnOnce(
     out.extend(std::iter::repeat_n(fill, missing));
     out.copy_within(at..end, at + missing);
     out[at..at + missing].fill(fill);
+}
+
+/// Reads any bytes as a format and writes each directive of a number and a text; for fuzzing.
+pub fn fuzz_format(data: &[u8]) {
+    let mut at = 0;
+    while let Some(percent) = data[at..].iter().position(|&byte| byte == b'%') {
+        at += percent + 1;
+        let Ok(directive) = scan(&data[at..]) else { continue };
+        at += directive.len;
+        let number = data
+            .get(..8)
+            .map_or(0.5, |bits| bits.iter().fold(0u64, |sum, &bit| sum << 8 | u64::from(bit)) as f64);
+        let numbers = [number, f64::from_bits(number.to_bits() ^ u64::from(data[0]) << 48)];
+        for number in numbers {
+            let (mut out, layout) = (Vec::new(), &directive.layout);
+            match directive.conversion {
+                Conversion::Byte => push_byte(&mut out, layout, number),
+                Conversion::Signed => push_signed(&mut out, layout, number),
+                Conversion::Unsigned(radix) => push_unsigned(&mut out, layout, radix, number),
+                Conversion::Float(letter) => push_float(&mut out, layout, letter, number),
+                Conversion::Quoted => push_quoted(&mut out, data),
+                Conversion::Text => push_text(&mut out, layout, data),
+            }
+            let most = if directive.conversion == Conversion::Quoted {
+                data.len() * 4 + 2
+            } else {
+                512.max(data.len())
+            };
+            assert!(out.len() <= most, "a directive writes what was asked for");
+        }
+    }
+}
+
+/// Reads any bytes as a number, and the number's text again; for fuzzing.
+pub fn fuzz_number(data: &[u8]) {
+    if let Some(number) = super::number::parse_number(data) {
+        let mut text = Vec::new();
+        super::number::push_number(&mut text, number);
+        let back = super::number::parse_number(&text).expect("the text of a number is one");
+        let near = (back - number).abs() <= number.abs() * 1e-13 || number.abs() < 1e-300;
+        assert!(near || back == number || number.is_nan() || back.is_infinite());
+    }
+    for base in [2, 8, 16, 36] {
+        let _: Option<f64> = super::number::parse_radix(data, base);
+    }
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use crate::native::{Ctx, NativeStep, State};
 use crate::text::number::strtod;
 use crate::value::Value;
 
-use super::super::output::{cost, fuel, reserve};
-use super::{SLOTS_MAX, Setting, read};
+use super::super::output::{fuel, reserve};
+use super::settings::{SLOTS_MAX, Setting, read};
 
 /// A token; its name is what error texts call it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Token {
+enum JsonToken {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
@@ -31,21 +31,21 @@ enum Token {
     Unfinished,
 }
 
-impl Token {
+impl JsonToken {
     fn name(self) -> &'static str {
         match self {
-            Token::ObjectBegin => "T_OBJ_BEGIN",
-            Token::ObjectEnd => "T_OBJ_END",
-            Token::ArrayBegin => "T_ARR_BEGIN",
-            Token::ArrayEnd => "T_ARR_END",
-            Token::Text | Token::Unfinished => "T_STRING",
-            Token::Number(_) => "T_NUMBER",
-            Token::Boolean(_) => "T_BOOLEAN",
-            Token::Null => "T_NULL",
-            Token::Colon => "T_COLON",
-            Token::Comma => "T_COMMA",
-            Token::End => "T_END",
-            Token::Error(name) => name,
+            JsonToken::ObjectBegin => "T_OBJ_BEGIN",
+            JsonToken::ObjectEnd => "T_OBJ_END",
+            JsonToken::ArrayBegin => "T_ARR_BEGIN",
+            JsonToken::ArrayEnd => "T_ARR_END",
+            JsonToken::Text | JsonToken::Unfinished => "T_STRING",
+            JsonToken::Number(_) => "T_NUMBER",
+            JsonToken::Boolean(_) => "T_BOOLEAN",
+            JsonToken::Null => "T_NULL",
+            JsonToken::Colon => "T_COLON",
+            JsonToken::Comma => "T_COMMA",
+            JsonToken::End => "T_END",
+            JsonToken::Error(name) => name,
         }
     }
 }
@@ -64,7 +64,7 @@ struct TokenReader {
 
 /// What the grammar wants next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum JsonWanted {
     Value,
     FirstElement,
     FirstKey,
@@ -86,7 +86,7 @@ enum Container {
 /// A decoding between two steps.
 struct Decoding {
     reader: TokenReader,
-    wanted: Wanted,
+    wanted: JsonWanted,
     containers: Vec<Container>,
     /// Slots that PUC's stack would hold.
     slots: usize,
@@ -113,7 +113,7 @@ pub(super) fn decode(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         invalid_numbers: read(ctx, Setting::DecodeInvalid) != 0,
     };
     let depth_max = read(ctx, Setting::DecodeDepth).max(0) as usize;
-    run(ctx, Decoding { reader, wanted: Wanted::Value, containers: Vec::new(), slots: 1, depth_max })
+    run(ctx, Decoding { reader, wanted: JsonWanted::Value, containers: Vec::new(), slots: 1, depth_max })
 }
 
 pub(super) fn decode_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -130,7 +130,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
         let token = state.reader.next(ctx.heap.bytes(source));
         left = left.saturating_sub(1 + (state.reader.at - from) as u64 / 16);
         match token {
-            Token::Unfinished => {
+            JsonToken::Unfinished => {
                 let (len, room) = (state.reader.text.len(), state.reader.text.capacity());
                 if room - len < PART + 4 {
                     reserve(ctx.heap, &mut state.reader.text, PART + 4)?;
@@ -152,39 +152,39 @@ fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
 impl Decoding {
     /// Takes a token; true at the end, with the result on top of the window.
     #[inline]
-    fn step(&mut self, ctx: &mut Ctx<'_>, token: Token) -> Result<bool, Fault> {
+    fn step(&mut self, ctx: &mut Ctx<'_>, token: JsonToken) -> Result<bool, Fault> {
         match (self.wanted, token) {
-            (Wanted::FirstElement, Token::ArrayEnd) | (Wanted::FirstKey, Token::ObjectEnd) => {
-                self.close(ctx)?
-            }
-            (Wanted::FirstElement | Wanted::Value, token) => self.value(ctx, token)?,
-            (Wanted::FirstKey | Wanted::Key, Token::Text) => {
+            (JsonWanted::FirstElement, JsonToken::ArrayEnd)
+            | (JsonWanted::FirstKey, JsonToken::ObjectEnd) => self.close(ctx)?,
+            (JsonWanted::FirstElement | JsonWanted::Value, token) => self.value(ctx, token)?,
+            (JsonWanted::FirstKey | JsonWanted::Key, JsonToken::Text) => {
                 let key = ctx.heap.new_string(&self.reader.text)?;
                 let slot = 2 * self.containers.len() + 1;
                 ctx.set(slot, key);
-                self.wanted = Wanted::Colon;
+                self.wanted = JsonWanted::Colon;
             }
-            (Wanted::FirstKey | Wanted::Key, _) => return Err(self.unexpected("object key string", token)),
-            (Wanted::Colon, Token::Colon) => self.wanted = Wanted::Value,
-            (Wanted::Colon, _) => return Err(self.unexpected("colon", token)),
-            (Wanted::Behind, token) => self.behind(ctx, token)?,
-            (Wanted::End, Token::End) => return Ok(true),
-            (Wanted::End, _) => return Err(self.unexpected("the end", token)),
+            (JsonWanted::FirstKey | JsonWanted::Key, _) => {
+                return Err(self.unexpected("object key string", token));
+            }
+            (JsonWanted::Colon, JsonToken::Colon) => self.wanted = JsonWanted::Value,
+            (JsonWanted::Colon, _) => return Err(self.unexpected("colon", token)),
+            (JsonWanted::Behind, token) => self.behind(ctx, token)?,
+            (JsonWanted::End, JsonToken::End) => return Ok(true),
+            (JsonWanted::End, _) => return Err(self.unexpected("the end", token)),
         }
         Ok(false)
     }
 
-    fn behind(&mut self, ctx: &mut Ctx<'_>, token: Token) -> Result<(), Fault> {
+    fn behind(&mut self, ctx: &mut Ctx<'_>, token: JsonToken) -> Result<(), Fault> {
         match (self.containers.last(), token) {
-            (Some(Container::Array(_)), Token::ArrayEnd) | (Some(Container::Object), Token::ObjectEnd) => {
-                self.close(ctx)
-            }
-            (Some(Container::Array(_)), Token::Comma) => {
-                self.wanted = Wanted::Value;
+            (Some(Container::Array(_)), JsonToken::ArrayEnd)
+            | (Some(Container::Object), JsonToken::ObjectEnd) => self.close(ctx),
+            (Some(Container::Array(_)), JsonToken::Comma) => {
+                self.wanted = JsonWanted::Value;
                 Ok(())
             }
-            (Some(Container::Object), Token::Comma) => {
-                self.wanted = Wanted::Key;
+            (Some(Container::Object), JsonToken::Comma) => {
+                self.wanted = JsonWanted::Key;
                 Ok(())
             }
             (Some(Container::Array(_)) | None, _) => Err(self.unexpected("comma or array end", token)),
@@ -193,21 +193,21 @@ impl Decoding {
     }
 
     #[inline]
-    fn value(&mut self, ctx: &mut Ctx<'_>, token: Token) -> Result<(), Fault> {
+    fn value(&mut self, ctx: &mut Ctx<'_>, token: JsonToken) -> Result<(), Fault> {
         let value = match token {
-            Token::Text => ctx.heap.new_string(&self.reader.text)?,
-            Token::Number(number) => Value::number(number),
-            Token::Boolean(truth) => Value::boolean(truth),
-            Token::Null => Value::NULL,
-            Token::ObjectBegin => return self.open(ctx, Container::Object),
-            Token::ArrayBegin => return self.open(ctx, Container::Array(0)),
-            Token::ObjectEnd
-            | Token::ArrayEnd
-            | Token::Colon
-            | Token::Comma
-            | Token::End
-            | Token::Error(_)
-            | Token::Unfinished => return Err(self.unexpected("value", token)),
+            JsonToken::Text => ctx.heap.new_string(&self.reader.text)?,
+            JsonToken::Number(number) => Value::number(number),
+            JsonToken::Boolean(truth) => Value::boolean(truth),
+            JsonToken::Null => Value::NULL,
+            JsonToken::ObjectBegin => return self.open(ctx, Container::Object),
+            JsonToken::ArrayBegin => return self.open(ctx, Container::Array(0)),
+            JsonToken::ObjectEnd
+            | JsonToken::ArrayEnd
+            | JsonToken::Colon
+            | JsonToken::Comma
+            | JsonToken::End
+            | JsonToken::Error(_)
+            | JsonToken::Unfinished => return Err(self.unexpected("value", token)),
         };
         self.store(ctx, value)
     }
@@ -216,12 +216,12 @@ impl Decoding {
     #[inline]
     fn store(&mut self, ctx: &mut Ctx<'_>, value: Value) -> Result<(), Fault> {
         let slot = 2 * self.containers.len();
-        self.wanted = Wanted::Behind;
+        self.wanted = JsonWanted::Behind;
         match self.containers.last_mut() {
             None => {
                 ctx.truncate(1);
                 ctx.push(value);
-                self.wanted = Wanted::End;
+                self.wanted = JsonWanted::End;
                 Ok(())
             }
             Some(Container::Array(count)) => {
@@ -239,11 +239,14 @@ impl Decoding {
     fn open(&mut self, ctx: &mut Ctx<'_>, container: Container) -> Result<(), Fault> {
         let depth = self.containers.len() + 1;
         let (wanted, slots, kept) = match container {
-            Container::Array(_) => (Wanted::FirstElement, 2, 1),
-            Container::Object => (Wanted::FirstKey, 3, 2),
+            Container::Array(_) => (JsonWanted::FirstElement, 2, 1),
+            Container::Object => (JsonWanted::FirstKey, 3, 2),
         };
         if depth > self.depth_max || self.slots + slots > SLOTS_MAX {
-            return Err(Fault::text(format!("Found too many nested data structures ({depth})")));
+            let at = self.reader.at;
+            return Err(Fault::text(format!(
+                "Found too many nested data structures ({depth}) at character {at}"
+            )));
         }
         self.slots += kept;
         self.containers.push(container);
@@ -266,7 +269,7 @@ impl Decoding {
     }
 
     #[cold]
-    fn unexpected(&self, wanted: &str, token: Token) -> Fault {
+    fn unexpected(&self, wanted: &str, token: JsonToken) -> Fault {
         let index = self.reader.index + 1;
         Fault::text(format!("Expected {wanted} but found {} at character {index}", token.name()))
     }
@@ -275,7 +278,7 @@ impl Decoding {
 impl TokenReader {
     /// The next token of `source`.
     #[inline]
-    fn next(&mut self, source: &[u8]) -> Token {
+    fn next(&mut self, source: &[u8]) -> JsonToken {
         if self.inside {
             return self.read_text(source);
         }
@@ -287,13 +290,13 @@ impl TokenReader {
         self.at = at;
         let byte = source.get(at).copied().unwrap_or(0);
         let token = match byte {
-            b'{' => Token::ObjectBegin,
-            b'}' => Token::ObjectEnd,
-            b'[' => Token::ArrayBegin,
-            b']' => Token::ArrayEnd,
-            b',' => Token::Comma,
-            b':' => Token::Colon,
-            0 => return Token::End,
+            b'{' => JsonToken::ObjectBegin,
+            b'}' => JsonToken::ObjectEnd,
+            b'[' => JsonToken::ArrayBegin,
+            b']' => JsonToken::ArrayEnd,
+            b',' => JsonToken::Comma,
+            b':' => JsonToken::Colon,
+            0 => return JsonToken::End,
             b'"' => {
                 self.at += 1;
                 self.text.clear();
@@ -302,35 +305,37 @@ impl TokenReader {
             }
             b'-' | b'0'..=b'9' => return self.number(source),
             b'f' | b'i' | b'I' | b'n' | b'N' | b't' | b'+' => return self.word(source),
-            _ => return Token::Error("invalid token"),
+            _ => return JsonToken::Error("invalid token"),
         };
         self.at += 1;
         token
     }
 
-    fn number(&mut self, source: &[u8]) -> Token {
+    fn number(&mut self, source: &[u8]) -> JsonToken {
         let rest = &source[self.at..];
         if !self.invalid_numbers && is_invalid_number(rest) {
-            return Token::Error("invalid number");
+            return JsonToken::Error("invalid number");
         }
         self.any_number(rest)
     }
 
-    fn any_number(&mut self, rest: &[u8]) -> Token {
+    fn any_number(&mut self, rest: &[u8]) -> JsonToken {
         match strtod(rest) {
             Some((number, used)) => {
                 self.at += used;
-                Token::Number(number)
+                JsonToken::Number(number)
             }
-            None => Token::Error("invalid number"),
+            None => JsonToken::Error("invalid number"),
         }
     }
 
-    fn word(&mut self, source: &[u8]) -> Token {
+    fn word(&mut self, source: &[u8]) -> JsonToken {
         let rest = &source[self.at..];
-        for (word, token) in
-            [(&b"true"[..], Token::Boolean(true)), (b"false", Token::Boolean(false)), (b"null", Token::Null)]
-        {
+        for (word, token) in [
+            (&b"true"[..], JsonToken::Boolean(true)),
+            (b"false", JsonToken::Boolean(false)),
+            (b"null", JsonToken::Null),
+        ] {
             if rest.starts_with(word) {
                 self.at += word.len();
                 return token;
@@ -339,11 +344,11 @@ impl TokenReader {
         if self.invalid_numbers && is_invalid_number(rest) {
             return self.any_number(rest);
         }
-        Token::Error("invalid token")
+        JsonToken::Error("invalid token")
     }
 
     /// Reads on within a text: to its end, or for [`PART`] bytes.
-    fn read_text(&mut self, source: &[u8]) -> Token {
+    fn read_text(&mut self, source: &[u8]) -> JsonToken {
         let end = source.len().min(self.at + PART);
         if self.text.capacity() - self.text.len() < PART.min(source.len() - self.at) {
             // Short texts need little; a long one's room was asked for.
@@ -361,7 +366,7 @@ impl TokenReader {
                 Some(b'"') => {
                     self.at += 1;
                     self.inside = false;
-                    return Token::Text;
+                    return JsonToken::Text;
                 }
                 Some(b'\\') => {
                     if let Err(error) = self.escape(&source[self.at..]) {
@@ -371,12 +376,12 @@ impl TokenReader {
                 Some(_) => return self.failed("unexpected end of string"),
             }
         }
-        if self.at >= source.len() { self.failed("unexpected end of string") } else { Token::Unfinished }
+        if self.at >= source.len() { self.failed("unexpected end of string") } else { JsonToken::Unfinished }
     }
 
-    fn failed(&mut self, error: &'static str) -> Token {
+    fn failed(&mut self, error: &'static str) -> JsonToken {
         self.index = self.at;
-        Token::Error(error)
+        JsonToken::Error(error)
     }
 
     /// Reads an escape, which `rest` begins with.
@@ -453,7 +458,7 @@ pub(super) fn fuzz(data: &[u8]) {
             let before = reader.at;
             let token = reader.next(data);
             match token {
-                Token::End | Token::Error(_) => break,
+                JsonToken::End | JsonToken::Error(_) => break,
                 _ => assert!(reader.at > before, "a token takes bytes"),
             }
         }
@@ -466,8 +471,8 @@ pub(super) fn read_string(literal: &[u8]) -> Option<Vec<u8>> {
     let mut reader = TokenReader { at: 0, index: 0, text: Vec::new(), inside: false, invalid_numbers: false };
     loop {
         match reader.next(literal) {
-            Token::Unfinished => {}
-            Token::Text => return Some(reader.text),
+            JsonToken::Unfinished => {}
+            JsonToken::Text => return Some(reader.text),
             _ => return None,
         }
     }

@@ -9,7 +9,7 @@ use crate::text::number::{push_number, to_i32};
 use crate::value::{Kind, StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, cost, fuel, reserve};
-use super::{SLOTS_MAX, Setting, read};
+use super::settings::{SLOTS_MAX, Setting, read};
 
 /// What a value that has parts is doing. Positions are those of the table's entries.
 #[derive(Clone, Copy)]
@@ -32,11 +32,11 @@ struct Encoding {
     depth: usize,
     /// Slots that PUC's stack would hold.
     slots: usize,
-    settings: Settings,
+    settings: EncodeSettings,
 }
 
 #[derive(Clone, Copy)]
-struct Settings {
+struct EncodeSettings {
     sparse_convert: bool,
     sparse_ratio: i32,
     sparse_safe: i32,
@@ -69,7 +69,7 @@ pub(super) fn encode(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() != 1 {
         return Err(Fault::argument(1, "expected 1 argument"));
     }
-    let settings = Settings {
+    let settings = EncodeSettings {
         sparse_convert: read(ctx, Setting::SparseConvert) != 0,
         sparse_ratio: read(ctx, Setting::SparseRatio),
         sparse_safe: read(ctx, Setting::SparseSafe),

@@ -140,7 +140,7 @@ pub(super) fn push_number(out: &mut Vec<u8>, number: f64) {
 fn push_integer(out: &mut Vec<u8>, number: i64) {
     let bytes = number.to_be_bytes();
     let (form, len) = match number {
-        0..=0x7f | -32..=-1 => return out.push(bytes[7]),
+        -32..=0x7f => return out.push(bytes[7]),
         0x80..=0xff => (0xcc, 1),
         0x100..=0xffff => (0xcd, 2),
         0x1_0000..=0xffff_ffff => (0xce, 4),

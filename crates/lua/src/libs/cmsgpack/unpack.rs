@@ -7,14 +7,14 @@ use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::value::{StrRef, TableRef, Value};
 
-use super::super::output::{CHUNK, cost, fuel};
+use super::super::output::{cost, fuel, part};
 
 /// Slots that a C function of PUC has on its stack; values and nesting end there at the latest.
 const SLOTS_MAX: usize = 8000;
 
 /// What a value begins with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum PackedForm {
     Nil,
     Boolean(bool),
     Number(f64),
@@ -61,7 +61,7 @@ struct Unpacking {
 }
 
 /// Reads what a value begins with, and how many bytes that takes.
-fn read(bytes: &[u8]) -> Result<(Form, usize), PackedError> {
+fn read(bytes: &[u8]) -> Result<(PackedForm, usize), PackedError> {
     let &first = bytes.first().ok_or(PackedError::Missing)?;
     let unsigned = |len: usize| -> Result<u64, PackedError> {
         let digits = bytes.get(1..1 + len).ok_or(PackedError::Missing)?;
@@ -72,30 +72,30 @@ fn read(bytes: &[u8]) -> Result<(Form, usize), PackedError> {
         Ok(((unsigned(len)? << shift) as i64 >> shift) as f64)
     };
     Ok(match first {
-        0..=0x7f => (Form::Number(f64::from(first)), 1),
-        0x80..=0x8f => (Form::Map(u64::from(first & 15)), 1),
-        0x90..=0x9f => (Form::Array(u64::from(first & 15)), 1),
-        0xa0..=0xbf => (Form::Text(usize::from(first & 31)), 1),
-        0xc0 => (Form::Nil, 1),
-        0xc2 | 0xc3 => (Form::Boolean(first == 0xc3), 1),
-        0xca => (Form::Number(f64::from(f32::from_bits(unsigned(4)? as u32))), 5),
-        0xcb => (Form::Number(f64::from_bits(unsigned(8)?)), 9),
-        0xcc => (Form::Number(unsigned(1)? as f64), 2),
-        0xcd => (Form::Number(unsigned(2)? as f64), 3),
-        0xce => (Form::Number(unsigned(4)? as f64), 5),
+        0..=0x7f => (PackedForm::Number(f64::from(first)), 1),
+        0x80..=0x8f => (PackedForm::Map(u64::from(first & 15)), 1),
+        0x90..=0x9f => (PackedForm::Array(u64::from(first & 15)), 1),
+        0xa0..=0xbf => (PackedForm::Text(usize::from(first & 31)), 1),
+        0xc0 => (PackedForm::Nil, 1),
+        0xc2 | 0xc3 => (PackedForm::Boolean(first == 0xc3), 1),
+        0xca => (PackedForm::Number(f64::from(f32::from_bits(unsigned(4)? as u32))), 5),
+        0xcb => (PackedForm::Number(f64::from_bits(unsigned(8)?)), 9),
+        0xcc => (PackedForm::Number(unsigned(1)? as f64), 2),
+        0xcd => (PackedForm::Number(unsigned(2)? as f64), 3),
+        0xce => (PackedForm::Number(unsigned(4)? as f64), 5),
         // The reference takes the number for a signed one.
-        0xcf | 0xd3 => (Form::Number(signed(8)?), 9),
-        0xd0 => (Form::Number(signed(1)?), 2),
-        0xd1 => (Form::Number(signed(2)?), 3),
-        0xd2 => (Form::Number(signed(4)?), 5),
-        0xd9 => (Form::Text(unsigned(1)? as usize), 2),
-        0xda => (Form::Text(unsigned(2)? as usize), 3),
-        0xdb => (Form::Text(unsigned(4)? as usize), 5),
-        0xdc => (Form::Array(unsigned(2)?), 3),
-        0xdd => (Form::Array(unsigned(4)?), 5),
-        0xde => (Form::Map(unsigned(2)?), 3),
-        0xdf => (Form::Map(unsigned(4)?), 5),
-        0xe0..=0xff => (Form::Number(f64::from(first as i8)), 1),
+        0xcf | 0xd3 => (PackedForm::Number(signed(8)?), 9),
+        0xd0 => (PackedForm::Number(signed(1)?), 2),
+        0xd1 => (PackedForm::Number(signed(2)?), 3),
+        0xd2 => (PackedForm::Number(signed(4)?), 5),
+        0xd9 => (PackedForm::Text(unsigned(1)? as usize), 2),
+        0xda => (PackedForm::Text(unsigned(2)? as usize), 3),
+        0xdb => (PackedForm::Text(unsigned(4)? as usize), 5),
+        0xdc => (PackedForm::Array(unsigned(2)?), 3),
+        0xdd => (PackedForm::Array(unsigned(4)?), 5),
+        0xde => (PackedForm::Map(unsigned(2)?), 3),
+        0xdf => (PackedForm::Map(unsigned(4)?), 5),
+        0xe0..=0xff => (PackedForm::Number(f64::from(first as i8)), 1),
         0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => return Err(PackedError::BadFormat),
     })
 }
@@ -202,20 +202,22 @@ impl Unpacking {
         let (form, used) = read(&bytes[self.at..]).map_err(fault)?;
         self.at += used;
         let value = match form {
-            Form::Nil => Value::NIL,
-            Form::Boolean(truth) => Value::boolean(truth),
-            Form::Number(number) => Value::number(number),
-            Form::Text(count) => {
+            PackedForm::Nil => Value::NIL,
+            PackedForm::Boolean(truth) => Value::boolean(truth),
+            PackedForm::Number(number) => Value::number(number),
+            PackedForm::Text(count) => {
                 let Some(end) = self.at.checked_add(count).filter(|&end| end <= bytes.len()) else {
                     return Err(fault(PackedError::Missing));
                 };
-                let value = text(ctx, source, self.at, end)?;
+                let value = part(ctx, source, self.at, end)?;
                 self.at = end;
                 *left = left.saturating_sub(if count < 16 { 0 } else { cost(count) });
                 value
             }
-            Form::Array(count) => return self.begin(ctx, slots, Open::Array { index: 0, left: count }),
-            Form::Map(count) => return self.begin(ctx, slots, Open::Map { left: count, has_key: false }),
+            PackedForm::Array(count) => return self.begin(ctx, slots, Open::Array { index: 0, left: count }),
+            PackedForm::Map(count) => {
+                return self.begin(ctx, slots, Open::Map { left: count, has_key: false });
+            }
         };
         self.store(ctx, value)
     }
@@ -288,37 +290,21 @@ fn fault(error: PackedError) -> Fault {
     })
 }
 
-/// A part of the bytes as a string.
-fn text(ctx: &mut Ctx<'_>, source: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
-    const SHORT: usize = 64;
-    if to - from <= SHORT {
-        let mut short = [0; SHORT];
-        let short = &mut short[..to - from];
-        short.copy_from_slice(&ctx.heap.bytes(source)[from..to]);
-        return ctx.heap.new_string(short);
-    }
-    if to - from > CHUNK {
-        ctx.heap.room(to - from)?;
-    }
-    let copy = ctx.heap.bytes(source)[from..to].to_vec();
-    ctx.heap.take_string(copy)
-}
-
 /// Reads the values of any bytes, whose lengths may promise what is not there.
 pub fn fuzz_packed(data: &[u8]) {
     let mut at = 0;
     while let Ok((form, used)) = read(&data[at..]) {
         at += used;
-        if let Form::Text(count) = form {
+        if let PackedForm::Text(count) = form {
             match at.checked_add(count) {
                 Some(end) if end <= data.len() => at = end,
                 _ => break,
             }
         }
-        if let Form::Number(number) = form {
+        if let PackedForm::Number(number) = form {
             let mut out = Vec::new();
             super::pack::push_number(&mut out, number);
-            let Ok((Form::Number(back), _)) = read(&out) else { panic!("a number reads back") };
+            let Ok((PackedForm::Number(back), _)) = read(&out) else { panic!("a number reads back") };
             assert!(back == number || back.is_nan() && number.is_nan(), "a number reads back");
         }
     }

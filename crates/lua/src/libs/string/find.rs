@@ -9,8 +9,7 @@ use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch, is_s
 use crate::text::number::to_i64;
 use crate::value::{StrRef, Value};
 
-use super::super::output::{check_stack, cost, fuel};
-use super::position;
+use super::super::output::{check_stack, cost, fuel, part, position};
 
 /// What is done with a match.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,10 +53,10 @@ fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<NativeStep, Fault> {
         return find_plain(ctx, from);
     }
     let mut matcher = compile(ctx, pattern, from)?;
-    search(ctx, &mut matcher, purpose).and_then(|step| match step {
+    match search(ctx, &mut matcher, purpose)? {
         Some(step) => Ok(step),
         None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(Box::new(matcher), purpose)))),
-    })
+    }
 }
 
 /// A matcher for a pattern that may begin with an anchor.
@@ -176,21 +175,6 @@ pub(super) fn capture_value(
             part(ctx, text, from, to)
         }
     }
-}
-
-/// A part of a string as a string.
-pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
-    const SHORT: usize = 64;
-    if to - from <= SHORT {
-        // Short texts are made without a buffer of their own.
-        let mut short = [0; SHORT];
-        let short = &mut short[..to - from];
-        short.copy_from_slice(&ctx.heap.bytes(text)[from..to]);
-        return ctx.heap.new_string(short);
-    }
-    ctx.heap.room(to - from)?;
-    let copy = ctx.heap.bytes(text)[from..to].to_vec();
-    ctx.heap.take_string(copy)
 }
 
 /// Makes the iterator: the text, the pattern, and where to search next are its upvalues.

@@ -21,12 +21,12 @@ struct Substitution {
     count_max: i64,
     anchor: Anchor,
     replacement: Kind,
-    phase: Phase,
+    phase: SubstitutionPhase,
     window: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SubstitutionPhase {
     /// The next match is to be searched.
     Next,
     /// A search is under way.
@@ -61,7 +61,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         count_max,
         anchor,
         replacement,
-        phase: Phase::Next,
+        phase: SubstitutionPhase::Next,
         window,
     };
     run(ctx, state)
@@ -75,7 +75,7 @@ pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
 fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let len = ctx.heap.bytes(text).len();
-    if let Phase::Called(start, end) = state.phase {
+    if let SubstitutionPhase::Called(start, end) = state.phase {
         let value = ctx.arg(state.window + 1);
         ctx.truncate(state.window);
         append_value(ctx, &mut state, text, value, (start, end))?;
@@ -83,26 +83,28 @@ fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> 
     }
     loop {
         match state.phase {
-            Phase::Next if state.count >= state.count_max => state.phase = Phase::Done,
-            Phase::Next => {
-                state.matcher.begin(state.from, state.anchor);
-                state.phase = Phase::Searching;
+            SubstitutionPhase::Next if state.count >= state.count_max => {
+                state.phase = SubstitutionPhase::Done
             }
-            Phase::Done => return finish(ctx, state, text),
-            Phase::Searching | Phase::Called(..) => {
+            SubstitutionPhase::Next => {
+                state.matcher.begin(state.from, state.anchor);
+                state.phase = SubstitutionPhase::Searching;
+            }
+            SubstitutionPhase::Done => return finish(ctx, state, text),
+            SubstitutionPhase::Searching | SubstitutionPhase::Called(..) => {
                 let mut left = fuel(ctx);
                 let before = left;
                 let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
                 ctx.charge(before - left);
                 match found? {
                     PatternSearch::OutOfFuel => return Ok(NativeStep::Pause(Box::new(state))),
-                    PatternSearch::Nothing => state.phase = Phase::Done,
+                    PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
                     PatternSearch::Found(start, end) => {
                         reserve(ctx.heap, &mut state.out, start - state.from)?;
                         state.out.extend_from_slice(&ctx.heap.bytes(text)[state.from..start]);
                         state.count += 1;
                         if let Some(asked) = replace(ctx, &mut state, text, (start, end))? {
-                            state.phase = Phase::Called(start, end);
+                            state.phase = SubstitutionPhase::Called(start, end);
                             return ctx.call(asked.function, &asked.args, Box::new(state));
                         }
                         step_over(ctx, &mut state, text, (start, end))?;
@@ -111,7 +113,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> 
             }
         }
         if state.from > len {
-            state.phase = Phase::Done;
+            state.phase = SubstitutionPhase::Done;
         }
     }
 }
@@ -123,7 +125,7 @@ fn step_over(
     text: StrRef,
     (start, end): (usize, usize),
 ) -> Result<(), Fault> {
-    state.phase = Phase::Next;
+    state.phase = SubstitutionPhase::Next;
     state.from = end;
     if end == start {
         match ctx.heap.bytes(text).get(start).copied() {
@@ -132,17 +134,17 @@ fn step_over(
                 state.out.push(byte);
                 state.from = start + 1;
             }
-            None => state.phase = Phase::Done,
+            None => state.phase = SubstitutionPhase::Done,
         }
     }
     if state.anchor == Anchor::Here {
-        state.phase = Phase::Done;
+        state.phase = SubstitutionPhase::Done;
     }
     Ok(())
 }
 
 /// A call that gives the replacement.
-struct Asked {
+struct ReplacementCall {
     function: Value,
     args: Vec<Value>,
 }
@@ -153,7 +155,7 @@ fn replace(
     state: &mut Substitution,
     text: StrRef,
     (start, end): (usize, usize),
-) -> Result<Option<Asked>, Fault> {
+) -> Result<Option<ReplacementCall>, Fault> {
     match state.replacement {
         Kind::Table => {
             let key = capture_value(ctx, &state.matcher, text, 0, (start, end))?;
@@ -163,7 +165,9 @@ fn replace(
                     append_value(ctx, state, text, value, (start, end))?;
                     Ok(None)
                 }
-                Indexed::Call(function, object, key) => Ok(Some(Asked { function, args: vec![object, key] })),
+                Indexed::Call(function, object, key) => {
+                    Ok(Some(ReplacementCall { function, args: vec![object, key] }))
+                }
             }
         }
         Kind::Closure | Kind::Native => {
@@ -172,7 +176,7 @@ fn replace(
             let first = ctx.count() - count;
             let args = (1..=count).map(|index| ctx.arg(first + index)).collect();
             ctx.truncate(first);
-            Ok(Some(Asked { function: ctx.arg(3), args }))
+            Ok(Some(ReplacementCall { function: ctx.arg(3), args }))
         }
         Kind::Number
         | Kind::String

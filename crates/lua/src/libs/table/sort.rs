@@ -51,7 +51,7 @@ struct Registers {
 }
 
 /// What a stretch of the sort ends with.
-enum Stop {
+enum SortStop {
     Done,
     OutOfFuel,
     /// A function is to be called with two values.
@@ -67,9 +67,9 @@ trait Elements {
 }
 
 /// A copy of a table's numbers.
-struct Numbers<'a>(&'a mut [f64]);
+struct NumberElements<'a>(&'a mut [f64]);
 
-impl Elements for Numbers<'_> {
+impl Elements for NumberElements<'_> {
     #[inline]
     fn get(&self, index: i64) -> Value {
         self.0.get(index as usize - 1).map_or(Value::NIL, |number| Value::number(*number))
@@ -180,9 +180,10 @@ fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<NativeStep, 
     let mut registers = load(ctx);
     let mut left = fuel(ctx);
     let before = left;
-    let stop = advance(&mut state.sorting, &mut Numbers(&mut state.numbers), &mut registers, None, &mut left);
+    let stop =
+        advance(&mut state.sorting, &mut NumberElements(&mut state.numbers), &mut registers, None, &mut left);
     ctx.charge(before - left);
-    if let Ok(Stop::OutOfFuel) = stop {
+    if let Ok(SortStop::OutOfFuel) = stop {
         save(ctx, &registers);
         return Ok(NativeStep::Pause(Box::new(state)));
     }
@@ -204,12 +205,12 @@ fn run(ctx: &mut Ctx<'_>, mut state: Box<Sorting>, answer: Option<bool>) -> Resu
     let stop = advance(&mut state, &mut elements, &mut registers, answer, &mut left);
     ctx.charge(before - left);
     match stop? {
-        Stop::Done => Ok(NativeStep::Return(0)),
-        Stop::OutOfFuel => {
+        SortStop::Done => Ok(NativeStep::Return(0)),
+        SortStop::OutOfFuel => {
             save(ctx, &registers);
             Ok(NativeStep::Pause(state))
         }
-        Stop::Call(function, a, b) => {
+        SortStop::Call(function, a, b) => {
             save(ctx, &registers);
             ctx.call(function, &[a, b], state)
         }
@@ -233,11 +234,11 @@ fn advance(
     registers: &mut Registers,
     mut answer: Option<bool>,
     fuel: &mut u64,
-) -> Result<Stop, Fault> {
+) -> Result<SortStop, Fault> {
     loop {
         if state.point == Point::Part {
             while state.low >= state.high {
-                let Some(part) = state.waiting.pop() else { return Ok(Stop::Done) };
+                let Some(part) = state.waiting.pop() else { return Ok(SortStop::Done) };
                 (state.low, state.high) = part;
             }
             registers.left = elements.get(state.low);
@@ -248,13 +249,13 @@ fn advance(
             Some(is_less) => is_less,
             None => {
                 if *fuel == 0 {
-                    return Ok(Stop::OutOfFuel);
+                    return Ok(SortStop::OutOfFuel);
                 }
                 *fuel -= 1;
                 let (a, b) = operands(state.point, registers);
                 match elements.less(a, b)? {
                     Less::Known(is_less) => is_less,
-                    Less::Call(function) => return Ok(Stop::Call(function, a, b)),
+                    Less::Call(function) => return Ok(SortStop::Call(function, a, b)),
                 }
             }
         };
