@@ -221,7 +221,7 @@ impl Vm {
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
         let closure = closure?;
-        self.machine.heap.pinned.push(closure);
+        self.machine.heap.pin(closure);
         self.permanent = self.machine.code.len() as u32;
         self.mark();
         Ok(LoadedChunk(closure))
@@ -229,8 +229,7 @@ impl Vm {
 
     /// Keeps a value from being collected. Answers the value's number for [`Vm::pinned`].
     pub fn pin(&mut self, value: Value) -> usize {
-        self.machine.heap.pinned.push(value);
-        self.machine.heap.pinned.len() - 1
+        self.machine.heap.pin(value)
     }
 
     /// A value that was kept.
@@ -454,7 +453,9 @@ impl Run<'_> {
     /// Sets a global variable until the run ends, even where globals are read-only.
     pub fn set_global(&mut self, global: Global, value: Value) {
         let globals = self.vm.globals();
-        self.vm.machine.heap.tables.at_mut(globals.0).write(global.0, value);
+        let heap = &mut self.vm.machine.heap;
+        heap.shade_if_marking(value);
+        heap.tables.at_mut(globals.0).write(global.0, value);
         self.vm.set.push(global.0);
     }
 

@@ -109,10 +109,14 @@ impl<T: Object> Arena<T> {
         bytes
     }
 
-    /// Moves what is behind the mark out, for somebody else to free. Costs what is before the mark, not what is behind.
+    /// Moves what is behind the mark out, for somebody else to free. Moves the
+    /// lesser of what is before the mark and what is behind.
     pub(crate) fn split(&mut self) -> Vec<T> {
         let mark = self.old as usize;
         self.free = Vec::new();
+        if self.young() < mark {
+            return self.slots.split_off(mark);
+        }
         let mut kept = Vec::with_capacity(mark + mark / 4);
         kept.extend(self.slots.iter_mut().take(mark).map(std::mem::take));
         std::mem::replace(&mut self.slots, kept)

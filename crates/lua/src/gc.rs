@@ -224,6 +224,10 @@ fn scan_table(heap: &mut Heap, table: TableRef, from: usize) -> usize {
     let object = heap.tables.at(table.0);
     let (array, nodes) = (object.array.len(), object.nodes.len());
     let to = (from + PIECE).min(array + nodes);
+    // The rest goes below what this piece refers to, so that the list stays short.
+    if to < array + nodes {
+        heap.collector.grey.push(Grey::Table(table, to as u32));
+    }
     for at in from..to {
         let object = heap.tables.at(table.0);
         let (key, value) = if at < array {
@@ -242,9 +246,6 @@ fn scan_table(heap: &mut Heap, table: TableRef, from: usize) -> usize {
         if weak_keys && key.is_str() {
             heap.shade(key);
         }
-    }
-    if to < array + nodes {
-        heap.collector.grey.push(Grey::Table(table, to as u32));
     }
     to - from + 2
 }

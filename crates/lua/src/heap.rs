@@ -627,6 +627,20 @@ impl Heap {
         }
     }
 
+    /// Keeps a value for good.
+    pub(crate) fn pin(&mut self, value: Value) -> usize {
+        self.shade_if_marking(value);
+        self.pinned.push(value);
+        self.pinned.len() - 1
+    }
+
+    /// To be passed when a root is given a value.
+    pub(crate) fn shade_if_marking(&mut self, value: Value) {
+        if self.collector.phase == CollectorPhase::Mark {
+            self.shade(value);
+        }
+    }
+
     /// Marks a value: what it refers to is scanned later.
     #[inline]
     pub(crate) fn shade(&mut self, value: Value) {
