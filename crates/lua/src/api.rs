@@ -1,0 +1,515 @@
+//! The machine as its host sees it: a [`Vm`] with libraries and chunks, and one run at a time.
+//!
+//! Invariants: (1) what is made before [`Vm::seal`], and chunks that are loaded between runs, lie before the mark and outlive runs;
+//! (2) a run's objects lie behind the mark and are cut off when the run ends, unless it gave something older a newer value;
+//! (3) at most one run is open.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::arena::Arena;
+use crate::code::Proto;
+use crate::fault::Fault;
+use crate::gc::{self, Roots};
+use crate::heap::{Heap, HostState};
+use crate::libs::{INSECURE, open_all};
+use crate::native::Library;
+use crate::object::{Coroutine, Status};
+use crate::table::{TableSlot, guard};
+use crate::value::{TableRef, Value};
+use crate::vm::Known;
+use crate::vm::machine::{Halt, Machine};
+
+/// Slots of the main program's stack at first.
+const STACK_FIRST: usize = 512;
+
+/// Slots beyond which the stack of a run is not kept for the next.
+const STACK_KEPT: usize = 16 << 10;
+
+/// Slots of objects of a kind up to which a region is freed where it ends; larger ones are handed out.
+const FREED_HERE: usize = 4096;
+
+/// Bytes that are allocated between two slices of the collector.
+const SLICE_BYTES: usize = 64 << 10;
+
+/// Values that a slice looks at for so many bytes, at 100 percent.
+const SLICE_WORK: usize = SLICE_BYTES / 16;
+
+/// What a run has come to.
+#[derive(Debug)]
+pub enum RunOutcome {
+    /// It ended: see [`Run::results`].
+    Done,
+    /// The host is asked for something: see [`Run::request_args`]. Answer with [`Run::answer`] or [`Run::answer_error`].
+    Call(u32),
+    /// The budget is used up.
+    OutOfBudget,
+    /// An error that nobody caught.
+    Failed(Value),
+}
+
+/// A chunk that is loaded for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadedChunk(Value);
+
+/// A global variable that the host sets for a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Global(TableSlot);
+
+/// The objects of a run that was large: dropping it takes time, on whatever thread that is.
+#[derive(Debug)]
+pub struct Garbage(Vec<Box<dyn Any + Send>>);
+
+impl Garbage {
+    /// Arenas in it.
+    pub fn parts(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Whether a run is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VmStage {
+    /// Libraries are being opened.
+    Opening,
+    Idle,
+    Running,
+}
+
+/// A machine with its libraries: see the module.
+#[derive(Debug)]
+pub struct Vm {
+    machine: Machine,
+    stage: VmStage,
+    initial: HostState,
+    /// Prototypes that stay.
+    permanent: u32,
+    /// Globals that this run has set.
+    set: Vec<TableSlot>,
+    results: usize,
+}
+
+/// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source.
+///
+/// # Errors
+/// The text of the error, with its position.
+pub fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
+    crate::compile::compile(source, name)
+}
+
+impl Vm {
+    /// A machine with the libraries, which may use `limit` bytes.
+    ///
+    /// # Errors
+    /// The limit is too small for the libraries.
+    pub fn new(limit: usize) -> Result<Vm, Fault> {
+        let mut machine = Machine { heap: Heap::new(limit), is_permanent: true, ..Machine::default() };
+        let globals = machine.heap.new_table(0, 64)?;
+        machine.heap.globals = Some(globals);
+        let main = machine.heap.new_thread(Box::default())?;
+        machine.main = main;
+        machine.thread = main;
+        let co = machine.heap.threads.at_mut(main.0).coroutine.take().unwrap_or_default();
+        machine.co = co;
+        machine.co.stack = vec![Value::NIL; STACK_FIRST];
+        machine.co.status = Status::Running;
+        let mut vm = Vm {
+            machine,
+            stage: VmStage::Opening,
+            initial: HostState::default(),
+            permanent: 0,
+            set: Vec::new(),
+            results: 0,
+        };
+        let (next, inext) = open_all(&mut vm.library())?;
+        let index = |value: Value| value.as_native().map_or(u32::MAX, |native| native.0);
+        let natives = &vm.machine.heap.natives;
+        vm.machine.known =
+            Known { next: natives.at(index(next)).native, inext: natives.at(index(inext)).native };
+        Ok(vm)
+    }
+
+    /// Opens a library of the host. Before [`Vm::seal`].
+    pub fn library(&mut self) -> Library<'_> {
+        let globals = self.machine.heap.globals.unwrap_or_default();
+        Library { heap: &mut self.machine.heap, natives: &mut self.machine.natives, globals }
+    }
+
+    /// Adds `getfenv`, `setfenv` and `newproxy`. Before [`Vm::seal`].
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn open_insecure(&mut self) -> Result<(), Fault> {
+        self.library().table(b"", &INSECURE).map(|_| ())
+    }
+
+    /// Makes `pcall` do as the reference's server has it: of an error that is a table with a text in `err`, it answers that text,
+    /// and of another table both the table and its `err`.
+    pub fn look_into_errors(&mut self) {
+        self.machine.looks_into_errors = true;
+    }
+
+    /// A global variable for the host to set in each run. Before [`Vm::seal`].
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn declare(&mut self, name: &[u8]) -> Result<Global, Fault> {
+        let globals = self.machine.heap.globals.unwrap_or_default();
+        let key = self.machine.heap.new_string(name)?;
+        self.machine.heap.set(globals, key, Value::FALSE)?;
+        let object = self.machine.heap.tables.at(globals.0);
+        match object.find(key, &self.machine.heap.strings) {
+            Some(slot) => Ok(Global(slot)),
+            None => Err(Fault::memory()),
+        }
+    }
+
+    /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot be written.
+    pub fn seal(&mut self, read_only: bool) {
+        let heap = &mut self.machine.heap;
+        for table in &mut heap.tables.slots {
+            table.guard |= guard::OLD;
+            if read_only {
+                table.guard |= guard::READ_ONLY;
+            }
+        }
+        for (value, _) in &heap.events {
+            if let Some(string) = value.as_str() {
+                self.machine.symbols.insert(heap.strings.bytes(string).into(), *value);
+            }
+        }
+        for table in 0..heap.tables.len() as u32 {
+            let keys = heap.tables.at(table).nodes.iter().map(|node| node.key);
+            for key in keys.collect::<Vec<_>>() {
+                if let Some(string) = key.as_str() {
+                    let text: Arc<[u8]> = heap.strings.bytes(string).into();
+                    self.machine.symbols.entry(text).or_insert(key);
+                }
+            }
+        }
+        self.initial = heap.host.clone();
+        self.stage = VmStage::Idle;
+        self.mark();
+    }
+
+    /// All objects.
+    pub fn heap(&mut self) -> &mut Heap {
+        &mut self.machine.heap
+    }
+
+    /// The table of globals.
+    pub fn globals(&self) -> TableRef {
+        self.machine.heap.globals.unwrap_or_default()
+    }
+
+    /// Sets how many bytes may be in use.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.machine.heap.limit = bytes;
+    }
+
+    /// Loads a chunk for good. Not while a run is open.
+    ///
+    /// # Errors
+    /// `not enough memory`, or a run is open.
+    pub fn load(&mut self, proto: &Arc<Proto>) -> Result<LoadedChunk, Fault> {
+        if self.stage == VmStage::Running {
+            return Err(Fault::text("a run is open"));
+        }
+        self.machine.is_permanent = true;
+        let watching = std::mem::replace(&mut self.machine.heap.watching, false);
+        let closure = self.machine.link_chunk(proto);
+        self.machine.heap.watching = watching;
+        self.machine.is_permanent = false;
+        let closure = closure?;
+        self.machine.heap.pin(closure);
+        self.permanent = self.machine.code.len() as u32;
+        self.mark();
+        Ok(LoadedChunk(closure))
+    }
+
+    /// Keeps a value from being collected. Answers the value's number for [`Vm::pinned`].
+    pub fn pin(&mut self, value: Value) -> usize {
+        self.machine.heap.pin(value)
+    }
+
+    /// A value that was kept.
+    pub fn pinned(&self, number: usize) -> Value {
+        self.machine.heap.pinned.get(number).copied().unwrap_or_default()
+    }
+
+    /// What is there now outlives what comes.
+    fn mark(&mut self) {
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        heap.strings.texts.set_mark();
+        heap.tables.set_mark();
+        heap.closures.set_mark();
+        heap.upvalues.set_mark();
+        heap.natives.set_mark();
+        heap.userdata.set_mark();
+        heap.threads.set_mark();
+        machine.code.set_mark();
+        heap.watching = true;
+        heap.old_written = false;
+        heap.born = 0;
+    }
+
+    /// Where many slots before the mark are free, a run goes without a mark, uses them, and is kept.
+    fn unmark_if_sparse(&mut self) {
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        if !heap.strings.texts.is_sparse() && !heap.tables.is_sparse() && !heap.closures.is_sparse() {
+            return;
+        }
+        heap.strings.texts.drop_mark();
+        heap.tables.drop_mark();
+        heap.closures.drop_mark();
+        heap.upvalues.drop_mark();
+        heap.natives.drop_mark();
+        heap.userdata.drop_mark();
+        heap.threads.drop_mark();
+        heap.watching = false;
+        heap.old_written = true;
+        heap.born = guard::OLD;
+    }
+
+    /// Begins a run of a chunk.
+    pub fn start(&mut self, chunk: LoadedChunk) -> Run<'_> {
+        self.start_call(chunk.0, &[])
+    }
+
+    /// Begins a run of a function with arguments. A run that was open is ended.
+    pub fn start_call(&mut self, function: Value, args: &[Value]) -> Run<'_> {
+        if self.stage == VmStage::Running {
+            drop(self.end());
+        }
+        self.stage = VmStage::Running;
+        self.unmark_if_sparse();
+        let machine = &mut self.machine;
+        machine.heap.host.numbers = self.initial.numbers;
+        let len = args.len() + 1;
+        if machine.co.stack.len() < len + STACK_FIRST {
+            machine.co.stack.resize(len + STACK_FIRST, Value::NIL);
+        }
+        machine.co.stack[0] = function;
+        machine.co.stack[1..len].copy_from_slice(args);
+        machine.co.top = len as u32;
+        machine.budget = 0;
+        machine.begin(len - 1);
+        Run { vm: self }
+    }
+
+    /// The run that is open.
+    pub fn run(&mut self) -> Option<Run<'_>> {
+        if self.stage == VmStage::Running { Some(Run { vm: self }) } else { None }
+    }
+
+    /// Ends the run that is open, whether it is done or not. What it made goes; if much, into the answer.
+    pub fn end(&mut self) -> Option<Garbage> {
+        if self.stage != VmStage::Running {
+            return None;
+        }
+        self.stage = VmStage::Idle;
+        self.machine.stop();
+        let heap = &mut self.machine.heap;
+        if let Some(globals) = heap.globals {
+            for slot in self.set.drain(..) {
+                heap.tables.at_mut(globals.0).write(slot, Value::FALSE);
+            }
+        }
+        if heap.old_written {
+            self.keep();
+            return None;
+        }
+        heap.abandon();
+        let young = heap.tables.young() + heap.strings.texts.young() + heap.closures.young();
+        if young > FREED_HERE || heap.bytes > heap.collector.threshold || heap.upvalues.young() > FREED_HERE {
+            return Some(self.split());
+        }
+        self.truncate();
+        None
+    }
+
+    /// Ends the run that is open and keeps what it made: a library that was loaded.
+    pub fn end_and_keep(&mut self) {
+        if self.stage == VmStage::Running {
+            self.stage = VmStage::Idle;
+            self.machine.stop();
+            self.keep();
+        }
+    }
+
+    fn keep(&mut self) {
+        let heap = &mut self.machine.heap;
+        let from = heap.tables.len() - heap.tables.young();
+        for table in &mut heap.tables.slots[from..] {
+            table.guard |= guard::OLD;
+        }
+        self.mark();
+    }
+
+    fn truncate(&mut self) {
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        let gone = heap.strings.texts.truncate()
+            + heap.tables.truncate()
+            + heap.closures.truncate()
+            + heap.upvalues.truncate()
+            + heap.natives.truncate()
+            + heap.userdata.truncate()
+            + heap.threads.truncate()
+            + machine.code.truncate();
+        heap.bytes = heap.bytes.saturating_sub(gone);
+        heap.slice_due = false;
+    }
+
+    /// Moves what a run made out of the heap; what is before the mark is moved into arenas of its own.
+    fn split(&mut self) -> Garbage {
+        fn part<T: crate::arena::Object + Send + 'static>(
+            arena: &mut Arena<T>,
+            out: &mut Vec<Box<dyn Any + Send>>,
+        ) {
+            if arena.young() > 0 {
+                out.push(Box::new(arena.split()));
+            }
+        }
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        let mut parts: Vec<Box<dyn Any + Send>> = Vec::new();
+        part(&mut heap.strings.texts, &mut parts);
+        part(&mut heap.tables, &mut parts);
+        part(&mut heap.closures, &mut parts);
+        part(&mut heap.upvalues, &mut parts);
+        part(&mut heap.natives, &mut parts);
+        part(&mut heap.userdata, &mut parts);
+        part(&mut heap.threads, &mut parts);
+        part(&mut machine.code, &mut parts);
+        if machine.co.stack.len() > STACK_KEPT {
+            let stack = std::mem::replace(&mut machine.co.stack, vec![Value::NIL; STACK_FIRST]);
+            parts.push(Box::new(stack));
+            machine.co.frames = Vec::new();
+        }
+        heap.recount();
+        Garbage(parts)
+    }
+
+    /// Collects between runs: `work` values are looked at. True when a whole cycle has ended.
+    pub fn collect(&mut self, work: usize) -> bool {
+        let (machine, permanent) = (&mut self.machine, self.permanent);
+        machine.collect(permanent, Some(work))
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.machine.heap.bytes
+    }
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct Run<'v> {
+    vm: &'v mut Vm,
+}
+
+impl Run<'_> {
+    /// Runs about `budget` instructions more, or until something else comes up.
+    pub fn resume(&mut self, budget: u64) -> RunOutcome {
+        self.vm.machine.budget = i64::try_from(budget).unwrap_or(i64::MAX);
+        loop {
+            match self.vm.machine.run() {
+                Halt::Done(count) => {
+                    self.vm.results = count;
+                    return RunOutcome::Done;
+                }
+                Halt::Request(code) => return RunOutcome::Call(code),
+                Halt::OutOfBudget => return RunOutcome::OutOfBudget,
+                Halt::Failed(value) => return RunOutcome::Failed(value),
+                Halt::Collect => {
+                    let permanent = self.vm.permanent;
+                    let multiplier = self.vm.machine.heap.collector.multiplier.clamp(100, 1000);
+                    self.vm.machine.collect(permanent, Some(SLICE_WORK * multiplier / 100));
+                    if self.vm.machine.budget <= 0 {
+                        return RunOutcome::OutOfBudget;
+                    }
+                }
+                Halt::CollectAll => {
+                    let permanent = self.vm.permanent;
+                    self.vm.machine.collect(permanent, None);
+                }
+            }
+        }
+    }
+
+    /// Makes the budget count each instruction, so that the run can be stopped at any of them.
+    pub fn stepwise(&mut self) {
+        self.vm.machine.stepwise = true;
+    }
+
+    /// The results of a run that is done.
+    pub fn results(&self) -> &[Value] {
+        &self.vm.machine.co.stack[..self.vm.results]
+    }
+
+    /// Sets a global variable until the run ends, even where globals are read-only.
+    pub fn set_global(&mut self, global: Global, value: Value) {
+        let globals = self.vm.globals();
+        let heap = &mut self.vm.machine.heap;
+        heap.shade_if_marking(value);
+        heap.tables.at_mut(globals.0).write(global.0, value);
+        self.vm.set.push(global.0);
+    }
+
+    /// The arguments of a request.
+    pub fn request_args(&self) -> &[Value] {
+        self.vm.machine.request_args()
+    }
+
+    /// Answers a request with results.
+    pub fn answer(&mut self, values: &[Value]) {
+        self.vm.machine.answer(values);
+    }
+
+    /// Answers a request with an error.
+    pub fn answer_error(&mut self, fault: Fault) {
+        self.vm.machine.answer_error(fault);
+    }
+
+    /// All objects.
+    pub fn heap(&mut self) -> &mut Heap {
+        &mut self.vm.machine.heap
+    }
+
+    /// Ends the run: see [`Vm::end`].
+    pub fn end(self) -> Option<Garbage> {
+        self.vm.end()
+    }
+}
+
+impl Machine {
+    /// Does a slice of a collection, or all of one.
+    fn collect(&mut self, permanent: u32, work: Option<usize>) -> bool {
+        self.heap.slice_due = false;
+        let top = self.used_slots();
+        let co: &Coroutine = &self.co;
+        let roots = Roots { running: co, thread: self.thread, top, permanent };
+        let Some(work) = work else {
+            gc::full(&mut self.heap, &mut self.code, &roots);
+            return true;
+        };
+        // Close to the limit a cycle is ended at once: better late than an error.
+        let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
+            && self.heap.bytes > self.heap.collector.threshold;
+        if is_close {
+            gc::full(&mut self.heap, &mut self.code, &roots);
+            self.heap.collector.threshold =
+                self.heap.bytes + (self.heap.limit.saturating_sub(self.heap.bytes)) / 2;
+            self.heap.collector.next_slice = self.heap.collector.threshold;
+            return true;
+        }
+        let done = gc::slice(&mut self.heap, &mut self.code, &roots, work);
+        if !done {
+            self.heap.collector.next_slice = self.heap.bytes + SLICE_BYTES;
+        }
+        done
+    }
+}

@@ -1,0 +1,141 @@
+//! Objects of one kind, named by index.
+//!
+//! Invariants: (1) an index is checked at each access; (2) what is behind a mark is not reused for what is made after
+//! the mark, so that everything made since can be cut off.
+
+/// How an object stands with the collector: the colour that it was last marked with.
+pub(crate) type Colour = u8;
+
+/// Free slots before the mark that are not worth a run without one.
+const SPARSE_MIN: usize = 1024;
+
+/// A slot that holds no object.
+pub(crate) const FREE: Colour = 0;
+
+/// An object that knows its colour.
+pub(crate) trait Object: Default {
+    fn colour(&self) -> Colour;
+    fn paint(&mut self, colour: Colour);
+    /// Bytes that the object holds outside of its slot.
+    fn outside(&self) -> usize {
+        0
+    }
+}
+
+/// Slots of one kind of object.
+#[derive(Debug)]
+pub(crate) struct Arena<T> {
+    pub(crate) slots: Vec<T>,
+    /// Free slots to be used next; all at or behind `old`.
+    free: Vec<u32>,
+    /// Free slots before `old`.
+    free_old: Vec<u32>,
+    /// Slots before this one were made before the mark.
+    old: u32,
+}
+
+impl<T> Default for Arena<T> {
+    fn default() -> Arena<T> {
+        Arena { slots: Vec::new(), free: Vec::new(), free_old: Vec::new(), old: 0 }
+    }
+}
+
+impl<T: Object> Arena<T> {
+    /// Bytes of a slot.
+    pub(crate) const SLOT: usize = size_of::<T>();
+
+    /// Stores an object, whose colour is not [`FREE`].
+    #[inline]
+    pub(crate) fn add(&mut self, object: T) -> u32 {
+        debug_assert!(object.colour() != FREE);
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = object;
+            return index;
+        }
+        let index = self.slots.len() as u32;
+        self.slots.push(object);
+        index
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self, index: u32) -> &T {
+        &self.slots[index as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        &mut self.slots[index as usize]
+    }
+
+    /// Empties a slot for reuse.
+    pub(crate) fn release(&mut self, index: u32) {
+        self.slots[index as usize] = T::default();
+        if index >= self.old { self.free.push(index) } else { self.free_old.push(index) }
+    }
+
+    /// Whether `index` was made before the mark.
+    #[inline]
+    pub(crate) fn is_old(&self, index: u32) -> bool {
+        index < self.old
+    }
+
+    /// Sets the mark here: everything there is becomes old.
+    pub(crate) fn set_mark(&mut self) {
+        self.old = self.slots.len() as u32;
+        self.free_old.append(&mut self.free);
+    }
+
+    /// Whether so many slots before the mark are free that they are to be used again.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
+    }
+
+    /// Ends the mark's protection: the free slots before it are used again.
+    pub(crate) fn drop_mark(&mut self) {
+        self.old = 0;
+        self.free.append(&mut self.free_old);
+    }
+
+    /// Cuts off everything made since the mark, and answers the bytes that were in use there.
+    pub(crate) fn truncate(&mut self) -> usize {
+        let mark = self.old as usize;
+        self.free.clear();
+        if self.slots.len() == mark {
+            return 0;
+        }
+        let young = self.slots[mark..].iter().filter(|slot| slot.colour() != FREE);
+        let bytes = young.map(|slot| Self::SLOT + slot.outside()).sum();
+        self.slots.truncate(mark);
+        bytes
+    }
+
+    /// Moves what is behind the mark out, for somebody else to free. Moves the
+    /// lesser of what is before the mark and what is behind.
+    pub(crate) fn split(&mut self) -> Vec<T> {
+        let mark = self.old as usize;
+        self.free = Vec::new();
+        if self.young() < mark {
+            return self.slots.split_off(mark);
+        }
+        let mut kept = Vec::with_capacity(mark + mark / 4);
+        kept.extend(self.slots.iter_mut().take(mark).map(std::mem::take));
+        std::mem::replace(&mut self.slots, kept)
+    }
+
+    /// Bytes of all objects.
+    pub(crate) fn bytes(&self) -> usize {
+        let used = self.slots.iter().filter(|slot| slot.colour() != FREE);
+        used.map(|slot| Self::SLOT + slot.outside()).sum()
+    }
+
+    /// Slots, free ones included.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Slots behind the mark, free ones included.
+    pub(crate) fn young(&self) -> usize {
+        self.slots.len() - self.old as usize
+    }
+}

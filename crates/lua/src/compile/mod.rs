@@ -1,0 +1,43 @@
+//! The compiler: source text to prototypes, in one pass.
+
+mod emit;
+mod lex;
+mod parse;
+
+use std::sync::Arc;
+
+use crate::code::Proto;
+
+/// Longest name of a chunk in errors, with the zero at its end in C.
+const NAME_MAX: usize = 80;
+
+/// Compiles a chunk. Its name is as `loadstring` takes it: `=name` as it is, `@file`, or the source itself.
+///
+/// # Errors
+/// The text of the error, with its position.
+pub(crate) fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
+    parse::parse(source, display_name(name)).map(Arc::new)
+}
+
+/// The name of a chunk as errors show it.
+fn display_name(name: &[u8]) -> Arc<[u8]> {
+    // A zero ends the name, as in C.
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    match name {
+        [b'=', rest @ ..] => rest[..rest.len().min(NAME_MAX - 1)].into(),
+        [b'@', rest @ ..] => {
+            let room = NAME_MAX - " '...' ".len() - 1;
+            if rest.len() <= room {
+                return rest.into();
+            }
+            [b"...", &rest[rest.len() - room..]].concat().into()
+        }
+        source => {
+            let room = NAME_MAX - " [string \"...\"] ".len() - 1;
+            let line = source.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(source.len());
+            let shown = line.min(room);
+            let dots: &[u8] = if shown < source.len() { b"..." } else { b"" };
+            [b"[string \"", &source[..shown], dots, b"\"]"].concat().into()
+        }
+    }
+}

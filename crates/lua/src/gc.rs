@@ -1,0 +1,365 @@
+//! The collector: mark and sweep, in slices.
+//!
+//! Marking is incremental with a barrier on writes to what was scanned already (tables, closed upvalues); stacks have no
+//! barrier and are scanned again at the end. A table of millions of elements is scanned in pieces. Sweeping walks the
+//! arenas.
+//!
+//! Invariants: (1) a slice of `work` units looks at about as many values; (2) an object that is reachable when marking
+//! ends is marked; (3) what a freed slot is reused for is of the same kind.
+
+use crate::arena::{Arena, Colour, FREE, Object};
+use crate::code::Linked;
+use crate::heap::{CollectorPhase, Grey, Heap, Metamethod};
+use crate::object::{Coroutine, UpvaluePlace};
+use crate::table::guard;
+use crate::value::{ClosureRef, NativeRef, TableRef, ThreadRef, Value};
+
+/// Values of a table that one step scans.
+const PIECE: usize = 512;
+
+/// Slots that one step sweeps.
+const SWEEP: u32 = 256;
+
+/// Where marking begins.
+#[derive(Debug)]
+pub(crate) struct Roots<'m> {
+    /// The running coroutine, its index, and the first slot that it does not use.
+    pub(crate) running: &'m Coroutine,
+    pub(crate) thread: ThreadRef,
+    pub(crate) top: usize,
+    /// Prototypes before this one stay.
+    pub(crate) permanent: u32,
+}
+
+/// Does `work` units of a cycle, beginning one if none is under way. True when the cycle has ended.
+pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, work: usize) -> bool {
+    let mut left = work as isize;
+    while left > 0 {
+        left -= match heap.collector.phase {
+            CollectorPhase::Idle => {
+                begin(heap, code, roots);
+                16
+            }
+            CollectorPhase::Mark => match heap.collector.grey.pop() {
+                Some(grey) => scan(heap, code, roots, grey),
+                None => finish_marking(heap, code, roots),
+            },
+            CollectorPhase::Sweep(arena, from) => match sweep(heap, code, arena, from) {
+                Some(done) => done,
+                None => {
+                    end(heap);
+                    return true;
+                }
+            },
+        } as isize;
+    }
+    false
+}
+
+/// Ends the cycle under way, then does a whole one.
+pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
+    if heap.collector.phase != CollectorPhase::Idle {
+        while !slice(heap, code, roots, 1 << 20) {}
+    }
+    while !slice(heap, code, roots, 1 << 20) {}
+}
+
+fn begin(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
+    heap.marked = 3 - heap.colour;
+    heap.collector.phase = CollectorPhase::Mark;
+    heap.collector.grey.clear();
+    heap.collector.weak.clear();
+    heap.collector.threads.clear();
+    mark_roots(heap, code, roots);
+}
+
+fn mark_roots(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
+    for at in 0..heap.events.len() {
+        heap.shade(heap.events[at].0);
+    }
+    for at in 0..heap.pinned.len() {
+        heap.shade(heap.pinned[at]);
+    }
+    for table in [heap.globals, heap.string_meta].into_iter().flatten() {
+        heap.shade_table(table);
+    }
+    heap.shade(roots.thread.into());
+    for index in 0..roots.permanent.min(code.len() as u32) {
+        shade_proto(heap, code, index);
+    }
+    mark_running(heap, code, roots);
+}
+
+fn mark_running(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
+    let co = roots.running;
+    for value in &co.stack[..roots.top.min(co.stack.len())] {
+        heap.shade(*value);
+    }
+    mark_frames(heap, code, co);
+}
+
+fn mark_frames(heap: &mut Heap, code: &mut Arena<Linked>, co: &Coroutine) {
+    for frame in &co.frames {
+        if frame.work == crate::object::Work::Lua {
+            heap.shade(ClosureRef(frame.function).into());
+            shade_proto(heap, code, frame.proto);
+        } else {
+            heap.shade(NativeRef(frame.function).into());
+        }
+    }
+    for (_, index) in &co.open {
+        shade_upvalue(heap, *index);
+    }
+    if let Some(resumer) = co.resumer {
+        heap.shade(resumer.into());
+    }
+}
+
+fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
+    let linked = code.at_mut(index);
+    if linked.colour != heap.marked && linked.colour != FREE {
+        linked.colour = heap.marked;
+        heap.collector.grey.push(Grey::Proto(index));
+    }
+}
+
+fn shade_upvalue(heap: &mut Heap, index: u32) {
+    let upvalue = heap.upvalues.at_mut(index);
+    if upvalue.colour != heap.marked && upvalue.colour != FREE {
+        upvalue.colour = heap.marked;
+        heap.collector.grey.push(Grey::Upvalue(index));
+    }
+}
+
+/// Marks what an object refers to; the units of work it took.
+fn scan(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, grey: Grey) -> usize {
+    match grey {
+        Grey::Table(table, from) => scan_table(heap, table, from as usize),
+        Grey::Closure(closure) => {
+            let object = heap.closures.at(closure.0);
+            let (proto, env, captures) = (object.proto, object.env, object.captures().to_vec());
+            heap.shade_table(TableRef(env));
+            for index in &captures {
+                shade_upvalue(heap, *index);
+            }
+            shade_proto(heap, code, proto);
+            4 + captures.len()
+        }
+        Grey::Native(native) => {
+            let values = heap.natives.at(native.0).upvalues.to_vec();
+            for value in &values {
+                heap.shade(*value);
+            }
+            2 + values.len()
+        }
+        Grey::Upvalue(index) => {
+            if let UpvaluePlace::Closed(value) = heap.upvalues.at(index).place {
+                heap.shade(value);
+            }
+            2
+        }
+        Grey::Userdata(data) => {
+            if let Some(meta) = heap.userdata.at(data.0).meta {
+                heap.shade_table(meta);
+            }
+            2
+        }
+        Grey::Thread(thread) => {
+            heap.collector.threads.push(thread);
+            scan_thread(heap, code, roots, thread)
+        }
+        Grey::Proto(index) => {
+            let linked = code.at(index);
+            let (consts, inner) = (linked.consts.clone(), linked.inner.clone());
+            for value in &consts {
+                heap.shade(*value);
+            }
+            for index in &inner {
+                shade_proto(heap, code, *index);
+            }
+            2 + consts.len() + inner.len()
+        }
+    }
+}
+
+fn scan_thread(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, thread: ThreadRef) -> usize {
+    if thread == roots.thread {
+        mark_running(heap, code, roots);
+        return roots.top;
+    }
+    let Some(co) = heap.threads.at_mut(thread.0).coroutine.take() else { return 1 };
+    let mut top = co.top as usize;
+    for frame in &co.frames {
+        let size = match frame.work {
+            crate::object::Work::Lua => usize::from(code.at(frame.proto).proto.max_stack),
+            _ => 0,
+        };
+        top = top.max(frame.base as usize + size);
+    }
+    for value in co.stack.iter().take(top) {
+        heap.shade(*value);
+    }
+    mark_frames(heap, code, &co);
+    heap.threads.at_mut(thread.0).coroutine = Some(co);
+    top + 4
+}
+
+/// Which references of a table do not keep what they refer to.
+fn weakness(heap: &mut Heap, table: TableRef) -> (bool, bool) {
+    let Some(mode) = heap.table_event(table, Metamethod::Mode).as_str() else { return (false, false) };
+    let mode = heap.bytes(mode);
+    (mode.contains(&b'k'), mode.contains(&b'v'))
+}
+
+fn scan_table(heap: &mut Heap, table: TableRef, from: usize) -> usize {
+    let (weak_keys, weak_values) = weakness(heap, table);
+    if from == 0 {
+        if let Some(meta) = heap.tables.at(table.0).meta() {
+            heap.shade_table(meta);
+        }
+        if weak_keys || weak_values {
+            heap.collector.weak.push(table);
+        }
+    }
+    let object = heap.tables.at(table.0);
+    let (array, nodes) = (object.array.len(), object.nodes.len());
+    let to = (from + PIECE).min(array + nodes);
+    // The rest goes below what this piece refers to, so that the list stays short.
+    if to < array + nodes {
+        heap.collector.grey.push(Grey::Table(table, to as u32));
+    }
+    for at in from..to {
+        let object = heap.tables.at(table.0);
+        let (key, value) = if at < array {
+            (Value::NIL, object.array[at])
+        } else {
+            let node = object.nodes[at - array];
+            (node.key, node.value)
+        };
+        // The key of an entry that is empty stays, since its position may be asked for by `next`.
+        if !weak_keys {
+            heap.shade(key);
+        }
+        if !weak_values || value.is_str() {
+            heap.shade(value);
+        }
+        if weak_keys && key.is_str() {
+            heap.shade(key);
+        }
+    }
+    to - from + 2
+}
+
+/// All that is reachable but from stacks is marked: these are scanned again, and weak tables are cleared.
+fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) -> usize {
+    let mut work = 16;
+    mark_running(heap, code, roots);
+    for thread in std::mem::take(&mut heap.collector.threads) {
+        work += scan_thread(heap, code, roots, thread);
+    }
+    while let Some(grey) = heap.collector.grey.pop() {
+        work += scan(heap, code, roots, grey);
+    }
+    heap.collector.threads.clear();
+    for table in std::mem::take(&mut heap.collector.weak) {
+        work += clear_weak(heap, table);
+    }
+    // From here on what is made has the colour of what is marked.
+    heap.colour = heap.marked;
+    heap.collector.phase = CollectorPhase::Sweep(0, 0);
+    work
+}
+
+fn is_dead(heap: &Heap, value: Value) -> bool {
+    let (index, marked) = (value.bits() as u32, heap.marked);
+    if !value.is_object() || value.is_str() {
+        return false;
+    }
+    let colour = if value.is_table() {
+        heap.tables.at(index).colour()
+    } else if value.is_closure() {
+        heap.closures.at(index).colour()
+    } else if value.is_native() {
+        heap.natives.at(index).colour()
+    } else if value.is_userdata() {
+        heap.userdata.at(index).colour()
+    } else {
+        heap.threads.at(index).colour()
+    };
+    colour != marked
+}
+
+fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
+    let object = heap.tables.at(table.0);
+    let (array, nodes) = (object.array.len(), object.nodes.len());
+    for at in 0..array {
+        if is_dead(heap, heap.tables.at(table.0).array[at]) {
+            heap.tables.at_mut(table.0).array[at] = Value::NIL;
+        }
+    }
+    for at in 0..nodes {
+        let node = heap.tables.at(table.0).nodes[at];
+        let key_is_dead = is_dead(heap, node.key);
+        if key_is_dead || is_dead(heap, node.value) {
+            let node = &mut heap.tables.at_mut(table.0).nodes[at];
+            node.value = Value::NIL;
+            if key_is_dead {
+                node.key = Value::DEAD;
+            }
+        }
+    }
+    array + nodes
+}
+
+/// Frees the unmarked objects among some slots; the work, or nothing when all arenas are done.
+fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Option<usize> {
+    let marked = heap.marked;
+    let bytes = &mut heap.bytes;
+    let next = match arena {
+        0 => sweep_some(&mut heap.strings.texts, from, marked, bytes, |_| ()),
+        1 => sweep_some(&mut heap.tables, from, marked, bytes, |table| table.guard &= !guard::BLACK),
+        2 => sweep_some(&mut heap.closures, from, marked, bytes, |_| ()),
+        3 => sweep_some(&mut heap.upvalues, from, marked, bytes, |_| ()),
+        4 => sweep_some(&mut heap.natives, from, marked, bytes, |_| ()),
+        5 => sweep_some(&mut heap.userdata, from, marked, bytes, |_| ()),
+        6 => sweep_some(&mut heap.threads, from, marked, bytes, |_| ()),
+        7 => sweep_some(code, from, marked, bytes, |_| ()),
+        _ => return None,
+    };
+    heap.collector.phase = match next {
+        Some(next) => CollectorPhase::Sweep(arena, next),
+        None => CollectorPhase::Sweep(arena + 1, 0),
+    };
+    Some(SWEEP as usize / 2)
+}
+
+fn sweep_some<T: Object>(
+    arena: &mut Arena<T>,
+    from: u32,
+    marked: Colour,
+    bytes: &mut usize,
+    keep: impl Fn(&mut T),
+) -> Option<u32> {
+    let len = arena.len() as u32;
+    let to = from.saturating_add(SWEEP).min(len);
+    for index in from..to {
+        let object = arena.at_mut(index);
+        if object.colour() == marked {
+            keep(object);
+        } else if object.colour() != FREE {
+            *bytes = bytes.saturating_sub(Arena::<T>::SLOT + object.outside());
+            arena.release(index);
+        }
+    }
+    if to < len { Some(to) } else { None }
+}
+
+fn end(heap: &mut Heap) {
+    heap.collector.phase = CollectorPhase::Idle;
+    let pause = heap.collector.pause.max(110);
+    let threshold = heap.bytes.saturating_mul(pause) / 100;
+    // The collector has to begin before the limit is met.
+    let latest = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
+    heap.collector.threshold = threshold.max(1 << 20).min(latest.max(1 << 16));
+    heap.collector.next_slice = heap.collector.threshold;
+}

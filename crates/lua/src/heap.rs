@@ -1,0 +1,750 @@
+//! The heap: every object of a machine, in arenas, with an account of their bytes.
+//!
+//! Invariants: (1) every growth is asked for before it happens and is an error beyond the limit; (2) nothing is
+//! collected while a native function runs; (3) a write to a table that is black or old passes [`Heap::set`]'s barrier.
+
+use sluice_base::Bytes;
+
+use crate::arena::{Arena, Colour, Object};
+use crate::fault::Fault;
+use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvaluePlace, Userdata};
+use crate::strings::{StringSlot, Strings};
+use crate::table::{LuaTable, TableSlot, guard};
+use crate::text::number::push_number;
+use crate::value::{ClosureRef, Kind, NativeRef, StrRef, TableRef, ThreadRef, UserdataRef, Value};
+
+/// What a metatable can define. The first five are asked for so often that tables remember their absence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Metamethod {
+    Index,
+    NewIndex,
+    Mode,
+    Eq,
+    Call,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Pow,
+    Unm,
+    Len,
+    Lt,
+    Le,
+    Concat,
+    Metatable,
+    ToString,
+}
+
+/// Names of [`Metamethod`]s, in their order.
+const EVENT_NAMES: [&str; 18] = [
+    "__index",
+    "__newindex",
+    "__mode",
+    "__eq",
+    "__call",
+    "__add",
+    "__sub",
+    "__mul",
+    "__div",
+    "__mod",
+    "__pow",
+    "__unm",
+    "__len",
+    "__lt",
+    "__le",
+    "__concat",
+    "__metatable",
+    "__tostring",
+];
+
+/// Events whose absence a table remembers.
+const REMEMBERED: u8 = 8;
+
+/// What the host tells the libraries, and what they keep for it.
+#[derive(Clone, Debug, Default)]
+pub struct HostState {
+    /// The state of `math.random`: 48 bits.
+    pub random: u64,
+    /// Seconds of processor time, for `os.clock`.
+    pub clock: f64,
+    /// Settings of the libraries, by indexes that they agree upon.
+    pub numbers: [f64; 16],
+}
+
+/// What the collector is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CollectorPhase {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// Reachable objects are being marked.
+    Mark,
+    /// Unmarked ones are being freed: the arena, and the next slot of it.
+    Sweep(u8, u32),
+}
+
+/// An object to be scanned: a table from a position on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grey {
+    Table(TableRef, u32),
+    Closure(ClosureRef),
+    Native(NativeRef),
+    Upvalue(u32),
+    Userdata(UserdataRef),
+    Thread(ThreadRef),
+    Proto(u32),
+}
+
+/// The collector's part of the heap.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    pub(crate) phase: CollectorPhase,
+    pub(crate) grey: Vec<Grey>,
+    /// Tables with weak keys or values that were met.
+    pub(crate) weak: Vec<TableRef>,
+    /// Coroutines that were met: they are scanned again at the end, since writes to a stack have no barrier.
+    pub(crate) threads: Vec<ThreadRef>,
+    /// Bytes from which the next cycle begins.
+    pub(crate) threshold: usize,
+    pub(crate) stopped: bool,
+    /// Percent of the bytes in use at which the next cycle begins.
+    pub(crate) pause: usize,
+    /// Percent of work for each byte that is allocated.
+    pub(crate) multiplier: usize,
+    /// Bytes to allocate until the next slice.
+    pub(crate) next_slice: usize,
+}
+
+/// All objects of a machine.
+#[derive(Debug, Default)]
+pub struct Heap {
+    pub(crate) strings: Strings,
+    pub(crate) tables: Arena<LuaTable>,
+    pub(crate) closures: Arena<Closure>,
+    pub(crate) upvalues: Arena<Upvalue>,
+    pub(crate) natives: Arena<NativeClosure>,
+    pub(crate) userdata: Arena<Userdata>,
+    pub(crate) threads: Arena<Thread>,
+    /// Bytes in use.
+    pub(crate) bytes: usize,
+    /// Bytes that may be in use.
+    pub(crate) limit: usize,
+    /// The colour of what is made now.
+    pub(crate) colour: Colour,
+    /// The colour of what this cycle has marked.
+    pub(crate) marked: Colour,
+    pub(crate) collector: Collector,
+    /// A collection of some work is due.
+    pub(crate) slice_due: bool,
+    /// Something made before the mark was given a newer value.
+    pub(crate) old_written: bool,
+    /// The mark is in force: writes to what is old are noted.
+    pub(crate) watching: bool,
+    /// The guard of new tables: [`guard::OLD`] in a run without a mark, which is kept whatever it does.
+    pub(crate) born: u8,
+    /// Names of events.
+    pub(crate) events: Vec<(Value, u32)>,
+    /// The metatable of strings.
+    pub(crate) string_meta: Option<TableRef>,
+    /// The table of globals.
+    pub(crate) globals: Option<TableRef>,
+    /// Values that are never collected.
+    pub(crate) pinned: Vec<Value>,
+    /// What the host tells.
+    pub host: HostState,
+}
+
+/// Bytes that a run may use before the collector is started.
+const FIRST_THRESHOLD: usize = 1 << 20;
+
+impl Heap {
+    /// An empty heap that may use `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Heap {
+        let mut heap = Heap { limit, colour: 1, marked: 1, ..Heap::default() };
+        heap.collector.threshold = FIRST_THRESHOLD;
+        heap.collector.next_slice = FIRST_THRESHOLD;
+        heap.collector.pause = 200;
+        heap.collector.multiplier = 200;
+        for name in EVENT_NAMES {
+            let (string, _) = heap.strings.add(name.as_bytes(), 1);
+            heap.events.push((string.into(), heap.strings.hash(string)));
+        }
+        heap
+    }
+
+    /// Takes `bytes` into account.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.bytes += bytes;
+        if self.bytes >= self.collector.next_slice {
+            return self.charged();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn charged(&mut self) -> Result<(), Fault> {
+        self.slice_due = !self.collector.stopped;
+        if self.bytes > self.limit { Err(Fault::memory()) } else { Ok(()) }
+    }
+
+    /// Asks for `bytes` beyond those in use, without taking them: to be asked before a buffer grows.
+    ///
+    /// # Errors
+    /// `not enough memory` when the limit does not allow them.
+    pub fn room(&mut self, bytes: usize) -> Result<(), Fault> {
+        if self.bytes.saturating_add(bytes) > self.limit {
+            self.slice_due = !self.collector.stopped;
+            return Err(Fault::memory());
+        }
+        Ok(())
+    }
+
+    /// Bytes in use.
+    pub fn bytes_in_use(&self) -> usize {
+        self.bytes
+    }
+
+    // Strings.
+
+    /// Makes a string; the bytes are copied.
+    ///
+    /// # Errors
+    /// `not enough memory`, as all that allocate.
+    #[inline]
+    pub fn new_string(&mut self, bytes: &[u8]) -> Result<Value, Fault> {
+        if bytes.len() > 4096 {
+            self.room(bytes.len())?;
+        }
+        let (string, outside) = self.strings.add(bytes, self.colour);
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
+        Ok(string.into())
+    }
+
+    /// Makes a string of a vector, which is not copied when it is long.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn take_string(&mut self, bytes: Vec<u8>) -> Result<Value, Fault> {
+        let (string, outside) = self.strings.take(bytes, self.colour);
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
+        Ok(string.into())
+    }
+
+    /// Makes a string of bytes that the host holds too; long ones are not copied.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn share_string(&mut self, bytes: Bytes) -> Result<Value, Fault> {
+        let (string, outside) = self.strings.share(bytes, self.colour);
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
+        Ok(string.into())
+    }
+
+    /// The bytes of a string.
+    #[inline]
+    pub fn bytes(&self, string: StrRef) -> &[u8] {
+        self.strings.bytes(string)
+    }
+
+    /// The bytes of a string behind a count, when they lie so already.
+    pub fn shared_bytes(&self, string: StrRef) -> Option<Bytes> {
+        self.strings.shared(string)
+    }
+
+    /// The text of a number, as `tostring` makes it.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn number_string(&mut self, number: f64) -> Result<Value, Fault> {
+        let mut text = Vec::with_capacity(24);
+        push_number(&mut text, number);
+        self.new_string(&text)
+    }
+
+    // Tables.
+
+    /// Makes a table with room for `array` elements from 1 on and `nodes` others.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn new_table(&mut self, array: usize, nodes: usize) -> Result<TableRef, Fault> {
+        let parts = if array | nodes == 0 { 0 } else { LuaTable::bytes_at(array, nodes) };
+        if parts > 4096 {
+            self.room(parts)?;
+        }
+        let mut table = LuaTable::new(array, nodes, self.colour);
+        table.guard = self.born;
+        let index = self.tables.add(table);
+        self.charge(Arena::<LuaTable>::SLOT + parts)?;
+        Ok(TableRef(index))
+    }
+
+    /// The value of a key, without metamethods.
+    #[inline]
+    pub fn get(&self, table: TableRef, key: Value) -> Value {
+        self.tables.at(table.0).get(key, &self.strings)
+    }
+
+    /// The value of an integer.
+    #[inline]
+    pub fn get_int(&self, table: TableRef, index: i64) -> Value {
+        self.tables.at(table.0).get_index(index)
+    }
+
+    /// The value of a string with this text. Makes no string.
+    pub fn get_text(&self, table: TableRef, text: &[u8]) -> Value {
+        let hash = crate::murmur3::murmur3(text);
+        let table = self.tables.at(table.0);
+        table.find_text(text, hash, &self.strings)
+    }
+
+    /// Sets the value of a key, without metamethods.
+    ///
+    /// # Errors
+    /// The key is nil or NaN, the table is read-only, or there is not enough memory.
+    pub fn set(&mut self, table: TableRef, key: Value, value: Value) -> Result<(), Fault> {
+        let slot = self.tables.at(table.0).find(key, &self.strings);
+        match slot {
+            Some(slot) => self.set_slot(table, slot, value),
+            None => self.set_new(table, key, value),
+        }
+    }
+
+    /// Sets the value of an integer.
+    ///
+    /// # Errors
+    /// As [`Heap::set`].
+    #[inline]
+    pub fn set_int(&mut self, table: TableRef, index: i64, value: Value) -> Result<(), Fault> {
+        let at = (index as usize).wrapping_sub(1);
+        if at < self.tables.at(table.0).array.len() {
+            return self.set_slot(table, TableSlot::Array(at), value);
+        }
+        self.set(table, Value::result(index as f64), value)
+    }
+
+    /// Sets the value of a string with this text.
+    ///
+    /// # Errors
+    /// As [`Heap::set`].
+    pub fn set_text(&mut self, table: TableRef, text: &[u8], value: Value) -> Result<(), Fault> {
+        let key = self.new_string(text)?;
+        self.set(table, key, value)
+    }
+
+    /// Writes to a slot that exists.
+    #[inline]
+    pub(crate) fn set_slot(&mut self, table: TableRef, slot: TableSlot, value: Value) -> Result<(), Fault> {
+        if self.tables.at(table.0).guard != 0 {
+            self.check_write(table, value)?;
+        }
+        let table = self.tables.at_mut(table.0);
+        table.lacks = 0;
+        table.write(slot, value);
+        Ok(())
+    }
+
+    /// What stands between a value and a guarded table.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn check_write(&mut self, table: TableRef, value: Value) -> Result<(), Fault> {
+        let guard = self.tables.at(table.0).guard;
+        if guard & guard::READ_ONLY != 0 {
+            return Err(Fault::bare("Attempt to modify a readonly table"));
+        }
+        if guard & guard::OLD != 0 && self.watching && !self.is_old(value) {
+            self.old_written = true;
+        }
+        if guard & guard::BLACK != 0 && self.collector.phase == CollectorPhase::Mark {
+            self.shade(value);
+        }
+        Ok(())
+    }
+
+    /// Adds a key that is not there.
+    #[inline(never)]
+    pub(crate) fn set_new(&mut self, table: TableRef, key: Value, value: Value) -> Result<(), Fault> {
+        if key.is_nil() {
+            return Err(Fault::bare("table index is nil"));
+        }
+        if key.is_number() && key.double().is_nan() {
+            return Err(Fault::bare("table index is NaN"));
+        }
+        if self.tables.at(table.0).guard != 0 {
+            self.check_write(table, value)?;
+            // A new key of an old table is a newer value, whatever the value is: the table may grow.
+            self.check_write(table, key)?;
+            if self.tables.at(table.0).guard & guard::OLD != 0 {
+                self.old_written |= self.watching;
+            }
+        }
+        loop {
+            match self.tables.at_mut(table.0).insert(key, &self.strings) {
+                Ok((at, moved)) => {
+                    let object = self.tables.at_mut(table.0);
+                    object.nodes[at].value = value;
+                    object.lacks = 0;
+                    if let Some((key, value)) = moved
+                        && object.guard & guard::BLACK != 0
+                    {
+                        // The scan may be past the position that the entry moved to.
+                        self.shade(key);
+                        self.shade(value);
+                    }
+                    return Ok(());
+                }
+                Err(()) => self.grow(table, key)?,
+            }
+            let object = self.tables.at(table.0);
+            if let Some(slot) = object.find(key, &self.strings) {
+                self.tables.at_mut(table.0).write(slot, value);
+                return Ok(());
+            }
+        }
+    }
+
+    fn grow(&mut self, table: TableRef, key: Value) -> Result<(), Fault> {
+        let (array, nodes) = self.tables.at(table.0).grown(key);
+        self.resize(table, array, nodes)
+    }
+
+    /// Gives both parts of a table new sizes.
+    pub(crate) fn resize(&mut self, table: TableRef, array: usize, nodes: usize) -> Result<(), Fault> {
+        let before = self.tables.at(table.0).outside();
+        let after = LuaTable::bytes_at(array, nodes);
+        self.room(after)?;
+        let object = self.tables.at_mut(table.0);
+        object.resize(array, nodes, &self.strings);
+        let black = object.guard & guard::BLACK != 0;
+        let after = object.outside();
+        self.bytes = self.bytes.saturating_sub(before);
+        if black && self.collector.phase == CollectorPhase::Mark {
+            // The scan's position means nothing any more.
+            self.collector.grey.push(Grey::Table(table, 0));
+        }
+        self.charge(after)
+    }
+
+    /// What `#` answers.
+    pub fn border(&self, table: TableRef) -> i64 {
+        self.tables.at(table.0).border() as i64
+    }
+
+    /// The entry behind `key`, or the first for nil.
+    ///
+    /// # Errors
+    /// The table has no such key.
+    pub fn next(&self, table: TableRef, key: Value) -> Result<Option<(Value, Value)>, Fault> {
+        let next = self.tables.at(table.0).next(key, &self.strings);
+        next.map_err(|()| Fault::bare("invalid key to 'next'"))
+    }
+
+    /// Elements of the array part, for a walk without `next`'s search.
+    pub fn array_len(&self, table: TableRef) -> usize {
+        self.tables.at(table.0).array.len()
+    }
+
+    /// Makes a table read-only, or not.
+    pub fn set_read_only(&mut self, table: TableRef, read_only: bool) {
+        let object = self.tables.at_mut(table.0);
+        if read_only {
+            object.guard |= guard::READ_ONLY;
+        } else {
+            object.guard &= !guard::READ_ONLY;
+        }
+    }
+
+    /// Whether writes to the table are errors.
+    pub fn is_read_only(&self, table: TableRef) -> bool {
+        self.tables.at(table.0).guard & guard::READ_ONLY != 0
+    }
+
+    // Metatables.
+
+    /// The metatable of any value.
+    #[inline]
+    pub fn metatable_of(&self, value: Value) -> Option<TableRef> {
+        if let Some(table) = value.as_table() {
+            return self.tables.at(table.0).meta();
+        }
+        match value.kind() {
+            Kind::String => self.string_meta,
+            Kind::Userdata => value.as_userdata().and_then(|data| self.userdata.at(data.0).meta),
+            _ => None,
+        }
+    }
+
+    /// Gives a table a metatable.
+    ///
+    /// # Errors
+    /// The table is read-only.
+    pub fn set_metatable(&mut self, table: TableRef, meta: Option<TableRef>) -> Result<(), Fault> {
+        if self.tables.at(table.0).guard != 0 {
+            self.check_write(table, meta.map_or(Value::NIL, Value::from))?;
+        }
+        self.tables.at_mut(table.0).set_meta(meta);
+        Ok(())
+    }
+
+    /// What a value's metatable has for an event, or nil.
+    #[inline]
+    pub(crate) fn metamethod(&self, value: Value, event: Metamethod) -> Value {
+        match self.metatable_of(value) {
+            Some(meta) => {
+                let (name, hash) = self.events[event as usize];
+                self.tables.at(meta.0).get_str(name, hash, &self.strings)
+            }
+            None => Value::NIL,
+        }
+    }
+
+    /// What a table's metatable has for an event whose absence is remembered.
+    #[inline(always)]
+    pub(crate) fn table_event(&mut self, table: TableRef, event: Metamethod) -> Value {
+        match self.tables.at(table.0).meta() {
+            None => Value::NIL,
+            Some(meta) => self.meta_event(meta, event),
+        }
+    }
+
+    /// What a metatable has for an event whose absence is remembered.
+    #[inline]
+    pub(crate) fn meta_event(&mut self, meta: TableRef, event: Metamethod) -> Value {
+        debug_assert!((event as u8) < REMEMBERED);
+        let object = self.tables.at_mut(meta.0);
+        if object.lacks & 1 << event as u8 != 0 {
+            return Value::NIL;
+        }
+        let (name, hash) = self.events[event as usize];
+        let found = object.get_str(name, hash, &self.strings);
+        if found.is_nil() {
+            object.lacks |= 1 << event as u8;
+        }
+        found
+    }
+
+    /// Equality without metamethods.
+    #[inline]
+    pub fn raw_equal(&self, a: Value, b: Value) -> bool {
+        self.strings.equal(a, b)
+    }
+
+    // Functions and the rest.
+
+    pub(crate) fn new_closure(
+        &mut self,
+        proto: u32,
+        env: TableRef,
+        captures: &[u32],
+    ) -> Result<ClosureRef, Fault> {
+        let closure = Closure::new(proto, env, captures, self.colour);
+        let outside = closure.outside();
+        let index = self.closures.add(closure);
+        self.charge(Arena::<Closure>::SLOT + outside)?;
+        Ok(ClosureRef(index))
+    }
+
+    pub(crate) fn new_native(&mut self, native: u32, upvalues: &[Value]) -> Result<NativeRef, Fault> {
+        let index = self.natives.add(NativeClosure::new(native, upvalues, self.colour));
+        self.charge(Arena::<NativeClosure>::SLOT + size_of_val(upvalues))?;
+        Ok(NativeRef(index))
+    }
+
+    pub(crate) fn new_upvalue(&mut self, place: UpvaluePlace) -> Result<u32, Fault> {
+        let index = self.upvalues.add(Upvalue { place, colour: self.colour });
+        self.charge(Arena::<Upvalue>::SLOT)?;
+        Ok(index)
+    }
+
+    pub(crate) fn new_userdata(&mut self, meta: Option<TableRef>) -> Result<UserdataRef, Fault> {
+        let index = self.userdata.add(Userdata::new(meta, self.colour));
+        self.charge(Arena::<Userdata>::SLOT)?;
+        Ok(UserdataRef(index))
+    }
+
+    pub(crate) fn new_thread(&mut self, coroutine: Box<Coroutine>) -> Result<ThreadRef, Fault> {
+        let bytes = coroutine.bytes();
+        let index = self.threads.add(Thread { coroutine: Some(coroutine), colour: self.colour });
+        self.charge(Arena::<Thread>::SLOT + bytes)?;
+        Ok(ThreadRef(index))
+    }
+
+    /// Writes to a closed upvalue.
+    #[inline]
+    pub(crate) fn set_closed(&mut self, index: u32, value: Value) {
+        if self.watching || self.collector.phase == CollectorPhase::Mark {
+            self.upvalue_barrier(index, value);
+        }
+        self.upvalues.at_mut(index).place = UpvaluePlace::Closed(value);
+    }
+
+    #[cold]
+    pub(crate) fn upvalue_barrier(&mut self, index: u32, value: Value) {
+        if self.watching && self.upvalues.is_old(index) && !self.is_old(value) {
+            self.old_written = true;
+        }
+        if self.collector.phase == CollectorPhase::Mark {
+            self.shade(value);
+        }
+    }
+
+    /// To be passed before an upvalue of a native closure is written.
+    pub(crate) fn native_barrier(&mut self, index: u32, value: Value) {
+        if self.watching && self.natives.is_old(index) && !self.is_old(value) {
+            self.old_written = true;
+        }
+        if self.collector.phase == CollectorPhase::Mark {
+            self.shade(value);
+        }
+    }
+
+    /// To be passed before a closure gets another environment.
+    pub(crate) fn shade_env(&mut self, closure: ClosureRef, env: TableRef) {
+        if self.watching && self.closures.is_old(closure.0) && !self.tables.is_old(env.0) {
+            self.old_written = true;
+        }
+        if self.collector.phase == CollectorPhase::Mark {
+            self.shade_table(env);
+        }
+    }
+
+    // The collector's side.
+
+    /// Whether a value was made before the mark.
+    pub(crate) fn is_old(&self, value: Value) -> bool {
+        let index = value.bits() as u32;
+        match value.kind() {
+            Kind::String => self.strings.texts.is_old(index),
+            Kind::Table => self.tables.is_old(index),
+            Kind::Closure => self.closures.is_old(index),
+            Kind::Native => self.natives.is_old(index),
+            Kind::Userdata => self.userdata.is_old(index),
+            Kind::Thread => self.threads.is_old(index),
+            Kind::Nil | Kind::Boolean | Kind::LightUserdata | Kind::Number => true,
+        }
+    }
+
+    /// Keeps a value for good.
+    pub(crate) fn pin(&mut self, value: Value) -> usize {
+        self.shade_if_marking(value);
+        self.pinned.push(value);
+        self.pinned.len() - 1
+    }
+
+    /// To be passed when a root is given a value.
+    pub(crate) fn shade_if_marking(&mut self, value: Value) {
+        if self.collector.phase == CollectorPhase::Mark {
+            self.shade(value);
+        }
+    }
+
+    /// Marks a value: what it refers to is scanned later.
+    #[inline]
+    pub(crate) fn shade(&mut self, value: Value) {
+        if value.is_object() {
+            self.shade_object(value);
+        }
+    }
+
+    fn shade_object(&mut self, value: Value) {
+        let (index, marked) = (value.bits() as u32, self.marked);
+        let grey = match value.kind() {
+            Kind::String => {
+                return paint(&mut self.strings.texts, index, marked, None, &mut self.collector.grey);
+            }
+            Kind::Table => return self.shade_table(TableRef(index)),
+            Kind::Closure => {
+                let grey = Grey::Closure(ClosureRef(index));
+                return paint(&mut self.closures, index, marked, Some(grey), &mut self.collector.grey);
+            }
+            Kind::Native => {
+                let grey = Grey::Native(NativeRef(index));
+                return paint(&mut self.natives, index, marked, Some(grey), &mut self.collector.grey);
+            }
+            Kind::Userdata => {
+                let grey = Grey::Userdata(UserdataRef(index));
+                return paint(&mut self.userdata, index, marked, Some(grey), &mut self.collector.grey);
+            }
+            Kind::Thread => Grey::Thread(ThreadRef(index)),
+            Kind::Nil | Kind::Boolean | Kind::LightUserdata | Kind::Number => return,
+        };
+        paint(&mut self.threads, index, marked, Some(grey), &mut self.collector.grey);
+    }
+
+    /// Gives a cycle that is under way up: everything has the colour of what is made.
+    pub(crate) fn abandon(&mut self) {
+        if self.collector.phase == CollectorPhase::Idle {
+            return;
+        }
+        // Old objects may have either colour; both become that of now.
+        let colour = self.colour;
+        repaint(&mut self.strings.texts, colour);
+        repaint(&mut self.tables, colour);
+        repaint(&mut self.closures, colour);
+        repaint(&mut self.upvalues, colour);
+        repaint(&mut self.natives, colour);
+        repaint(&mut self.userdata, colour);
+        repaint(&mut self.threads, colour);
+        for table in self.tables.slots.iter_mut() {
+            table.guard &= !guard::BLACK;
+        }
+        self.collector.phase = CollectorPhase::Idle;
+        self.collector.grey.clear();
+        self.collector.weak.clear();
+        self.collector.threads.clear();
+    }
+
+    /// Counts the bytes in use anew: what is before the mark.
+    pub(crate) fn recount(&mut self) {
+        self.bytes = self.strings.texts.bytes()
+            + self.tables.bytes()
+            + self.closures.bytes()
+            + self.upvalues.bytes()
+            + self.natives.bytes()
+            + self.userdata.bytes()
+            + self.threads.bytes();
+        self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
+        self.collector.next_slice = self.collector.threshold;
+        self.slice_due = false;
+    }
+
+    pub(crate) fn shade_table(&mut self, table: TableRef) {
+        let object = self.tables.at_mut(table.0);
+        if object.colour() == self.marked || object.colour() == crate::arena::FREE {
+            return;
+        }
+        object.paint(self.marked);
+        object.guard |= guard::BLACK;
+        self.collector.grey.push(Grey::Table(table, 0));
+    }
+}
+
+/// Gives every object before the mark a colour.
+fn repaint<T: Object>(arena: &mut Arena<T>, colour: Colour) {
+    let old = arena.len() - arena.young();
+    for object in &mut arena.slots[..old] {
+        if object.colour() != crate::arena::FREE {
+            object.paint(colour);
+        }
+    }
+}
+
+/// Marks an object that is not marked yet and lists it for the scan.
+#[inline]
+fn paint<T: Object>(
+    arena: &mut Arena<T>,
+    index: u32,
+    marked: Colour,
+    grey: Option<Grey>,
+    list: &mut Vec<Grey>,
+) {
+    let object = arena.at_mut(index);
+    if object.colour() == marked || object.colour() == crate::arena::FREE {
+        return;
+    }
+    object.paint(marked);
+    list.extend(grey);
+}

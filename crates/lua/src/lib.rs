@@ -1,0 +1,31 @@
+//! Lua 5.1 with the libraries that scripts of a Redis-like server know: a machine whose references cannot dangle and
+//! whose runs can stand still.
+#![forbid(unsafe_code)]
+
+mod api;
+mod arena;
+mod code;
+mod compile;
+mod fault;
+mod gc;
+mod heap;
+mod libs;
+mod murmur3;
+mod native;
+mod object;
+mod pattern;
+mod strings;
+mod table;
+mod text;
+mod value;
+mod vm;
+
+pub use api::{Garbage, Global, LoadedChunk, Run, RunOutcome, Vm, compile};
+pub use code::Proto;
+pub use fault::Fault;
+pub use heap::{Heap, HostState};
+pub use libs::{fuzz_json, fuzz_packed, fuzz_struct};
+pub use native::{Ctx, Indexed, Less, Library, Native, NativeStep, State};
+pub use pattern::fuzz_pattern;
+pub use text::format::{fuzz_format, fuzz_number};
+pub use value::{Kind, NativeRef, StrRef, TableRef, Value};

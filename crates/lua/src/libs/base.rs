@@ -1,0 +1,431 @@
+//! The base library.
+
+use crate::compile::compile;
+use crate::fault::Fault;
+use crate::heap::Metamethod;
+use crate::native::{Ctx, Demand, Library, Native, NativeStep, State};
+use crate::object::Work;
+use crate::text::number::parse_radix;
+use crate::value::{Kind, TableRef, Value};
+
+/// Results that a native function may have, as in the reference.
+const RESULTS_MAX: i64 = 8000;
+
+const FUNCTIONS: [Native; 16] = [
+    Native::plain("assert", assert),
+    Native::plain("collectgarbage", collectgarbage),
+    Native::plain("error", error),
+    Native::plain("gcinfo", gcinfo),
+    Native::plain("getmetatable", getmetatable),
+    Native::resumable("load", load, load_on),
+    Native::plain("loadstring", loadstring),
+    Native::plain("pcall", pcall),
+    Native::plain("rawequal", rawequal),
+    Native::plain("rawget", rawget),
+    Native::plain("rawset", rawset),
+    Native::plain("select", select),
+    Native::plain("setmetatable", setmetatable),
+    Native::plain("tonumber", tonumber),
+    Native::resumable("tostring", tostring, tostring_on),
+    Native::plain("type", type_of),
+];
+
+/// What an unsafe setting of the reference adds.
+pub(crate) const INSECURE: [Native; 3] = [
+    Native::plain("getfenv", getfenv),
+    Native::plain("setfenv", setfenv),
+    Native::plain("newproxy", newproxy),
+];
+
+/// Opens the library; answers the functions `next` and the iterator of `ipairs`.
+pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
+    let globals = lib.globals();
+    lib.field(globals, b"_G", globals.into())?;
+    let version = lib.heap.new_string(b"Lua 5.1")?;
+    lib.field(globals, b"_VERSION", version)?;
+    lib.table(b"", &FUNCTIONS)?;
+    lib.table(b"", &[Native::plain("unpack", unpack), Native::plain("xpcall", xpcall)])?;
+    let pcall = lib.heap.get_text(globals, b"pcall");
+    let load = lib.function(Native::resumable("load", load, load_on), &[pcall])?;
+    lib.field(globals, b"load", load)?;
+    let next = lib.function(Native::plain("next", next), &[])?;
+    lib.field(globals, b"next", next)?;
+    let inext = lib.function(Native::plain("ipairs", inext), &[])?;
+    let ipairs = lib.function(Native::plain("ipairs", ipairs), &[inext])?;
+    lib.field(globals, b"ipairs", ipairs)?;
+    let pairs = lib.function(Native::plain("pairs", pairs), &[next])?;
+    lib.field(globals, b"pairs", pairs)?;
+    Ok((next, inext))
+}
+
+fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.check_any(1)?.truthy() {
+        return Ok(NativeStep::Return(ctx.count()));
+    }
+    match ctx.opt_str(2)? {
+        // The reference formats the text with `%s`: a zero ends it.
+        Some(text) => {
+            let text = ctx.heap.bytes(text).split(|byte| *byte == 0).next();
+            Err(Fault::text(text.unwrap_or_default()))
+        }
+        None => Err(Fault::text("assertion failed!")),
+    }
+}
+
+fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let level = ctx.opt_int(2, 1)? as i32;
+    Err(Fault::level(ctx.arg(1), level.max(0) as u32))
+}
+
+fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.count() == 0 {
+        // The reference's own `pcall` puts its first result below the function, and calls that when there is none.
+        ctx.push(Value::TRUE);
+    }
+    Ok(NativeStep::Machine(Demand::Protect))
+}
+
+fn xpcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    ctx.check_any(2)?;
+    ctx.truncate(2);
+    Ok(NativeStep::Machine(Demand::ProtectWith))
+}
+
+fn type_of(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let name = ctx.check_any(1)?.type_name();
+    let name = ctx.heap.new_string(name.as_bytes())?;
+    ctx.one(name)
+}
+
+fn tonumber(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let base = ctx.opt_int(2, 10)?;
+    if base == 10 {
+        let value = ctx.check_any(1)?;
+        let number = ctx.to_number(value);
+        return ctx.one(number.map_or(Value::NIL, Value::number));
+    }
+    let text = ctx.check_str(1)?;
+    if !(2..=36).contains(&base) {
+        return Err(Fault::argument(2, "base out of range"));
+    }
+    let number = parse_radix(ctx.heap.bytes(text), base as u32);
+    ctx.one(number.map_or(Value::NIL, Value::number))
+}
+
+fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let value = ctx.check_any(1)?;
+    let handler = ctx.heap.metamethod(value, Metamethod::ToString);
+    if !handler.is_nil() {
+        return ctx.call(handler, &[value], Box::new(()));
+    }
+    let text = match value.kind() {
+        Kind::String => value,
+        Kind::Number => ctx.heap.number_string(value.double())?,
+        Kind::Nil => ctx.heap.new_string(b"nil")?,
+        Kind::Boolean => ctx.heap.new_string(if value == Value::TRUE { b"true" } else { b"false" })?,
+        _ => {
+            let text = format!("{}: {}", value.type_name(), address(value));
+            ctx.heap.new_string(text.as_bytes())?
+        }
+    };
+    ctx.one(text)
+}
+
+/// What stands for the address of an object: no two objects of a kind share one.
+pub(crate) fn address(value: Value) -> String {
+    if value == Value::NULL {
+        return "(nil)".to_string();
+    }
+    let kind = u64::from(value.kind() as u8);
+    format!("0x7f{:010x}", kind << 36 | (value.bits() & 0xffff_ffff) << 4)
+}
+
+fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {
+    let value = ctx.arg(2);
+    ctx.one(value)
+}
+
+fn next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    match ctx.heap.next(table, ctx.arg(2))? {
+        Some((key, value)) => {
+            ctx.push(key);
+            ctx.push(value);
+            Ok(NativeStep::Return(2))
+        }
+        None => ctx.one(Value::NIL),
+    }
+}
+
+fn pairs(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    let next = ctx.upvalue(1);
+    ctx.push(next);
+    ctx.push(table.into());
+    ctx.push(Value::NIL);
+    Ok(NativeStep::Return(3))
+}
+
+fn ipairs(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    let inext = ctx.upvalue(1);
+    ctx.push(inext);
+    ctx.push(table.into());
+    ctx.push(Value::number(0.0));
+    Ok(NativeStep::Return(3))
+}
+
+fn inext(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let index = ctx.check_int(2)?.wrapping_add(1) as i32;
+    let table = ctx.check_table(1)?;
+    let value = ctx.heap.get_int(table, i64::from(index));
+    if value.is_nil() {
+        return Ok(NativeStep::Return(0));
+    }
+    ctx.push(Value::number(f64::from(index)));
+    ctx.push(value);
+    Ok(NativeStep::Return(2))
+}
+
+fn rawequal(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let (a, b) = (ctx.check_any(1)?, ctx.check_any(2)?);
+    let equal = ctx.heap.raw_equal(a, b);
+    ctx.one(Value::boolean(equal))
+}
+
+fn rawget(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    let key = ctx.check_any(2)?;
+    let value = ctx.heap.get(table, key);
+    ctx.one(value)
+}
+
+fn rawset(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    let (key, value) = (ctx.check_any(2)?, ctx.check_any(3)?);
+    ctx.heap.set(table, key, value)?;
+    ctx.one(table.into())
+}
+
+fn select(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let count = ctx.count() as i64;
+    if let Some(text) = ctx.arg(1).as_str()
+        && ctx.heap.bytes(text).first() == Some(&b'#')
+    {
+        return ctx.one(Value::number((count - 1) as f64));
+    }
+    let mut index = i64::from(ctx.check_int(1)? as i32);
+    if index < 0 {
+        index += count;
+    } else if index > count {
+        index = count;
+    }
+    if index < 1 {
+        return Err(Fault::argument(1, "index out of range"));
+    }
+    Ok(NativeStep::Return((count - index) as usize))
+}
+
+fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    let first = i64::from(ctx.opt_int(2, 1)? as i32);
+    let last = if ctx.arg(3).is_nil() { ctx.heap.border(table) } else { i64::from(ctx.check_int(3)? as i32) };
+    if first > last {
+        return Ok(NativeStep::Return(0));
+    }
+    let count = last - first + 1;
+    if count > RESULTS_MAX - ctx.count() as i64 {
+        return Err(Fault::text("too many results to unpack"));
+    }
+    for index in first..=last {
+        let value = ctx.heap.get_int(table, index);
+        ctx.push(value);
+    }
+    ctx.charge(count as u64);
+    Ok(NativeStep::Return(count as usize))
+}
+
+fn getmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let value = ctx.check_any(1)?;
+    let Some(meta) = ctx.heap.metatable_of(value) else { return ctx.one(Value::NIL) };
+    let shown = ctx.heap.metamethod(value, Metamethod::Metatable);
+    ctx.one(if shown.is_nil() { meta.into() } else { shown })
+}
+
+fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = ctx.check_table(1)?;
+    let meta = ctx.arg(2);
+    if ctx.count() < 2 || !(meta.is_nil() || meta.is_table()) {
+        return Err(Fault::argument(2, "nil or table expected"));
+    }
+    if !ctx.heap.metamethod(table.into(), Metamethod::Metatable).is_nil() {
+        return Err(Fault::text("cannot change a protected metatable"));
+    }
+    ctx.heap.set_metatable(table, meta.as_table())?;
+    ctx.one(table.into())
+}
+
+// Chunks.
+
+fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<NativeStep, Fault> {
+    // Compiling costs some instructions for each byte; what is compiled takes some bytes for each.
+    ctx.charge(source.len() as u64 / 2);
+    ctx.heap.room(source.len().saturating_mul(8))?;
+    match compile(source, name) {
+        Ok(proto) => Ok(NativeStep::Machine(Demand::Link(proto))),
+        Err(text) => {
+            let text = ctx.heap.new_string(&text)?;
+            ctx.push(Value::NIL);
+            ctx.push(text);
+            Ok(NativeStep::Return(2))
+        }
+    }
+}
+
+fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let source = ctx.check_str(1)?;
+    let name = ctx.opt_str(2)?.unwrap_or(source);
+    let (source, name) = (ctx.heap.bytes(source).to_vec(), ctx.heap.bytes(name).to_vec());
+    chunk(ctx, &source, &name)
+}
+
+/// The text that a reader function has given so far.
+struct Pieces(Vec<u8>);
+
+fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let reader = ctx.check_function(1)?;
+    ctx.opt_str(2)?;
+    ctx.truncate(2);
+    let pcall = ctx.upvalue(1);
+    ctx.call(pcall, &[reader], Box::new(Pieces(Vec::new())))
+}
+
+fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(mut pieces) = state.downcast::<Pieces>() else { return Err(Fault::text("load")) };
+    let (done, piece) = (ctx.arg(3), ctx.arg(4));
+    ctx.truncate(2);
+    if !done.truthy() {
+        // An error of the reader is a result, as one of the text is.
+        ctx.push(Value::NIL);
+        ctx.push(piece);
+        return Ok(NativeStep::Return(2));
+    }
+    if let Some(text) = ctx.to_str(piece)? {
+        let bytes = ctx.heap.bytes(text);
+        if !bytes.is_empty() {
+            let len = bytes.len();
+            pieces.0.extend_from_slice(bytes);
+            ctx.heap.room(pieces.0.len().saturating_add(len))?;
+            let (reader, pcall) = (ctx.arg(1), ctx.upvalue(1));
+            return ctx.call(pcall, &[reader], pieces);
+        }
+    } else if !piece.is_nil() {
+        let text = ctx.heap.new_string(b"reader function must return a string")?;
+        ctx.push(Value::NIL);
+        ctx.push(text);
+        return Ok(NativeStep::Return(2));
+    }
+    let name = match ctx.arg(2).as_str() {
+        Some(name) => ctx.heap.bytes(name).to_vec(),
+        None => b"=(load)".to_vec(),
+    };
+    chunk(ctx, &pieces.0, &name)
+}
+
+// The collector.
+
+fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    const OPTIONS: [&[u8]; 7] =
+        [b"stop", b"restart", b"collect", b"count", b"step", b"setpause", b"setstepmul"];
+    let option = match ctx.opt_str(1)? {
+        Some(text) => ctx.heap.bytes(text).to_vec(),
+        None => b"collect".to_vec(),
+    };
+    let Some(option) = OPTIONS.iter().position(|known| *known == option) else {
+        let mut text = b"invalid option '".to_vec();
+        text.extend_from_slice(&option);
+        text.push(b'\'');
+        return Err(Fault::argument(1, text));
+    };
+    let number = ctx.opt_int(2, 0)?;
+    let collector = &mut ctx.heap.collector;
+    match option {
+        0 => collector.stopped = true,
+        1 => collector.stopped = false,
+        2 => return Ok(NativeStep::Machine(Demand::Collect)),
+        3 => {
+            let kib = ctx.heap.bytes as f64 / 1024.0;
+            return ctx.one(Value::number(kib));
+        }
+        4 => {
+            // A step of any size is a whole cycle here.
+            ctx.push(Value::TRUE);
+            return Ok(NativeStep::Machine(Demand::CollectStep));
+        }
+        _ => {
+            let setting = if option == 5 { &mut collector.pause } else { &mut collector.multiplier };
+            let before = std::mem::replace(setting, number.clamp(0, 1 << 20) as usize);
+            return ctx.one(Value::number(before as f64));
+        }
+    }
+    ctx.one(Value::number(0.0))
+}
+
+fn gcinfo(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let kib = (ctx.heap.bytes >> 10) as f64;
+    ctx.one(Value::number(kib))
+}
+
+// Environments.
+
+/// The closure at a level, or the function in the first argument.
+fn function_at(ctx: &Ctx<'_>, default: i64) -> Result<Option<Value>, Fault> {
+    let value = ctx.arg(1);
+    if value.is_function() {
+        return Ok(Some(value));
+    }
+    let level = ctx.opt_int(1, default)?;
+    if level < 0 {
+        return Err(Fault::argument(1, "level must be non-negative"));
+    }
+    if level == 0 {
+        return Ok(None);
+    }
+    let frame = usize::try_from(level).ok().and_then(|level| ctx.frames.iter().rev().nth(level - 1));
+    match frame {
+        Some(frame) if frame.work == Work::Lua => Ok(Some(crate::value::ClosureRef(frame.function).into())),
+        Some(_) => Ok(None),
+        None => Err(Fault::argument(1, "invalid level")),
+    }
+}
+
+fn getfenv(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let env = match function_at(ctx, 1)?.and_then(Value::as_closure) {
+        Some(closure) => TableRef(ctx.heap.closures.at(closure.0).env).into(),
+        None => ctx.heap.globals.map_or(Value::NIL, Value::from),
+    };
+    ctx.one(env)
+}
+
+fn setfenv(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let env = ctx.check_table(2)?;
+    let function = function_at(ctx, 1)?;
+    let Some(closure) = function.and_then(Value::as_closure) else {
+        return Err(Fault::text("'setfenv' cannot change environment of given object"));
+    };
+    ctx.heap.shade_env(closure, env);
+    ctx.heap.closures.at_mut(closure.0).env = env.0;
+    ctx.one(closure.into())
+}
+
+fn newproxy(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let value = ctx.arg(1);
+    let meta = match value.kind() {
+        Kind::Boolean if value == Value::TRUE => Some(ctx.heap.new_table(0, 0)?),
+        Kind::Boolean | Kind::Nil => None,
+        Kind::Userdata => ctx.heap.metatable_of(value),
+        _ => return Err(Fault::argument(1, "boolean or proxy expected")),
+    };
+    let proxy = ctx.heap.new_userdata(meta)?;
+    ctx.one(proxy.into())
+}

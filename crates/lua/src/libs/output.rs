@@ -1,0 +1,67 @@
+//! What the libraries share: buffers that grow under the heap's limit, and work that is paid from the budget.
+
+use crate::fault::Fault;
+use crate::heap::Heap;
+use crate::native::Ctx;
+use crate::value::{StrRef, Value};
+
+/// Bytes that a simple loop handles between two looks at the budget.
+pub(super) const CHUNK: usize = 64 * 1024;
+
+/// Units for handling `bytes` in a simple loop.
+pub(super) fn cost(bytes: usize) -> u64 {
+    (bytes / 16) as u64 + 1
+}
+
+/// Makes room for `extra` bytes, and asks the heap before the buffer grows.
+#[inline]
+pub(super) fn reserve(heap: &mut Heap, out: &mut Vec<u8>, extra: usize) -> Result<(), Fault> {
+    if out.capacity() - out.len() < extra {
+        grow(heap, out, extra)?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn grow(heap: &mut Heap, out: &mut Vec<u8>, extra: usize) -> Result<(), Fault> {
+    let wanted = out.len().checked_add(extra).ok_or_else(Fault::memory)?;
+    let doubled = wanted.max(out.capacity().saturating_mul(2));
+    let size = if heap.room(doubled).is_ok() { doubled } else { wanted };
+    heap.room(size)?;
+    out.try_reserve_exact(size - out.len()).map_err(|_| Fault::memory())
+}
+
+/// Units that the budget holds, at least one: what was resumed makes progress.
+#[inline]
+pub(super) fn fuel(ctx: &Ctx<'_>) -> u64 {
+    u64::try_from(*ctx.budget).unwrap_or(0).max(1)
+}
+
+/// PUC's check that so many values fit on a function's stack.
+pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(), Fault> {
+    const STACK_MAX: usize = 8000;
+    if ctx.count().saturating_add(extra) > STACK_MAX {
+        return Err(Fault::text(format!("stack overflow ({what})")));
+    }
+    Ok(())
+}
+
+/// A position as functions of strings take it: negative ones count from the end, and before the beginning is 0.
+pub(super) fn position(at: i64, len: usize) -> i64 {
+    if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
+}
+
+/// A part of a string as a string.
+pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
+    const SHORT: usize = 64;
+    if to - from <= SHORT {
+        // Short texts are made without a buffer of their own.
+        let mut short = [0; SHORT];
+        let short = &mut short[..to - from];
+        short.copy_from_slice(&ctx.heap.bytes(text)[from..to]);
+        return ctx.heap.new_string(short);
+    }
+    ctx.heap.room(to - from)?;
+    let copy = ctx.heap.bytes(text)[from..to].to_vec();
+    ctx.heap.take_string(copy)
+}

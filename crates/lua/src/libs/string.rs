@@ -1,0 +1,197 @@
+//! `string`: what needs no pattern and no format, and the table of the library.
+
+mod find;
+mod formatted;
+mod substitute;
+
+use crate::fault::Fault;
+use crate::native::{Ctx, Library, Native, NativeStep, State};
+use crate::value::Value;
+
+use super::output::{CHUNK, check_stack, cost, part, position, reserve};
+
+/// The library's functions, in the order in which PUC registers them. Those with upvalues are replaced.
+const FUNCTIONS: &[Native] = &[
+    Native::plain("byte", byte),
+    Native::plain("char", char),
+    Native::plain("dump", dump),
+    Native::resumable("find", find::find, find::search_on),
+    Native::resumable("format", formatted::format, formatted::format_on),
+    Native::resumable("gfind", find::gmatch, find::search_on),
+    Native::resumable("gmatch", find::gmatch, find::search_on),
+    Native::resumable("gsub", substitute::gsub, substitute::gsub_on),
+    Native::plain("len", len),
+    Native::resumable("lower", lower, rewrite_on),
+    Native::resumable("match", find::match_pattern, find::search_on),
+    Native::resumable("rep", rep, rewrite_on),
+    Native::resumable("reverse", reverse, rewrite_on),
+    Native::plain("sub", sub),
+    Native::resumable("upper", upper, rewrite_on),
+];
+
+/// Makes the table `string` and lets strings be indexed by it.
+pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
+    let table = lib.table(b"string", FUNCTIONS)?;
+    let iterator =
+        lib.function(Native::resumable("gmatch_iterator", find::gmatch_next, find::search_on), &[])?;
+    let gmatch = lib.function(Native::plain("gmatch", find::gmatch), &[iterator])?;
+    lib.field(table, b"gmatch", gmatch)?;
+    lib.field(table, b"gfind", gmatch)?;
+    lib.string_metatable(table)
+}
+
+fn len(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let string = ctx.check_str(1)?;
+    let len = ctx.heap.bytes(string).len();
+    ctx.one(Value::number(len as f64))
+}
+
+fn sub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let string = ctx.check_str(1)?;
+    let len = ctx.heap.bytes(string).len();
+    let start = position(ctx.check_int(2)?, len).max(1);
+    let end = position(ctx.opt_int(3, -1)?, len).min(len as i64);
+    if start == 1 && end == len as i64 {
+        return ctx.one(string.into());
+    }
+    let (from, to) = if start <= end { (start as usize - 1, end as usize) } else { (0, 0) };
+    ctx.charge(cost(to - from));
+    let value = part(ctx, string, from, to)?;
+    ctx.one(value)
+}
+
+fn byte(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let string = ctx.check_str(1)?;
+    let len = ctx.heap.bytes(string).len();
+    let start = position(ctx.opt_int(2, 1)?, len);
+    let end = position(ctx.opt_int(3, start)?, len).min(len as i64);
+    let start = start.max(1);
+    if start > end {
+        return Ok(NativeStep::Return(0));
+    }
+    let count = (end - start + 1) as usize;
+    check_stack(ctx, count, "string slice too long")?;
+    for index in start as usize - 1..end as usize {
+        let byte = ctx.heap.bytes(string)[index];
+        ctx.push(Value::number(f64::from(byte)));
+    }
+    ctx.charge(count as u64);
+    Ok(NativeStep::Return(count))
+}
+
+fn char(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let count = ctx.count();
+    let mut bytes = Vec::with_capacity(count);
+    for index in 1..=count {
+        let code = ctx.check_int(index)? as i32;
+        let byte = u8::try_from(code).map_err(|_| Fault::argument(index, "invalid value"))?;
+        bytes.push(byte);
+    }
+    ctx.charge(count as u64);
+    let value = ctx.heap.take_string(bytes)?;
+    ctx.one(value)
+}
+
+/// Bytecode is neither made nor read: the answer is the beginning of PUC's format alone, which `loadstring` refuses.
+fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let function = ctx.check_function(1)?;
+    if function.as_native().is_some() {
+        return Err(Fault::text("unable to dump given function"));
+    }
+    let value = ctx.heap.new_string(b"\x1bLuaQ\0\x01\x04\x08\x04\x08\0")?;
+    ctx.one(value)
+}
+
+/// A text that is made of the first argument, chunk by chunk.
+struct Rewrite {
+    kind: RewriteKind,
+    out: Vec<u8>,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+enum RewriteKind {
+    Lower,
+    Upper,
+    Reverse,
+    Repeat,
+}
+
+fn lower(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    rewrite_whole(ctx, RewriteKind::Lower)
+}
+
+fn upper(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    rewrite_whole(ctx, RewriteKind::Upper)
+}
+
+fn reverse(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    rewrite_whole(ctx, RewriteKind::Reverse)
+}
+
+fn rewrite_whole(ctx: &mut Ctx<'_>, kind: RewriteKind) -> Result<NativeStep, Fault> {
+    let string = ctx.check_str(1)?;
+    let len = ctx.heap.bytes(string).len();
+    begin_rewrite(ctx, kind, len)
+}
+
+fn rep(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let string = ctx.check_str(1)?;
+    // C's `int` takes the low 32 bits.
+    let count = (ctx.check_int(2)? as i32).max(0) as usize;
+    let len = ctx.heap.bytes(string).len().checked_mul(count).ok_or_else(Fault::memory)?;
+    begin_rewrite(ctx, RewriteKind::Repeat, len)
+}
+
+fn begin_rewrite(ctx: &mut Ctx<'_>, kind: RewriteKind, len: usize) -> Result<NativeStep, Fault> {
+    let mut out = Vec::new();
+    reserve(ctx.heap, &mut out, len)?;
+    go_on(ctx, Rewrite { kind, out, len })
+}
+
+fn rewrite_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Rewrite>() else { return Ok(NativeStep::Return(0)) };
+    go_on(ctx, *state)
+}
+
+fn go_on(ctx: &mut Ctx<'_>, mut state: Rewrite) -> Result<NativeStep, Fault> {
+    let string = ctx.check_str(1)?;
+    while state.out.len() < state.len {
+        let text = ctx.heap.bytes(string);
+        let done = state.out.len();
+        let count = CHUNK.min(state.len - done);
+        match state.kind {
+            RewriteKind::Lower => {
+                state.out.extend(text[done..done + count].iter().map(u8::to_ascii_lowercase));
+            }
+            RewriteKind::Upper => {
+                state.out.extend(text[done..done + count].iter().map(u8::to_ascii_uppercase));
+            }
+            RewriteKind::Reverse => {
+                let end = text.len() - done;
+                state.out.extend(text[end - count..end].iter().rev());
+            }
+            RewriteKind::Repeat => repeat(&mut state.out, text, state.len, count),
+        }
+        let handled = state.out.len() - done;
+        if !ctx.charge(cost(handled)) && state.out.len() < state.len {
+            return Ok(NativeStep::Pause(Box::new(state)));
+        }
+    }
+    let value = ctx.heap.take_string(state.out)?;
+    ctx.one(value)
+}
+
+/// Appends whole copies of `text`: so many bytes or a little more, but no more than `len` in all.
+fn repeat(out: &mut Vec<u8>, text: &[u8], len: usize, count: usize) {
+    let end = len.min(out.len() + count.max(text.len()));
+    if out.is_empty() {
+        out.extend_from_slice(text);
+    }
+    // What is there consists of whole copies, so it is doubled.
+    while out.len() < end {
+        let missing = (end - out.len()).div_ceil(text.len()) * text.len();
+        let copied = out.len().min(missing).min(len - out.len());
+        out.extend_from_within(..copied);
+    }
+}

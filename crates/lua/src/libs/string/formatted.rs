@@ -1,0 +1,131 @@
+//! `string.format`.
+
+use crate::fault::Fault;
+use crate::native::{Ctx, NativeStep, State};
+use crate::text::format::{
+    Conversion, DirectiveError, push_byte, push_float, push_quoted_inside, push_signed, push_text,
+    push_unsigned, scan,
+};
+use crate::value::StrRef;
+
+use super::super::output::{CHUNK, cost, reserve};
+
+/// Bytes that a directive other than `%q` and a plain `%s` writes at most.
+const DIRECTIVE_MAX: usize = 512;
+
+/// A format between two steps.
+struct Formatting {
+    out: Vec<u8>,
+    /// The next byte of the format.
+    at: usize,
+    /// The argument that was used last.
+    argument: usize,
+    /// How far the text of `%q` is written, where that is under way.
+    quoted: Option<usize>,
+}
+
+impl From<DirectiveError> for Fault {
+    fn from(error: DirectiveError) -> Fault {
+        Fault::text(error.text())
+    }
+}
+
+pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let format = ctx.check_str(1)?;
+    let mut out = Vec::new();
+    let len = ctx.heap.bytes(format).len();
+    reserve(ctx.heap, &mut out, len + 32)?;
+    run(ctx, Formatting { out, at: 0, argument: 1, quoted: None })
+}
+
+pub(super) fn format_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Formatting>() else { return Ok(NativeStep::Return(0)) };
+    run(ctx, *state)
+}
+
+fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
+    let format = ctx.check_str(1)?;
+    loop {
+        if state.quoted.is_some() {
+            quote(ctx, &mut state)?;
+        } else {
+            let rest = &ctx.heap.bytes(format)[state.at..];
+            if rest.is_empty() {
+                let value = ctx.heap.take_string(state.out)?;
+                return ctx.one(value);
+            }
+            let literal = rest[..rest.len().min(CHUNK)].iter().position(|&byte| byte == b'%');
+            let literal = literal.unwrap_or(rest.len().min(CHUNK));
+            if literal > 0 {
+                reserve(ctx.heap, &mut state.out, literal)?;
+                state.out.extend_from_slice(&ctx.heap.bytes(format)[state.at..state.at + literal]);
+                state.at += literal;
+            } else {
+                directive(ctx, &mut state, format)?;
+            }
+        }
+        if !ctx.charge(1 + (state.out.len() / CHUNK) as u64) {
+            return Ok(NativeStep::Pause(Box::new(state)));
+        }
+    }
+}
+
+/// Writes the directive whose percent sign is next.
+fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Result<(), Fault> {
+    let rest = &ctx.heap.bytes(format)[state.at + 1..];
+    if rest.first() == Some(&b'%') {
+        reserve(ctx.heap, &mut state.out, 1)?;
+        state.out.push(b'%');
+        state.at += 2;
+        return Ok(());
+    }
+    state.argument += 1;
+    let index = state.argument;
+    if index > ctx.count() {
+        return Err(Fault::argument(index, "no value"));
+    }
+    let directive = scan(rest)?;
+    state.at += 1 + directive.len;
+    let layout = &directive.layout;
+    reserve(ctx.heap, &mut state.out, DIRECTIVE_MAX.min(64))?;
+    match directive.conversion {
+        Conversion::Byte => push_byte(&mut state.out, layout, ctx.check_number(index)?),
+        Conversion::Signed => push_signed(&mut state.out, layout, ctx.check_number(index)?),
+        Conversion::Unsigned(radix) => push_unsigned(&mut state.out, layout, radix, ctx.check_number(index)?),
+        Conversion::Float(letter) => {
+            let number = ctx.check_number(index)?;
+            reserve(ctx.heap, &mut state.out, DIRECTIVE_MAX)?;
+            push_float(&mut state.out, layout, letter, number);
+        }
+        Conversion::Quoted => {
+            ctx.check_str(index)?;
+            state.out.push(b'"');
+            state.quoted = Some(0);
+        }
+        Conversion::Text => {
+            let string = ctx.check_str(index)?;
+            let len = ctx.heap.bytes(string).len();
+            reserve(ctx.heap, &mut state.out, len.max(DIRECTIVE_MAX.min(100)))?;
+            push_text(&mut state.out, layout, ctx.heap.bytes(string));
+            ctx.charge(cost(len));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a part of the text of `%q`.
+fn quote(ctx: &mut Ctx<'_>, state: &mut Formatting) -> Result<(), Fault> {
+    let string = ctx.check_str(state.argument)?;
+    let from = state.quoted.unwrap_or(0);
+    let end = ctx.heap.bytes(string).len().min(from + CHUNK);
+    reserve(ctx.heap, &mut state.out, (end - from) * 4 + 1)?;
+    let text = ctx.heap.bytes(string);
+    push_quoted_inside(&mut state.out, &text[from..end]);
+    state.quoted = Some(end);
+    if end == text.len() {
+        state.out.push(b'"');
+        state.quoted = None;
+    }
+    ctx.charge(cost(end - from));
+    Ok(())
+}

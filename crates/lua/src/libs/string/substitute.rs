@@ -1,0 +1,284 @@
+//! `string.gsub`.
+//!
+//! The window holds text, pattern and replacement in its first three slots; results of calls come behind `window` slots.
+
+use crate::fault::Fault;
+use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
+use crate::pattern::{Anchor, Capture, Matcher, PatternSearch};
+use crate::value::{Kind, StrRef, Value};
+
+use super::super::output::{cost, fuel, reserve};
+use super::find::{capture_value, compile, push_captures};
+
+/// A substitution between two steps.
+struct Substitution {
+    matcher: Matcher,
+    out: Vec<u8>,
+    /// Where the next match is searched, and what is not copied yet begins.
+    from: usize,
+    /// Matches that were replaced, and how many may be.
+    count: i64,
+    count_max: i64,
+    anchor: Anchor,
+    replacement: Kind,
+    phase: SubstitutionPhase,
+    window: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SubstitutionPhase {
+    /// The next match is to be searched.
+    Next,
+    /// A search is under way.
+    Searching,
+    /// A function was called for the match of these bounds.
+    Called(usize, usize),
+    /// All is copied.
+    Done,
+}
+
+pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let text = ctx.check_str(1)?;
+    let pattern = ctx.check_str(2)?;
+    let len = ctx.heap.bytes(text).len();
+    let count_max = i64::from(ctx.opt_int(4, len as i64 + 1)? as i32);
+    let replacement = ctx.arg(3).kind();
+    match replacement {
+        Kind::Number | Kind::String => drop(ctx.check_str(3)?),
+        Kind::Table | Kind::Closure | Kind::Native => {}
+        Kind::Nil | Kind::Boolean | Kind::LightUserdata | Kind::Userdata | Kind::Thread => {
+            return Err(Fault::argument(3, "string/function/table expected"));
+        }
+    }
+    let matcher = compile(ctx, pattern, 0)?;
+    let anchor = if ctx.heap.bytes(pattern).first() == Some(&b'^') { Anchor::Here } else { Anchor::Anywhere };
+    let window = ctx.count();
+    let state = Substitution {
+        matcher,
+        out: Vec::new(),
+        from: 0,
+        count: 0,
+        count_max,
+        anchor,
+        replacement,
+        phase: SubstitutionPhase::Next,
+        window,
+    };
+    run(ctx, state)
+}
+
+pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Substitution>() else { return Ok(NativeStep::Return(0)) };
+    run(ctx, *state)
+}
+
+fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> {
+    let text = ctx.check_str(1)?;
+    let len = ctx.heap.bytes(text).len();
+    if let SubstitutionPhase::Called(start, end) = state.phase {
+        let value = ctx.arg(state.window + 1);
+        ctx.truncate(state.window);
+        append_value(ctx, &mut state, text, value, (start, end))?;
+        step_over(ctx, &mut state, text, (start, end))?;
+    }
+    loop {
+        match state.phase {
+            SubstitutionPhase::Next if state.count >= state.count_max => {
+                state.phase = SubstitutionPhase::Done
+            }
+            SubstitutionPhase::Next => {
+                state.matcher.begin(state.from, state.anchor);
+                state.phase = SubstitutionPhase::Searching;
+            }
+            SubstitutionPhase::Done => return finish(ctx, state, text),
+            SubstitutionPhase::Searching | SubstitutionPhase::Called(..) => {
+                let mut left = fuel(ctx);
+                let before = left;
+                let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
+                ctx.charge(before - left);
+                match found? {
+                    PatternSearch::OutOfFuel => return Ok(NativeStep::Pause(Box::new(state))),
+                    PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
+                    PatternSearch::Found(start, end) => {
+                        reserve(ctx.heap, &mut state.out, start - state.from)?;
+                        state.out.extend_from_slice(&ctx.heap.bytes(text)[state.from..start]);
+                        state.count += 1;
+                        if let Some(asked) = replace(ctx, &mut state, text, (start, end))? {
+                            state.phase = SubstitutionPhase::Called(start, end);
+                            return ctx.call(asked.function, &asked.args, Box::new(state));
+                        }
+                        step_over(ctx, &mut state, text, (start, end))?;
+                    }
+                }
+            }
+        }
+        if state.from > len {
+            state.phase = SubstitutionPhase::Done;
+        }
+    }
+}
+
+/// Goes on behind a match; behind an empty one, the next byte is copied.
+fn step_over(
+    ctx: &mut Ctx<'_>,
+    state: &mut Substitution,
+    text: StrRef,
+    (start, end): (usize, usize),
+) -> Result<(), Fault> {
+    state.phase = SubstitutionPhase::Next;
+    state.from = end;
+    if end == start {
+        match ctx.heap.bytes(text).get(start).copied() {
+            Some(byte) => {
+                reserve(ctx.heap, &mut state.out, 1)?;
+                state.out.push(byte);
+                state.from = start + 1;
+            }
+            None => state.phase = SubstitutionPhase::Done,
+        }
+    }
+    if state.anchor == Anchor::Here {
+        state.phase = SubstitutionPhase::Done;
+    }
+    Ok(())
+}
+
+/// A call that gives the replacement.
+struct ReplacementCall {
+    function: Value,
+    args: Vec<Value>,
+}
+
+/// Appends the replacement of a match, or says what is to be called.
+fn replace(
+    ctx: &mut Ctx<'_>,
+    state: &mut Substitution,
+    text: StrRef,
+    (start, end): (usize, usize),
+) -> Result<Option<ReplacementCall>, Fault> {
+    match state.replacement {
+        Kind::Table => {
+            let key = capture_value(ctx, &state.matcher, text, 0, (start, end))?;
+            let table = ctx.arg(3);
+            match ctx.index(table, key)? {
+                Indexed::Value(value) => {
+                    append_value(ctx, state, text, value, (start, end))?;
+                    Ok(None)
+                }
+                Indexed::Call(function, object, key) => {
+                    Ok(Some(ReplacementCall { function, args: vec![object, key] }))
+                }
+            }
+        }
+        Kind::Closure | Kind::Native => {
+            let count = state.matcher.capture_count().max(1);
+            push_captures(ctx, &state.matcher, text, count, (start, end))?;
+            let first = ctx.count() - count;
+            let args = (1..=count).map(|index| ctx.arg(first + index)).collect();
+            ctx.truncate(first);
+            Ok(Some(ReplacementCall { function: ctx.arg(3), args }))
+        }
+        Kind::Number
+        | Kind::String
+        | Kind::Nil
+        | Kind::Boolean
+        | Kind::LightUserdata
+        | Kind::Userdata
+        | Kind::Thread => {
+            expand(ctx, state, text, (start, end))?;
+            Ok(None)
+        }
+    }
+}
+
+/// Appends the replacement text with its captures.
+fn expand(
+    ctx: &mut Ctx<'_>,
+    state: &mut Substitution,
+    text: StrRef,
+    (start, end): (usize, usize),
+) -> Result<(), Fault> {
+    let template = ctx.check_str(3)?;
+    let len = ctx.heap.bytes(template).len();
+    reserve(ctx.heap, &mut state.out, len)?;
+    ctx.charge(cost(len));
+    let mut at = 0;
+    while at < len {
+        let rest = &ctx.heap.bytes(template)[at..];
+        let literal = rest.iter().position(|&byte| byte == b'%').unwrap_or(rest.len());
+        state.out.extend_from_slice(&rest[..literal]);
+        at += literal;
+        if at == len {
+            break;
+        }
+        // PUC reads the zero byte behind a text that ends with a percent sign.
+        let letter = rest.get(literal + 1).copied().unwrap_or(0);
+        at += 2;
+        if !letter.is_ascii_digit() {
+            reserve(ctx.heap, &mut state.out, 1 + len.saturating_sub(at))?;
+            state.out.push(letter);
+            continue;
+        }
+        let capture = match letter {
+            b'0' => Capture::Text(start, end),
+            _ => state.matcher.capture(usize::from(letter - b'1'), start, end)?,
+        };
+        append_capture(ctx, &mut state.out, text, capture, len.saturating_sub(at))?;
+    }
+    Ok(())
+}
+
+/// Appends a capture and keeps room for `rest` bytes behind it.
+fn append_capture(
+    ctx: &mut Ctx<'_>,
+    out: &mut Vec<u8>,
+    text: StrRef,
+    capture: Capture,
+    rest: usize,
+) -> Result<(), Fault> {
+    match capture {
+        Capture::Position(position) => {
+            reserve(ctx.heap, out, 24 + rest)?;
+            crate::text::number::push_number(out, position as f64);
+        }
+        Capture::Text(from, to) => {
+            reserve(ctx.heap, out, to - from + rest)?;
+            out.extend_from_slice(&ctx.heap.bytes(text)[from..to]);
+            ctx.charge(cost(to - from));
+        }
+    }
+    Ok(())
+}
+
+/// Appends what a table or a function gave: nil and false keep the match.
+fn append_value(
+    ctx: &mut Ctx<'_>,
+    state: &mut Substitution,
+    text: StrRef,
+    value: Value,
+    (start, end): (usize, usize),
+) -> Result<(), Fault> {
+    if !value.truthy() {
+        return append_capture(ctx, &mut state.out, text, Capture::Text(start, end), 0);
+    }
+    let len = value.as_str().map_or(32, |string| ctx.heap.bytes(string).len());
+    reserve(ctx.heap, &mut state.out, len)?;
+    ctx.charge(cost(len));
+    if push_text(ctx.heap, &mut state.out, value) {
+        Ok(())
+    } else {
+        Err(Fault::text(format!("invalid replacement value (a {})", value.type_name())))
+    }
+}
+
+fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<NativeStep, Fault> {
+    let len = ctx.heap.bytes(text).len();
+    let from = state.from.min(len);
+    reserve(ctx.heap, &mut state.out, len - from)?;
+    state.out.extend_from_slice(&ctx.heap.bytes(text)[from..]);
+    ctx.charge(cost(len - from));
+    let value = ctx.heap.take_string(state.out)?;
+    ctx.push(value);
+    ctx.push(Value::number(state.count as f64));
+    Ok(NativeStep::Return(2))
+}

@@ -1,0 +1,531 @@
+//! Native functions: those of the libraries and of the host.
+//!
+//! A native function is called with a window of stack slots, its arguments, and answers with a step: results, a call
+//! that the machine is to make, or that its budget is used up. What it has to remember until it goes on is its state,
+//! which is data, and values in its window. So nothing of the machine lies on the process's stack.
+//!
+//! Invariants: (1) nothing is collected while a native function runs; (2) from one step to the next, only values in the
+//! window survive; (3) a function that was resumed does some work before it asks for the budget again.
+
+use std::sync::Arc;
+
+use crate::code::Proto;
+use crate::fault::Fault;
+use crate::heap::{Heap, Metamethod};
+use crate::object::Frame;
+use crate::text::number::{parse_number, push_number};
+use crate::value::{StrRef, TableRef, Value};
+
+pub use crate::object::State;
+
+/// What a native function wants next.
+#[derive(Debug)]
+pub enum NativeStep {
+    /// The last values of the window, so many, are its results.
+    Return(usize),
+    /// Calls the function that lies so many slots before the window's end, with those behind it, and resumes this one with the
+    /// results behind the window. Made by [`Ctx::call`].
+    Call(usize, State),
+    /// The budget is used up: go on later.
+    Pause(State),
+    /// A request to the host, with the arguments in the window: the run stands until it is answered.
+    Request(u32),
+    /// What only the machine can do.
+    #[doc(hidden)]
+    Machine(Demand),
+}
+
+/// Steps of the base and coroutine libraries.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Demand {
+    /// Call the window's first value with the rest, and catch errors.
+    #[doc(hidden)]
+    Protect,
+    /// The same, and the second value handles the error.
+    #[doc(hidden)]
+    ProtectWith,
+    /// Make a closure of a chunk.
+    #[doc(hidden)]
+    Link(Arc<Proto>),
+    /// Resume the coroutine that the window begins with.
+    #[doc(hidden)]
+    Resume,
+    /// Resume the coroutine of a wrapping function, which is its first upvalue.
+    #[doc(hidden)]
+    ResumeWrapped,
+    /// Give the window to whoever resumed this coroutine.
+    #[doc(hidden)]
+    Yield,
+    /// Collect all garbage, and return 0.
+    #[doc(hidden)]
+    Collect,
+    /// Collect all garbage, and return true.
+    #[doc(hidden)]
+    CollectStep,
+}
+
+/// Calls a native function; resumes one.
+pub type Call = fn(&mut Ctx<'_>) -> Result<NativeStep, Fault>;
+/// Goes on with a native function.
+pub type Resume = fn(&mut Ctx<'_>, State) -> Result<NativeStep, Fault>;
+
+/// A native function.
+#[derive(Clone, Copy, Debug)]
+pub struct Native {
+    /// How its library calls it.
+    pub name: &'static str,
+    pub(crate) call: Call,
+    pub(crate) resume: Option<Resume>,
+}
+
+impl Native {
+    /// A function that ends in one step, or is the host's.
+    pub const fn plain(name: &'static str, call: Call) -> Native {
+        Native { name, call, resume: None }
+    }
+
+    /// A function that may call others or pause.
+    pub const fn resumable(name: &'static str, call: Call, resume: Resume) -> Native {
+        Native { name, call, resume: Some(resume) }
+    }
+}
+
+/// What indexing a value needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Indexed {
+    /// Nothing more: the value.
+    Value(Value),
+    /// A call of the first with the other two.
+    Call(Value, Value, Value),
+}
+
+/// What comparing two values needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Less {
+    /// Nothing more.
+    Known(bool),
+    /// A call of this function with both; the truth of its result.
+    Call(Value),
+}
+
+/// Longest chain of `__index` or `__newindex`.
+pub(crate) const LOOP_MAX: usize = 100;
+
+/// What a native function sees of the machine.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// All objects.
+    pub heap: &'a mut Heap,
+    pub(crate) stack: &'a mut Vec<Value>,
+    /// Calls below this one.
+    pub(crate) frames: &'a [Frame],
+    pub(crate) base: usize,
+    pub(crate) top: usize,
+    /// The index of the running closure.
+    pub(crate) function: u32,
+    pub(crate) budget: &'a mut i64,
+    /// The running coroutine's index, and whether it is the main program.
+    pub(crate) thread: u32,
+    pub(crate) is_main: bool,
+}
+
+impl Ctx<'_> {
+    // The window.
+
+    /// Values in the window: at the start, the number of arguments.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.top - self.base
+    }
+
+    /// The value at `index`, from 1; nil beyond the end.
+    #[inline]
+    pub fn arg(&self, index: usize) -> Value {
+        let at = self.base + index - 1;
+        if at < self.top { self.stack[at] } else { Value::NIL }
+    }
+
+    /// Replaces the value at `index`, which exists.
+    #[inline]
+    pub fn set(&mut self, index: usize, value: Value) {
+        debug_assert!(index >= 1 && index <= self.count());
+        self.stack[self.base + index - 1] = value;
+    }
+
+    /// Adds a value at the end.
+    #[inline]
+    pub fn push(&mut self, value: Value) {
+        if self.top < self.stack.len() {
+            self.stack[self.top] = value
+        } else {
+            self.stack.push(value)
+        }
+        self.top += 1;
+    }
+
+    /// Makes the window `count` values long: shorter, or longer by nils.
+    pub fn truncate(&mut self, count: usize) {
+        while self.count() < count {
+            self.push(Value::NIL);
+        }
+        self.top = self.base + count;
+    }
+
+    /// Returns one value.
+    ///
+    /// # Errors
+    /// None: it is a [`NativeStep`] to be returned.
+    #[inline]
+    pub fn one(&mut self, value: Value) -> Result<NativeStep, Fault> {
+        self.push(value);
+        Ok(NativeStep::Return(1))
+    }
+
+    /// Calls a function and goes on with `state` when it has returned.
+    ///
+    /// # Errors
+    /// None: it is a [`NativeStep`] to be returned.
+    pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
+        self.push(function);
+        for arg in args {
+            self.push(*arg);
+        }
+        Ok(NativeStep::Call(args.len() + 1, state))
+    }
+
+    /// An upvalue of this function, from 1.
+    pub fn upvalue(&self, index: usize) -> Value {
+        self.heap.natives.at(self.function).upvalues.get(index - 1).copied().unwrap_or_default()
+    }
+
+    /// Replaces an upvalue of this function, which exists.
+    pub fn set_upvalue(&mut self, index: usize, value: Value) {
+        self.heap.native_barrier(self.function, value);
+        if let Some(slot) = self.heap.natives.at_mut(self.function).upvalues.get_mut(index - 1) {
+            *slot = value;
+        }
+    }
+
+    /// Another closure of the native function `template` with upvalues of its own.
+    ///
+    /// # Errors
+    /// `not enough memory`; `template` is no native function.
+    pub fn new_native(&mut self, template: Value, upvalues: &[Value]) -> Result<Value, Fault> {
+        let Some(native) = template.as_native() else { return Err(Fault::text("not a native function")) };
+        let index = self.heap.natives.at(native.0).native;
+        Ok(self.heap.new_native(index, upvalues)?.into())
+    }
+
+    // The budget.
+
+    /// Takes `units` from the budget, one for about an instruction's work. False: nothing is left, pause.
+    #[inline]
+    pub fn charge(&mut self, units: u64) -> bool {
+        *self.budget = self.budget.saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
+        *self.budget > 0
+    }
+
+    // Arguments.
+
+    /// `bad argument #index to 'name' (what expected, got ...)`
+    pub fn type_error(&self, index: usize, what: &str) -> Fault {
+        let got = if index > self.count() { "no value" } else { self.arg(index).type_name() };
+        Fault::argument(index, format!("{what} expected, got {got}"))
+    }
+
+    /// The number that a value is or that its text says.
+    #[inline]
+    pub fn to_number(&self, value: Value) -> Option<f64> {
+        if value.is_number() {
+            return Some(value.double());
+        }
+        value.as_str().and_then(|string| parse_number(self.heap.bytes(string)))
+    }
+
+    /// The string that a value is or that a number prints as.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn to_str(&mut self, value: Value) -> Result<Option<StrRef>, Fault> {
+        if let Some(number) = value.as_number() {
+            return Ok(self.heap.number_string(number)?.as_str());
+        }
+        Ok(value.as_str())
+    }
+
+    /// A number, or a string that says one.
+    ///
+    /// # Errors
+    /// Another value.
+    #[inline]
+    pub fn check_number(&self, index: usize) -> Result<f64, Fault> {
+        self.to_number(self.arg(index)).ok_or_else(|| self.type_error(index, "number"))
+    }
+
+    /// A number without its fraction; what no integer of 64 bits can hold becomes what the processor makes of it.
+    ///
+    /// # Errors
+    /// Another value than a number.
+    #[inline]
+    pub fn check_int(&self, index: usize) -> Result<i64, Fault> {
+        self.check_number(index).map(to_integer)
+    }
+
+    /// The same, or `default` for nil.
+    ///
+    /// # Errors
+    /// Another value.
+    #[inline]
+    pub fn opt_int(&self, index: usize, default: i64) -> Result<i64, Fault> {
+        if self.arg(index).is_nil() { Ok(default) } else { self.check_int(index) }
+    }
+
+    /// A number, or `default` for nil.
+    ///
+    /// # Errors
+    /// Another value.
+    pub fn opt_number(&self, index: usize, default: f64) -> Result<f64, Fault> {
+        if self.arg(index).is_nil() { Ok(default) } else { self.check_number(index) }
+    }
+
+    /// A string; a number is replaced by its text in the window.
+    ///
+    /// # Errors
+    /// Another value, or `not enough memory`.
+    #[inline]
+    pub fn check_str(&mut self, index: usize) -> Result<StrRef, Fault> {
+        let value = self.arg(index);
+        if let Some(string) = value.as_str() {
+            return Ok(string);
+        }
+        match self.to_str(value)? {
+            Some(string) => {
+                self.set(index, string.into());
+                Ok(string)
+            }
+            None => Err(self.type_error(index, "string")),
+        }
+    }
+
+    /// A string, or `None` for nil.
+    ///
+    /// # Errors
+    /// Another value, or `not enough memory`.
+    pub fn opt_str(&mut self, index: usize) -> Result<Option<StrRef>, Fault> {
+        if self.arg(index).is_nil() { Ok(None) } else { self.check_str(index).map(Some) }
+    }
+
+    /// A table.
+    ///
+    /// # Errors
+    /// Another value.
+    #[inline]
+    pub fn check_table(&self, index: usize) -> Result<TableRef, Fault> {
+        self.arg(index).as_table().ok_or_else(|| self.type_error(index, "table"))
+    }
+
+    /// A function.
+    ///
+    /// # Errors
+    /// Another value.
+    pub fn check_function(&self, index: usize) -> Result<Value, Fault> {
+        let value = self.arg(index);
+        if value.is_function() { Ok(value) } else { Err(self.type_error(index, "function")) }
+    }
+
+    /// Any value, nil too.
+    ///
+    /// # Errors
+    /// No value.
+    pub fn check_any(&self, index: usize) -> Result<Value, Fault> {
+        if index <= self.count() {
+            Ok(self.arg(index))
+        } else {
+            Err(Fault::argument(index, "value expected"))
+        }
+    }
+
+    // What may need a metamethod.
+
+    /// Indexes a value as the language does.
+    ///
+    /// # Errors
+    /// The value cannot be indexed.
+    pub fn index(&mut self, object: Value, key: Value) -> Result<Indexed, Fault> {
+        find_index(self.heap, object, key)
+    }
+
+    /// Whether `a < b`.
+    ///
+    /// # Errors
+    /// The values cannot be compared.
+    pub fn less_than(&mut self, a: Value, b: Value) -> Result<Less, Fault> {
+        find_less(self.heap, a, b, Metamethod::Lt)
+    }
+}
+
+/// A double as an integer, as the reference's conversion by the processor does it: what does not fit is the smallest integer.
+#[inline]
+pub fn to_integer(number: f64) -> i64 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number) {
+        number as i64
+    } else {
+        i64::MIN
+    }
+}
+
+/// Indexes a value: the value, or the call that gives it.
+pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<Indexed, Fault> {
+    let mut object = object;
+    for _ in 0..LOOP_MAX {
+        let handler = if let Some(table) = object.as_table() {
+            let value = heap.get(table, key);
+            if !value.is_nil() {
+                return Ok(Indexed::Value(value));
+            }
+            let handler = heap.table_event(table, Metamethod::Index);
+            if handler.is_nil() {
+                return Ok(Indexed::Value(Value::NIL));
+            }
+            handler
+        } else {
+            let handler = heap.metamethod(object, Metamethod::Index);
+            if handler.is_nil() {
+                return Err(Fault::bare(format!("attempt to index a {} value", object.type_name())));
+            }
+            handler
+        };
+        if handler.is_function() {
+            return Ok(Indexed::Call(handler, object, key));
+        }
+        object = handler;
+    }
+    Err(Fault::bare("loop in gettable"))
+}
+
+/// Compares two values by `Lt` or `Le`. A `<=` without `__le` is `not (b < a)`, which is the caller's to see: the
+/// answer is then a call that is to be made with the operands exchanged, which [`find_less_equal`] says.
+pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
+    if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
+        return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
+    }
+    if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
+        let (x, y) = (heap.bytes(x), heap.bytes(y));
+        return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
+    }
+    match comparison(heap, a, b, event) {
+        Some(function) => Ok(Less::Call(function)),
+        None => Err(incomparable(a, b)),
+    }
+}
+
+/// The metamethod that both values have for a comparison.
+pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Option<Value> {
+    if a.kind().name() != b.kind().name() {
+        return None;
+    }
+    let first = heap.metamethod(a, event);
+    if first.is_nil() {
+        return None;
+    }
+    let second = heap.metamethod(b, event);
+    heap.raw_equal(first, second).then_some(first)
+}
+
+/// The error of a comparison.
+#[cold]
+pub(crate) fn incomparable(a: Value, b: Value) -> Fault {
+    let (x, y) = (a.type_name(), b.type_name());
+    // PUC compares the third letters of the names, so a thread and a string are "two" of a kind.
+    if x.as_bytes().get(2) == y.as_bytes().get(2) {
+        return Fault::bare(format!("attempt to compare two {x} values"));
+    }
+    Fault::bare(format!("attempt to compare {x} with {y}"))
+}
+
+/// The number that a value is or says.
+#[inline]
+pub(crate) fn coerce(heap: &Heap, value: Value) -> Option<f64> {
+    if value.is_number() {
+        return Some(value.double());
+    }
+    value.as_str().and_then(|string| parse_number(heap.bytes(string)))
+}
+
+/// Appends the text of a string or a number; false for other values.
+pub(crate) fn push_text(heap: &Heap, out: &mut Vec<u8>, value: Value) -> bool {
+    if let Some(string) = value.as_str() {
+        out.extend_from_slice(heap.bytes(string));
+    } else if let Some(number) = value.as_number() {
+        push_number(out, number);
+    } else {
+        return false;
+    }
+    true
+}
+
+/// What a library is opened with.
+#[derive(Debug)]
+pub struct Library<'a> {
+    /// All objects.
+    pub heap: &'a mut Heap,
+    pub(crate) natives: &'a mut Vec<Native>,
+    pub(crate) globals: TableRef,
+}
+
+impl Library<'_> {
+    /// Makes a global table of functions; with an empty name, adds them to the globals.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn table(&mut self, name: &[u8], functions: &[Native]) -> Result<TableRef, Fault> {
+        let table = match name {
+            b"" => self.globals,
+            _ => {
+                let table = self.heap.new_table(0, functions.len())?;
+                self.field(self.globals, name, table.into())?;
+                table
+            }
+        };
+        for native in functions {
+            let function = self.function(*native, &[])?;
+            self.field(table, native.name.as_bytes(), function)?;
+        }
+        Ok(table)
+    }
+
+    /// Makes a function with upvalues.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn function(&mut self, native: Native, upvalues: &[Value]) -> Result<Value, Fault> {
+        let index = self.natives.len() as u32;
+        self.natives.push(native);
+        Ok(self.heap.new_native(index, upvalues)?.into())
+    }
+
+    /// Sets a field.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn field(&mut self, table: TableRef, name: &[u8], value: Value) -> Result<(), Fault> {
+        self.heap.set_text(table, name, value)
+    }
+
+    /// The table of globals.
+    pub fn globals(&self) -> TableRef {
+        self.globals
+    }
+
+    /// Makes `table` what strings are indexed by.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub fn string_metatable(&mut self, table: TableRef) -> Result<(), Fault> {
+        let meta = self.heap.new_table(0, 1)?;
+        self.field(meta, b"__index", table.into())?;
+        self.heap.string_meta = Some(meta);
+        Ok(())
+    }
+}

@@ -1,0 +1,467 @@
+//! Patterns of Lua 5.1: compiled once for each call of a library function, then matched by a machine whose state is data.
+//!
+//! A pattern of Lua has no alternatives, so its items stand in a row. Each item's captures, and each of its errors, depend
+//! on its place alone: the compiler turns the first error into an item that raises the error when the match comes so far,
+//! because PUC's matcher, which reads the pattern as it goes, tells nothing of what it never reaches.
+//!
+//! Invariants: (1) a match takes none of the process's stack: what remains to be tried is a list, not longer than the items;
+//! (2) every loop takes fuel, and without fuel the matcher stands still and goes on later as if it had not; (3) a pattern
+//! ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
+
+mod compile;
+mod error;
+pub(crate) mod scan;
+mod sets;
+
+use compile::{PatternItem, Program, Single};
+pub(crate) use error::{CAPTURES_MAX, PatternError};
+use sets::contains;
+
+/// Bytes that a loop over one item reads between two looks at the fuel.
+const STRIDE: usize = 4096;
+
+/// Bytes that a simple loop reads for one unit of fuel.
+const BYTES_PER_UNIT: usize = 16;
+
+/// Where a match may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    /// At the first place alone.
+    Here,
+    /// At any place from the first on.
+    Anywhere,
+}
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatternSearch {
+    /// A match: its first byte, and the byte behind its last.
+    Found(usize, usize),
+    /// There is none.
+    Nothing,
+    /// The fuel is used up: search again with more.
+    OutOfFuel,
+}
+
+/// What a capture holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Capture {
+    /// A part of the text, from the first byte to behind the last.
+    Text(usize, usize),
+    /// A position, from 1.
+    Position(usize),
+}
+
+/// How far a capture has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Open,
+    Position,
+    Len(usize),
+}
+
+/// A place from which a match can go on in another way.
+#[derive(Clone, Copy, Debug)]
+struct ChoicePoint {
+    /// The item to go on with; for [`Way::More`] the item that takes one more.
+    item: u32,
+    way: Way,
+    at: usize,
+    /// The first place that is left to try, for [`Way::Fewer`].
+    first: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Once more, at `at`.
+    Once,
+    /// The item before took as many as it could: try with fewer.
+    Fewer,
+    /// The item takes as few as possible: try with one more.
+    More,
+}
+
+/// What the matcher does when it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MatchNext {
+    /// Looks for a place where a match may begin.
+    Start,
+    /// Matches an item.
+    Item,
+    /// Reads on behind `at` within an item that takes many; `depth` counts the open ones of `%b`.
+    Within { at: usize, depth: usize },
+}
+
+/// A pattern and the state of its match.
+pub(crate) struct Matcher {
+    program: Program,
+    choices: Vec<ChoicePoint>,
+    captures: [(usize, Extent); CAPTURES_MAX],
+    anchor: Anchor,
+    next: MatchNext,
+    start: usize,
+    at: usize,
+    item: usize,
+}
+
+impl Matcher {
+    /// Compiles `pattern`, without the `^` of functions that know an anchor. The cost is linear.
+    pub(crate) fn new(pattern: &[u8]) -> Matcher {
+        Matcher {
+            program: Program::new(pattern),
+            choices: Vec::new(),
+            captures: [(0, Extent::Open); CAPTURES_MAX],
+            anchor: Anchor::Anywhere,
+            next: MatchNext::Start,
+            start: 0,
+            at: 0,
+            item: 0,
+        }
+    }
+
+    /// Bytes that the matcher may own, for the limit on memory, of a pattern of `len` bytes.
+    pub(crate) fn footprint(len: usize) -> usize {
+        size_of::<Matcher>()
+            + len.min(compile::ITEMS_MAX) * (size_of::<PatternItem>() + size_of::<ChoicePoint>() + 4)
+            + len
+    }
+
+    /// Prepares a search from `from` on.
+    pub(crate) fn begin(&mut self, from: usize, anchor: Anchor) {
+        self.start = from;
+        self.anchor = anchor;
+        self.next = MatchNext::Start;
+        self.choices.clear();
+    }
+
+    /// Number of captures of the match that was found.
+    pub(crate) fn capture_count(&self) -> usize {
+        self.program.levels
+    }
+
+    /// What capture `index` (from 0) of the match from `start` to `end` holds. Without captures, the first is the whole match.
+    pub(crate) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Capture, PatternError> {
+        if index >= self.program.levels {
+            return if index == 0 {
+                Ok(Capture::Text(start, end))
+            } else {
+                Err(PatternError::InvalidCaptureIndex)
+            };
+        }
+        let (at, extent) = self.captures[index];
+        match extent {
+            Extent::Open => Err(PatternError::UnfinishedCapture),
+            Extent::Position => Ok(Capture::Position(at + 1)),
+            Extent::Len(len) => Ok(Capture::Text(at, at + len)),
+        }
+    }
+
+    /// Searches on in `text`, the same as before, until a match is found, none is left, or `fuel` is used up.
+    pub(crate) fn search(&mut self, text: &[u8], fuel: &mut u64) -> Result<PatternSearch, PatternError> {
+        loop {
+            if *fuel == 0 {
+                return Ok(PatternSearch::OutOfFuel);
+            }
+            *fuel -= 1;
+            if self.next == MatchNext::Start {
+                match self.seek(text, fuel) {
+                    Seek::Here => {}
+                    Seek::OutOfFuel => return Ok(PatternSearch::OutOfFuel),
+                    Seek::Nowhere => return Ok(PatternSearch::Nothing),
+                }
+            }
+            match self.run(text, fuel)? {
+                ItemRun::Matched => return Ok(PatternSearch::Found(self.start, self.at)),
+                ItemRun::Failed if !self.advance(text) => return Ok(PatternSearch::Nothing),
+                ItemRun::Failed | ItemRun::OutOfFuel => {}
+            }
+        }
+    }
+
+    /// Begins at the next place, if there is one.
+    fn advance(&mut self, text: &[u8]) -> bool {
+        if self.anchor == Anchor::Here || self.start >= text.len() {
+            return false;
+        }
+        self.start += 1;
+        self.next = MatchNext::Start;
+        true
+    }
+
+    /// Goes to the next place whose first byte can begin a match.
+    fn seek(&mut self, text: &[u8], fuel: &mut u64) -> Seek {
+        if self.anchor == Anchor::Anywhere
+            && let Some(first) = self.program.first()
+        {
+            loop {
+                let rest = &text[self.start.min(text.len())..];
+                let window = &rest[..rest.len().min(STRIDE)];
+                if let Some(found) = self.program.find(first, window) {
+                    self.start += found;
+                    break;
+                }
+                self.start += window.len();
+                if self.start >= text.len() {
+                    return Seek::Nowhere;
+                }
+                let cost = (STRIDE / BYTES_PER_UNIT) as u64;
+                if *fuel < cost {
+                    *fuel = 0;
+                    return Seek::OutOfFuel;
+                }
+                *fuel -= cost;
+            }
+        }
+        self.at = self.start;
+        self.item = 0;
+        self.next = MatchNext::Item;
+        Seek::Here
+    }
+
+    /// Takes the last choice; false where none is left.
+    fn retry(&mut self, text: &[u8]) -> bool {
+        while let Some(choice) = self.choices.last_mut() {
+            match choice.way {
+                Way::Once => {
+                    (self.item, self.at) = (choice.item as usize, choice.at);
+                    self.choices.pop();
+                }
+                Way::Fewer => {
+                    choice.at -= 1;
+                    (self.item, self.at) = (choice.item as usize, choice.at);
+                    if choice.at == choice.first {
+                        self.choices.pop();
+                    }
+                }
+                Way::More => {
+                    let item = choice.item as usize;
+                    let PatternItem::Few(single) = self.program.items[item] else {
+                        self.choices.pop();
+                        continue;
+                    };
+                    if choice.at >= text.len() || !self.program.is_match(single, text[choice.at]) {
+                        self.choices.pop();
+                        continue;
+                    }
+                    choice.at += 1;
+                    (self.item, self.at) = (item + 1, choice.at);
+                }
+            }
+            self.next = MatchNext::Item;
+            return true;
+        }
+        false
+    }
+
+    /// Matches items until the pattern ends, nothing is left to try from this start, or the fuel is used up.
+    fn run(&mut self, text: &[u8], fuel: &mut u64) -> Result<ItemRun, PatternError> {
+        loop {
+            let matched = match self.program.items[self.item] {
+                PatternItem::One(single) => {
+                    let is_match = self.at < text.len() && self.program.is_match(single, text[self.at]);
+                    self.at += usize::from(is_match);
+                    Some(is_match)
+                }
+                PatternItem::Run { start, len } => Some(self.match_run(text, start, len)),
+                PatternItem::Many { single, min } => self.match_many(text, single, usize::from(min), fuel),
+                PatternItem::Balance(open, close) => self.match_balance(text, open, close, fuel),
+                PatternItem::Done => return Ok(ItemRun::Matched),
+                PatternItem::Fail(error) => return Err(error),
+                other => Some(self.match_other(text, other, fuel)),
+            };
+            match matched {
+                Some(true) => {
+                    self.item += 1;
+                    self.next = MatchNext::Item;
+                }
+                Some(false) if !self.retry(text) => return Ok(ItemRun::Failed),
+                Some(false) => {}
+                None => return Ok(ItemRun::OutOfFuel),
+            }
+            if *fuel == 0 {
+                return Ok(ItemRun::OutOfFuel);
+            }
+            *fuel -= 1;
+        }
+    }
+
+    fn match_run(&mut self, text: &[u8], start: u32, len: u32) -> bool {
+        let literal = &self.program.literals[start as usize..][..len as usize];
+        let is_match = text[self.at..].starts_with(literal);
+        self.at += if is_match { literal.len() } else { 0 };
+        is_match
+    }
+
+    fn match_other(&mut self, text: &[u8], item: PatternItem, fuel: &mut u64) -> bool {
+        match item {
+            PatternItem::Maybe(single) => {
+                if self.at < text.len() && self.program.is_match(single, text[self.at]) {
+                    self.choose(Way::Once, self.item + 1, self.at, 0);
+                    self.at += 1;
+                }
+                true
+            }
+            PatternItem::Few(_) => {
+                self.choose(Way::More, self.item, self.at, 0);
+                true
+            }
+            PatternItem::Open(level) => {
+                self.captures[usize::from(level)] = (self.at, Extent::Open);
+                true
+            }
+            PatternItem::Position(level) => {
+                self.captures[usize::from(level)] = (self.at, Extent::Position);
+                true
+            }
+            PatternItem::Close(level) => {
+                let capture = &mut self.captures[usize::from(level)];
+                capture.1 = Extent::Len(self.at - capture.0);
+                true
+            }
+            PatternItem::Back(level) => self.match_back(text, level, fuel),
+            PatternItem::Frontier(set) => {
+                let before = if self.at == 0 { 0 } else { text[self.at - 1] };
+                let here = text.get(self.at).copied().unwrap_or(0);
+                let set = &self.program.sets[set as usize];
+                !contains(set, before) && contains(set, here)
+            }
+            PatternItem::End => self.at == text.len(),
+            PatternItem::One(_)
+            | PatternItem::Run { .. }
+            | PatternItem::Many { .. }
+            | PatternItem::Balance(..)
+            | PatternItem::Done
+            | PatternItem::Fail(_) => false,
+        }
+    }
+
+    fn match_back(&mut self, text: &[u8], level: u8, fuel: &mut u64) -> bool {
+        let (from, Extent::Len(len)) = self.captures[usize::from(level)] else { return false };
+        *fuel = fuel.saturating_sub((len / BYTES_PER_UNIT) as u64);
+        let is_match = text[self.at..].starts_with(&text[from..from + len]);
+        self.at += if is_match { len } else { 0 };
+        is_match
+    }
+
+    /// As many as there are, `min` (0 or 1) at least; None without fuel, standing within the item.
+    fn match_many(&mut self, text: &[u8], single: Single, min: usize, fuel: &mut u64) -> Option<bool> {
+        let mut end = if let MatchNext::Within { at, .. } = self.next { at } else { self.at };
+        loop {
+            let rest = &text[end..];
+            let window = &rest[..rest.len().min(STRIDE)];
+            let count = self.program.count(single, window);
+            end += count;
+            let cost = (count / BYTES_PER_UNIT) as u64;
+            if count < STRIDE {
+                *fuel = fuel.saturating_sub(cost);
+                break;
+            }
+            if *fuel < cost {
+                *fuel = 0;
+                self.next = MatchNext::Within { at: end, depth: 0 };
+                return None;
+            }
+            *fuel -= cost;
+        }
+        let first = self.at + min;
+        if end < first {
+            return Some(false);
+        }
+        if end > first {
+            self.choose(Way::Fewer, self.item + 1, end, first);
+        }
+        self.at = end;
+        Some(true)
+    }
+
+    /// From an `open` to its `close`; None without fuel, standing within the item.
+    fn match_balance(&mut self, text: &[u8], open: u8, close: u8, fuel: &mut u64) -> Option<bool> {
+        let (mut at, mut depth) = match self.next {
+            MatchNext::Within { at, depth } => (at, depth),
+            _ if text.get(self.at) == Some(&open) => (self.at + 1, 1),
+            _ => return Some(false),
+        };
+        while at < text.len() {
+            let window_end = text.len().min(at + STRIDE);
+            *fuel = fuel.saturating_sub(((window_end - at) / BYTES_PER_UNIT) as u64);
+            for &byte in &text[at..window_end] {
+                at += 1;
+                if byte == close {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.at = at;
+                        return Some(true);
+                    }
+                } else if byte == open {
+                    depth += 1;
+                }
+            }
+            if *fuel == 0 && at < text.len() {
+                self.next = MatchNext::Within { at, depth };
+                return None;
+            }
+        }
+        Some(false)
+    }
+
+    fn choose(&mut self, way: Way, item: usize, at: usize, first: usize) {
+        self.choices.push(ChoicePoint { item: item as u32, way, at, first });
+    }
+}
+
+/// What a look for a place came to.
+enum Seek {
+    Here,
+    Nowhere,
+    OutOfFuel,
+}
+
+/// What a run over the items came to.
+enum ItemRun {
+    Matched,
+    /// No match begins at this start.
+    Failed,
+    OutOfFuel,
+}
+
+/// Whether `pattern` means more than its bytes.
+pub(crate) fn is_special(pattern: &[u8]) -> bool {
+    pattern.iter().take_while(|&&byte| byte != 0).any(|byte| b"^$*+?.([%-".contains(byte))
+}
+
+/// Runs a pattern over a text, each separated by the first zero byte, once with all the fuel and once with little; for fuzzing.
+pub fn fuzz_pattern(data: &[u8]) {
+    let split = data.iter().position(|&byte| byte == 0xff).unwrap_or(data.len());
+    let (pattern, text) = data.split_at(split);
+    let text = text.get(1..).unwrap_or(&[]);
+    let text = &text[..text.len().min(256)];
+    let pattern = &pattern[..pattern.len().min(64)];
+    let run = |steps: u64| {
+        let mut matcher = Matcher::new(pattern);
+        matcher.begin(0, Anchor::Anywhere);
+        let mut total = 0u64;
+        loop {
+            let mut fuel = steps;
+            let found = matcher.search(text, &mut fuel);
+            total += steps - fuel;
+            if found != Ok(PatternSearch::OutOfFuel) || total > 20_000 {
+                let captures: Vec<_> = match found {
+                    Ok(PatternSearch::Found(start, end)) => (0..matcher.capture_count().max(1))
+                        .map(|index| matcher.capture(index, start, end))
+                        .collect(),
+                    _ => Vec::new(),
+                };
+                return (found, captures, total);
+            }
+        }
+    };
+    let (whole, captures, total) = run(20_000);
+    if total < 10_000 {
+        let (stepped, stepped_captures, _) = run(1);
+        assert_eq!(whole, stepped, "standing still changes no result");
+        assert_eq!(captures, stepped_captures, "standing still changes no capture");
+    }
+}
+
+#[cfg(test)]
+mod tests;

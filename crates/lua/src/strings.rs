@@ -1,0 +1,188 @@
+//! Strings of the heap. Not interned: two of the same text may lie at two indexes, and compare by length, hash, bytes.
+//!
+//! Invariants: (1) a string never changes; (2) up to [`INLINE_MAX`] bytes lie in the slot, others in a box of exactly
+//! their size or behind a count that the host shares; (3) the hash is computed when it is first asked for.
+
+use std::cell::Cell;
+
+use sluice_base::Bytes;
+
+use crate::arena::{Arena, Colour, FREE, Object};
+use crate::murmur3::murmur3;
+use crate::value::{StrRef, Value};
+
+/// Longest text that lies in its slot.
+pub(crate) const INLINE_MAX: usize = 22;
+
+/// Bytes from which a vector is taken over as it is instead of being copied into a box of its size.
+const SHARED_MIN: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct StringSlot {
+    hash: Cell<u32>,
+    hashed: Cell<bool>,
+    colour: Colour,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Inline(u8, [u8; INLINE_MAX]),
+    Owned(Box<[u8]>),
+    Shared(Bytes),
+}
+
+const _: () = assert!(size_of::<StringSlot>() == 32);
+
+impl Default for StringSlot {
+    fn default() -> StringSlot {
+        StringSlot {
+            hash: Cell::new(0),
+            hashed: Cell::new(false),
+            colour: FREE,
+            body: Body::Inline(0, [0; INLINE_MAX]),
+        }
+    }
+}
+
+impl Object for StringSlot {
+    fn colour(&self) -> Colour {
+        self.colour
+    }
+
+    fn paint(&mut self, colour: Colour) {
+        self.colour = colour;
+    }
+
+    fn outside(&self) -> usize {
+        match &self.body {
+            Body::Inline(..) => 0,
+            Body::Owned(bytes) => bytes.len(),
+            // What the host shares counts as if it were ours: a script that keeps it keeps it alive.
+            Body::Shared(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl StringSlot {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match &self.body {
+            Body::Inline(len, bytes) => &bytes[..usize::from(*len).min(INLINE_MAX)],
+            Body::Owned(bytes) => bytes,
+            Body::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// All strings of a heap.
+#[derive(Debug, Default)]
+pub(crate) struct Strings {
+    pub(crate) texts: Arena<StringSlot>,
+    /// Steps beyond the first few that searches in tables have taken: they are taken from the budget later.
+    pub(crate) probes: Cell<u32>,
+}
+
+impl Strings {
+    /// Copies `bytes`; answers the index and the bytes outside of the slot.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: &[u8], colour: Colour) -> (StrRef, usize) {
+        if bytes.len() <= INLINE_MAX {
+            let mut inline = [0; INLINE_MAX];
+            inline[..bytes.len()].copy_from_slice(bytes);
+            return (self.store(Body::Inline(bytes.len() as u8, inline), colour), 0);
+        }
+        (self.store(Body::Owned(bytes.into()), colour), bytes.len())
+    }
+
+    /// Takes a vector over.
+    pub(crate) fn take(&mut self, bytes: Vec<u8>, colour: Colour) -> (StrRef, usize) {
+        if bytes.len() <= INLINE_MAX {
+            return self.add(&bytes, colour);
+        }
+        let len = bytes.len();
+        let body = if len >= SHARED_MIN && bytes.capacity() - len > len / 8 {
+            let mut bytes = bytes;
+            bytes.shrink_to_fit();
+            Body::Owned(bytes.into_boxed_slice())
+        } else {
+            Body::Owned(bytes.into_boxed_slice())
+        };
+        (self.store(body, colour), len)
+    }
+
+    /// Holds bytes that somebody else holds too.
+    pub(crate) fn share(&mut self, bytes: Bytes, colour: Colour) -> (StrRef, usize) {
+        if bytes.len() < SHARED_MIN {
+            return self.add(&bytes, colour);
+        }
+        let len = bytes.len();
+        (self.store(Body::Shared(bytes), colour), len)
+    }
+
+    #[inline]
+    fn store(&mut self, body: Body, colour: Colour) -> StrRef {
+        let text = StringSlot { hash: Cell::new(0), hashed: Cell::new(false), colour, body };
+        StrRef(self.texts.add(text))
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self, string: StrRef) -> &[u8] {
+        self.texts.at(string.0).bytes()
+    }
+
+    /// The length of a value that is a string, else 0.
+    #[inline]
+    pub(crate) fn bytes_of(&self, value: Value) -> usize {
+        value.as_str().map_or(0, |string| self.bytes(string).len())
+    }
+
+    /// The bytes behind a count, where they already lie so.
+    pub(crate) fn shared(&self, string: StrRef) -> Option<Bytes> {
+        match &self.texts.at(string.0).body {
+            Body::Shared(bytes) => Some(bytes.clone()),
+            Body::Inline(..) | Body::Owned(_) => None,
+        }
+    }
+
+    /// The reference's hash of the text.
+    #[inline]
+    pub(crate) fn hash(&self, string: StrRef) -> u32 {
+        let text = self.texts.at(string.0);
+        if !text.hashed.get() {
+            text.hash.set(murmur3(text.bytes()));
+            text.hashed.set(true);
+        }
+        text.hash.get()
+    }
+
+    /// Whether two strings are the same text.
+    #[inline]
+    pub(crate) fn same(&self, a: StrRef, b: StrRef) -> bool {
+        if a == b {
+            return true;
+        }
+        let (x, y) = (self.texts.at(a.0), self.texts.at(b.0));
+        let differ = x.hashed.get() && y.hashed.get() && x.hash.get() != y.hash.get();
+        !differ && x.bytes() == y.bytes()
+    }
+
+    /// Raw equality of two values.
+    #[inline]
+    pub(crate) fn equal(&self, a: Value, b: Value) -> bool {
+        match (a.as_number(), b.as_number()) {
+            (Some(x), Some(y)) => x == y,
+            _ if a.same(b) => true,
+            _ => match (a.as_str(), b.as_str()) {
+                (Some(x), Some(y)) => self.same(x, y),
+                _ => false,
+            },
+        }
+    }
+
+    /// Notes a long search.
+    #[cold]
+    pub(crate) fn probed(&self) {
+        self.probes.set(self.probes.get().saturating_add(1));
+    }
+}

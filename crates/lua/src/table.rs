@@ -1,0 +1,538 @@
+//! Tables, as PUC's Lua 5.1 builds them: an array part sized by the half-full rule, and a node part of a power of two
+//! with Brent's variation of chained scatter tables. `pairs`, `next` and `#` depend on each step of it, and people
+//! store and compare what they print, so the steps are a format: main positions, the free position from the end, the
+//! order in which a rehash inserts again.
+//!
+//! Invariants: (1) the node part is empty or a power of two long; (2) a key lies in the chain of its main position;
+//! (3) no key of the node part is nil but in nodes that were never used.
+
+use crate::arena::{Colour, Object};
+use crate::strings::Strings;
+use crate::value::{TableRef, Value};
+
+/// The end of a chain.
+const END: u32 = u32::MAX;
+
+/// Largest array part: 2^26 elements.
+const ARRAY_BITS: usize = 26;
+
+/// Steps along a chain that cost nothing.
+const PROBES_FREE: u32 = 8;
+
+/// Why a write to a table is not simply a write.
+pub(crate) mod guard {
+    /// Writes are errors.
+    pub(crate) const READ_ONLY: u8 = 1;
+    /// Made before the mark: a newer value in it keeps the heap from being truncated.
+    pub(crate) const OLD: u8 = 2;
+    /// The collector has seen it: a value that is put in must be marked.
+    pub(crate) const BLACK: u8 = 4;
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HashNode {
+    pub(crate) key: Value,
+    pub(crate) value: Value,
+    /// The full hash of a key that is a string.
+    hash: u32,
+    next: u32,
+}
+
+const NODE: HashNode = HashNode { key: Value::NIL, value: Value::NIL, hash: 0, next: END };
+
+const _: () = assert!(size_of::<HashNode>() == 24);
+
+/// A table.
+#[derive(Debug, Default)]
+pub(crate) struct LuaTable {
+    pub(crate) array: Vec<Value>,
+    pub(crate) nodes: Vec<HashNode>,
+    /// Nodes from here on are in use.
+    last_free: u32,
+    /// The metatable's index plus one.
+    meta: u32,
+    /// See [`guard`].
+    pub(crate) guard: u8,
+    /// Metamethods that this table, as a metatable, is known to lack: a bit for each of the first eight.
+    pub(crate) lacks: u8,
+    colour: Colour,
+}
+
+impl Object for LuaTable {
+    fn colour(&self) -> Colour {
+        self.colour
+    }
+
+    fn paint(&mut self, colour: Colour) {
+        self.colour = colour;
+    }
+
+    fn outside(&self) -> usize {
+        self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<HashNode>()
+    }
+}
+
+/// Where a key's value lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TableSlot {
+    Array(usize),
+    Node(usize),
+}
+
+/// The number as an index of the array part, when it is one.
+#[inline(always)]
+pub(crate) fn to_index(number: f64) -> Option<usize> {
+    let index = number as u32;
+    if f64::from(index) == number { Some(index as usize) } else { None }
+}
+
+/// The exponent of the smallest power of two that is not below `number`, which is not 0.
+fn ceil_log2(number: usize) -> usize {
+    (usize::BITS - (number - 1).leading_zeros()) as usize
+}
+
+/// The hash of a double: the sum of its halves, so that both zeros fall together.
+#[inline]
+fn number_hash(number: f64) -> u32 {
+    if number == 0.0 {
+        return 0;
+    }
+    let bits = number.to_bits();
+    (bits as u32).wrapping_add((bits >> 32) as u32)
+}
+
+impl LuaTable {
+    /// An empty table of that colour with room for `array` elements and `nodes` others.
+    pub(crate) fn new(array: usize, nodes: usize, colour: Colour) -> LuaTable {
+        let mut table = LuaTable { colour, ..LuaTable::default() };
+        if array > 0 {
+            table.array = vec![Value::NIL; array];
+        }
+        table.make_nodes(nodes);
+        table
+    }
+
+    fn make_nodes(&mut self, size: usize) {
+        let size = if size == 0 { 0 } else { 1 << ceil_log2(size) };
+        self.nodes = vec![NODE; size];
+        self.last_free = size as u32;
+    }
+
+    #[inline(always)]
+    pub(crate) fn meta(&self) -> Option<TableRef> {
+        if self.meta == 0 { None } else { Some(TableRef(self.meta - 1)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_meta(&self) -> bool {
+        self.meta != 0
+    }
+
+    pub(crate) fn set_meta(&mut self, meta: Option<TableRef>) {
+        self.meta = meta.map_or(0, |table| table.0 + 1);
+    }
+
+    // Reading.
+
+    /// The value of a key that is a string with that hash.
+    #[inline(always)]
+    pub(crate) fn get_str(&self, key: Value, hash: u32, strings: &Strings) -> Value {
+        match self.find_str(key, hash, strings) {
+            Some(at) => self.nodes[at].value,
+            None => Value::NIL,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn find_str(&self, key: Value, hash: u32, strings: &Strings) -> Option<usize> {
+        let mask = self.nodes.len().wrapping_sub(1);
+        let mut at = hash as usize & mask;
+        let mut node = self.nodes.get(at)?;
+        if node.key.same(key) {
+            return Some(at);
+        }
+        let mut steps = 0;
+        loop {
+            if node.key.same(key) || (node.hash == hash && same_text(node.key, key, strings)) {
+                return Some(at);
+            }
+            if node.next == END {
+                return None;
+            }
+            at = node.next as usize;
+            node = self.nodes.get(at)?;
+            steps += 1;
+            if steps > PROBES_FREE {
+                strings.probed();
+            }
+        }
+    }
+
+    /// The value of the key with this text.
+    pub(crate) fn find_text(&self, text: &[u8], hash: u32, strings: &Strings) -> Value {
+        let mut at = hash as usize & self.nodes.len().wrapping_sub(1);
+        while let Some(node) = self.nodes.get(at) {
+            if node.hash == hash && node.key.as_str().is_some_and(|key| strings.bytes(key) == text) {
+                return node.value;
+            }
+            at = node.next as usize;
+        }
+        Value::NIL
+    }
+
+    /// The value of an index.
+    #[inline(always)]
+    pub(crate) fn get_index(&self, index: i64) -> Value {
+        if let Some(value) = self.array.get((index as usize).wrapping_sub(1)) {
+            return *value;
+        }
+        self.get_number_node(index as f64)
+    }
+
+    /// The value of a number.
+    #[inline(always)]
+    pub(crate) fn get_number(&self, number: f64) -> Value {
+        if let Some(index) = to_index(number)
+            && let Some(value) = self.array.get(index.wrapping_sub(1))
+        {
+            return *value;
+        }
+        self.get_number_node(number)
+    }
+
+    fn get_number_node(&self, number: f64) -> Value {
+        self.find_number(number).map_or(Value::NIL, |at| self.nodes[at].value)
+    }
+
+    fn find_number(&self, number: f64) -> Option<usize> {
+        if self.nodes.is_empty() {
+            return None;
+        }
+        let mut at = self.by_remainder(number_hash(number));
+        loop {
+            let node = &self.nodes[at];
+            if node.key.is_number() && node.key.double() == number {
+                return Some(at);
+            }
+            if node.next == END {
+                return None;
+            }
+            at = node.next as usize;
+        }
+    }
+
+    /// The value of any key.
+    #[inline]
+    pub(crate) fn get(&self, key: Value, strings: &Strings) -> Value {
+        if let Some(number) = key.as_number() {
+            return self.get_number(number);
+        }
+        match self.find(key, strings) {
+            Some(slot) => self.read(slot),
+            None => Value::NIL,
+        }
+    }
+
+    /// Where the value of a key lies, whether it is nil or not.
+    #[inline]
+    pub(crate) fn find(&self, key: Value, strings: &Strings) -> Option<TableSlot> {
+        if let Some(string) = key.as_str() {
+            return self.find_str(key, strings.hash(string), strings).map(TableSlot::Node);
+        }
+        if let Some(number) = key.as_number() {
+            if let Some(index) = to_index(number)
+                && index.wrapping_sub(1) < self.array.len()
+            {
+                return Some(TableSlot::Array(index - 1));
+            }
+            return self.find_number(number).map(TableSlot::Node);
+        }
+        if self.nodes.is_empty() || key.is_nil() {
+            return None;
+        }
+        let mut at = self.main_position(key, 0);
+        loop {
+            let node = &self.nodes[at];
+            if node.key.same(key) {
+                return Some(TableSlot::Node(at));
+            }
+            if node.next == END {
+                return None;
+            }
+            at = node.next as usize;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn read(&self, slot: TableSlot) -> Value {
+        match slot {
+            TableSlot::Array(at) => self.array[at],
+            TableSlot::Node(at) => self.nodes[at].value,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&mut self, slot: TableSlot, value: Value) {
+        match slot {
+            TableSlot::Array(at) => self.array[at] = value,
+            TableSlot::Node(at) => self.nodes[at].value = value,
+        }
+    }
+
+    #[inline]
+    fn by_remainder(&self, hash: u32) -> usize {
+        (hash % ((self.nodes.len() as u32 - 1) | 1)) as usize
+    }
+
+    /// Where a key belongs; `hash` counts for a string. The node part is not empty.
+    #[inline]
+    fn main_position(&self, key: Value, hash: u32) -> usize {
+        if key.is_str() {
+            return hash as usize & (self.nodes.len() - 1);
+        }
+        if let Some(number) = key.as_number() {
+            return self.by_remainder(number_hash(number));
+        }
+        if key.is_boolean() {
+            return usize::from(key == Value::TRUE) & (self.nodes.len() - 1);
+        }
+        // The reference hashes an address, which differs from run to run: an index, spread as addresses are.
+        self.by_remainder((key.bits() as u32).wrapping_mul(0x9e37_79b1) >> 4)
+    }
+
+    // Walking.
+
+    /// The entry behind `key`, nil for the first; `Err` when there is no such key.
+    pub(crate) fn next(&self, key: Value, strings: &Strings) -> Result<Option<(Value, Value)>, ()> {
+        let from = match key {
+            Value::NIL => 0,
+            _ => match self.find(key, strings) {
+                Some(TableSlot::Array(at)) => at + 1,
+                Some(TableSlot::Node(at)) => self.array.len() + at + 1,
+                None => return Err(()),
+            },
+        };
+        Ok(self.entry_from(from).map(|(_, key, value)| (key, value)))
+    }
+
+    /// The first entry at or behind a position of the walk: its position, key and value.
+    #[inline]
+    pub(crate) fn entry_from(&self, from: usize) -> Option<(usize, Value, Value)> {
+        let len = self.array.len();
+        for (at, value) in self.array.iter().enumerate().skip(from) {
+            if !value.is_nil() {
+                return Some((at, Value::result((at + 1) as f64), *value));
+            }
+        }
+        for (at, node) in self.nodes.iter().enumerate().skip(from.saturating_sub(len)) {
+            if !node.value.is_nil() {
+                return Some((len + at, node.key, node.value));
+            }
+        }
+        None
+    }
+
+    /// A border: a `n` with a value at `n` and none at `n + 1`, the one that PUC finds.
+    pub(crate) fn border(&self) -> usize {
+        let len = self.array.len();
+        if len > 0 && self.array[len - 1].is_nil() {
+            let (mut low, mut high) = (0, len);
+            while high - low > 1 {
+                let middle = (low + high) / 2;
+                if self.array[middle - 1].is_nil() { high = middle } else { low = middle }
+            }
+            return low;
+        }
+        if self.nodes.is_empty() { len } else { self.unbound_border(len) }
+    }
+
+    fn unbound_border(&self, len: usize) -> usize {
+        let absent = |index: usize| self.get_index(index as i64).is_nil();
+        let (mut low, mut high) = (len, len + 1);
+        while !absent(high) {
+            low = high;
+            high *= 2;
+            if high > i32::MAX as usize {
+                // A table made to mislead the doubling: step by step, as PUC does.
+                let mut index = 1;
+                while !absent(index) {
+                    index += 1;
+                }
+                return index - 1;
+            }
+        }
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            if absent(middle) { high = middle } else { low = middle }
+        }
+        low
+    }
+
+    // Growing.
+
+    /// Inserts a key that is not there, when a node is free for it. `Ok` has where the value goes and the entry that
+    /// had to move for it; `Err` says that the table must grow first.
+    pub(crate) fn insert(
+        &mut self,
+        key: Value,
+        strings: &Strings,
+    ) -> Result<(usize, Option<(Value, Value)>), ()> {
+        if self.nodes.is_empty() {
+            return Err(());
+        }
+        let hash = key.as_str().map_or(0, |string| strings.hash(string));
+        let mut main = self.main_position(key, hash);
+        let mut moved = None;
+        if !self.nodes[main].value.is_nil() {
+            let Some(free) = self.free_position() else { return Err(()) };
+            let other = self.main_position(self.nodes[main].key, self.nodes[main].hash);
+            if other == main {
+                self.nodes[free].next = self.nodes[main].next;
+                self.nodes[main].next = free as u32;
+                main = free;
+            } else {
+                let mut before = other;
+                while self.nodes[before].next != main as u32 {
+                    before = self.nodes[before].next as usize;
+                }
+                self.nodes[before].next = free as u32;
+                self.nodes[free] = self.nodes[main];
+                self.nodes[main].next = END;
+                self.nodes[main].value = Value::NIL;
+                moved = Some((self.nodes[free].key, self.nodes[free].value));
+            }
+        }
+        self.nodes[main].key = key;
+        self.nodes[main].hash = hash;
+        Ok((main, moved))
+    }
+
+    fn free_position(&mut self) -> Option<usize> {
+        while self.last_free > 0 {
+            self.last_free -= 1;
+            if self.nodes[self.last_free as usize].key.is_nil() {
+                return Some(self.last_free as usize);
+            }
+        }
+        None
+    }
+
+    /// The sizes of both parts that a table with `key` added should have.
+    pub(crate) fn grown(&self, key: Value) -> (usize, usize) {
+        let mut counts = [0; ARRAY_BITS + 1];
+        let mut indexes = self.count_array(&mut counts);
+        let mut total = indexes;
+        for node in &self.nodes {
+            if !node.value.is_nil() {
+                total += 1;
+                indexes += count_index(node.key, &mut counts);
+            }
+        }
+        indexes += count_index(key, &mut counts);
+        total += 1;
+        let (size, used) = array_size(&counts, indexes);
+        (size, total - used)
+    }
+
+    fn count_array(&self, counts: &mut [usize; ARRAY_BITS + 1]) -> usize {
+        let mut total = 0;
+        let mut from = 0;
+        for (bits, count) in counts.iter_mut().enumerate() {
+            let to = (1 << bits).min(self.array.len());
+            if from >= to {
+                if from >= self.array.len() {
+                    break;
+                }
+                continue;
+            }
+            let used = self.array[from..to].iter().filter(|value| !value.is_nil()).count();
+            *count += used;
+            total += used;
+            from = to;
+        }
+        total
+    }
+
+    /// Bytes of both parts at those sizes.
+    pub(crate) fn bytes_at(array: usize, nodes: usize) -> usize {
+        let nodes = if nodes == 0 { 0 } else { 1 << ceil_log2(nodes) };
+        array * size_of::<Value>() + nodes * size_of::<HashNode>()
+    }
+
+    /// Gives both parts new sizes and inserts again what lay in parts that went.
+    pub(crate) fn resize(&mut self, array: usize, nodes: usize, strings: &Strings) {
+        let old = std::mem::take(&mut self.nodes);
+        self.make_nodes(nodes);
+        if array >= self.array.len() {
+            self.array.reserve_exact(array - self.array.len());
+            self.array.resize(array, Value::NIL);
+        } else {
+            let cut = self.array.split_off(array);
+            self.array.shrink_to_fit();
+            for (at, value) in cut.into_iter().enumerate().filter(|(_, value)| !value.is_nil()) {
+                self.put_back(Value::result((array + at + 1) as f64), value, strings);
+            }
+        }
+        for node in old.iter().rev().filter(|node| !node.value.is_nil()) {
+            self.put_back(node.key, node.value, strings);
+        }
+    }
+
+    fn put_back(&mut self, key: Value, value: Value, strings: &Strings) {
+        if let Some(slot) = self.find(key, strings) {
+            return self.write(slot, value);
+        }
+        loop {
+            if let Ok((at, _)) = self.insert(key, strings) {
+                self.nodes[at].value = value;
+                return;
+            }
+            let (array, nodes) = self.grown(key);
+            self.resize(array, nodes, strings);
+            if let Some(slot) = self.find(key, strings) {
+                return self.write(slot, value);
+            }
+        }
+    }
+}
+
+#[inline]
+fn same_text(a: Value, b: Value, strings: &Strings) -> bool {
+    match (a.as_str(), b.as_str()) {
+        (Some(a), Some(b)) => strings.same(a, b),
+        _ => false,
+    }
+}
+
+fn count_index(key: Value, counts: &mut [usize; ARRAY_BITS + 1]) -> usize {
+    let index = key.as_number().and_then(to_index).filter(|index| (1..=1 << ARRAY_BITS).contains(index));
+    match index {
+        Some(index) => {
+            counts[ceil_log2(index)] += 1;
+            1
+        }
+        None => 0,
+    }
+}
+
+/// The largest power of two such that more than half of the array is in use, and how many indexes that takes in.
+fn array_size(counts: &[usize; ARRAY_BITS + 1], indexes: usize) -> (usize, usize) {
+    let (mut seen, mut size, mut used) = (0, 0, 0);
+    for (bits, count) in counts.iter().enumerate() {
+        let power = 1 << bits;
+        if power / 2 >= indexes {
+            break;
+        }
+        if *count > 0 {
+            seen += count;
+            if seen > power / 2 {
+                size = power;
+                used = seen;
+            }
+        }
+        if seen == indexes {
+            break;
+        }
+    }
+    (size, used)
+}

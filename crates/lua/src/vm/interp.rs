@@ -1,0 +1,815 @@
+//! The loop over instructions.
+//!
+//! It works on the top frame, which is of the language, and follows calls and returns between such frames and calls of
+//! native functions that end at once. Whatever else comes up leaves the loop with the machine's state written back, as
+//! an [`Exit`] that `machine.rs` acts upon.
+//!
+//! Invariants: (1) `base + 256 <= stack.len()` for the top frame, so no register is out of bounds; (2) each jump
+//! backward and each call takes from the budget and looks whether the collector has work.
+
+use super::names::operand_error;
+use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
+use super::stack::{
+    FRAMES_MAX, WINDOW, close_upvalues, ensure, extra_args, open_upvalue, place_args, place_results,
+};
+use crate::arena::Arena;
+use crate::code::{Linked, Op};
+use crate::fault::Fault;
+use crate::heap::{Heap, Metamethod};
+use crate::native::{Ctx, Native, NativeStep, coerce};
+use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
+use crate::table::{TableSlot, to_index};
+use crate::value::{TableRef, ThreadRef, Value};
+
+/// Why the loop was left.
+#[derive(Debug)]
+pub(super) enum Exit {
+    /// The budget is used up.
+    Budget,
+    /// The collector has work.
+    Collect,
+    /// An error in the instruction before the frame's `pc`.
+    Fault(Fault),
+    /// A call to be made of the function in the slot `func`.
+    Call { func: usize, args: usize, want: i32, after: After },
+    /// The top frame returns values to a frame that is not of the language, or not in the plain way.
+    Return { from: usize, count: usize },
+    /// A native function did something other than return.
+    NativeStep { step: Result<NativeStep, Fault>, func: usize, top: usize, function: u32, want: i32 },
+}
+
+/// Natives that the loop knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// `next`
+    pub(crate) next: u32,
+    /// The iterator of `ipairs`
+    pub(crate) inext: u32,
+}
+
+/// What the loop reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct World<'m> {
+    pub(super) code: &'m Arena<Linked>,
+    pub(super) natives: &'m [Native],
+    pub(super) known: Known,
+    pub(super) thread: ThreadRef,
+    pub(super) is_main: bool,
+}
+
+/// The value of a "floating byte".
+fn from_floating(byte: u8) -> usize {
+    let exponent = byte >> 3;
+    if exponent == 0 { usize::from(byte) } else { usize::from(byte & 7 | 8) << (exponent - 1) }
+}
+
+/// Runs instructions until something comes up that the loop cannot do. With `EACH`, the budget counts every instruction.
+pub(super) fn execute<const EACH: bool>(
+    heap: &mut Heap,
+    world: World<'_>,
+    co: &mut Coroutine,
+    budget: &mut i64,
+) -> Exit {
+    let World { code, natives, known, thread, is_main } = world;
+    'frame: loop {
+        let Some(frame) = co.frames.last() else { return Exit::Return { from: 0, count: 0 } };
+        let base = frame.base as usize;
+        let function = frame.function;
+        let mut pc = frame.pc as usize;
+        let linked = code.at(frame.proto);
+        let proto = &*linked.proto;
+        let instrs = &proto.code[..];
+        let consts = &linked.consts[..];
+        let Some(mut regs) = co.stack[base..].first_chunk_mut::<WINDOW>() else {
+            return Exit::Fault(Fault::bare("stack overflow"));
+        };
+
+        macro_rules! window {
+            () => {
+                match co.stack[base..].first_chunk_mut::<WINDOW>() {
+                    Some(window) => regs = window,
+                    None => return Exit::Fault(Fault::bare("stack overflow")),
+                }
+            };
+        }
+        macro_rules! save {
+            () => {
+                if let Some(frame) = co.frames.last_mut() {
+                    frame.pc = pc as u32;
+                }
+            };
+        }
+        macro_rules! fault {
+            ($fault:expr) => {{
+                save!();
+                return Exit::Fault($fault);
+            }};
+        }
+        macro_rules! attempt {
+            ($result:expr) => {
+                match $result {
+                    Ok(value) => value,
+                    Err(fault) => fault!(fault),
+                }
+            };
+        }
+        macro_rules! trouble {
+            ($trouble:expr, $first:expr, $second:expr) => {{
+                let fault = match $trouble {
+                    Trouble::Fault(fault) => fault,
+                    Trouble::First(what) => {
+                        operand_error(heap, linked, function, pc, Some($first), regs[$first as usize], what)
+                    }
+                    Trouble::Second(what) => {
+                        operand_error(heap, linked, function, pc, Some($second), regs[$second as usize], what)
+                    }
+                };
+                fault!(fault)
+            }};
+        }
+        // Goes to an instruction; backward, the budget is asked.
+        macro_rules! jump {
+            ($target:expr) => {{
+                let target = $target as usize;
+                if target < pc && !EACH {
+                    *budget -= (pc - target) as i64;
+                    if *budget <= 0 || heap.slice_due {
+                        pc = target;
+                        save!();
+                        return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                    }
+                }
+                pc = target;
+            }};
+        }
+        // Calls a metamethod with values behind the frame's registers.
+        macro_rules! meta {
+            ($after:expr, $handler:expr $(, $arg:expr)*) => {{
+                let func = base + usize::from(proto.max_stack);
+                let mut at = func;
+                let handler = $handler;
+                let args = [$($arg),*];
+                co.stack[at] = handler;
+                for arg in args {
+                    at += 1;
+                    co.stack[at] = arg;
+                }
+                save!();
+                return Exit::Call { func, args: args.len(), want: 1, after: $after };
+            }};
+        }
+        macro_rules! settle {
+            ($outcome:expr, $i:expr) => {
+                match $outcome {
+                    Ok(Operated::Value(value)) => regs[$i.a as usize] = value,
+                    Ok(Operated::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
+                    Err(trouble) => trouble!(trouble, $i.b, $i.c),
+                }
+            };
+        }
+        macro_rules! arithmetic {
+            ($i:expr, $event:expr, $x:ident, $y:ident, $value:expr) => {{
+                let (a, b) = (regs[$i.b as usize], regs[$i.c as usize]);
+                if a.is_number() && b.is_number() {
+                    let ($x, $y) = (a.double(), b.double());
+                    regs[$i.a as usize] = Value::result($value);
+                } else {
+                    settle!(operate::arithmetic(heap, $event, a, b), $i);
+                }
+            }};
+        }
+        macro_rules! arithmetic_k {
+            ($i:expr, $event:expr, $x:ident, $y:ident, $value:expr) => {{
+                let (a, k) = (regs[$i.b as usize], consts[$i.d as usize]);
+                if a.is_number() {
+                    let ($x, $y) = (a.double(), k.double());
+                    regs[$i.a as usize] = Value::result($value);
+                } else {
+                    // The constant is no operand that can be wrong: both names are the register's.
+                    let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
+                    match operate::arithmetic(heap, $event, a, b) {
+                        Ok(Operated::Value(value)) => regs[$i.a as usize] = value,
+                        Ok(Operated::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
+                        Err(trouble) => trouble!(trouble, $i.b, $i.b),
+                    }
+                }
+            }};
+        }
+        macro_rules! compare {
+            ($i:expr, $strict:expr, $first:expr, $second:expr, $numbers:expr) => {{
+                let (a, b) = ($first, $second);
+                let truth = if a.is_number() && b.is_number() {
+                    let numbers: fn(f64, f64) -> bool = $numbers;
+                    numbers(a.double(), b.double())
+                } else {
+                    match operate::order(heap, $strict, a, b) {
+                        Ok(Compared::Known(truth)) => truth,
+                        Ok(Compared::Call(handler)) => {
+                            meta!(After::Jump { when: $i.c != 0, target: $i.d }, handler, a, b)
+                        }
+                        Ok(Compared::Reverse(handler)) => {
+                            meta!(After::Jump { when: $i.c == 0, target: $i.d }, handler, b, a)
+                        }
+                        Err(fault) => fault!(fault),
+                    }
+                };
+                if truth == ($i.c != 0) {
+                    jump!($i.d);
+                }
+            }};
+        }
+
+        loop {
+            if EACH {
+                if *budget <= 0 || heap.slice_due {
+                    save!();
+                    return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                }
+                *budget -= 1;
+            }
+            let i = instrs[pc];
+            pc += 1;
+            match i.op {
+                Op::Move => regs[i.a as usize] = regs[i.b as usize],
+                Op::LoadK => regs[i.a as usize] = consts[i.d as usize],
+                Op::LoadBool => {
+                    regs[i.a as usize] = Value::boolean(i.b != 0);
+                    pc += usize::from(i.c);
+                }
+                Op::LoadNil => regs[i.a as usize..=i.b as usize].fill(Value::NIL),
+                Op::GetUpvalue => {
+                    let index = heap.closures.at(function).capture(i.b as usize);
+                    match heap.upvalues.at(index).place {
+                        UpvaluePlace::Closed(value) => regs[i.a as usize] = value,
+                        UpvaluePlace::Open(owner, slot) => {
+                            let value = if owner == thread {
+                                co.stack[slot as usize]
+                            } else {
+                                open_value(heap, owner, slot)
+                            };
+                            window!();
+                            regs[i.a as usize] = value;
+                        }
+                    }
+                }
+                Op::SetUpvalue => {
+                    let value = regs[i.a as usize];
+                    let index = heap.closures.at(function).capture(i.b as usize);
+                    match heap.upvalues.at(index).place {
+                        UpvaluePlace::Closed(_) => heap.set_closed(index, value),
+                        UpvaluePlace::Open(owner, slot) if owner == thread => {
+                            co.stack[slot as usize] = value;
+                            window!();
+                        }
+                        UpvaluePlace::Open(owner, slot) => set_open_value(heap, owner, slot, value),
+                    }
+                }
+                Op::GetGlobal => {
+                    let env = heap.closures.at(function).env;
+                    let key = consts[i.d as usize];
+                    let hash = linked.hashes[i.d as usize];
+                    let value = heap.tables.at(env).get_str(key, hash, &heap.strings);
+                    if value.is_nil() && heap.tables.at(env).has_meta() {
+                        match operate::index(heap, TableRef(env).into(), key) {
+                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
+                            Err(trouble) => trouble!(trouble, i.a, i.a),
+                        }
+                    } else {
+                        regs[i.a as usize] = value;
+                    }
+                }
+                Op::SetGlobal => {
+                    let env = heap.closures.at(function).env;
+                    let key = consts[i.d as usize];
+                    let value = regs[i.a as usize];
+                    match operate::assign(heap, TableRef(env).into(), key, value) {
+                        Ok(Assign::Done) => {}
+                        Ok(Assign::Call(handler, object)) => {
+                            meta!(After::Nothing, handler, object, key, value)
+                        }
+                        Err(trouble) => trouble!(trouble, i.a, i.a),
+                    }
+                }
+                Op::GetTable => {
+                    let (object, key) = (regs[i.b as usize], regs[i.c as usize]);
+                    if let Some(table) = object.as_table() {
+                        let t = heap.tables.at(table.0);
+                        let value = if key.is_number() {
+                            t.get_number(key.double())
+                        } else if let Some(string) = key.as_str() {
+                            t.get_str(key, heap.strings.hash(string), &heap.strings)
+                        } else {
+                            t.get(key, &heap.strings)
+                        };
+                        if !value.is_nil() || !t.has_meta() {
+                            regs[i.a as usize] = value;
+                            continue;
+                        }
+                    }
+                    settle!(operate::index(heap, object, key), i);
+                }
+                Op::GetField => {
+                    let object = regs[i.b as usize];
+                    let key = consts[i.d as usize];
+                    if let Some(table) = object.as_table() {
+                        let t = heap.tables.at(table.0);
+                        let value = t.get_str(key, linked.hashes[i.d as usize], &heap.strings);
+                        if !value.is_nil() || !t.has_meta() {
+                            regs[i.a as usize] = value;
+                            continue;
+                        }
+                    }
+                    settle!(operate::index(heap, object, key), i);
+                }
+                Op::GetIndex => {
+                    let object = regs[i.b as usize];
+                    let key = consts[i.d as usize];
+                    if let Some(table) = object.as_table() {
+                        let t = heap.tables.at(table.0);
+                        let value = t.get_number(key.double());
+                        if !value.is_nil() || !t.has_meta() {
+                            regs[i.a as usize] = value;
+                            continue;
+                        }
+                    }
+                    settle!(operate::index(heap, object, key), i);
+                }
+                Op::SetTable => {
+                    let (object, key, value) = (regs[i.a as usize], regs[i.b as usize], regs[i.c as usize]);
+                    if let Some(table) = object.as_table() {
+                        let t = heap.tables.at_mut(table.0);
+                        let has_meta = t.has_meta();
+                        if key.is_number()
+                            && t.guard == 0
+                            && let Some(index) = to_index(key.double())
+                            && let Some(slot) = t.array.get_mut(index.wrapping_sub(1))
+                            && (!has_meta || !slot.is_nil())
+                        {
+                            *slot = value;
+                            continue;
+                        }
+                        if !has_meta {
+                            attempt!(heap.set(table, key, value));
+                            continue;
+                        }
+                    }
+                    match operate::assign(heap, object, key, value) {
+                        Ok(Assign::Done) => {}
+                        Ok(Assign::Call(handler, object)) => {
+                            meta!(After::Nothing, handler, object, key, value)
+                        }
+                        Err(trouble) => trouble!(trouble, i.a, i.a),
+                    }
+                }
+                Op::SetField | Op::SetFieldK => {
+                    let object = regs[i.a as usize];
+                    let key = consts[i.d as usize];
+                    let value = if i.op == Op::SetField {
+                        regs[i.c as usize]
+                    } else {
+                        consts[usize::from(i.b) | usize::from(i.c) << 8]
+                    };
+                    if let Some(table) = object.as_table() {
+                        let t = heap.tables.at_mut(table.0);
+                        let slot = t.find_str(key, linked.hashes[i.d as usize], &heap.strings);
+                        if let Some(at) = slot
+                            && t.guard == 0
+                            && (!t.nodes[at].value.is_nil() || !t.has_meta())
+                        {
+                            t.lacks = 0;
+                            t.nodes[at].value = value;
+                            continue;
+                        }
+                        if !t.has_meta() {
+                            attempt!(match slot {
+                                Some(at) => heap.set_slot(table, TableSlot::Node(at), value),
+                                None => heap.set_new(table, key, value),
+                            });
+                            continue;
+                        }
+                    }
+                    match operate::assign(heap, object, key, value) {
+                        Ok(Assign::Done) => {}
+                        Ok(Assign::Call(handler, object)) => {
+                            meta!(After::Nothing, handler, object, key, value)
+                        }
+                        Err(trouble) => trouble!(trouble, i.a, i.a),
+                    }
+                }
+                Op::SetIndex => {
+                    let (object, key, value) = (regs[i.a as usize], consts[i.d as usize], regs[i.c as usize]);
+                    match operate::assign(heap, object, key, value) {
+                        Ok(Assign::Done) => {}
+                        Ok(Assign::Call(handler, object)) => {
+                            meta!(After::Nothing, handler, object, key, value)
+                        }
+                        Err(trouble) => trouble!(trouble, i.a, i.a),
+                    }
+                }
+                Op::NewTable => {
+                    let table = attempt!(heap.new_table(from_floating(i.b), from_floating(i.c)));
+                    regs[i.a as usize] = table.into();
+                }
+                Op::Method => {
+                    let object = regs[i.b as usize];
+                    regs[i.a.wrapping_add(1) as usize] = object;
+                    let key = consts[i.d as usize];
+                    if let Some(table) = object.as_table() {
+                        let hash = linked.hashes[i.d as usize];
+                        let t = heap.tables.at(table.0);
+                        let value = t.get_str(key, hash, &heap.strings);
+                        if !value.is_nil() {
+                            regs[i.a as usize] = value;
+                            continue;
+                        }
+                        // The usual class: one metatable whose `__index` is a table.
+                        if let Some(meta) = t.meta() {
+                            let (name, name_hash) = heap.events[Metamethod::Index as usize];
+                            let class = heap.tables.at(meta.0).get_str(name, name_hash, &heap.strings);
+                            if let Some(class) = class.as_table() {
+                                let value = heap.tables.at(class.0).get_str(key, hash, &heap.strings);
+                                if !value.is_nil() {
+                                    regs[i.a as usize] = value;
+                                    continue;
+                                }
+                            }
+                        }
+                    }
+                    settle!(operate::index(heap, object, key), i);
+                }
+                Op::Add => arithmetic!(i, Metamethod::Add, x, y, x + y),
+                Op::Sub => arithmetic!(i, Metamethod::Sub, x, y, x - y),
+                Op::Mul => arithmetic!(i, Metamethod::Mul, x, y, x * y),
+                Op::Div => arithmetic!(i, Metamethod::Div, x, y, x / y),
+                Op::Mod => arithmetic!(i, Metamethod::Mod, x, y, modulo(x, y)),
+                Op::Pow => arithmetic!(i, Metamethod::Pow, x, y, x.powf(y)),
+                Op::AddK => arithmetic_k!(i, Metamethod::Add, x, y, x + y),
+                Op::SubK => arithmetic_k!(i, Metamethod::Sub, x, y, x - y),
+                Op::MulK => arithmetic_k!(i, Metamethod::Mul, x, y, x * y),
+                Op::DivK => arithmetic_k!(i, Metamethod::Div, x, y, x / y),
+                Op::ModK => arithmetic_k!(i, Metamethod::Mod, x, y, modulo(x, y)),
+                Op::PowK => arithmetic_k!(i, Metamethod::Pow, x, y, x.powf(y)),
+                Op::Negate => {
+                    let value = regs[i.b as usize];
+                    if value.is_number() {
+                        regs[i.a as usize] = Value::result(-value.double());
+                    } else {
+                        match operate::arithmetic(heap, Metamethod::Unm, value, value) {
+                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
+                            Err(trouble) => trouble!(trouble, i.b, i.b),
+                        }
+                    }
+                }
+                Op::Not => regs[i.a as usize] = Value::boolean(!regs[i.b as usize].truthy()),
+                Op::Length => {
+                    let value = regs[i.b as usize];
+                    if let Some(table) = value.as_table() {
+                        regs[i.a as usize] = Value::result(heap.tables.at(table.0).border() as f64);
+                    } else if let Some(string) = value.as_str() {
+                        regs[i.a as usize] = Value::result(heap.bytes(string).len() as f64);
+                    } else {
+                        match operate::length(heap, value) {
+                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
+                            Err(trouble) => trouble!(trouble, i.b, i.b),
+                        }
+                    }
+                }
+                Op::Concat => {
+                    let (first, last) = (i.b as usize, i.c as usize);
+                    match operate::concat(heap, &mut regs[..], first, last) {
+                        Ok(Joined::Done) => {
+                            regs[i.a as usize] = regs[first];
+                            *budget -= heap.strings.bytes_of(regs[first]) as i64 >> 4;
+                        }
+                        Ok(Joined::Call(handler, at)) => {
+                            let (x, y) = (regs[at], regs[at + 1]);
+                            meta!(After::Concat { first: i.b, at: at as u8, into: i.a }, handler, x, y);
+                        }
+                        Ok(Joined::Error(at)) => {
+                            let at = if regs[at].is_str() || regs[at].is_number() { at + 1 } else { at };
+                            trouble!(Trouble::First("concatenate"), at as u8, at as u8);
+                        }
+                        Err(fault) => fault!(fault),
+                    }
+                }
+                Op::Jump => jump!(i.d),
+                Op::Test => {
+                    if regs[i.a as usize].truthy() == (i.c != 0) {
+                        jump!(i.d);
+                    }
+                }
+                Op::TestSet => {
+                    let value = regs[i.b as usize];
+                    if value.truthy() == (i.c != 0) {
+                        regs[i.a as usize] = value;
+                        jump!(i.d);
+                    }
+                }
+                Op::Equal | Op::EqualK => {
+                    let a = regs[i.a as usize];
+                    let b = if i.op == Op::Equal { regs[i.b as usize] } else { consts[i.b as usize] };
+                    let truth = if a.is_number() && b.is_number() {
+                        a.double() == b.double()
+                    } else if a.same(b) {
+                        true
+                    } else if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
+                        heap.strings.same(x, y)
+                    } else if a.is_object() && b.is_object() {
+                        let handler = operate::equality(heap, a, b);
+                        if !handler.is_nil() {
+                            meta!(After::Jump { when: i.c != 0, target: i.d }, handler, a, b);
+                        }
+                        false
+                    } else {
+                        false
+                    };
+                    if truth == (i.c != 0) {
+                        jump!(i.d);
+                    }
+                }
+                Op::Less => compare!(i, true, regs[i.a as usize], regs[i.b as usize], |x, y| x < y),
+                Op::LessEqual => compare!(i, false, regs[i.a as usize], regs[i.b as usize], |x, y| x <= y),
+                Op::LessK => compare!(i, true, regs[i.a as usize], consts[i.b as usize], |x, y| x < y),
+                Op::LessEqualK => compare!(i, false, regs[i.a as usize], consts[i.b as usize], |x, y| x <= y),
+                Op::GreaterK => compare!(i, true, consts[i.b as usize], regs[i.a as usize], |x, y| x < y),
+                Op::GreaterEqualK => {
+                    compare!(i, false, consts[i.b as usize], regs[i.a as usize], |x, y| x <= y)
+                }
+                Op::Call => {
+                    let func = base + i.a as usize;
+                    let args =
+                        if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(func + 1) };
+                    let want = i32::from(i.c) - 1;
+                    let callee = co.stack[func];
+                    save!();
+                    if let Some(closure) = callee.as_closure() {
+                        let index = heap.closures.at(closure.0).proto;
+                        let target = &*code.at(index).proto;
+                        if co.frames.len() >= FRAMES_MAX {
+                            return Exit::Fault(Fault::bare("stack overflow"));
+                        }
+                        let new_base = match place_args(heap, &mut co.stack, target, func, args) {
+                            Ok(new_base) => new_base,
+                            Err(fault) => return Exit::Fault(fault),
+                        };
+                        co.frames.push(Frame {
+                            base: new_base as u32,
+                            func: func as u32,
+                            function: closure.0,
+                            proto: index,
+                            pc: 0,
+                            want,
+                            tails: 0,
+                            after: After::Results,
+                            work: Work::Lua,
+                        });
+                        if !EACH {
+                            *budget -= 1;
+                            if *budget <= 0 || heap.slice_due {
+                                return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                            }
+                        }
+                        continue 'frame;
+                    }
+                    let Some(native) = callee.as_native() else {
+                        return Exit::Call { func, args, want, after: After::Results };
+                    };
+                    let top = func + 1 + args;
+                    if let Err(fault) = ensure(heap, &mut co.stack, top) {
+                        return Exit::Fault(fault);
+                    }
+                    let call = natives[heap.natives.at(native.0).native as usize].call;
+                    if !EACH {
+                        *budget -= 1;
+                    }
+                    let mut ctx = Ctx {
+                        heap: &mut *heap,
+                        stack: &mut co.stack,
+                        frames: &co.frames,
+                        base: func + 1,
+                        top,
+                        function: native.0,
+                        budget: &mut *budget,
+                        thread: thread.0,
+                        is_main,
+                    };
+                    let step = call(&mut ctx);
+                    let top = ctx.top;
+                    match step {
+                        Ok(NativeStep::Return(count)) => {
+                            if count == 1 && want == 1 {
+                                co.stack[func] = co.stack[top - 1];
+                            } else {
+                                if let Err(fault) =
+                                    ensure(heap, &mut co.stack, func + want.max(0) as usize + count)
+                                {
+                                    return Exit::Fault(fault);
+                                }
+                                place_results(co, top - count, count, func, want);
+                            }
+                            if heap.slice_due {
+                                return Exit::Collect;
+                            }
+                            window!();
+                        }
+                        step => return Exit::NativeStep { step, func, top, function: native.0, want },
+                    }
+                }
+                Op::TailCall => {
+                    let func = base + i.a as usize;
+                    let args =
+                        if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(func + 1) };
+                    save!();
+                    let Some(closure) = co.stack[func].as_closure() else {
+                        // A native function's call: the return behind the instruction hands its results on.
+                        return Exit::Call { func, args, want: -1, after: After::Results };
+                    };
+                    close_upvalues(heap, &mut co.open, &co.stack, base as u32);
+                    let Some(frame) = co.frames.last_mut() else { continue 'frame };
+                    let to = frame.func as usize;
+                    co.stack.copy_within(func..func + 1 + args, to);
+                    let index = heap.closures.at(closure.0).proto;
+                    let target = &*code.at(index).proto;
+                    let new_base = match place_args(heap, &mut co.stack, target, to, args) {
+                        Ok(new_base) => new_base,
+                        Err(fault) => return Exit::Fault(fault),
+                    };
+                    frame.base = new_base as u32;
+                    frame.function = closure.0;
+                    frame.proto = index;
+                    frame.pc = 0;
+                    frame.tails += 1;
+                    if !EACH {
+                        *budget -= 1;
+                        if *budget <= 0 || heap.slice_due {
+                            return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                        }
+                    }
+                    continue 'frame;
+                }
+                Op::Return => {
+                    let from = base + i.a as usize;
+                    let count =
+                        if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(from) };
+                    close_upvalues(heap, &mut co.open, &co.stack, base as u32);
+                    let depth = co.frames.len();
+                    let Some(frame) = co.frames.last() else { continue 'frame };
+                    if frame.after != After::Results || depth < 2 || co.frames[depth - 2].work != Work::Lua {
+                        save!();
+                        return Exit::Return { from, count };
+                    }
+                    let (func, want) = (frame.func as usize, frame.want);
+                    co.frames.pop();
+                    if count == 1 && want == 1 {
+                        co.stack[func] = co.stack[from];
+                    } else {
+                        if want > count as i32
+                            && let Err(fault) = ensure(heap, &mut co.stack, func + want as usize)
+                        {
+                            return Exit::Fault(fault);
+                        }
+                        place_results(co, from, count, func, want);
+                    }
+                    continue 'frame;
+                }
+                Op::ForPrep => {
+                    let [start, limit, step] = [0, 1, 2].map(|at| regs[i.a.wrapping_add(at) as usize]);
+                    let number = |value| coerce(heap, value);
+                    let Some(start) = number(start) else {
+                        fault!(Fault::bare("'for' initial value must be a number"))
+                    };
+                    let Some(limit) = number(limit) else {
+                        fault!(Fault::bare("'for' limit must be a number"))
+                    };
+                    let Some(step) = number(step) else { fault!(Fault::bare("'for' step must be a number")) };
+                    regs[i.a as usize] = Value::number(start - step);
+                    regs[i.a.wrapping_add(1) as usize] = Value::number(limit);
+                    regs[i.a.wrapping_add(2) as usize] = Value::number(step);
+                    pc = i.d as usize;
+                }
+                Op::ForLoop => {
+                    let step = regs[i.a.wrapping_add(2) as usize].double();
+                    let limit = regs[i.a.wrapping_add(1) as usize].double();
+                    let index = regs[i.a as usize].double() + step;
+                    if if step > 0.0 { index <= limit } else { limit <= index } {
+                        regs[i.a as usize] = Value::result(index);
+                        regs[i.a.wrapping_add(3) as usize] = Value::result(index);
+                        jump!(i.d);
+                    }
+                }
+                Op::ForEach => {
+                    let iterator = regs[i.a as usize];
+                    let (state, control) =
+                        (regs[i.a.wrapping_add(1) as usize], regs[i.a.wrapping_add(2) as usize]);
+                    if let Some(native) = iterator.as_native()
+                        && let Some(table) = state.as_table()
+                    {
+                        let native = heap.natives.at(native.0).native;
+                        if native == known.next {
+                            match heap.tables.at(table.0).next(control, &heap.strings) {
+                                Ok(Some((key, value))) => {
+                                    regs[i.a.wrapping_add(2) as usize] = key;
+                                    regs[i.a.wrapping_add(3) as usize] = key;
+                                    regs[i.a.wrapping_add(4) as usize] = value;
+                                    if i.c > 2 {
+                                        regs[i.a as usize + 5..i.a as usize + 3 + i.c as usize]
+                                            .fill(Value::NIL);
+                                    }
+                                    jump!(i.d);
+                                    continue;
+                                }
+                                Ok(None) => continue,
+                                Err(()) => fault!(Fault::unplaced("invalid key to 'next'")),
+                            }
+                        }
+                        if native == known.inext && control.is_number() {
+                            let index = control.double() + 1.0;
+                            let value = heap.tables.at(table.0).get_number(index);
+                            if value.is_nil() {
+                                continue;
+                            }
+                            regs[i.a.wrapping_add(2) as usize] = Value::result(index);
+                            regs[i.a.wrapping_add(3) as usize] = Value::result(index);
+                            regs[i.a.wrapping_add(4) as usize] = value;
+                            if i.c > 2 {
+                                regs[i.a as usize + 5..i.a as usize + 3 + i.c as usize].fill(Value::NIL);
+                            }
+                            jump!(i.d);
+                            continue;
+                        }
+                    }
+                    let func = base + i.a as usize + 3;
+                    co.stack[func] = iterator;
+                    co.stack[func + 1] = state;
+                    co.stack[func + 2] = control;
+                    save!();
+                    let after = After::Each { first: i.a, count: i.c };
+                    return Exit::Call { func, args: 2, want: i32::from(i.c), after };
+                }
+                Op::SetList => {
+                    let from = base + i.a as usize + 1;
+                    let count = if i.b != 0 { i.b as usize } else { (co.top as usize).saturating_sub(from) };
+                    let Some(table) = regs[i.a as usize].as_table() else { continue };
+                    let before = (i.d as usize - 1) * crate::code::LIST_BATCH;
+                    attempt!(operate::set_list(heap, table, before, &co.stack[from..from + count]));
+                    window!();
+                }
+                Op::Close => {
+                    close_upvalues(heap, &mut co.open, &co.stack, (base + i.a as usize) as u32);
+                    window!();
+                }
+                Op::Closure => {
+                    let index = linked.inner[i.d as usize];
+                    let mut captures = [0; 64];
+                    let wanted = &code.at(index).proto.captures;
+                    for (at, capture) in wanted.iter().enumerate().take(64) {
+                        captures[at] = if capture.in_register {
+                            let slot = (base + capture.index as usize) as u32;
+                            attempt!(open_upvalue(heap, &mut co.open, thread, slot))
+                        } else {
+                            heap.closures.at(function).capture(capture.index as usize)
+                        };
+                    }
+                    let env = TableRef(heap.closures.at(function).env);
+                    let closure = attempt!(heap.new_closure(index, env, &captures[..wanted.len().min(64)]));
+                    regs[i.a as usize] = closure.into();
+                }
+                Op::VarArg => {
+                    let Some(frame) = co.frames.last() else { continue };
+                    let extra = extra_args(frame, proto);
+                    let from = base - extra;
+                    let to = base + i.a as usize;
+                    let count = if i.b != 0 { i.b as usize - 1 } else { extra };
+                    if let Err(fault) = ensure(heap, &mut co.stack, to + count) {
+                        fault!(fault);
+                    }
+                    let copied = count.min(extra);
+                    co.stack.copy_within(from..from + copied, to);
+                    co.stack[to + copied..to + count].fill(Value::NIL);
+                    if i.b == 0 {
+                        co.top = (to + count) as u32;
+                    }
+                    window!();
+                }
+            }
+        }
+    }
+}
+
+/// The value of a variable in the stack of another coroutine.
+#[cold]
+pub(super) fn open_value(heap: &Heap, owner: ThreadRef, slot: u32) -> Value {
+    let coroutine = heap.threads.at(owner.0).coroutine.as_ref();
+    coroutine.and_then(|coroutine| coroutine.stack.get(slot as usize).copied()).unwrap_or_default()
+}
+
+#[cold]
+pub(super) fn set_open_value(heap: &mut Heap, owner: ThreadRef, slot: u32, value: Value) {
+    let coroutine = heap.threads.at_mut(owner.0).coroutine.as_mut();
+    if let Some(place) = coroutine.and_then(|coroutine| coroutine.stack.get_mut(slot as usize)) {
+        *place = value;
+    }
+}

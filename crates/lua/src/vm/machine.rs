@@ -1,0 +1,553 @@
+//! A machine that runs one program: calls, results, coroutines, and the loop over frames.
+//!
+//! Invariants: (1) the running coroutine is taken out of the heap, all others lie in it; (2) between two steps the whole
+//! state of a run is in `Machine`, so a run stands still by nothing being called.
+
+use std::sync::Arc;
+
+use super::interp::{self, Exit, Known, World};
+use super::link::Symbols;
+use super::names;
+use super::operate::{self, Joined};
+use super::stack::{FRAMES_MAX, NESTED_MAX, close_upvalues, ensure, is_nested, place_args, place_results};
+use crate::arena::Arena;
+use crate::code::Linked;
+use crate::fault::Fault;
+use crate::heap::{Heap, Metamethod};
+use crate::native::{Native, NativeStep};
+use crate::object::{After, Coroutine, Frame, Status, Work};
+use crate::value::{ClosureRef, ThreadRef, Value};
+
+/// What a run has come to.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// It ended: its results are the first slots of the main program's stack, so many.
+    Done(usize),
+    /// The host is asked for something, with the arguments in the top frame's window.
+    Request(u32),
+    /// The budget is used up.
+    OutOfBudget,
+    /// An error was not caught.
+    Failed(Value),
+    /// The collector has work.
+    Collect,
+    /// All garbage is to be collected before the run goes on.
+    CollectAll,
+}
+
+/// A machine.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    pub(crate) heap: Heap,
+    pub(crate) code: Arena<Linked>,
+    pub(crate) natives: Vec<Native>,
+    pub(crate) known: Known,
+    /// The running coroutine.
+    pub(crate) co: Box<Coroutine>,
+    pub(crate) thread: ThreadRef,
+    /// The main program.
+    pub(crate) main: ThreadRef,
+    /// What is left of the budget.
+    pub(crate) budget: i64,
+    /// The budget counts each instruction, and is asked at each.
+    pub(crate) stepwise: bool,
+    /// Coroutines that wait for another one that they resumed.
+    pub(crate) resumed: u32,
+    /// Strings that constants share.
+    pub(crate) symbols: std::collections::HashMap<Arc<[u8]>, Value>,
+    /// Whether what is linked now stays.
+    pub(crate) is_permanent: bool,
+    /// `pcall` answers the field `err` of an error that is a table, when that is a text.
+    pub(crate) looks_into_errors: bool,
+    /// An error that is thrown when the run goes on.
+    pub(crate) start_fault: Option<Fault>,
+}
+
+/// Strings by text. Those of a run are found and not added.
+pub(crate) struct SymbolMap<'m> {
+    pub(crate) map: &'m mut std::collections::HashMap<Arc<[u8]>, Value>,
+    pub(crate) adds: bool,
+}
+
+impl Symbols for SymbolMap<'_> {
+    fn symbol(&mut self, heap: &mut Heap, text: &Arc<[u8]>) -> Result<Value, Fault> {
+        if let Some(value) = self.map.get(text) {
+            return Ok(*value);
+        }
+        let value = heap.new_string(text)?;
+        if self.adds {
+            self.map.insert(text.clone(), value);
+        }
+        Ok(value)
+    }
+}
+
+/// What the machine does next.
+pub(super) enum Onward {
+    /// Look at the top frame.
+    Go,
+    Halt(Halt),
+}
+
+impl Machine {
+    /// Runs until something halts it.
+    pub(crate) fn run(&mut self) -> Halt {
+        loop {
+            let pending = self.start_fault.take();
+            let next = match pending.map_or_else(|| self.step(), Err) {
+                Ok(next) => next,
+                Err(fault) => self.raise(fault),
+            };
+            if let Onward::Halt(halt) = next {
+                return halt;
+            }
+        }
+    }
+
+    /// Makes the call in the first slot of the main program's stack the next thing to do.
+    pub(crate) fn begin(&mut self, args: usize) {
+        self.is_permanent = false;
+        if let Err(fault) = self.call(0, args, -1, After::Results) {
+            self.start_fault = Some(fault);
+        }
+    }
+
+    /// Leaves every frame, so that the next run finds the main program empty.
+    pub(crate) fn stop(&mut self) {
+        while self.thread != self.main {
+            self.unwind(0);
+            let resumer = self.co.resumer.take().unwrap_or(self.main);
+            self.switch_to(resumer);
+        }
+        self.unwind(0);
+        self.co.states.clear();
+        self.co.nested = 0;
+        self.co.top = 0;
+        self.resumed = 0;
+        self.stepwise = false;
+        self.start_fault = None;
+    }
+
+    /// Slots that the running coroutine uses.
+    pub(crate) fn used_slots(&self) -> usize {
+        let top = self.co.top as usize;
+        let frame = self.co.frames.last().map_or(0, |frame| match frame.work {
+            Work::Lua => frame.base as usize + usize::from(self.code.at(frame.proto).proto.max_stack),
+            _ => frame.base as usize,
+        });
+        top.max(frame).min(self.co.stack.len())
+    }
+
+    /// The arguments of the request that the run stands at.
+    pub(crate) fn request_args(&self) -> &[Value] {
+        match self.co.frames.last() {
+            Some(frame) if frame.work == Work::Host => {
+                &self.co.stack[frame.base as usize..self.co.top as usize]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Answers the request.
+    pub(crate) fn answer(&mut self, values: &[Value]) {
+        let Some(frame) = self.co.frames.last().copied().filter(|frame| frame.work == Work::Host) else {
+            return;
+        };
+        self.pop();
+        let at = self.co.top as usize;
+        if let Err(fault) = self.give(at, &[], values, frame) {
+            self.start_fault = Some(fault);
+        }
+    }
+
+    /// Answers the request with an error.
+    pub(crate) fn answer_error(&mut self, fault: Fault) {
+        let Some(frame) = self.co.frames.last().copied().filter(|frame| frame.work == Work::Host) else {
+            return;
+        };
+        self.pop();
+        self.start_fault = Some(self.native_fault(fault, &frame));
+    }
+
+    /// One pass over the top frame.
+    fn step(&mut self) -> Result<Onward, Fault> {
+        let Some(frame) = self.co.frames.last() else { return self.finish_coroutine() };
+        match frame.work {
+            Work::Lua => {
+                let world = World {
+                    code: &self.code,
+                    natives: &self.natives,
+                    known: self.known,
+                    thread: self.thread,
+                    is_main: self.thread == self.main,
+                };
+                let (heap, co, budget) = (&mut self.heap, &mut *self.co, &mut self.budget);
+                let exit = if self.stepwise {
+                    interp::execute::<true>(heap, world, co, budget)
+                } else {
+                    interp::execute::<false>(heap, world, co, budget)
+                };
+                self.probes();
+                self.follow(exit)
+            }
+            Work::Native => self.resume_native(),
+            Work::Protected { handler } => {
+                // The function returned: `true` goes before its results, where the handler or `pcall` itself lay.
+                let frame = *frame;
+                let from = if handler { frame.base } else { frame.func } as usize;
+                self.co.stack[from] = Value::TRUE;
+                let count = self.co.top as usize - from;
+                self.pop();
+                self.deliver(from, count, frame)
+            }
+            Work::Handler => {
+                let value = self.co.stack[frame.base as usize];
+                Ok(self.end_protected(value))
+            }
+            Work::Resume { .. } | Work::Yield | Work::Host => Err(Fault::unplaced("the run stands still")),
+        }
+    }
+
+    /// Takes the steps of long searches from the budget.
+    fn probes(&mut self) {
+        let probes = self.heap.strings.probes.take();
+        self.budget -= i64::from(probes);
+    }
+
+    fn follow(&mut self, exit: Exit) -> Result<Onward, Fault> {
+        match exit {
+            Exit::Budget => Ok(Onward::Halt(Halt::OutOfBudget)),
+            Exit::Collect => Ok(Onward::Halt(Halt::Collect)),
+            Exit::Fault(fault) => Err(fault),
+            Exit::Call { func, args, want, after } => self.call(func, args, want, after),
+            Exit::Return { from, count } => {
+                let Some(frame) = self.co.frames.last().copied() else { return self.finish_coroutine() };
+                self.pop();
+                self.deliver(from, count, frame)
+            }
+            Exit::NativeStep { step, func, top, function, want } => {
+                self.co.top = top as u32;
+                let frame = self.native_frame(func, function, want, After::Results);
+                self.act(step, frame)
+            }
+        }
+    }
+
+    // Frames.
+
+    pub(super) fn native_frame(&self, func: usize, function: u32, want: i32, after: After) -> Frame {
+        let base = func as u32 + 1;
+        Frame {
+            base,
+            func: func as u32,
+            function,
+            proto: 0,
+            pc: 0,
+            want,
+            tails: 0,
+            after,
+            work: Work::Native,
+        }
+    }
+
+    pub(super) fn push(&mut self, frame: Frame) -> Result<(), Fault> {
+        if self.co.frames.len() >= FRAMES_MAX {
+            return Err(Fault::bare("stack overflow"));
+        }
+        if is_nested(&frame) {
+            self.co.nested += 1;
+        }
+        self.co.frames.push(frame);
+        if self.co.nested >= NESTED_MAX {
+            // One call more than there may be: the error is the caller's.
+            self.pop();
+            let text = "C stack overflow";
+            return Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) });
+        }
+        Ok(())
+    }
+
+    pub(super) fn pop(&mut self) {
+        if let Some(frame) = self.co.frames.pop()
+            && is_nested(&frame)
+        {
+            self.co.nested -= 1;
+        }
+    }
+
+    /// The first slot behind everything that the top frame uses.
+    pub(super) fn top_slot(&self) -> usize {
+        let top = self.co.top as usize;
+        match self.co.frames.last() {
+            Some(frame) if frame.work == Work::Lua => {
+                let proto = &self.code.at(frame.proto).proto;
+                (frame.base as usize + usize::from(proto.max_stack)).max(top.min(self.co.stack.len() / 2))
+            }
+            _ => top,
+        }
+    }
+
+    // Calls.
+
+    /// Calls what lies in a slot with the arguments behind it.
+    pub(super) fn call(
+        &mut self,
+        func: usize,
+        args: usize,
+        want: i32,
+        after: After,
+    ) -> Result<Onward, Fault> {
+        let mut args = args;
+        let callee = self.co.stack[func];
+        if !callee.is_function() {
+            let handler = self.heap.metamethod(callee, Metamethod::Call);
+            if !handler.is_function() {
+                return Err(self.not_callable(func, callee));
+            }
+            ensure(&mut self.heap, &mut self.co.stack, func + args + 2)?;
+            self.co.stack.copy_within(func..func + 1 + args, func + 1);
+            self.co.stack[func] = handler;
+            args += 1;
+        }
+        match self.co.stack[func].as_closure() {
+            Some(closure) => {
+                self.enter(closure, func, args, want, after)?;
+                Ok(Onward::Go)
+            }
+            None => self.call_native(func, args, want, after),
+        }
+    }
+
+    pub(super) fn enter(
+        &mut self,
+        closure: ClosureRef,
+        func: usize,
+        args: usize,
+        want: i32,
+        after: After,
+    ) -> Result<(), Fault> {
+        let index = self.heap.closures.at(closure.0).proto;
+        let proto = self.code.at(index).proto.clone();
+        let base = place_args(&mut self.heap, &mut self.co.stack, &proto, func, args)?;
+        self.budget -= 1;
+        self.push(Frame {
+            base: base as u32,
+            func: func as u32,
+            function: closure.0,
+            proto: index,
+            pc: 0,
+            want,
+            tails: 0,
+            after,
+            work: Work::Lua,
+        })
+    }
+
+    fn not_callable(&self, func: usize, callee: Value) -> Fault {
+        let named = self.co.frames.last().filter(|frame| frame.work == Work::Lua).and_then(|frame| {
+            let register = u8::try_from(func.checked_sub(frame.base as usize)?).ok()?;
+            let linked = self.code.at(frame.proto);
+            let instr = linked.proto.code.get((frame.pc as usize).checked_sub(1)?)?;
+            // In a generic `for` the function is called in a register that the instruction itself set.
+            let is_call = matches!(instr.op, crate::code::Op::Call | crate::code::Op::TailCall);
+            let register = if is_call && instr.a == register { Some(register) } else { None };
+            let pc = frame.pc as usize;
+            Some(names::operand_error(&self.heap, linked, frame.function, pc, register, callee, "call"))
+        });
+        named.unwrap_or_else(|| Fault::bare(format!("attempt to call a {} value", callee.type_name())))
+    }
+
+    /// Hands the values `from..from + count` to whoever made the call whose frame was just popped.
+    pub(super) fn deliver(&mut self, from: usize, count: usize, frame: Frame) -> Result<Onward, Fault> {
+        let first = if count > 0 { self.co.stack[from] } else { Value::NIL };
+        let (base, pc) = self.co.frames.last().map_or((0, 0), |below| (below.base as usize, below.pc));
+        match frame.after {
+            After::Results => {
+                let func = frame.func as usize;
+                ensure(&mut self.heap, &mut self.co.stack, func + count.max(frame.want.max(0) as usize))?;
+                place_results(&mut self.co, from, count, func, frame.want);
+            }
+            After::Register(register) => self.co.stack[base + usize::from(register)] = first,
+            After::Nothing => {}
+            After::Jump { when, target } => {
+                if first.truthy() == when {
+                    if target < pc {
+                        self.budget -= i64::from(pc - target);
+                    }
+                    self.set_pc(target);
+                }
+            }
+            After::Concat { first: start, at, into } => {
+                self.co.stack[base + usize::from(at)] = first;
+                return self.go_on_joining(base, start, at, into);
+            }
+            After::Each { first: register, count: wanted } => {
+                let to = base + usize::from(register) + 3;
+                place_results(&mut self.co, from, count, to, i32::from(wanted));
+                let control = self.co.stack[to];
+                if !control.is_nil() {
+                    self.co.stack[to - 1] = control;
+                    self.jump_of_for();
+                }
+            }
+        }
+        if self.budget <= 0 {
+            return Ok(self.pause());
+        }
+        Ok(Onward::Go)
+    }
+
+    /// Out of budget between two frames' steps: nothing to be written back.
+    fn pause(&self) -> Onward {
+        if self.co.frames.is_empty() { Onward::Go } else { Onward::Halt(Halt::OutOfBudget) }
+    }
+
+    fn set_pc(&mut self, target: u32) {
+        if let Some(frame) = self.co.frames.last_mut() {
+            frame.pc = target;
+        }
+    }
+
+    fn jump_of_for(&mut self) {
+        if let Some(frame) = self.co.frames.last_mut() {
+            let proto = &self.code.at(frame.proto).proto;
+            let target = proto.code[frame.pc as usize - 1].d;
+            self.budget -= i64::from(frame.pc.saturating_sub(target));
+            frame.pc = target;
+        }
+    }
+
+    fn go_on_joining(&mut self, base: usize, first: u8, last: u8, into: u8) -> Result<Onward, Fault> {
+        let (from, to) = (base + usize::from(first), base + usize::from(last));
+        match operate::concat(&mut self.heap, &mut self.co.stack, from, to)? {
+            Joined::Done => {
+                self.co.stack[base + usize::from(into)] = self.co.stack[from];
+                Ok(Onward::Go)
+            }
+            Joined::Call(handler, at) => {
+                let func = self.top_slot();
+                ensure(&mut self.heap, &mut self.co.stack, func + 3)?;
+                let values = [handler, self.co.stack[at], self.co.stack[at + 1]];
+                self.co.stack[func..func + 3].copy_from_slice(&values);
+                self.call(func, 2, 1, After::Concat { first, at: (at - base) as u8, into })
+            }
+            Joined::Error(at) => {
+                let value = self.co.stack[at];
+                let at = if value.is_str() || value.is_number() { at + 1 } else { at };
+                let value = self.co.stack[at];
+                let Some(frame) = self.co.frames.last() else { return Ok(Onward::Go) };
+                let linked = self.code.at(frame.proto);
+                let register = Some((at - base) as u8);
+                let (function, pc) = (frame.function, frame.pc as usize);
+                Err(names::operand_error(&self.heap, linked, function, pc, register, value, "concatenate"))
+            }
+        }
+    }
+
+    // Coroutines.
+
+    /// The running coroutine's last frame returned.
+    fn finish_coroutine(&mut self) -> Result<Onward, Fault> {
+        let count = self.co.top as usize;
+        if self.thread == self.main {
+            return Ok(Onward::Halt(Halt::Done(count)));
+        }
+        self.co.status = Status::Dead;
+        let values = self.co.stack[..count].to_vec();
+        self.co.stack = Vec::new();
+        Ok(self.back_to_resumer(&values, None))
+    }
+
+    /// Goes back to the coroutine that resumed the running one, with values or an error.
+    pub(super) fn back_to_resumer(&mut self, values: &[Value], error: Option<Value>) -> Onward {
+        let resumer = self.co.resumer.take().unwrap_or(self.main);
+        self.switch_to(resumer);
+        self.resumed = self.resumed.saturating_sub(1);
+        self.co.status = Status::Running;
+        let Some(frame) = self.co.frames.last().copied() else {
+            return Onward::Halt(Halt::Failed(Value::NIL));
+        };
+        let wrapped = matches!(frame.work, Work::Resume { wrapped: true });
+        self.pop();
+        let func = frame.func as usize;
+        self.co.top = func as u32;
+        let result = match (error, wrapped) {
+            (Some(error), true) => {
+                let fault = self.of_wrapped(error);
+                return self.raise(fault);
+            }
+            (Some(error), false) => self.give(func, &[Value::FALSE, error], &[], frame),
+            (None, true) => self.give(func, &[], values, frame),
+            (None, false) => self.give(func, &[Value::TRUE], values, frame),
+        };
+        match result {
+            Ok(next) => next,
+            Err(fault) => self.raise(fault),
+        }
+    }
+
+    /// Delivers values that do not lie in the stack.
+    pub(super) fn give(
+        &mut self,
+        at: usize,
+        head: &[Value],
+        tail: &[Value],
+        frame: Frame,
+    ) -> Result<Onward, Fault> {
+        let count = head.len() + tail.len();
+        ensure(&mut self.heap, &mut self.co.stack, at + count)?;
+        self.co.stack[at..at + head.len()].copy_from_slice(head);
+        self.co.stack[at + head.len()..at + count].copy_from_slice(tail);
+        self.deliver(at, count, frame)
+    }
+
+    /// Puts the running coroutine into the heap and takes another one out.
+    pub(super) fn switch_to(&mut self, thread: ThreadRef) {
+        let next = self.heap.threads.at_mut(thread.0).coroutine.take().unwrap_or_default();
+        let left = std::mem::replace(&mut self.co, next);
+        self.heap.threads.at_mut(self.thread.0).coroutine = Some(left);
+        self.thread = thread;
+    }
+
+    /// Cuts the frames of the running coroutine off from `depth` on.
+    pub(super) fn unwind(&mut self, depth: usize) {
+        if let Some(frame) = self.co.frames.get(depth) {
+            let from = frame.base.min(frame.func + 1);
+            close_upvalues(&mut self.heap, &mut self.co.open, &self.co.stack, from);
+        }
+        while self.co.frames.len() > depth {
+            if self.co.frames.last().is_some_and(|frame| frame.work == Work::Native) {
+                self.co.states.pop();
+            }
+            self.pop();
+        }
+    }
+
+    /// What a native function's step comes to. `frame` is its call, which is not on the list of frames.
+    pub(super) fn act(&mut self, step: Result<NativeStep, Fault>, frame: Frame) -> Result<Onward, Fault> {
+        match step {
+            Ok(NativeStep::Return(count)) => {
+                let from = (self.co.top as usize).saturating_sub(count);
+                self.deliver(from, count, frame)
+            }
+            Ok(NativeStep::Call(values, state)) => {
+                self.push(frame)?;
+                self.co.states.push(state);
+                let func = self.co.top as usize - values;
+                ensure(&mut self.heap, &mut self.co.stack, func + values)?;
+                self.call(func, values - 1, -1, After::Results)
+            }
+            Ok(NativeStep::Pause(state)) => {
+                self.push(frame)?;
+                self.co.states.push(state);
+                Ok(Onward::Halt(Halt::OutOfBudget))
+            }
+            Ok(NativeStep::Request(code)) => {
+                self.push(Frame { work: Work::Host, ..frame })?;
+                Ok(Onward::Halt(Halt::Request(code)))
+            }
+            Ok(NativeStep::Machine(demand)) => self.demand(demand, frame),
+            Err(fault) => Err(self.native_fault(fault, &frame)),
+        }
+    }
+}

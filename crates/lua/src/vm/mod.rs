@@ -1,0 +1,12 @@
+//! The machine: the loop over instructions, and what leaves the loop.
+
+mod interp;
+pub(crate) mod link;
+pub(crate) mod machine;
+mod names;
+mod operate;
+mod raise;
+mod stack;
+mod steps;
+
+pub(crate) use interp::Known;

@@ -1,0 +1,202 @@
+//! Errors: their texts get positions and names here, and find who catches them.
+
+use super::machine::{Halt, Machine, Onward};
+use super::names;
+use super::stack::ensure;
+use crate::fault::{Cause, Fault};
+use crate::native::push_text;
+use crate::object::{After, Frame, Status, Work};
+use crate::value::Value;
+
+/// Handlers that fail in handlers.
+const HANDLERS_MAX: usize = 10;
+
+/// Bytes beyond the limit that the text of an error may take.
+pub(crate) const RESERVE: usize = 64 << 10;
+
+impl Machine {
+    /// Gives the fault of a native function its position and names. `frame` is its call, not on the list.
+    pub(super) fn native_fault(&mut self, fault: Fault, frame: &Frame) -> Fault {
+        let cause = fault.into_cause();
+        let text = match cause {
+            Cause::Text(text) => [self.where_at(1), text].concat(),
+            Cause::Argument(index, text) => {
+                let text = self.argument_text(index, &text, frame);
+                [self.where_at(1), text].concat()
+            }
+            Cause::Level(value, level) => return self.leveled(value, level),
+            Cause::Bare(text) | Cause::Unplaced(text) => text,
+            Cause::Value(value) => return Fault::value(value),
+            Cause::Memory => return Fault::memory(),
+        };
+        Fault::unplaced(text)
+    }
+
+    /// The position of the level: 1 is the top frame, when a native function that is no frame runs.
+    fn where_at(&self, level: u32) -> Vec<u8> {
+        let mut left = level;
+        for frame in self.co.frames.iter().rev() {
+            left -= 1;
+            if left == 0 {
+                return if frame.work == Work::Lua { names::position(&self.code, frame) } else { Vec::new() };
+            }
+            if frame.tails >= left {
+                return Vec::new();
+            }
+            left -= frame.tails;
+        }
+        Vec::new()
+    }
+
+    /// The error of a wrapped coroutine, in the one that resumed it: a text gets the position of the call.
+    pub(super) fn of_wrapped(&mut self, error: Value) -> Fault {
+        let mut text = self.where_at(1);
+        if push_text(&self.heap, &mut text, error) { Fault::unplaced(text) } else { Fault::value(error) }
+    }
+
+    fn leveled(&mut self, value: Value, level: u32) -> Fault {
+        if level == 0 || !(value.is_str() || value.is_number()) {
+            return Fault::value(value);
+        }
+        let mut text = self.where_at(level);
+        push_text(&self.heap, &mut text, value);
+        Fault::unplaced(text)
+    }
+
+    fn argument_text(&self, index: usize, text: &[u8], frame: &Frame) -> Vec<u8> {
+        let called = if frame.after == After::Results || matches!(frame.after, After::Each { .. }) {
+            self.co.frames.last().and_then(|caller| names::called(&self.code, caller))
+        } else {
+            None
+        };
+        let (sort, name) = called.unwrap_or(("", b"?".to_vec()));
+        let mut index = index;
+        let mut out = Vec::new();
+        if sort == "method" {
+            index -= 1;
+            if index == 0 {
+                out.extend_from_slice(b"calling '");
+                out.extend_from_slice(&name);
+                out.extend_from_slice(b"' on bad self (");
+                out.extend_from_slice(text);
+                out.push(b')');
+                return out;
+            }
+        }
+        out.extend_from_slice(format!("bad argument #{index} to '").as_bytes());
+        out.extend_from_slice(&name);
+        out.extend_from_slice(b"' (");
+        out.extend_from_slice(text);
+        out.push(b')');
+        out
+    }
+
+    /// The value that a fault throws. What an instruction did gets the position of the top frame.
+    fn thrown(&mut self, fault: Fault) -> Value {
+        let text = match fault.into_cause() {
+            Cause::Value(value) => return value,
+            Cause::Level(value, _) => return value,
+            Cause::Unplaced(text) => text,
+            Cause::Memory => b"not enough memory".to_vec(),
+            Cause::Bare(text) | Cause::Text(text) | Cause::Argument(_, text) => {
+                let frame = self.co.frames.last().filter(|frame| frame.work == Work::Lua);
+                let position = frame.map(|frame| names::position(&self.code, frame)).unwrap_or_default();
+                [position, text].concat()
+            }
+        };
+        // The text of an error is made beyond the limit: a program must be able to see why it failed.
+        let limit = self.heap.limit;
+        self.heap.limit = limit.saturating_add(RESERVE);
+        let value = self.heap.new_string(&text);
+        self.heap.limit = limit;
+        value.unwrap_or(Value::NIL)
+    }
+
+    /// Throws: goes to the handler, or to whoever catches the error, in this coroutine or those that resumed it.
+    pub(super) fn raise(&mut self, fault: Fault) -> Onward {
+        let beyond = self.heap.bytes > self.heap.limit.saturating_add(RESERVE);
+        let value = self.thrown(fault);
+        if beyond {
+            return self.fail(value);
+        }
+        let Some(at) = self.catcher() else { return self.uncaught(value) };
+        let frame = self.co.frames[at];
+        if frame.work != (Work::Protected { handler: true }) {
+            return self.end_protected(value);
+        }
+        let handlers = self.co.frames[at..].iter().filter(|frame| frame.work == Work::Handler).count();
+        if handlers >= HANDLERS_MAX {
+            let text = self.heap.new_string(b"error in error handling").unwrap_or(Value::NIL);
+            return self.end_protected(text);
+        }
+        match self.call_handler(self.co.stack[frame.base as usize], value) {
+            Ok(next) => next,
+            Err(_) => {
+                let text = self.heap.new_string(b"error in error handling").unwrap_or(Value::NIL);
+                self.end_protected(text)
+            }
+        }
+    }
+
+    /// The frame that catches errors of the running coroutine.
+    fn catcher(&self) -> Option<usize> {
+        self.co.frames.iter().rposition(|frame| matches!(frame.work, Work::Protected { .. }))
+    }
+
+    fn call_handler(&mut self, handler: Value, error: Value) -> Result<Onward, Fault> {
+        let at = self.top_slot();
+        ensure(&mut self.heap, &mut self.co.stack, at + 3)?;
+        let mut frame = self.native_frame(at, 0, 1, After::Results);
+        frame.work = Work::Handler;
+        self.co.stack[at] = Value::NIL;
+        self.co.frames.push(frame);
+        self.co.nested += 1;
+        self.co.stack[at + 1] = handler;
+        self.co.stack[at + 2] = error;
+        self.co.top = at as u32 + 3;
+        if !handler.is_function() {
+            return Err(Fault::memory());
+        }
+        self.call(at + 1, 1, 1, After::Results)
+    }
+
+    /// Ends the protected call that catches with `false` and a value.
+    pub(super) fn end_protected(&mut self, value: Value) -> Onward {
+        let Some(at) = self.catcher() else { return self.uncaught(value) };
+        let frame = self.co.frames[at];
+        self.unwind(at);
+        let func = frame.func as usize;
+        let values = self.failure(value, frame.work);
+        match self.give(func, &[Value::FALSE], &values, frame) {
+            Ok(next) => next,
+            Err(fault) => self.raise(fault),
+        }
+    }
+
+    /// What a protected call answers behind `false`. The reference's `pcall` looks into a table for its `err`.
+    fn failure(&self, value: Value, work: Work) -> Vec<Value> {
+        if !self.looks_into_errors || work != (Work::Protected { handler: false }) {
+            return vec![value];
+        }
+        let Some(table) = value.as_table() else { return vec![value] };
+        let text = self.heap.get_text(table, b"err");
+        if text.is_str() || text.is_number() { vec![text] } else { vec![value, text] }
+    }
+
+    /// Nobody in this coroutine catches the error: it is dead.
+    fn uncaught(&mut self, value: Value) -> Onward {
+        if self.thread == self.main {
+            return self.fail(value);
+        }
+        self.unwind(0);
+        let (open, stack) = (&mut self.co.open, &self.co.stack);
+        super::stack::close_upvalues(&mut self.heap, open, stack, 0);
+        self.co.status = Status::Dead;
+        self.co.stack = Vec::new();
+        self.back_to_resumer(&[], Some(value))
+    }
+
+    fn fail(&mut self, value: Value) -> Onward {
+        Onward::Halt(Halt::Failed(value))
+    }
+}

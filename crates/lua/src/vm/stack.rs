@@ -1,0 +1,147 @@
+//! Slots, frames and open upvalues of a coroutine.
+
+use crate::code::Proto;
+use crate::fault::Fault;
+use crate::heap::Heap;
+use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
+use crate::value::{ThreadRef, Value};
+
+/// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
+pub(super) const WINDOW: usize = 256;
+
+/// Calls that stand at a time in a coroutine, as in the reference: its list of calls doubles, and must not pass 20,000.
+pub(super) const FRAMES_MAX: usize = 16_383;
+
+/// Calls that the reference would make on the C stack, at a time.
+pub(super) const NESTED_MAX: u32 = 199;
+
+/// Makes the stack so long that slot `to` exists, with a window behind it.
+#[inline(always)]
+pub(super) fn ensure(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault> {
+    if stack.len() < to + WINDOW {
+        return grow(heap, stack, to);
+    }
+    Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn grow(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault> {
+    let len = (to + WINDOW).max(stack.len() * 2);
+    let more = (len - stack.len()) * size_of::<Value>();
+    heap.room(more)?;
+    heap.charge(more)?;
+    stack.resize(len, Value::NIL);
+    Ok(())
+}
+
+/// The index of the open upvalue of a slot, made when there is none.
+pub(super) fn open_upvalue(
+    heap: &mut Heap,
+    open: &mut Vec<(u32, u32)>,
+    thread: ThreadRef,
+    slot: u32,
+) -> Result<u32, Fault> {
+    let at = open.partition_point(|(other, _)| *other < slot);
+    if let Some((other, index)) = open.get(at)
+        && *other == slot
+    {
+        return Ok(*index);
+    }
+    let index = heap.new_upvalue(UpvaluePlace::Open(thread, slot))?;
+    open.insert(at, (slot, index));
+    Ok(index)
+}
+
+/// Closes the open upvalues of `from` and the slots behind.
+#[inline(always)]
+pub(super) fn close_upvalues(heap: &mut Heap, open: &mut Vec<(u32, u32)>, stack: &[Value], from: u32) {
+    if open.last().is_some_and(|(slot, _)| *slot >= from) {
+        close_some(heap, open, stack, from);
+    }
+}
+
+#[inline(never)]
+fn close_some(heap: &mut Heap, open: &mut Vec<(u32, u32)>, stack: &[Value], from: u32) {
+    while let Some((slot, index)) = open.last().copied().filter(|(slot, _)| *slot >= from) {
+        heap.set_closed(index, stack[slot as usize]);
+        open.pop();
+    }
+}
+
+/// Whether PUC would have made this call on the C stack.
+pub(super) fn is_nested(frame: &Frame) -> bool {
+    frame.work != Work::Lua || frame.after != After::Results
+}
+
+/// The number of extra arguments of a vararg function's call.
+pub(super) fn extra_args(frame: &Frame, proto: &Proto) -> usize {
+    (frame.base as usize - frame.func as usize - 1).saturating_sub(usize::from(proto.params))
+}
+
+/// Puts the arguments of a call where the prototype wants them: the base of its frame.
+#[inline(always)]
+pub(super) fn place_args(
+    heap: &mut Heap,
+    stack: &mut Vec<Value>,
+    proto: &Proto,
+    func: usize,
+    args: usize,
+) -> Result<usize, Fault> {
+    let params = usize::from(proto.params);
+    if proto.is_vararg {
+        return place_varargs(heap, stack, proto, func, args);
+    }
+    let base = func + 1;
+    ensure(heap, stack, base)?;
+    if args < params {
+        stack[base + args..base + params].fill(Value::NIL);
+    }
+    Ok(base)
+}
+
+#[inline(never)]
+fn place_varargs(
+    heap: &mut Heap,
+    stack: &mut Vec<Value>,
+    proto: &Proto,
+    func: usize,
+    args: usize,
+) -> Result<usize, Fault> {
+    let params = usize::from(proto.params);
+    let base = func + 1 + args;
+    ensure(heap, stack, base)?;
+    for at in 0..params {
+        stack[base + at] = if at < args { stack[func + 1 + at] } else { Value::NIL };
+    }
+    if proto.wants_arg {
+        let extra = args.saturating_sub(params);
+        let table = heap.new_table(extra, 1)?;
+        for at in 0..extra {
+            heap.set_int(table, at as i64 + 1, stack[func + 1 + params + at])?;
+        }
+        heap.set_text(table, b"n", Value::number(extra as f64))?;
+        stack[base + params] = table.into();
+    } else if (proto.max_stack as usize) > params {
+        // The variable `arg` that nobody sees.
+        stack[base + params] = Value::NIL;
+    }
+    Ok(base)
+}
+
+/// Puts results where a call's caller wants them.
+#[inline(always)]
+pub(super) fn place_results(co: &mut Coroutine, from: usize, count: usize, func: usize, want: i32) {
+    if want < 0 {
+        co.stack.copy_within(from..from + count, func);
+        co.top = (func + count) as u32;
+        return;
+    }
+    let want = want as usize;
+    if want <= count {
+        co.stack.copy_within(from..from + want, func);
+    } else {
+        co.stack.copy_within(from..from + count, func);
+        co.stack[func + count..func + want].fill(Value::NIL);
+    }
+}

@@ -1,0 +1,196 @@
+//! Native functions at work, and what only the machine does for them: protected calls, coroutines, chunks.
+
+use std::sync::Arc;
+
+use super::link;
+use super::machine::{Halt, Machine, Onward, SymbolMap};
+use super::stack::ensure;
+use crate::code::Proto;
+use crate::fault::Fault;
+use crate::native::{Ctx, Demand, NativeStep};
+use crate::object::{After, Frame, State, Status, Work};
+use crate::value::{ThreadRef, Value};
+
+/// Coroutines that may have resumed one another.
+const RESUMED_MAX: u32 = 190;
+
+impl Machine {
+    /// Calls the native function in a slot.
+    pub(super) fn call_native(
+        &mut self,
+        func: usize,
+        args: usize,
+        want: i32,
+        after: After,
+    ) -> Result<Onward, Fault> {
+        let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
+        let top = func + 1 + args;
+        ensure(&mut self.heap, &mut self.co.stack, top)?;
+        let call = self.natives[self.heap.natives.at(native.0).native as usize].call;
+        self.budget -= 1;
+        let frame = self.native_frame(func, native.0, want, after);
+        let step = self.in_window(&frame, top, call);
+        self.act(step, frame)
+    }
+
+    fn in_window(
+        &mut self,
+        frame: &Frame,
+        top: usize,
+        work: impl FnOnce(&mut Ctx<'_>) -> Result<NativeStep, Fault>,
+    ) -> Result<NativeStep, Fault> {
+        let mut ctx = Ctx {
+            heap: &mut self.heap,
+            stack: &mut self.co.stack,
+            frames: &self.co.frames,
+            base: frame.base as usize,
+            top,
+            function: frame.function,
+            budget: &mut self.budget,
+            thread: self.thread.0,
+            is_main: self.thread == self.main,
+        };
+        let step = work(&mut ctx);
+        let top = ctx.top;
+        self.co.top = top as u32;
+        step
+    }
+
+    /// Goes on with the native function of the top frame: what it called has returned, or there is budget again.
+    pub(super) fn resume_native(&mut self) -> Result<Onward, Fault> {
+        if self.budget <= 0 {
+            return Ok(Onward::Halt(Halt::OutOfBudget));
+        }
+        if self.heap.slice_due {
+            return Ok(Onward::Halt(Halt::Collect));
+        }
+        let Some(frame) = self.co.frames.last().copied() else { return Ok(Onward::Go) };
+        let state: State = self.co.states.pop().unwrap_or_else(|| Box::new(()));
+        self.pop();
+        let native = &self.natives[self.heap.natives.at(frame.function).native as usize];
+        let Some(resume) = native.resume else { return Err(Fault::unplaced("a function that cannot go on")) };
+        let top = self.co.top as usize;
+        ensure(&mut self.heap, &mut self.co.stack, top)?;
+        if self.stepwise {
+            self.budget -= 1;
+        }
+        let step = self.in_window(&frame, top, |ctx| resume(ctx, state));
+        self.act(step, frame)
+    }
+
+    /// Does what only the machine can.
+    pub(super) fn demand(&mut self, demand: Demand, frame: Frame) -> Result<Onward, Fault> {
+        match demand {
+            Demand::Protect => {
+                self.push(Frame { work: Work::Protected { handler: false }, ..frame })?;
+                let base = frame.base as usize;
+                self.protected_call(base)
+            }
+            Demand::ProtectWith => {
+                // The handler goes before the function, where the frame finds it; arguments are not passed on in 5.1.
+                let base = frame.base as usize;
+                self.co.stack.swap(base, base + 1);
+                self.co.top = base as u32 + 2;
+                self.push(Frame { base: base as u32, work: Work::Protected { handler: true }, ..frame })?;
+                self.protected_call(base + 1)
+            }
+            Demand::Link(proto) => {
+                let closure = self.link_chunk(&proto)?;
+                let at = self.co.top as usize;
+                self.give(at, &[closure], &[], frame)
+            }
+            Demand::Collect | Demand::CollectStep => {
+                let at = self.co.top as usize;
+                let is_step = matches!(demand, Demand::CollectStep);
+                let answer = if is_step { Value::TRUE } else { Value::number(0.0) };
+                self.give(at, &[answer], &[], frame)?;
+                Ok(Onward::Halt(Halt::CollectAll))
+            }
+            Demand::Resume => {
+                let thread = self.co.stack[frame.base as usize].as_thread();
+                self.resume(thread, frame.base as usize + 1, false, frame)
+            }
+            Demand::ResumeWrapped => {
+                let upvalue = self.heap.natives.at(frame.function).upvalues.first().copied();
+                let thread = upvalue.and_then(Value::as_thread);
+                self.resume(thread, frame.base as usize, true, frame)
+            }
+            Demand::Yield => self.yield_values(frame),
+        }
+    }
+
+    fn protected_call(&mut self, func: usize) -> Result<Onward, Fault> {
+        let args = (self.co.top as usize).saturating_sub(func + 1);
+        self.call(func, args, -1, After::Results)
+    }
+
+    /// A closure of a chunk with the globals for its environment.
+    pub(crate) fn link_chunk(&mut self, proto: &Arc<Proto>) -> Result<Value, Fault> {
+        let mut symbols = SymbolMap { map: &mut self.symbols, adds: self.is_permanent };
+        let index = link::link(&mut self.heap, &mut self.code, &mut symbols, proto)?;
+        let Some(globals) = self.heap.globals else { return Ok(Value::NIL) };
+        Ok(self.heap.new_closure(index, globals, &[])?.into())
+    }
+
+    /// Resumes a coroutine with the values from slot `from` to the top.
+    fn resume(
+        &mut self,
+        thread: Option<ThreadRef>,
+        from: usize,
+        wrapped: bool,
+        frame: Frame,
+    ) -> Result<Onward, Fault> {
+        let Some(thread) = thread else { return Err(Fault::unplaced("no coroutine")) };
+        let target = self.heap.threads.at(thread.0).coroutine.as_ref();
+        let text = match target.map(|coroutine| coroutine.status) {
+            _ if thread == self.thread => Some("cannot resume running coroutine"),
+            Some(Status::Suspended) if self.resumed >= RESUMED_MAX => Some("C stack overflow"),
+            Some(Status::Suspended) => None,
+            Some(Status::Normal) => Some("cannot resume normal coroutine"),
+            Some(Status::Running) => Some("cannot resume running coroutine"),
+            Some(Status::Dead) | None => Some("cannot resume dead coroutine"),
+        };
+        if let Some(text) = text {
+            if wrapped {
+                return Err(self.native_fault(Fault::text(text), &frame));
+            }
+            let text = self.heap.new_string(text.as_bytes())?;
+            let at = self.co.top as usize;
+            return self.give(at, &[Value::FALSE, text], &[], frame);
+        }
+        let values = self.co.stack[from..(self.co.top as usize).max(from)].to_vec();
+        self.push(Frame { work: Work::Resume { wrapped }, ..frame })?;
+        self.co.status = Status::Normal;
+        let resumer = self.thread;
+        self.switch_to(thread);
+        self.co.resumer = Some(resumer);
+        self.co.status = Status::Running;
+        self.resumed += 1;
+        self.start_or_continue(&values)
+    }
+
+    fn start_or_continue(&mut self, values: &[Value]) -> Result<Onward, Fault> {
+        if let Some(frame) = self.co.frames.last().copied() {
+            // It stands in `yield`, which returns the values.
+            self.pop();
+            let at = self.co.top as usize;
+            return self.give(at, &[], values, frame);
+        }
+        // The first time: the function lies in the first slot.
+        ensure(&mut self.heap, &mut self.co.stack, values.len() + 1)?;
+        self.co.stack[1..=values.len()].copy_from_slice(values);
+        self.co.top = values.len() as u32 + 1;
+        self.call(0, values.len(), -1, After::Results)
+    }
+
+    fn yield_values(&mut self, frame: Frame) -> Result<Onward, Fault> {
+        if self.thread == self.main || self.co.nested > 0 {
+            return Err(Fault::unplaced("attempt to yield across metamethod/C-call boundary"));
+        }
+        let from = frame.base as usize;
+        let values = self.co.stack[from..(self.co.top as usize).max(from)].to_vec();
+        self.push(Frame { work: Work::Yield, ..frame })?;
+        self.co.status = Status::Suspended;
+        Ok(self.back_to_resumer(&values, None))
+    }
+}

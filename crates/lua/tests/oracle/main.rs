@@ -1,0 +1,237 @@
+//! Programs run by the reference's Lua and by ours: values, errors with their positions, and the order of `pairs` have to be
+//! the same.
+//!
+//! Runs when `SLUICE_PEER_SERVER` names a binary of the reference; says so otherwise. `SLUICE_ORACLE_PROGRAMS` and
+//! `SLUICE_ORACLE_SEED` say how many random programs are tried, and from which seed on.
+
+mod cases;
+mod grammar;
+mod peer;
+
+use std::fmt::Write as _;
+
+use peer::Peer;
+use sluice_base::Rng;
+use sluice_lua::{Ctx, Fault, Native, NativeStep, RunOutcome, Value, Vm, compile};
+
+/// Random programs that a plain run tries.
+const PROGRAMS: u64 = 10_000;
+
+/// Programs that are sent before their replies are read.
+const BATCH: u64 = 100;
+
+fn main_vm() -> Vm {
+    let mut vm = Vm::new(256 << 20).expect("room for the libraries");
+    vm.look_into_errors();
+    // Globals as the server gives them: an error for those that are not there.
+    for name in [&b"KEYS"[..], b"ARGV"] {
+        vm.library().table(name, &[]).expect("room");
+    }
+    let mut library = vm.library();
+    let globals = library.globals();
+    let meta = library.heap.new_table(0, 1).expect("room");
+    let index = library.function(Native::plain("__index", missing_global), &[]).expect("room");
+    library.field(meta, b"__index", index).expect("room");
+    library.heap.set_metatable(globals, Some(meta)).expect("room");
+    vm.seal(true);
+    vm
+}
+
+fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let mut text = b"Script attempted to access nonexistent global variable '".to_vec();
+    let name = ctx.check_str(2)?;
+    text.extend_from_slice(ctx.heap.bytes(name));
+    text.push(b'\'');
+    Err(Fault::text(text))
+}
+
+/// What our machine answers, as the reference's reply shows it.
+fn ours(vm: &mut Vm, source: &[u8], slice: u64) -> Vec<u8> {
+    collecting(vm, source, slice, 0)
+}
+
+/// The same, and at each stop the collector does some work.
+fn collecting(vm: &mut Vm, source: &[u8], slice: u64, work: usize) -> Vec<u8> {
+    let proto = match compile(source, b"@user_script") {
+        Ok(proto) => proto,
+        Err(text) => return [b"-ERR Error compiling script (new function): ", &*text].concat(),
+    };
+    let chunk = vm.load(&proto).expect("room for the chunk");
+    let mut run = vm.start(chunk);
+    if slice < 1000 {
+        run.stepwise();
+    }
+    let outcome = loop {
+        match run.resume(slice) {
+            RunOutcome::OutOfBudget if work > 0 => {
+                vm.collect(work);
+                run = vm.run().expect("the run is open");
+            }
+            RunOutcome::OutOfBudget => {}
+            outcome => break outcome,
+        }
+    };
+    let first = run.results().first().copied().unwrap_or_default();
+    let shown = match outcome {
+        RunOutcome::Failed(value) => [b"-", &*show_error(vm, value)].concat(),
+        _ => show(vm, first),
+    };
+    drop(vm.end());
+    shown
+}
+
+fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
+    match (value.as_number(), value.as_str()) {
+        (Some(number), _) => format!(":{}", number as i64).into_bytes(),
+        (_, Some(text)) => vm.heap().bytes(text).to_vec(),
+        _ => format!("{value:?}").into_bytes(),
+    }
+}
+
+/// The server makes texts of errors of other types.
+fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
+    match (value.as_number(), value.is_nil(), value.as_str()) {
+        (Some(number), ..) => show_number(vm, number),
+        (_, true, _) => b"nil".to_vec(),
+        _ if value.is_boolean() => {
+            if value.truthy() {
+                b"true".to_vec()
+            } else {
+                b"false".to_vec()
+            }
+        }
+        (_, _, None) => b"unknown error".to_vec(),
+        _ => show(vm, value),
+    }
+}
+
+fn show_number(vm: &mut Vm, number: f64) -> Vec<u8> {
+    let text = vm.heap().number_string(number).expect("room");
+    show(vm, text)
+}
+
+/// The reference's reply without what the server puts round an error.
+fn plain(reply: &[u8]) -> Vec<u8> {
+    let Some(error) = reply.strip_prefix(b"-") else { return reply.to_vec() };
+    let error =
+        error.strip_prefix(b"ERR ").filter(|_| !error.starts_with(b"ERR Error comp")).unwrap_or(error);
+    let end = error.windows(9).rposition(|part| part == b" script: ").unwrap_or(error.len());
+    let mut error = error[..end].to_vec();
+    error.insert(0, b'-');
+    error
+}
+
+/// Line ends in errors are spaces in the reference's reply, and a zero ends it.
+fn flat(mut text: Vec<u8>) -> Vec<u8> {
+    if text.first() == Some(&b'-') {
+        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+        text.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    }
+    text
+}
+
+/// Differences that are shown.
+const SHOWN: usize = 10;
+
+/// Notes where two answers part; the program of the first alone is shown whole.
+fn report(out: &mut String, seed: u64, source: &str, got: &[u8], expected: &[u8]) {
+    if out.matches("\nseed ").count() > SHOWN {
+        return;
+    }
+    let from = got.iter().zip(expected).take_while(|(a, b)| a == b).count().saturating_sub(40);
+    let part = |text: &[u8]| text[from.min(text.len())..].iter().take(160).copied().collect::<Vec<u8>>();
+    let program = if out.is_empty() { source } else { "" };
+    let (ours, peer) = (part(got), part(expected));
+    writeln!(
+        out,
+        "{program}\nseed {seed}\n  ours      {}\n  reference {}",
+        ours.escape_ascii(),
+        peer.escape_ascii()
+    )
+    .expect("a string");
+}
+
+#[test]
+fn cases_answer_as_the_reference_does() {
+    let Some(mut peer) = Peer::start() else { return };
+    let mut wrong = String::new();
+    for source in cases::all() {
+        let expected = flat(plain(&peer.eval(source.as_bytes())));
+        let got = flat(ours(&mut main_vm(), source.as_bytes(), u64::MAX / 4));
+        if got != expected {
+            let (got, expected) = (got.escape_ascii(), expected.escape_ascii());
+            writeln!(wrong, "{source}\n  ours      {got}\n  reference {expected}").expect("a string");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn random_programs_answer_as_in_the_reference() {
+    let Some(mut peer) = Peer::start() else { return };
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let programs = number("SLUICE_ORACLE_PROGRAMS").unwrap_or(PROGRAMS);
+    let seed = number("SLUICE_ORACLE_SEED").unwrap_or(1);
+    let mut vm = main_vm();
+    let (mut failed, mut wrong, mut wrongs) = (0, 0, String::new());
+    for batch in 0..programs.div_ceil(BATCH) {
+        let seeds = seed + batch * BATCH..seed + (batch + 1) * BATCH;
+        let sources: Vec<String> = seeds.clone().map(|seed| grammar::program(&mut Rng::new(seed))).collect();
+        for source in &sources {
+            peer.send(source.as_bytes());
+        }
+        for (seed, source) in seeds.zip(&sources) {
+            let expected = flat(plain(&peer.reply()));
+            let got = flat(ours(&mut vm, source.as_bytes(), u64::MAX / 4));
+            failed += u64::from(got.starts_with(b"-"));
+            if got != expected {
+                wrong += 1;
+                report(&mut wrongs, seed, source, &got, &expected);
+            }
+        }
+        // Constants stay with a chunk: a machine for each batch.
+        vm = main_vm();
+    }
+    assert!(wrong == 0, "{wrong} of {programs} programs differ\n{wrongs}");
+    assert!(
+        failed * 2 < programs,
+        "{failed} of {programs} programs end with an error: too many to find much"
+    );
+}
+
+/// Programs that are run with a stop at each instruction.
+const STOPPED: u64 = 300;
+
+#[test]
+fn a_run_that_stands_still_at_every_instruction_answers_the_same() {
+    let sources = (1..=STOPPED).map(|seed| grammar::program(&mut Rng::new(seed)));
+    let cases =
+        cases::all().into_iter().filter(|source| !source.contains("collectgarbage")).map(str::to_string);
+    for source in cases.chain(sources) {
+        let whole = ours(&mut main_vm(), source.as_bytes(), u64::MAX / 4);
+        for slice in [1, 2, 13] {
+            let stopped = ours(&mut main_vm(), source.as_bytes(), slice);
+            let (whole, stopped) = (whole.escape_ascii().to_string(), stopped.escape_ascii().to_string());
+            assert!(whole == stopped, "{source}\nat once    {whole}\nby {slice:>2}      {stopped}");
+        }
+    }
+}
+
+#[test]
+fn collecting_between_any_two_instructions_changes_no_answer() {
+    let sources = (1..=STOPPED).map(|seed| grammar::program(&mut Rng::new(seed)));
+    let cases =
+        cases::all().into_iter().filter(|source| !source.contains("collectgarbage")).map(str::to_string);
+    for source in cases.chain(sources) {
+        let whole = ours(&mut main_vm(), source.as_bytes(), u64::MAX / 4);
+        for (slice, work) in [(1, 1), (1, 20), (3, 5), (7, 1 << 30)] {
+            let stopped = collecting(&mut main_vm(), source.as_bytes(), slice, work);
+            // A freed slot is used again, so addresses are others.
+            if whole.windows(2).any(|part| part == b"0x") {
+                continue;
+            }
+            let (whole, stopped) = (whole.escape_ascii().to_string(), stopped.escape_ascii().to_string());
+            assert!(whole == stopped, "{source}\nat once    {whole}\nby {slice}, {work}: {stopped}");
+        }
+    }
+}

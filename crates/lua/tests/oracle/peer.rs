@@ -1,0 +1,90 @@
+//! The reference, started for a test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A server of the reference with a connection. It ends with the value.
+pub(crate) struct Peer {
+    server: Child,
+    folder: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+/// Longest wait for a reply.
+const REPLY: Duration = Duration::from_secs(20);
+
+impl Peer {
+    /// None when the reference is not at hand, which is said.
+    pub(crate) fn start() -> Option<Peer> {
+        let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
+            println!("skipped: SLUICE_PEER_SERVER names no reference");
+            return None;
+        };
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("sluice-lua-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the reference");
+        let socket = folder.join("socket");
+        let server = Command::new(binary)
+            .args(["--port", "0", "--save", "", "--busy-reply-threshold", "60000", "--unixsocket"])
+            .arg(&socket)
+            .arg("--dir")
+            .arg(&folder)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the reference starts");
+        let connect = || UnixStream::connect(&socket).ok();
+        let stream = (0..400).find_map(|_| connect().or_else(pause)).expect("the reference listens");
+        stream.set_read_timeout(Some(REPLY)).expect("a timeout");
+        stream.set_write_timeout(Some(REPLY)).expect("a timeout");
+        Some(Peer { server, folder, stream: BufReader::new(stream) })
+    }
+
+    pub(crate) fn eval(&mut self, source: &[u8]) -> Vec<u8> {
+        self.send(source);
+        self.reply()
+    }
+
+    pub(crate) fn send(&mut self, source: &[u8]) {
+        let mut request = format!("*3\r\n$4\r\nEVAL\r\n${}\r\n", source.len()).into_bytes();
+        request.extend_from_slice(source);
+        request.extend_from_slice(b"\r\n$1\r\n0\r\n");
+        self.stream.get_mut().write_all(&request).expect("the reference takes a script");
+    }
+
+    /// A reply: the text of a string, others with their first byte.
+    pub(crate) fn reply(&mut self) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.stream.read_until(b'\n', &mut line).expect("the reference answers in time");
+        line.truncate(line.len().saturating_sub(2));
+        match line.first() {
+            Some(b'$') if line != b"$-1" => {
+                let len: usize =
+                    std::str::from_utf8(&line[1..]).ok().and_then(|len| len.parse().ok()).expect("a length");
+                let mut text = vec![0; len + 2];
+                self.stream.read_exact(&mut text).expect("the reference answers in time");
+                text.truncate(len);
+                text
+            }
+            Some(b'$') => b"nil:0".to_vec(),
+            _ => line,
+        }
+    }
+}
+
+/// A moment for the server to start.
+fn pause<T>() -> Option<T> {
+    std::thread::sleep(Duration::from_millis(5));
+    None
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
