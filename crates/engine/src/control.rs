@@ -64,6 +64,9 @@ pub struct ClientRelations {
     /// A unit stands open: nobody else's request is executed, and nothing of
     /// [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens.
     pub(crate) unit_stands_open: Watched<bool>,
+    /// What was refused while a unit stands open, a bit for each of
+    /// [`BetweenUnits`](crate::exec::between_units::BetweenUnits): for tests.
+    pub(crate) refused_between_units: std::cell::Cell<u32>,
     /// CLIENT PAUSE.
     pub(crate) pause: Watched<Pause>,
     /// Clients that wait.
@@ -220,6 +223,7 @@ impl ClientRelations {
         ClientRelations {
             monitors: Vec::new(),
             unit_stands_open: Watched::new(false, epoch),
+            refused_between_units: Default::default(),
             pause: Watched::new(Pause::default(), epoch),
             blocking: Blocking::new(epoch.clone()),
             slow_reads: SlowReads::default(),
@@ -339,7 +343,7 @@ impl Control {
     /// Ends a pause and lets the requests go on that it has kept.
     pub(crate) fn end_pause(&mut self) {
         *self.clients.pause = Pause::default();
-        self.clients.blocking.end_pause();
+        self.clients.blocking.release_postponed();
     }
 }
 

@@ -188,8 +188,7 @@ impl Engine {
         self.evict_soon();
     }
 
-    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
-    /// when a client begins or ends to do so.
+    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -315,6 +314,8 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.sessions.remove(key) else { return };
+        // By the slot, which another client may have at the end of a unit that stands open.
+        self.leave_group(key);
         self.forget_session(key, session, process);
     }
 
@@ -325,7 +326,6 @@ impl Engine {
         mut session: Box<Session>,
         process: &mut dyn Process,
     ) {
-        self.leave_group(key);
         if session.waiting.is_some() || self.control.clients.watching.concerns(key) {
             self.forget_waits(&mut session, process);
         }
@@ -341,9 +341,7 @@ impl Engine {
         if session.caller.flags.monitor {
             self.control.clients.monitors.retain(|k| *k != key);
         }
-        if let Some(open) = self.open_unit.as_mut().filter(|open| open.client == key) {
-            open.orphan = Some(session);
-        }
+        self.keep_orphan(session);
     }
 
     /// A session, to look at; `None` when it ended.

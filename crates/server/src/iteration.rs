@@ -64,7 +64,8 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("expire", Server::expire),
     ("act", Server::act),
     ("move connections", Server::move_connections),
-    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes.
+    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes, unless the two belong to
+    // different I/O threads.
     ("close", Server::close),
     ("write", Server::write),
     ("close who failed", Server::close),

@@ -5,10 +5,14 @@
 //! place asks [`Control::between_units`], and comes again later when the answer is no: in the next iteration, at the cron, or
 //! at the end of the unit ([`Engine::end_open_unit`](crate::Engine)).
 //!
-//! What goes on meanwhile: the cursor of a cut that was made before, slow reads, timeouts of clients that wait, writing and
+//! Not asked is what a queued command of the unit itself does (FLUSHALL saves the empty data, DEBUG RELOAD loads), and what the link
+//! to a primary tells of the history of data that were loaded: those commands have no part in it.
+//!
+//! What goes on meanwhile: messages and notifications, which leave with the command that causes them; the cursor of a cut that was made before, slow reads, timeouts of clients that wait, writing and
 //! syncing of closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
 
 use crate::control::Control;
+use crate::engine::Engine;
 
 /// What waits for the end of a unit that stands open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +43,6 @@ pub(crate) enum BetweenUnits {
 
 impl BetweenUnits {
     /// All of them.
-    #[cfg(test)]
     const ALL: [BetweenUnits; 11] = [
         BetweenUnits::Save,
         BetweenUnits::Rewrite,
@@ -55,11 +58,27 @@ impl BetweenUnits {
     ];
 }
 
+impl Engine {
+    /// What was refused since the last call because a unit stands open: for tests, in builds with assertions alone.
+    #[doc(hidden)]
+    pub fn take_refused_between_units(&mut self) -> Vec<String> {
+        let refused = self.control.clients.refused_between_units.take();
+        let is_refused = |what: &&BetweenUnits| refused & 1 << **what as u32 != 0;
+        BetweenUnits::ALL.iter().filter(is_refused).map(|what| format!("{what:?}")).collect()
+    }
+}
+
 impl Control {
     /// Whether this may happen now: whether no unit stands open.
     #[inline]
-    pub(crate) fn between_units(&self, _: BetweenUnits) -> bool {
-        !*self.clients.unit_stands_open
+    pub(crate) fn between_units(&self, what: BetweenUnits) -> bool {
+        let stands_open = *self.clients.unit_stands_open;
+        if cfg!(debug_assertions) && stands_open {
+            self.clients
+                .refused_between_units
+                .set(self.clients.refused_between_units.get() | 1 << what as u32);
+        }
+        !stands_open
     }
 }
 
@@ -67,7 +86,6 @@ impl Control {
 mod tests {
     use super::*;
 
-    /// Each of the list is asked for at exactly these places: whoever adds one adds a test in `tests/it/open_units.rs`.
     #[test]
     fn these_wait_for_the_end_of_a_unit() {
         let list: Vec<String> = BetweenUnits::ALL.iter().map(|what| format!("{what:?}")).collect();

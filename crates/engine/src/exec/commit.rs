@@ -173,7 +173,6 @@ impl Engine {
         for (db, key) in effects.drain_ready() {
             control.clients.blocking.key_changed(db, bytes_of(&key, command));
         }
-        // A transaction that was marked watches nothing any more: after the last one no modified keys are recorded.
     }
 
     /// Adds to the stream's unit: keys that had expired first, then the command.
@@ -272,7 +271,8 @@ impl Engine {
 
     /// The same in a database: what a migration deletes, which tells replicas so in its effects.
     pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
-        let mut unit = self.open_unit(now);
+        self.notice();
+        let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
         self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto: Protocol::Resp2 });
         self.close_own_unit(unit);
@@ -280,7 +280,8 @@ impl Engine {
 
     /// The same ahead of a command of a client with this protocol, whose session is not among the others.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
-        let mut unit = self.open_unit(now);
+        self.notice();
+        let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
         self.commit_changes(&mut unit, CommitCommand { db: 0, args: None, now, proto });
         self.close_own_unit(unit);

@@ -257,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// A server command may have changed anything: the gate, what is listened to, and its own output.
+    /// A server command may have changed what its session may do, and others may have pushed to that.
     #[cold]
     fn after_server(&mut self, session: &mut Session, mut outbox: Outbox) {
         // What others pushed to this session meanwhile comes after its reply.
@@ -274,7 +274,7 @@ impl Engine {
         Access { now, touch: Touch::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
     }
 
-    /// Looks again whether [`Engine::access`] has to ask the configuration and the pause: to be called when either changed.
+    /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
     pub(crate) fn refresh_access(&mut self) {
         let Control {
             clients: ClientRelations { pause, .. },

@@ -131,7 +131,7 @@ endings! {
     log:                 Done Failed Produced;
     show_monitors:       Done Failed Parked Producing;
     apply_client_reply:  Done Failed Answered;
-    bound_output:        Done Failed Produced;
+    bound_output:        Done Failed Produced Yields;
 }
 
 impl Engine {
@@ -326,7 +326,7 @@ mod tests {
              Lost: count\n\
              Answered: count, apply_client_reply\n\
              Replayed: commit\n\
-             Yields: take_time\n\
+             Yields: take_time, bound_output\n\
              Elsewhere: count\n"
         );
     }

@@ -93,14 +93,17 @@ pub struct Check {
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
 /// state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the answer instead.
 pub(crate) const CHECKS: &[Check] = &[
-    // Before all others: what they would answer may be another thing behind the unit. Acknowledgements of replicas change nothing.
+    // Before all others: what they would answer may be another thing behind the unit. What replicas acknowledge changes nothing.
     Check {
         name: "open-unit",
-        concerns: |spec| spec.id != server::REPLCONF.id,
+        concerns: |_| true,
         armed: |control| *control.clients.unit_stands_open,
         armed_for: |_| false,
         holds_primary: true,
-        ask: |asked| asked.control.clients.unit_stands_open.then_some(Verdict::Postpone),
+        ask: |asked| {
+            let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
+            (*asked.control.clients.unit_stands_open && !acknowledges).then_some(Verdict::Postpone)
+        },
     },
     Check {
         name: "auth",
@@ -460,7 +463,7 @@ impl Gate {
         Gate { armed: 0, armed_for_primary: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
-    /// Looks again at which checks are armed; to be called when the control plane changed.
+    /// Looks again at which checks are armed; to be called when the control plane has changed: by [`Engine::notice`](crate::Engine).
     pub(crate) fn rearm(&mut self, control: &Control) {
         self.armed = CHECKS
             .iter()

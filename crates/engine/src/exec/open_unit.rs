@@ -1,6 +1,6 @@
 //! A unit that stands open: an EXEC that stands still between two of its commands, and goes on in a later iteration.
 //!
-//! Invariants: (1) while a unit stands open, the gate postpones the requests of everybody else, and nothing of
+//! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing of
 //! [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens; (2) the unit owns what it has done, and commits that as
 //! one at its end; (3) a unit that has begun is finished whatever becomes of its client: only the reply is lost.
 
@@ -36,7 +36,9 @@ pub(crate) struct OpenUnit {
     pub at: StoodStill,
     /// What is written of its reply: the client is sent the whole at the end.
     pub reply: Outbox,
-    /// Processor time so far, ns.
+    /// Messages of its commands to its own client: they come behind the whole reply.
+    pub own_messages: Outbox,
+    /// Time that EXEC itself has taken so far, ns; its commands have theirs.
     pub spent_ns: u64,
     /// The request, of a client that has gone.
     pub request: Option<Box<Waiting>>,
@@ -50,7 +52,7 @@ impl OpenUnit {
         let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
         let request = self.request.as_deref().map_or(0, Waiting::footprint);
         let orphan = self.orphan.as_deref().map_or(0, Session::footprint);
-        let at = self.at.transaction.footprint() + self.reply.footprint();
+        let at = self.at.transaction.footprint() + self.reply.footprint() + self.own_messages.footprint();
         heap::boxed::<OpenUnit>() + commands + request + orphan + at
     }
 }

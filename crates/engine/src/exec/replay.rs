@@ -273,7 +273,7 @@ impl Engine {
         let session = &mut replay.session;
         let mut now = process.recent();
         self.notice();
-        let mut unit = self.open_unit(now);
+        let mut unit = self.begin_unit(now);
         unit.standing = Standing::Replay;
         let Some(permit) = self.gate.pass(spec, session, unit.standing) else { return Ok(()) };
         let (db, mark) = (session.caller.db, session.outbox.mark());

@@ -107,11 +107,10 @@ impl Engine {
                 }
             },
         };
-        let mut unit = self.open_unit(*now);
+        let mut unit = self.begin_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
-        // What the commands of a unit that stands still have sent to its own client comes behind the whole reply.
-        if self.control.clients.pubsub.outgoing.is_unfinished() && !*self.control.clients.unit_stands_open {
+        if self.control.clients.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);
         }
         next
@@ -258,6 +257,8 @@ impl Engine {
     ) -> Verdict {
         let room = match self.control.limits.maxmemory {
             0 => Room::Enough,
+            // The request is held: room is made ahead of the command when it goes on.
+            _ if self.has_open_unit() => Room::Enough,
             _ => self.make_room_for(session, now, process),
         };
         let asked = Asked::new(spec, args, session, &self.control, *now, room);

@@ -99,7 +99,9 @@ impl Engine {
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared, &hashing);
             self.run_queued(unit, session, spec, args, request, now, process);
-            if let Some(pause_ns) = self.control.debug.stand_still_ns.take() {
+            // What was saved for the end of the server is saved once more behind the last command, and shows whole units.
+            let may_stand_still = !self.control.persistence.saved_for_end;
+            if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
                 unit.standing = outer;
                 let until_ns = now.mono_ns.saturating_add(pause_ns);
                 return Ok(Outcome::StandStill(Box::new(StoodStill { transaction, next: i + 1, until_ns })));

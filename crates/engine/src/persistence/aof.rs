@@ -10,7 +10,7 @@
 //!
 //! Invariants: (1) whole units are appended, in the order in which they closed; (2) a file begins with SELECT, because a file is
 //! loaded on its own; (3) the offset of the replication stream does not count these bytes; (4) under `appendfsync always` each
-//! reply has a position that must be durable before the reply is sent ([`Engine::output_position`]): the end of the last unit
+//! reply has a position that must be durable before the reply is sent ([`Engine::output_position`](crate::Engine::output_position)): the end of the last unit
 //! that wrote what the command has read, or of the command's own unit; (5) without `always` no command pays for (4): the
 //! gate's check `durable` is not armed.
 
@@ -210,7 +210,7 @@ impl AofStream {
         self.has_unnoted = false;
     }
 
-    /// See [`Engine::take_aof`].
+    /// See [`Engine::take_aof`](crate::Engine::take_aof).
     pub(crate) fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
         if self.pending.is_empty() {
             return None;

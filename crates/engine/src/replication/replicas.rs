@@ -235,7 +235,9 @@ impl Engine {
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
         let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
         let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
-        if good != std::mem::replace(&mut *self.control.replication.good_replicas, good) {}
+        if good != *self.control.replication.good_replicas {
+            *self.control.replication.good_replicas = good;
+        }
     }
 
     /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which more is kept than the

@@ -358,8 +358,8 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// The pause is over: what it kept back goes on.
-    pub(crate) fn end_pause(&mut self) {
+    /// What postponed requests is over, a pause or a unit that stood open: they go on in their order.
+    pub(crate) fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
     }

@@ -72,10 +72,13 @@ impl Engine {
 
     #[cold]
     fn serve_due(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.has_stopped || !self.control.between_units(BetweenUnits::Service) {
+        if self.control.persistence.has_stopped {
             return;
         }
-        while let Some(due) = self.control.clients.blocking.next_due() {
+        // Asked each time: the EXEC of a client that is served may stand still.
+        while self.control.between_units(BetweenUnits::Service)
+            && let Some(due) = self.control.clients.blocking.next_due()
+        {
             match due {
                 Due::Key(db, key) => self.serve_key(db, &key, process),
                 Due::Resumed(client) => self.run_waiting(client, process),

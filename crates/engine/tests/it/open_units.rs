@@ -106,7 +106,7 @@ fn it_may_stand_still_again_and_its_time_is_the_sum() {
     }
     assert_eq!(own_answer(&mut rig), "[+OK, +OK, +OK, +OK, +OK]");
     let info = rig.run("INFO commandstats");
-    assert!(info.contains("cmdstat_exec:calls=1,"), "{info}");
+    assert!(info.contains("cmdstat_exec:calls=1,usec=2,"), "its commands have their own time: {info}");
     assert!(info.contains("cmdstat_set:calls=3,"), "{info}");
 }
 
@@ -155,6 +155,7 @@ fn a_save_begins_behind_it() {
     assert!(!rig.engine.has_job(), "no cut may show half of it");
     rig.engine.advance_unit(&mut rig.process);
     assert!(!rig.engine.has_open_unit());
+    rig.pass_ms(100);
     rig.cron();
     assert!(rig.engine.has_job());
 }
@@ -196,6 +197,7 @@ fn a_full_synchronisation_begins_behind_it() {
     rig.cron();
     rig.end_iteration();
     assert!(!rig.engine.makes_full_sync());
+    assert!(rig.engine.take_refused_between_units().contains(&"FullSync".to_owned()));
     rig.pass_ms(1000);
     rig.engine.advance_unit(&mut rig.process);
     let sent = rig.output(replica);
@@ -229,6 +231,8 @@ fn a_role_that_the_unit_itself_asks_for_comes_with_its_end() {
     rig.engine.advance_unit(&mut rig.process);
     assert!(rig.engine.has_open_unit());
     assert!(rig.engine.primary().is_none());
+    rig.end_iteration();
+    assert!(rig.engine.take_refused_between_units().contains(&"Role".to_owned()));
     assert_eq!(close(&mut rig), "[+OK, +OK, +OK, +OK]");
     assert!(rig.engine.primary().is_some());
 }
@@ -246,6 +250,7 @@ fn what_a_migration_has_moved_is_deleted_behind_it() {
     let outcome = MigrationOutcome { taken: vec![0], error: None };
     rig.engine.end_migration(migration.id, outcome, &mut rig.process);
     assert_eq!((answer(&mut rig, client).as_str(), keys(&rig)), ("", 1));
+    assert!(rig.engine.take_refused_between_units().contains(&"Migration".to_owned()));
     assert_eq!(close(&mut rig), "[:1, +OK, :1]");
     assert_eq!(answer(&mut rig, client), "+OK");
     rig.check("EXISTS k", ":0");
@@ -324,35 +329,19 @@ fn it_is_finished_for_a_client_that_has_gone() {
 fn it_is_finished_for_a_client_that_is_evicted() {
     let mut rig = Rig::with(&[("maxmemory-clients", "100mb")]);
     let other = rig.connect();
-    rig.run(&format!("SET big {}", "x".repeat(200_000)));
+    rig.run(&format!("SET big {}", "x".repeat(400_000)));
     rig.run("CONFIG SET maxmemory-clients 100kb");
     rig.run("MULTI");
     for line in ["GET big", "DEBUG STAND-STILL 1000", "SET b 2"] {
         rig.run(line);
     }
     rig.run("EXEC");
-    rig.engine.publish_input(rig.client, 300_000, 0);
     rig.end_iteration();
     assert!(rig.is_closing(rig.client), "the limit holds for it too");
     rig.engine.disconnect(rig.client, &mut rig.process);
     rig.pass_ms(1000);
     rig.engine.advance_unit(&mut rig.process);
     rig.check_as(other, "GET b", "\"2\"");
-}
-
-#[test]
-fn what_it_is_sent_meanwhile_stands_before_its_reply() {
-    let mut rig = Rig::new();
-    rig.run("HELLO 3");
-    rig.run("SUBSCRIBE c");
-    let other = rig.connect();
-    rig.check_as(other, "BLPOP l 0.1", "");
-    open(&mut rig, "PUBLISH c inside", "SET b 2");
-    rig.pass_ms(1000);
-    rig.engine.advance_unit(&mut rig.process);
-    let sent = own_answer(&mut rig);
-    let (reply, push) = (sent.find(":1").unwrap(), sent.find("inside").unwrap());
-    assert!(reply < push, "its own message comes behind the whole reply: {sent}");
 }
 
 #[test]
@@ -388,7 +377,185 @@ fn a_load_takes_over_behind_it() {
     open(&mut rig, "SET a 1", "EXISTS new a");
     rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
     assert!(rig.finish_loads().is_none(), "the rest of the unit meets the data of before");
+    assert!(rig.engine.take_refused_between_units().contains(&"Load".to_owned()));
     assert_eq!(close(&mut rig), "[+OK, +OK, :2]");
     assert!(rig.finish_loads().is_some());
     assert_eq!(rig.engine.keyspace().db(0).len(), 1);
+}
+
+#[test]
+fn its_messages_to_itself_go_to_nobody_else() {
+    let mut rig = Rig::with(&[("maxmemory", "100mb")]);
+    rig.run("HELLO 3");
+    rig.run("SUBSCRIBE c");
+    let other = rig.connect();
+    open(&mut rig, "PUBLISH c inside", "SET b 2");
+    rig.check_as(other, "GET a", "");
+    let sent = close(&mut rig);
+    let (reply, push) = (sent.find(":1").unwrap(), sent.find("inside").unwrap());
+    assert!(reply < push, "its own message comes behind the whole reply: {sent}");
+}
+
+#[test]
+fn what_others_send_it_meanwhile_stands_before_its_reply() {
+    let mut rig = Rig::with(&[("notify-keyspace-events", "KEA")]);
+    rig.run("HELLO 3");
+    rig.run("SUBSCRIBE __keyevent@0__:set");
+    let waiting = rig.connect();
+    // The second slice of another unit is what can happen meanwhile: here the first, which is this client's own, is left out.
+    rig.run_as(waiting, "BLPOP l 0.1");
+    open(&mut rig, "GET a", "GET b");
+    let client = rig.client;
+    rig.engine.protocol_error(client, b"ERR Protocol error: test", b"", &mut rig.process);
+    let sent = close(&mut rig);
+    assert!(sent.starts_with("-ERR Protocol error: test"), "{sent}");
+    assert!(sent.contains("[nil, +OK, nil]") || sent.contains("+OK"), "{sent}");
+}
+
+#[test]
+fn a_change_of_the_configuration_is_noticed_by_the_next_command() {
+    let mut rig = Rig::new();
+    let listener = rig.connect();
+    rig.run_as(listener, "SUBSCRIBE __keyevent@0__:set");
+    rig.run("MULTI");
+    rig.run("CONFIG SET notify-keyspace-events KEA");
+    rig.run("SET a 1");
+    assert_eq!(rig.run("EXEC"), "[+OK, +OK]");
+    assert!(answer(&mut rig, listener).contains("\"a\""), "the command behind CONFIG SET is told of");
+}
+
+#[test]
+fn keys_that_are_watched_may_expire() {
+    let mut rig = Rig::new();
+    let other = rig.connect();
+    let keys: Vec<String> = (0..100).map(|number| format!("k:{number}")).collect();
+    for key in &keys {
+        rig.run(&format!("SET {key} 1 PX 10"));
+    }
+    rig.run_as(other, &format!("WATCH {}", keys.join(" ")));
+    rig.pass_ms(500);
+    rig.cron();
+    rig.check("DBSIZE", ":0");
+}
+
+#[test]
+fn a_save_point_waits_without_a_word() {
+    let mut rig = Rig::with(&[("save", "1 1")]);
+    open(&mut rig, "SET a 1", "SET b 2");
+    for _ in 0..4 {
+        rig.pass_ms(200);
+        rig.cron();
+    }
+    assert!(!rig.process.log.iter().any(|(_, line)| line.contains("Saving...")));
+    assert!(rig.engine.take_refused_between_units().contains(&"Save".to_owned()));
+}
+
+#[test]
+fn what_is_saved_at_the_end_shows_no_part_of_a_unit() {
+    let mut rig = Rig::new();
+    let client = rig.connect();
+    rig.run("SET before 1");
+    rig.run_as(client, "SHUTDOWN SAVE");
+    rig.run("MULTI");
+    for line in ["SET a 1", "DEBUG STAND-STILL 1000", "SET b 2"] {
+        rig.run(line);
+    }
+    assert_eq!(rig.run("EXEC"), "[+OK, +OK, +OK]", "no unit stands open behind the save of the end");
+    rig.engine.save_rest(&mut rig.process);
+    let mut other = Rig::new();
+    other.process.snapshots = rig.process.snapshots.clone();
+    other.check("DEBUG RELOAD NOSAVE", "+OK");
+    other.check("EXISTS a b", ":2");
+}
+
+#[test]
+fn nobody_is_served_behind_a_unit_that_has_come_out_of_a_pause() {
+    let mut rig = Rig::new();
+    let (waiting, other) = (rig.connect(), rig.connect());
+    rig.check_as(waiting, "BLPOP l 0.5", "");
+    for line in ["MULTI", "RPUSH l x", "DEBUG STAND-STILL 1000", "LPOP l"] {
+        rig.run_as(other, line);
+    }
+    rig.run("CLIENT PAUSE 200 WRITE");
+    rig.run_as(other, "EXEC");
+    rig.pass_ms(300);
+    rig.cron();
+    assert!(rig.engine.has_open_unit());
+    rig.pass_ms(300);
+    rig.cron();
+    assert_eq!(answer(&mut rig, waiting), "nil-array", "its time is over");
+}
+
+#[test]
+fn a_signal_that_waits_for_it_can_be_aborted() {
+    let mut rig = Rig::new();
+    let other = rig.connect();
+    open(&mut rig, "SET a 1", "SET b 2");
+    assert!(rig.engine.end_waits_for_cron());
+    rig.run_as(other, "SHUTDOWN ABORT");
+    close(&mut rig);
+    assert_eq!(answer(&mut rig, other), "+OK");
+}
+
+#[test]
+fn a_save_that_was_asked_for_begins_while_no_load_is_under_way() {
+    let mut rig = Rig::with(&[("replica-read-only", "no")]);
+    rig.run("SET old 1");
+    rig.run("SAVE");
+    rig.run("REPLICAOF 127.0.0.1 7000");
+    rig.holds_loads = true;
+    rig.run("MULTI");
+    for line in ["DEBUG STAND-STILL 1000", "CONFIG SET appendonly yes", "DEBUG STAND-STILL 1000", "SET b 2"] {
+        assert_eq!(rig.run(line), "+QUEUED");
+    }
+    rig.run("EXEC");
+    rig.pass_ms(1000);
+    rig.engine.advance_unit(&mut rig.process);
+    assert!(rig.engine.has_open_unit());
+    assert!(rig.engine.take_refused_between_units().contains(&"Rewrite".to_owned()));
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    assert_eq!(close(&mut rig), "[+OK, +OK, +OK, +OK]");
+    assert!(!rig.engine.has_job());
+}
+
+#[test]
+fn a_history_that_nobody_follows_ends_behind_it() {
+    let mut rig = Rig::with(&[("repl-backlog-ttl", "1")]);
+    let replica = rig.replica();
+    rig.run("SET before 1");
+    rig.engine.disconnect(replica, &mut rig.process);
+    let id = rig.run("INFO replication");
+    open(&mut rig, "SET a 1", "SET b 2");
+    for _ in 0..9 {
+        rig.pass_ms(1100);
+        rig.cron();
+    }
+    assert!(rig.engine.take_refused_between_units().contains(&"History".to_owned()));
+    rig.engine.advance_unit(&mut rig.process);
+    let replid =
+        |text: &str| text.split("\\r\\n").find(|line| line.starts_with("master_replid:")).map(str::to_owned);
+    assert_eq!(replid(&rig.run("INFO replication")), replid(&id));
+}
+
+/// What is asked for without an event of its own.
+#[test]
+fn what_the_clock_brings_is_refused_meanwhile() {
+    let mut rig = Rig::with(&[("maxmemory", "1gb"), ("save", "1 1")]);
+    let waiting = rig.connect();
+    rig.check_as(waiting, "BLPOP l 0", "");
+    rig.run("MULTI");
+    for line in
+        ["RPUSH l a", "DEBUG STAND-STILL 60000", "REPLICAOF 127.0.0.1 7000", "DEBUG STAND-STILL 60000"]
+    {
+        rig.run(line);
+    }
+    rig.run("EXEC");
+    rig.end_iteration();
+    rig.pass_ms(2000);
+    rig.cron();
+    assert!(rig.engine.end_waits_for_cron());
+    let refused = rig.engine.take_refused_between_units().join(" ");
+    for what in ["Save", "Rewrite", "History", "Expiry", "Eviction", "Service", "End"] {
+        assert!(refused.contains(what), "{what} of {refused}");
+    }
 }

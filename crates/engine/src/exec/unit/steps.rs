@@ -1,6 +1,6 @@
 //! How units are opened and closed.
 //!
-//! [`Engine::open_unit`] and [`Engine::close_unit`] are the only way to run handlers: [`Engine::run_command`] wants a
+//! [`Engine::begin_unit`] and [`Engine::close_unit`] are the only way to run handlers: [`Engine::run_command`] wants a
 //! [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each command, and after the unit.
 
 use super::Unit;
@@ -14,7 +14,7 @@ use sluice_command::{Flags, Spec};
 impl Engine {
     /// Opens a unit that happens at `now`, for the command of a client.
     #[inline]
-    pub(crate) fn open_unit(&mut self, now: Now) -> Unit {
+    pub(crate) fn begin_unit(&mut self, now: Now) -> Unit {
         debug_assert_eq!(
             self.conclusions.epoch,
             self.control.epoch.now(),

@@ -131,7 +131,7 @@ impl Engine {
                     let text = "The disk keeps up with the AOF file again: commands that write go on.";
                     process.log(LogLevel::Notice, text);
                 }
-                self.control.clients.blocking.end_pause();
+                self.control.clients.blocking.release_postponed();
                 self.serve_waiting(process);
             }
         }

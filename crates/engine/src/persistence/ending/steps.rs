@@ -50,7 +50,6 @@ impl Engine {
         let are_there = are_replicas_at(&self.control, &self.sessions, pending.offset);
         if !pending.is_aborted && !is_late && !are_there {
             *self.control.persistence.pending_end = Some(pending);
-            // The gate may not know yet.
             return;
         }
         if !pending.is_aborted {
@@ -62,7 +61,7 @@ impl Engine {
                 return self.actions.push(Action::Shutdown);
             }
         }
-        self.control.clients.blocking.end_pause();
+        self.control.clients.blocking.release_postponed();
         for client in pending.clients {
             self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
         }

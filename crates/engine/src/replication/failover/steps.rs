@@ -145,12 +145,12 @@ impl Engine {
             self.settle_role(process);
         }
         if !mistake::is_made(Mistake::PausedForGood) {
-            self.control.clients.blocking.end_pause();
+            self.control.clients.blocking.release_postponed();
         }
     }
 
     fn let_writes_go_on(&mut self, process: &mut dyn Process) {
-        self.control.clients.blocking.end_pause();
+        self.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 }

@@ -90,7 +90,7 @@ impl Engine {
             });
         }
         // What these keys have kept back.
-        self.control.clients.blocking.end_pause();
+        self.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 

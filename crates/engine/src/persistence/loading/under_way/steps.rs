@@ -232,7 +232,9 @@ impl Engine {
         }
         let outcome = news.outcome?;
         let load = self.control.persistence.load.take()?;
-        Some(self.end_load(*load, outcome, process))
+        let ended = self.end_load(*load, outcome, process);
+        self.serve_waiting(process);
+        Some(ended)
     }
 
     /// Says in the log how far a load is, now and then.
@@ -262,14 +264,14 @@ impl Engine {
         self.notice();
         let now = process.now();
         let twin = self.keyspace.empty_twin();
-        self.keyspace.dataset(between_units(now), &mut self.effects).replace(twin);
+        self.keyspace.dataset(access_between_units(now), &mut self.effects).replace(twin);
         self.commit_unasked(now);
     }
 
     fn end_load(&mut self, load: LoadUnderWay, outcome: LoadOutcome, process: &mut dyn Process) -> LoadEnded {
         self.notice();
         let now = process.now();
-        let mut data = self.keyspace.dataset(between_units(now), &mut self.effects);
+        let mut data = self.keyspace.dataset(access_between_units(now), &mut self.effects);
         let loaded = self.control.install(outcome, &load, &mut data);
         self.notice();
         self.commit_unasked(now);
@@ -279,8 +281,7 @@ impl Engine {
         self.control.persistence.loaded_file_at = has_all.then_some(self.control.persistence.dirty);
         self.announce_loaded(now);
         // The primary's commands have waited.
-        self.control.clients.blocking.end_pause();
-        self.serve_waiting(process);
+        self.control.clients.blocking.release_postponed();
         match load.plan.purpose {
             LoadPurpose::Sync => {
                 if loaded.is_ok() || load.has_freed {
@@ -320,7 +321,7 @@ impl Engine {
 }
 
 /// How databases are exchanged that no command asked for.
-fn between_units(now: Now) -> Access {
+fn access_between_units(now: Now) -> Access {
     Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete }
 }
 
