@@ -73,7 +73,9 @@ fn slices() {
         let total = begin.elapsed().as_secs_f64() * 1e3;
         let (count, bytes) = (times.len(), vm.bytes() >> 20);
         let (at, longest) = times.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).expect("slices");
-        println!("work {work}: {count} slices, {total:.1} ms in all, longest {longest:.3} ms, the {at}th; {bytes} MB");
+        println!(
+            "work {work}: {count} slices, {total:.1} ms in all, longest {longest:.3} ms, the {at}th; {bytes} MB"
+        );
     }
 }
 
@@ -96,7 +98,10 @@ fn table(what: &str, source: &str) {
     let begin = Instant::now();
     let garbage = vm.end();
     let ended = begin.elapsed();
-    println!("  again: run {ran:?}, end {ended:?}, parts {:?}", garbage.as_ref().map(sluice_lua::Garbage::parts));
+    println!(
+        "  again: run {ran:?}, end {ended:?}, parts {:?}",
+        garbage.as_ref().map(sluice_lua::Garbage::parts)
+    );
     let begin = Instant::now();
     drop(garbage);
     println!("  freed elsewhere in {:?}", begin.elapsed());
