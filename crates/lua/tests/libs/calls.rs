@@ -280,7 +280,7 @@ fn list(rng: &mut Rng, max: u64) -> String {
     let items: Vec<String> = (0..rng.below(max + 1))
         .map(|_| match rng.below(6) {
             0 => quote(&joined(rng, &["a", "b", "c"], 3)),
-            1 if rng.below(4) == 0 => scalar(rng),
+            1 if rng.below(4) == 0 => mixed(rng),
             _ => number(rng),
         })
         .collect();
@@ -317,15 +317,21 @@ fn tables(rng: &mut Rng) -> String {
     }
 }
 
+/// A value whose text is the same in every process.
+fn mixed(rng: &mut Rng) -> String {
+    match rng.below(3) {
+        0 => quote(&any_text(rng)),
+        _ => one(rng, &["true", "cjson.null", "false", "'7'"]).into(),
+    }
+}
+
 fn sort(rng: &mut Rng) -> String {
     let len = if rng.below(4) == 0 { rng.below(60) } else { rng.below(9) };
     let range = 1 + rng.below(12);
     let items: Vec<String> = match rng.below(8) {
         0 => (0..len).map(|_| quote(&joined(rng, &["a", "b", "B"], 3))).collect(),
         1 => (0..len).map(|_| number(rng)).collect(),
-        2 => (0..len)
-            .map(|_| if rng.below(9) == 0 { scalar(rng).replace("nil", "1") } else { number(rng) })
-            .collect(),
+        2 => (0..len).map(|_| if rng.below(9) == 0 { mixed(rng) } else { number(rng) }).collect(),
         _ => (0..len).map(|_| format!("{}", rng.below(range))).collect(),
     };
     let items = items.join(", ");
