@@ -252,6 +252,26 @@ impl Vm {
         machine.code.set_mark();
         heap.watching = true;
         heap.old_written = false;
+        heap.born = 0;
+    }
+
+    /// Where many slots before the mark are free, a run goes without a mark, uses them, and is kept.
+    fn unmark_if_sparse(&mut self) {
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        if !heap.strings.texts.is_sparse() && !heap.tables.is_sparse() && !heap.closures.is_sparse() {
+            return;
+        }
+        heap.strings.texts.drop_mark();
+        heap.tables.drop_mark();
+        heap.closures.drop_mark();
+        heap.upvalues.drop_mark();
+        heap.natives.drop_mark();
+        heap.userdata.drop_mark();
+        heap.threads.drop_mark();
+        heap.watching = false;
+        heap.old_written = true;
+        heap.born = guard::OLD;
     }
 
     /// Begins a run of a chunk.
@@ -265,6 +285,7 @@ impl Vm {
             drop(self.end());
         }
         self.stage = VmStage::Running;
+        self.unmark_if_sparse();
         let machine = &mut self.machine;
         machine.heap.host.numbers = self.initial.numbers;
         let len = args.len() + 1;

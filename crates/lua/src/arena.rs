@@ -6,6 +6,9 @@
 /// How an object stands with the collector: the colour that it was last marked with.
 pub(crate) type Colour = u8;
 
+/// Free slots before the mark that are not worth a run without one.
+const SPARSE_MIN: usize = 1024;
+
 /// A slot that holds no object.
 pub(crate) const FREE: Colour = 0;
 
@@ -80,6 +83,11 @@ impl<T: Object> Arena<T> {
     pub(crate) fn set_mark(&mut self) {
         self.old = self.slots.len() as u32;
         self.free_old.append(&mut self.free);
+    }
+
+    /// Whether so many slots before the mark are free that they are to be used again.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
     }
 
     /// Ends the mark's protection: the free slots before it are used again.

@@ -142,6 +142,8 @@ pub struct Heap {
     pub(crate) old_written: bool,
     /// The mark is in force: writes to what is old are noted.
     pub(crate) watching: bool,
+    /// The guard of new tables: [`guard::OLD`] in a run without a mark, which is kept whatever it does.
+    pub(crate) born: u8,
     /// Names of events.
     pub(crate) events: Vec<(Value, u32)>,
     /// The metatable of strings.
@@ -273,7 +275,8 @@ impl Heap {
         if parts > 4096 {
             self.room(parts)?;
         }
-        let table = LuaTable::new(array, nodes, self.colour);
+        let mut table = LuaTable::new(array, nodes, self.colour);
+        table.guard = self.born;
         let index = self.tables.add(table);
         self.charge(Arena::<LuaTable>::SLOT + parts)?;
         Ok(TableRef(index))

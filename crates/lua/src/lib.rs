@@ -1,7 +1,6 @@
 //! Lua 5.1 with the libraries that scripts of a Redis-like server know: a machine whose references cannot dangle and
 //! whose runs can stand still.
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
 
 mod api;
 mod arena;

@@ -101,8 +101,6 @@ pub(crate) struct NativeClosure {
     /// Index into the machine's natives.
     pub(crate) native: u32,
     pub(crate) upvalues: Box<[Value]>,
-    /// Another environment than the globals, as an index plus one.
-    pub(crate) env: u32,
     colour: Colour,
 }
 
@@ -110,7 +108,7 @@ object!(NativeClosure, self => self.upvalues.len() * size_of::<Value>());
 
 impl NativeClosure {
     pub(crate) fn new(native: u32, upvalues: &[Value], colour: Colour) -> NativeClosure {
-        NativeClosure { native, upvalues: upvalues.into(), env: 0, colour }
+        NativeClosure { native, upvalues: upvalues.into(), colour }
     }
 }
 

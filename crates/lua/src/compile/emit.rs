@@ -113,8 +113,6 @@ pub(super) struct Func {
     last_target: u32,
     /// Jumps to the next instruction.
     pending: u32,
-    /// For each capture: whether it is a local of the enclosing function.
-    pub(super) line: u32,
 }
 
 type Result<T> = std::result::Result<T, SyntaxError>;
@@ -129,7 +127,6 @@ impl Func {
             free: 0,
             last_target: NO_JUMP,
             pending: NO_JUMP,
-            line,
         }
     }
 

@@ -63,7 +63,11 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         return Ok(NativeStep::Return(ctx.count()));
     }
     match ctx.opt_str(2)? {
-        Some(text) => Err(Fault::text(ctx.heap.bytes(text))),
+        // The reference formats the text with `%s`: a zero ends it.
+        Some(text) => {
+            let text = ctx.heap.bytes(text).split(|byte| *byte == 0).next();
+            Err(Fault::text(text.unwrap_or_default()))
+        }
         None => Err(Fault::text("assertion failed!")),
     }
 }

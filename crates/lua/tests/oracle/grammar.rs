@@ -14,8 +14,9 @@ local function S(...)
     if t == 'string' then o = o .. v .. ';' elseif t == 'number' or t == 'boolean' or t == 'nil' then o = o .. tostring(v) .. ';' else o = o .. t .. ';' end
   end
 end
-local function D(t) if type(t) ~= 'table' then return S(t) end for k in pairs(t) do local y = type(k) if y == 'table' or y == 'function' or y == 'thread' then return S(y, #t) end end o = o .. '{' for k, v in pairs(t) do S(k, v) end o = o .. '}' .. #t end
+local function D(t) if type(t) ~= 'table' then return S(t) end for k in pairs(t) do local y = type(k) if y == 'table' or y == 'function' or y == 'thread' then return S('objects', #t) end end o = o .. '{' for k, v in pairs(t) do S(k, v) end o = o .. '}' .. #t end
 local function P(f, ...) S(pcall(f, ...)) end
+local function K(v) local y = type(v) if y == 'table' or y == 'function' or y == 'thread' then return 'object' end return v end
 ";
 
 /// A program.
@@ -211,7 +212,7 @@ impl Writer<'_> {
         let name = self.local();
         match self.pick(4) {
             0 => format!("{name}.{}", self.one(&FIELDS)),
-            1 => format!("t[{}]", self.expr(1)),
+            1 => format!("t[K({})]", self.expr(1)),
             _ => name,
         }
     }
@@ -314,7 +315,7 @@ impl Writer<'_> {
         self.put(if handler == 0 { "S(xpcall(function()\n" } else { "S(pcall(function()\n" });
         self.body(depth, &[], false);
         match (handler, self.pick(3)) {
-            (0, 0) => self.put("end, function(e) return 'H' .. tostring(e) end))\n"),
+            (0, 0) => self.put("end, function(e) return 'H' .. tostring(e):sub(1, 5) end))\n"),
             (0, _) => self.put("end, function(e) S(e) return e end))\n"),
             _ => self.put("end))\n"),
         }

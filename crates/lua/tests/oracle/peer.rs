@@ -37,7 +37,7 @@ impl Peer {
             .spawn()
             .expect("the reference starts");
         let connect = || UnixStream::connect(&socket).ok();
-        let stream = (0..400).find_map(|_| connect().or_else(|| pause())).expect("the reference listens");
+        let stream = (0..400).find_map(|_| connect().or_else(pause)).expect("the reference listens");
         stream.set_read_timeout(Some(REPLY)).expect("a timeout");
         stream.set_write_timeout(Some(REPLY)).expect("a timeout");
         Some(Peer { server, folder, stream: BufReader::new(stream) })

@@ -45,7 +45,6 @@ impl Func {
         self.discharge(lex, expr);
         let jump = match expr.kind {
             Kind::Text(_) | Kind::Number(_) | Kind::True => NO_JUMP,
-            Kind::False => self.jump(lex),
             Kind::Jump(pc) => {
                 self.invert(expr);
                 pc
@@ -62,7 +61,6 @@ impl Func {
         self.discharge(lex, expr);
         let jump = match expr.kind {
             Kind::Nil | Kind::False => NO_JUMP,
-            Kind::True => self.jump(lex),
             Kind::Jump(pc) => pc,
             _ => self.jump_if(lex, expr, true)?,
         };
