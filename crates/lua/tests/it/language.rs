@@ -77,7 +77,7 @@ fn programs_answer_as_lua_5_1_does() {
         ("string.x = 1", "test:1: Attempt to modify a readonly table"),
         ("getmetatable('').__index = 1", "test:1: Attempt to modify a readonly table"),
         ("x = = 1", "test:1: unexpected symbol near '='"),
-        ("x = 'abc", "test:1: unfinished string near ''abc'"),
+        ("x = 'abc\n'", "test:1: unfinished string near ''abc'"),
         // Coroutines.
         (
             "local g = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) return g(1), g(10)",
