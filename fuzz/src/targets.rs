@@ -163,6 +163,47 @@ pub(crate) const TARGETS: &[Target] = &[
             b"+DUALCHANNELSYNC\r\n", b"$EOF:", b"$", b"18446744073709551615", b"-1", b" ",
         ],
     },
+    Target {
+        name: "lua-pattern",
+        run: sluice_lua::fuzz_pattern,
+        seeds: &[
+            b"^(%w+)%s*=%s*(.-)$\xffkey = value",
+            b"%b()%f[%a]\xff(a(b)c) d",
+            b"(a*(.)%1)[^%s-x]\xffaabb",
+            b"()a?-+\xff--",
+        ],
+        words: &[b"%b()", b"%f[", b"%1", b"[^", b"]", b"()", b"(", b")", b".-", b"%", b"*", b"$", b"\xff", b"[%a-z]"],
+    },
+    Target {
+        name: "lua-format",
+        run: sluice_lua::fuzz_format,
+        seeds: &[b"%5.2f|%-5d|%q|%s", b"%+#012.99g%x%c%%", b"%u%o%X%E%G"],
+        words: &[b"%", b"-", b"+", b"#", b"0", b".99", b"99", b"g", b"f", b"e", b"d", b"s", b"q", b"c"],
+    },
+    Target {
+        name: "lua-number",
+        run: sluice_lua::fuzz_number,
+        seeds: &[b" 0x1.8p-3 ", b"1e308", b"-inf", b"nan(1)", b"5e-324"],
+        words: &[b"0x", b"p", b"e-", b".", b"inf", b"nan(", b")", b"-", b"99999999999999999999"],
+    },
+    Target {
+        name: "lua-json",
+        run: sluice_lua::fuzz_json,
+        seeds: &[b"{\"a\": [1, -2.5e3, true, null, \"\\u00e9\\ud83d\\ude00\"]}", b"[inf, 0x1f, nan]", b"\"\\n\\/\""],
+        words: &[b"\"", b"\\u", b"\\ud83d\\ude00", b"{", b"}", b"[", b"]", b":", b",", b"true", b"null", b"-", b"1e5", b"inf", b"0x"],
+    },
+    Target {
+        name: "lua-packed",
+        run: sluice_lua::fuzz_packed,
+        seeds: &[b"\x92\x01\xa3abc", b"\xcb\x3f\xf0\0\0\0\0\0\0\xcf\xff\xff\xff\xff\xff\xff\xff\xff", b"\xdb\0\0\0\x01a\xd3\x80\0\0\0\0\0\0\0"],
+        words: &[b"\xdb\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xca\x7f\xc0\0\0", b"\xc1", b"\xd9", b"\x90"],
+    },
+    Target {
+        name: "lua-struct",
+        run: sluice_lua::fuzz_struct,
+        seeds: &[b">!4bHi3I8c0s", b"<!16dflLxT", b"c99 i32!2"],
+        words: &[b"!", b">", b"c", b"i", b"99999999999", b"32", b"!2147483648", b"x"],
+    },
     Target { name: "canary", run: canary_panic, seeds: &[b"canar"], words: &[b"y!"] },
     Target { name: "canary-abort", run: canary_abort, seeds: &[b"canar"], words: &[b"y!"] },
 ];
