@@ -166,6 +166,7 @@ impl Vm {
 
     /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot be written.
     pub fn seal(&mut self, read_only: bool) {
+        self.machine.collect(0, None);
         let heap = &mut self.machine.heap;
         for table in &mut heap.tables.slots {
             table.guard |= guard::OLD;
@@ -221,7 +222,7 @@ impl Vm {
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
         let closure = closure?;
-        self.machine.heap.pinned.push(closure);
+        self.machine.heap.pin(closure);
         self.permanent = self.machine.code.len() as u32;
         self.mark();
         Ok(LoadedChunk(closure))
@@ -229,8 +230,7 @@ impl Vm {
 
     /// Keeps a value from being collected. Answers the value's number for [`Vm::pinned`].
     pub fn pin(&mut self, value: Value) -> usize {
-        self.machine.heap.pinned.push(value);
-        self.machine.heap.pinned.len() - 1
+        self.machine.heap.pin(value)
     }
 
     /// A value that was kept.
@@ -250,6 +250,7 @@ impl Vm {
         heap.userdata.set_mark();
         heap.threads.set_mark();
         machine.code.set_mark();
+        heap.old_bytes = heap.bytes;
         heap.watching = true;
         heap.old_written = false;
         heap.born = 0;
@@ -352,16 +353,15 @@ impl Vm {
     fn truncate(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
-        let gone = heap.strings.texts.truncate()
-            + heap.tables.truncate()
-            + heap.closures.truncate()
-            + heap.upvalues.truncate()
-            + heap.natives.truncate()
-            + heap.userdata.truncate()
-            + heap.threads.truncate()
-            + machine.code.truncate();
-        heap.bytes = heap.bytes.saturating_sub(gone);
-        heap.slice_due = false;
+        heap.strings.texts.truncate();
+        heap.tables.truncate();
+        heap.closures.truncate();
+        heap.upvalues.truncate();
+        heap.natives.truncate();
+        heap.userdata.truncate();
+        heap.threads.truncate();
+        machine.code.truncate();
+        heap.forget_young();
     }
 
     /// Moves what a run made out of the heap; what is before the mark is moved into arenas of its own.
@@ -390,7 +390,7 @@ impl Vm {
             parts.push(Box::new(stack));
             machine.co.frames = Vec::new();
         }
-        heap.recount();
+        heap.forget_young();
         Garbage(parts)
     }
 
@@ -454,7 +454,9 @@ impl Run<'_> {
     /// Sets a global variable until the run ends, even where globals are read-only.
     pub fn set_global(&mut self, global: Global, value: Value) {
         let globals = self.vm.globals();
-        self.vm.machine.heap.tables.at_mut(globals.0).write(global.0, value);
+        let heap = &mut self.vm.machine.heap;
+        heap.shade_if_marking(value);
+        heap.tables.at_mut(globals.0).write(global.0, value);
         self.vm.set.push(global.0);
     }
 

@@ -129,6 +129,8 @@ pub struct Heap {
     pub(crate) threads: Arena<Thread>,
     /// Bytes in use.
     pub(crate) bytes: usize,
+    /// Bytes in use before the mark.
+    pub(crate) old_bytes: usize,
     /// Bytes that may be in use.
     pub(crate) limit: usize,
     /// The colour of what is made now.
@@ -627,6 +629,20 @@ impl Heap {
         }
     }
 
+    /// Keeps a value for good.
+    pub(crate) fn pin(&mut self, value: Value) -> usize {
+        self.shade_if_marking(value);
+        self.pinned.push(value);
+        self.pinned.len() - 1
+    }
+
+    /// To be passed when a root is given a value.
+    pub(crate) fn shade_if_marking(&mut self, value: Value) {
+        if self.collector.phase == CollectorPhase::Mark {
+            self.shade(value);
+        }
+    }
+
     /// Marks a value: what it refers to is scanned later.
     #[inline]
     pub(crate) fn shade(&mut self, value: Value) {
@@ -683,18 +699,15 @@ impl Heap {
         self.collector.threads.clear();
     }
 
-    /// Counts the bytes in use anew: what is before the mark.
-    pub(crate) fn recount(&mut self) {
-        self.bytes = self.strings.texts.bytes()
-            + self.tables.bytes()
-            + self.closures.bytes()
-            + self.upvalues.bytes()
-            + self.natives.bytes()
-            + self.userdata.bytes()
-            + self.threads.bytes();
+    /// What is behind the mark is gone: the bytes in use are those before it.
+    pub(crate) fn forget_young(&mut self) {
+        self.bytes = self.old_bytes;
+        self.slice_due = false;
+        if self.collector.threshold == self.collector.next_slice && self.bytes < self.collector.threshold {
+            return;
+        }
         self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
         self.collector.next_slice = self.collector.threshold;
-        self.slice_due = false;
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {

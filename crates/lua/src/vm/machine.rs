@@ -15,7 +15,7 @@ use crate::code::Linked;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::native::{Native, NativeStep};
-use crate::object::{After, Coroutine, Frame, Status, Work};
+use crate::object::{After, Coroutine, Frame, SLOT_BYTES, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
 
 /// What a run has come to.
@@ -454,8 +454,14 @@ impl Machine {
         }
         self.co.status = Status::Dead;
         let values = self.co.stack[..count].to_vec();
-        self.co.stack = Vec::new();
+        self.drop_stack();
         Ok(self.back_to_resumer(&values, None))
+    }
+
+    /// A dead coroutine has no stack.
+    pub(super) fn drop_stack(&mut self) {
+        let stack = std::mem::take(&mut self.co.stack);
+        self.heap.bytes = self.heap.bytes.saturating_sub(stack.len() * SLOT_BYTES);
     }
 
     /// Goes back to the coroutine that resumed the running one, with values or an error.

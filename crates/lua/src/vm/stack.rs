@@ -3,7 +3,7 @@
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::Heap;
-use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
+use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvaluePlace, Work};
 use crate::value::{ThreadRef, Value};
 
 /// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
@@ -28,7 +28,7 @@ pub(super) fn ensure(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Resu
 #[inline(never)]
 fn grow(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault> {
     let len = (to + WINDOW).max(stack.len() * 2);
-    let more = (len - stack.len()) * size_of::<Value>();
+    let more = (len - stack.len()) * SLOT_BYTES;
     heap.room(more)?;
     heap.charge(more)?;
     stack.resize(len, Value::NIL);
