@@ -65,3 +65,41 @@ pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> R
     let copy = ctx.heap.bytes(text)[from..to].to_vec();
     ctx.heap.take_string(copy)
 }
+
+/// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither its bytes nor
+/// its hash are made again. It holds values, so it lives no longer than a step.
+pub(super) struct RecentTexts([Value; RECENT]);
+
+/// Places of [`RecentTexts`].
+const RECENT: usize = 64;
+
+/// Bytes of a text that is remembered at most.
+const RECENT_LEN_MAX: usize = 22;
+
+impl RecentTexts {
+    pub(super) fn new() -> RecentTexts {
+        RecentTexts([Value::NIL; RECENT])
+    }
+
+    /// A string of these bytes.
+    #[inline]
+    pub(super) fn string(&mut self, heap: &mut Heap, bytes: &[u8]) -> Result<Value, Fault> {
+        let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
+            return heap.new_string(bytes);
+        };
+        if bytes.len() > RECENT_LEN_MAX {
+            return heap.new_string(bytes);
+        }
+        let middle = bytes[bytes.len() / 2];
+        let mixed = usize::from(first) + usize::from(last) * 5 + usize::from(middle) * 11 + bytes.len() * 17;
+        let place = &mut self.0[mixed % RECENT];
+        if let Some(known) = place.as_str()
+            && heap.bytes(known) == bytes
+        {
+            return Ok(*place);
+        }
+        let value = heap.new_string(bytes)?;
+        *place = value;
+        Ok(value)
+    }
+}

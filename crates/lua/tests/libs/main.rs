@@ -73,12 +73,24 @@ fn expression(text: &str) -> String {
         "local function show(...) local o = {{}} for i = 1, select('#', ...) do o[i] = tostring((select(i, ...))) end \
          return table.concat(o, '|') end\nlocal function e(f, ...) return select(2, pcall(f, ...)) end\nreturn show({text})"
     );
-    both(source.as_bytes()).escape_ascii().to_string()
+    plain(&both(source.as_bytes()))
+}
+
+/// Bytes as text: those that cannot be printed as `\xNN`.
+fn plain(bytes: &[u8]) -> String {
+    let show = |byte: &u8| match byte {
+        b' '..=b'~' => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    bytes.iter().map(show).collect()
 }
 
 /// Checks a table of expressions and what they show.
 fn check(cases: &[(&str, &str)]) {
-    for (text, expected) in cases {
-        assert_eq!(expression(text), *expected, "{text}");
-    }
+    let wrong = cases.iter().filter_map(|(text, expected)| {
+        let shown = expression(text);
+        (shown != *expected).then(|| format!("{text}\n  shows {shown}\n  not   {expected}\n"))
+    });
+    let wrong: String = wrong.collect();
+    assert!(wrong.is_empty(), "{wrong}");
 }

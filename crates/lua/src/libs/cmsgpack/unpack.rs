@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::value::{StrRef, TableRef, Value};
 
-use super::super::output::{cost, fuel, part};
+use super::super::output::{RecentTexts, cost, fuel, part};
 
 /// Slots that a C function of PUC has on its stack; values and nesting end there at the latest.
 const SLOTS_MAX: usize = 8000;
@@ -149,6 +149,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Unpacking) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(source).len();
     let mut left = fuel(ctx);
     let mut charged = left;
+    let mut texts = RecentTexts::new();
     loop {
         if state.open.is_empty() && (state.at >= len || state.count as i64 >= state.limit) {
             ctx.charge(charged - left);
@@ -159,7 +160,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Unpacking) -> Result<NativeStep, Fault> {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
         left -= 1;
-        if let Err(fault) = state.step(ctx, source, &mut left) {
+        if let Err(fault) = state.step(ctx, &mut texts, source, &mut left) {
             ctx.charge(charged - left);
             return Err(fault);
         }
@@ -185,7 +186,13 @@ fn finish(ctx: &mut Ctx<'_>, state: &Unpacking, len: usize) -> Result<NativeStep
 impl Unpacking {
     /// Reads a value, or closes an array or a map.
     #[inline]
-    fn step(&mut self, ctx: &mut Ctx<'_>, source: StrRef, left: &mut u64) -> Result<(), Fault> {
+    fn step(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        texts: &mut RecentTexts,
+        source: StrRef,
+        left: &mut u64,
+    ) -> Result<(), Fault> {
         if let Some(Open::Array { left: 0, .. } | Open::Map { left: 0, .. }) = self.open.last() {
             return self.close(ctx);
         }
@@ -209,7 +216,14 @@ impl Unpacking {
                 let Some(end) = self.at.checked_add(count).filter(|&end| end <= bytes.len()) else {
                     return Err(fault(PackedError::Missing));
                 };
-                let value = part(ctx, source, self.at, end)?;
+                let value = if count <= 22 {
+                    let mut short = [0; 22];
+                    let short = &mut short[..count];
+                    short.copy_from_slice(&bytes[self.at..end]);
+                    texts.string(ctx.heap, short)?
+                } else {
+                    part(ctx, source, self.at, end)?
+                };
                 self.at = end;
                 *left = left.saturating_sub(if count < 16 { 0 } else { cost(count) });
                 value
