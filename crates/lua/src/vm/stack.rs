@@ -145,3 +145,25 @@ pub(super) fn place_results(co: &mut Coroutine, from: usize, count: usize, func:
         co.stack[func + count..func + want].fill(Value::NIL);
     }
 }
+
+/// Values on their way from one coroutine to another.
+pub(super) struct Carried {
+    few: [Value; 8],
+    many: Vec<Value>,
+    count: usize,
+}
+
+impl Carried {
+    pub(super) fn new(values: &[Value]) -> Carried {
+        let (mut few, mut many) = ([Value::NIL; 8], Vec::new());
+        match few.get_mut(..values.len()) {
+            Some(few) => few.copy_from_slice(values),
+            None => many = values.to_vec(),
+        }
+        Carried { few, many, count: values.len() }
+    }
+
+    pub(super) fn as_slice(&self) -> &[Value] {
+        if self.many.is_empty() { &self.few[..self.count.min(self.few.len())] } else { &self.many }
+    }
+}
