@@ -164,6 +164,24 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "lua-source",
+        run: sluice_lua::fuzz_source,
+        seeds: &[
+            b"local t = {} for i = 1, 9 do t[i] = i * 2 end return #t, t[3] .. 'x', pcall(error, t)",
+            b"local function f(a, ...) if a > 1 then return f(a - 1, ...) end return select('#', ...) end return f(3, nil, 2)",
+            b"local co = coroutine.wrap(function(x) while true do x = coroutine.yield(x + 1) end end) return co(1), co(2)",
+            b"local t = setmetatable({}, {__index = function(t, k) return k end, __call = function() end}) return t.x, t(1), -t",
+            b"return (('abc'):gsub('%w', function(c) return c:upper() end)), string.format('%5.2f|%q', 1, 'a\n')",
+            b"local a, b = 1, {x = {[2] = 3; 4}} a, b.x = b.x, a local s = [==[ ]] ]==] repeat local c until c or not a",
+            b"return table.concat({1, 2, 3}, ','), unpack({1, 2}), next({}), loadstring('return ...')(5), cjson.encode({1})",
+        ],
+        words: &[
+            b"function", b"local ", b"return ", b"end ", b" do ", b"while ", b"for ", b" in pairs(t)", b"repeat ", b" until ", b"if ",
+            b" then ", b"...", b"..", b"==", b"~=", b"[[", b"]]", b"--[[", b"setmetatable(", b"coroutine.yield(", b"pcall(", b"error(",
+            b"nil", b"string.rep('x', 99)", b"t[", b"] = ", b"#t", b" and ", b" or ", b" not ", b"0x", b"1e308", b"collectgarbage()",
+        ],
+    },
+    Target {
         name: "lua-pattern",
         run: sluice_lua::fuzz_pattern,
         seeds: &[

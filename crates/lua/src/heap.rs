@@ -711,7 +711,8 @@ impl Heap {
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
-        let object = self.tables.at_mut(table.0);
+        // A slot of the stack that was not used in this run may name a table of one that is gone.
+        let Some(object) = self.tables.slots.get_mut(table.0 as usize) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
         }
@@ -740,7 +741,8 @@ fn paint<T: Object>(
     grey: Option<Grey>,
     list: &mut Vec<Grey>,
 ) {
-    let object = arena.at_mut(index);
+    // As for tables: the index may be one of a run that is gone.
+    let Some(object) = arena.slots.get_mut(index as usize) else { return };
     if object.colour() == marked || object.colour() == crate::arena::FREE {
         return;
     }

@@ -129,3 +129,16 @@ fn a_library_keeps_what_was_given_to_it_and_no_more() {
     assert!(vm.bytes() < base + 4096, "{} bytes at first, {} now", base, vm.bytes());
     assert_eq!(call(&mut vm, library, "find", &["key"]), "value number 1999, which is not short");
 }
+
+#[test]
+fn regress_what_a_stack_still_names_of_a_run_that_is_gone_is_not_marked() {
+    let mut vm = machine(64 << 20);
+    assert_eq!(
+        answer_of(
+            &mut vm,
+            "local function f(n) local t, s = {n}, 's' .. n if n > 0 then f(n - 1) end end f(50)"
+        ),
+        ""
+    );
+    assert_eq!(answer_of(&mut vm, "local a, b, c, d collectgarbage() return 1"), "1");
+}
