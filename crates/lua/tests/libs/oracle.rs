@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::{machine, run};
 
 /// Programs of a family that a plain run tries.
-const PROGRAMS: u64 = 40;
+const PROGRAMS: u64 = 20;
 
 /// Calls in a program.
 const CALLS: u64 = 30;
