@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::native::Ctx;
-use crate::value::{StrRef, Value};
+use crate::value::{StrRef, TableRef, Value};
 
 /// Bytes that a simple loop handles between two looks at the budget.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -64,6 +64,18 @@ pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> R
     ctx.heap.room(to - from)?;
     let copy = ctx.heap.bytes(text)[from..to].to_vec();
     ctx.heap.take_string(copy)
+}
+
+/// Appends a value that is not nil to a table whose keys are the whole numbers below `index`, all in its array part.
+///
+/// The array part doubles, as PUC's rule has it for such keys, without their being counted each time.
+#[inline]
+pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value) -> Result<(), Fault> {
+    let len = index.max(1) as usize;
+    if len > heap.array_len(table) {
+        heap.resize(table, len.next_power_of_two(), 0)?;
+    }
+    heap.set_int(table, index, value)
 }
 
 /// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither its bytes nor

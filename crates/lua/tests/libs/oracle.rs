@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::{machine, run};
 
 /// Programs of a family that a plain run tries.
-const PROGRAMS: u64 = 40;
+const PROGRAMS: u64 = 20;
 
 /// Calls in a program.
 const CALLS: u64 = 30;
@@ -24,7 +24,10 @@ function show(v, d)
   if type(v) == 'table' then
     if d > 8 then return '...' end
     local o = {}
-    for k, w in pairs(v) do o[#o + 1] = show(k, d + 1) .. '=' .. show(w, d + 1) end
+    -- Where tables are keys, the order is that of their addresses.
+    local sorted
+    for k, w in pairs(v) do o[#o + 1] = show(k, d + 1) .. '=' .. show(w, d + 1) sorted = sorted or type(k) == 'table' end
+    if sorted then table.sort(o) end
     return '{' .. table.concat(o, ',') .. '}'
   end
   if type(v) == 'string' then return quoted(v) end

@@ -8,7 +8,7 @@ use crate::native::{Ctx, NativeStep, State};
 use crate::text::number::strtod;
 use crate::value::Value;
 
-use super::super::output::{RecentTexts, fuel, reserve};
+use super::super::output::{RecentTexts, append, fuel, reserve};
 use super::settings::{SLOTS_MAX, Setting, read};
 
 /// A token; its name is what error texts call it.
@@ -228,7 +228,7 @@ impl Decoding {
             Some(Container::Array(count)) => {
                 *count += 1;
                 let Some(table) = ctx.arg(slot).as_table() else { return Ok(()) };
-                ctx.heap.set_int(table, *count, value)
+                append(ctx.heap, table, *count, value)
             }
             Some(Container::Object) => {
                 let Some(table) = ctx.arg(slot).as_table() else { return Ok(()) };

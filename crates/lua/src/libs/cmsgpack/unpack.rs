@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::value::{StrRef, TableRef, Value};
 
-use super::super::output::{RecentTexts, cost, fuel, part};
+use super::super::output::{RecentTexts, append, cost, fuel, part};
 
 /// Slots that a C function of PUC has on its stack; values and nesting end there at the latest.
 const SLOTS_MAX: usize = 8000;
@@ -36,15 +36,10 @@ enum PackedError {
 /// An open array or map.
 #[derive(Clone, Copy)]
 enum Open {
-    Array {
-        index: i64,
-        left: u64,
-    },
+    /// `dense`: no value so far is nil.
+    Array { index: i64, left: u64, dense: bool },
     /// Whether the key is read, and its value is next.
-    Map {
-        left: u64,
-        has_key: bool,
-    },
+    Map { left: u64, has_key: bool },
 }
 
 /// An unpacking between two steps.
@@ -228,7 +223,9 @@ impl Unpacking {
                 *left = left.saturating_sub(if count < 16 { 0 } else { cost(count) });
                 value
             }
-            PackedForm::Array(count) => return self.begin(ctx, slots, Open::Array { index: 0, left: count }),
+            PackedForm::Array(count) => {
+                return self.begin(ctx, slots, Open::Array { index: 0, left: count, dense: true });
+            }
             PackedForm::Map(count) => {
                 return self.begin(ctx, slots, Open::Map { left: count, has_key: false });
             }
@@ -272,11 +269,17 @@ impl Unpacking {
                 self.slots += 1;
                 Ok(())
             }
-            Some(Open::Array { index, left }) => {
+            Some(Open::Array { index, left, dense }) => {
                 *index += 1;
                 *left -= 1;
+                *dense &= !value.is_nil();
+                let (index, dense) = (*index, *dense);
                 let Some(table) = table_at(ctx, slot) else { return Ok(()) };
-                ctx.heap.set_int(table, *index, value)
+                if dense {
+                    append(ctx.heap, table, index, value)
+                } else {
+                    ctx.heap.set_int(table, index, value)
+                }
             }
             Some(Open::Map { has_key: has_key @ false, .. }) => {
                 *has_key = true;
