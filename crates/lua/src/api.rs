@@ -166,6 +166,7 @@ impl Vm {
 
     /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot be written.
     pub fn seal(&mut self, read_only: bool) {
+        self.machine.collect(0, None);
         let heap = &mut self.machine.heap;
         for table in &mut heap.tables.slots {
             table.guard |= guard::OLD;
@@ -249,6 +250,7 @@ impl Vm {
         heap.userdata.set_mark();
         heap.threads.set_mark();
         machine.code.set_mark();
+        heap.old_bytes = heap.bytes;
         heap.watching = true;
         heap.old_written = false;
         heap.born = 0;
@@ -351,16 +353,15 @@ impl Vm {
     fn truncate(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
-        let gone = heap.strings.texts.truncate()
-            + heap.tables.truncate()
-            + heap.closures.truncate()
-            + heap.upvalues.truncate()
-            + heap.natives.truncate()
-            + heap.userdata.truncate()
-            + heap.threads.truncate()
-            + machine.code.truncate();
-        heap.bytes = heap.bytes.saturating_sub(gone);
-        heap.slice_due = false;
+        heap.strings.texts.truncate();
+        heap.tables.truncate();
+        heap.closures.truncate();
+        heap.upvalues.truncate();
+        heap.natives.truncate();
+        heap.userdata.truncate();
+        heap.threads.truncate();
+        machine.code.truncate();
+        heap.forget_young();
     }
 
     /// Moves what a run made out of the heap; what is before the mark is moved into arenas of its own.
@@ -389,7 +390,7 @@ impl Vm {
             parts.push(Box::new(stack));
             machine.co.frames = Vec::new();
         }
-        heap.recount();
+        heap.forget_young();
         Garbage(parts)
     }
 

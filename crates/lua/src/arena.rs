@@ -96,17 +96,11 @@ impl<T: Object> Arena<T> {
         self.free.append(&mut self.free_old);
     }
 
-    /// Cuts off everything made since the mark, and answers the bytes that were in use there.
-    pub(crate) fn truncate(&mut self) -> usize {
-        let mark = self.old as usize;
+    /// Cuts off everything made since the mark.
+    #[inline]
+    pub(crate) fn truncate(&mut self) {
         self.free.clear();
-        if self.slots.len() == mark {
-            return 0;
-        }
-        let young = self.slots[mark..].iter().filter(|slot| slot.colour() != FREE);
-        let bytes = young.map(|slot| Self::SLOT + slot.outside()).sum();
-        self.slots.truncate(mark);
-        bytes
+        self.slots.truncate(self.old as usize);
     }
 
     /// Moves what is behind the mark out, for somebody else to free. Moves the
@@ -120,12 +114,6 @@ impl<T: Object> Arena<T> {
         let mut kept = Vec::with_capacity(mark + mark / 4);
         kept.extend(self.slots.iter_mut().take(mark).map(std::mem::take));
         std::mem::replace(&mut self.slots, kept)
-    }
-
-    /// Bytes of all objects.
-    pub(crate) fn bytes(&self) -> usize {
-        let used = self.slots.iter().filter(|slot| slot.colour() != FREE);
-        used.map(|slot| Self::SLOT + slot.outside()).sum()
     }
 
     /// Slots, free ones included.

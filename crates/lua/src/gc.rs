@@ -311,10 +311,10 @@ fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
     array + nodes
 }
 
-/// Frees the unmarked objects among some slots; the work, or nothing when all arenas are done.
+/// Frees the unmarked objects among some slots, which are counted behind and before the mark; the work, or nothing when all arenas are done.
 fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Option<usize> {
     let marked = heap.marked;
-    let bytes = &mut heap.bytes;
+    let bytes = &mut [0, 0];
     let next = match arena {
         0 => sweep_some(&mut heap.strings.texts, from, marked, bytes, |_| ()),
         1 => sweep_some(&mut heap.tables, from, marked, bytes, |table| table.guard &= !guard::BLACK),
@@ -326,6 +326,8 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
         7 => sweep_some(code, from, marked, bytes, |_| ()),
         _ => return None,
     };
+    heap.bytes = heap.bytes.saturating_sub(bytes[0] + bytes[1]);
+    heap.old_bytes = heap.old_bytes.saturating_sub(bytes[1]);
     heap.collector.phase = match next {
         Some(next) => CollectorPhase::Sweep(arena, next),
         None => CollectorPhase::Sweep(arena + 1, 0),
@@ -337,7 +339,7 @@ fn sweep_some<T: Object>(
     arena: &mut Arena<T>,
     from: u32,
     marked: Colour,
-    bytes: &mut usize,
+    freed: &mut [usize; 2],
     keep: impl Fn(&mut T),
 ) -> Option<u32> {
     let len = arena.len() as u32;
@@ -347,7 +349,8 @@ fn sweep_some<T: Object>(
         if object.colour() == marked {
             keep(object);
         } else if object.colour() != FREE {
-            *bytes = bytes.saturating_sub(Arena::<T>::SLOT + object.outside());
+            let bytes = Arena::<T>::SLOT + object.outside();
+            freed[usize::from(arena.is_old(index))] += bytes;
             arena.release(index);
         }
     }

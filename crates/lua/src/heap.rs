@@ -129,6 +129,8 @@ pub struct Heap {
     pub(crate) threads: Arena<Thread>,
     /// Bytes in use.
     pub(crate) bytes: usize,
+    /// Bytes in use before the mark.
+    pub(crate) old_bytes: usize,
     /// Bytes that may be in use.
     pub(crate) limit: usize,
     /// The colour of what is made now.
@@ -697,22 +699,20 @@ impl Heap {
         self.collector.threads.clear();
     }
 
-    /// Counts the bytes in use anew: what is before the mark.
-    pub(crate) fn recount(&mut self) {
-        self.bytes = self.strings.texts.bytes()
-            + self.tables.bytes()
-            + self.closures.bytes()
-            + self.upvalues.bytes()
-            + self.natives.bytes()
-            + self.userdata.bytes()
-            + self.threads.bytes();
+    /// What is behind the mark is gone: the bytes in use are those before it.
+    pub(crate) fn forget_young(&mut self) {
+        self.bytes = self.old_bytes;
+        self.slice_due = false;
+        if self.collector.threshold == self.collector.next_slice && self.bytes < self.collector.threshold {
+            return;
+        }
         self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
         self.collector.next_slice = self.collector.threshold;
-        self.slice_due = false;
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
-        let object = self.tables.at_mut(table.0);
+        // A slot of the stack that was not used in this run may name a table of one that is gone.
+        let Some(object) = self.tables.slots.get_mut(table.0 as usize) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
         }
@@ -741,7 +741,8 @@ fn paint<T: Object>(
     grey: Option<Grey>,
     list: &mut Vec<Grey>,
 ) {
-    let object = arena.at_mut(index);
+    // As for tables: the index may be one of a run that is gone.
+    let Some(object) = arena.slots.get_mut(index as usize) else { return };
     if object.colour() == marked || object.colour() == crate::arena::FREE {
         return;
     }

@@ -184,6 +184,9 @@ pub(crate) struct Frame {
     pub(crate) work: Work,
 }
 
+/// Bytes that a slot of a stack counts: the value, and a share of the frames that go with slots.
+pub(crate) const SLOT_BYTES: usize = 16;
+
 /// How a coroutine stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -228,8 +231,6 @@ object!(Thread, self => self.coroutine.as_ref().map_or(0, |coroutine| coroutine.
 impl Coroutine {
     /// Bytes that a coroutine takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.stack.capacity() * size_of::<Value>()
-            + self.frames.capacity() * size_of::<Frame>()
-            + size_of::<Coroutine>()
+        self.stack.len() * SLOT_BYTES + size_of::<Coroutine>()
     }
 }

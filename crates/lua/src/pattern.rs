@@ -96,7 +96,8 @@ enum MatchNext {
 pub(crate) struct Matcher {
     program: Program,
     choices: Vec<ChoicePoint>,
-    captures: [(usize, Extent); CAPTURES_MAX],
+    /// One for each level of the program.
+    captures: Vec<(usize, Extent)>,
     anchor: Anchor,
     next: MatchNext,
     start: usize,
@@ -107,10 +108,11 @@ pub(crate) struct Matcher {
 impl Matcher {
     /// Compiles `pattern`, without the `^` of functions that know an anchor. The cost is linear.
     pub(crate) fn new(pattern: &[u8]) -> Matcher {
+        let program = Program::new(pattern);
         Matcher {
-            program: Program::new(pattern),
+            captures: vec![(0, Extent::Open); program.levels],
+            program,
             choices: Vec::new(),
-            captures: [(0, Extent::Open); CAPTURES_MAX],
             anchor: Anchor::Anywhere,
             next: MatchNext::Start,
             start: 0,

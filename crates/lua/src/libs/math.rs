@@ -55,7 +55,9 @@ fn one_number(ctx: &mut Ctx<'_>, function: fn(f64) -> f64) -> Result<NativeStep,
 }
 
 fn two_numbers(ctx: &mut Ctx<'_>, function: fn(f64, f64) -> f64) -> Result<NativeStep, Fault> {
-    let (x, y) = (ctx.check_number(1)?, ctx.check_number(2)?);
+    // The reference looks at the second argument first.
+    let y = ctx.check_number(2)?;
+    let x = ctx.check_number(1)?;
     ctx.one(Value::number(function(x, y)))
 }
 
@@ -99,7 +101,9 @@ fn split(x: f64) -> (f64, i32) {
 }
 
 fn ldexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
-    let (x, exponent) = (ctx.check_number(1)?, ctx.check_int(2)? as i32);
+    // The reference looks at the second argument first.
+    let exponent = ctx.check_int(2)? as i32;
+    let x = ctx.check_number(1)?;
     ctx.one(Value::number(scale(x, exponent)))
 }
 

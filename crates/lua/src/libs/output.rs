@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::native::Ctx;
-use crate::value::{StrRef, Value};
+use crate::value::{StrRef, TableRef, Value};
 
 /// Bytes that a simple loop handles between two looks at the budget.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -64,4 +64,54 @@ pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> R
     ctx.heap.room(to - from)?;
     let copy = ctx.heap.bytes(text)[from..to].to_vec();
     ctx.heap.take_string(copy)
+}
+
+/// Appends a value that is not nil to a table whose keys are the whole numbers below `index`, all in its array part.
+///
+/// The array part doubles, as PUC's rule has it for such keys, without their being counted each time.
+#[inline]
+pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value) -> Result<(), Fault> {
+    let len = index.max(1) as usize;
+    if len > heap.array_len(table) {
+        heap.resize(table, len.next_power_of_two(), 0)?;
+    }
+    heap.set_int(table, index, value)
+}
+
+/// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither its bytes nor
+/// its hash are made again. It holds values, so it lives no longer than a step.
+pub(super) struct RecentTexts([Value; RECENT]);
+
+/// Places of [`RecentTexts`].
+const RECENT: usize = 64;
+
+/// Bytes of a text that is remembered at most.
+const RECENT_LEN_MAX: usize = 22;
+
+impl RecentTexts {
+    pub(super) fn new() -> RecentTexts {
+        RecentTexts([Value::NIL; RECENT])
+    }
+
+    /// A string of these bytes.
+    #[inline]
+    pub(super) fn string(&mut self, heap: &mut Heap, bytes: &[u8]) -> Result<Value, Fault> {
+        let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
+            return heap.new_string(bytes);
+        };
+        if bytes.len() > RECENT_LEN_MAX {
+            return heap.new_string(bytes);
+        }
+        let middle = bytes[bytes.len() / 2];
+        let mixed = usize::from(first) + usize::from(last) * 5 + usize::from(middle) * 11 + bytes.len() * 17;
+        let place = &mut self.0[mixed % RECENT];
+        if let Some(known) = place.as_str()
+            && heap.bytes(known) == bytes
+        {
+            return Ok(*place);
+        }
+        let value = heap.new_string(bytes)?;
+        *place = value;
+        Ok(value)
+    }
 }

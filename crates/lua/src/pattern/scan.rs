@@ -43,35 +43,58 @@ pub(crate) enum ScanProgress {
 /// cost the product of both lengths end with the fuel.
 pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64) -> ScanProgress {
     const WINDOW: usize = 4096;
-    let Some((&first, rest)) = needle.split_first() else { return ScanProgress::Found(from) };
+    let (Some(&first), Some(&last)) = (needle.first(), needle.last()) else {
+        return ScanProgress::Found(from);
+    };
     let mut at = from;
     loop {
         if text.len() < needle.len() || at > text.len() - needle.len() {
             return ScanProgress::Nothing;
         }
-        let last = text.len() - needle.len();
         if *fuel == 0 {
             return ScanProgress::OutOfFuel(at);
         }
-        let window = &text[at..=last.min(at + WINDOW)];
-        let Some(found) = find_byte(window, first) else {
-            *fuel = fuel.saturating_sub((window.len() / 16 + 1) as u64);
-            at += window.len();
+        // Places where the needle's first byte stands, and its last one where it would.
+        let count = (text.len() - needle.len() + 1 - at).min(WINDOW);
+        let begins = &text[at..at + count];
+        let ends = &text[at + needle.len() - 1..][..count];
+        let found = find_pair(begins, ends, first, last);
+        *fuel = fuel.saturating_sub((found.unwrap_or(count) / 16 + 1) as u64);
+        let Some(found) = found else {
+            at += count;
             continue;
         };
         at += found;
-        let compared = &text[at + 1..at + needle.len()];
-        let cost = if rest.len() < 64 {
-            found / 16 + 1
-        } else {
-            found / 16 + 1 + common_prefix(compared, rest) / 16
-        };
-        *fuel = fuel.saturating_sub(cost as u64);
-        if compared == rest {
+        let candidate = &text[at..at + needle.len()];
+        if needle.len() >= 64 {
+            *fuel = fuel.saturating_sub((common_prefix(candidate, needle) / 16) as u64);
+        }
+        if candidate == needle {
             return ScanProgress::Found(at);
         }
         at += 1;
     }
+}
+
+/// The first index at which `begins` holds `first` and `ends`, as long, holds `last`.
+#[inline]
+fn find_pair(begins: &[u8], ends: &[u8], first: u8, last: u8) -> Option<usize> {
+    let (lanes, rest) = begins.as_chunks::<LANE>();
+    let (end_lanes, end_rest) = ends.as_chunks::<LANE>();
+    for (index, (lane, end_lane)) in lanes.iter().zip(end_lanes).enumerate() {
+        let mut hit = 0u8;
+        for (begin, end) in lane.iter().zip(end_lane) {
+            hit |= u8::from(*begin == first) & u8::from(*end == last);
+        }
+        if hit != 0 {
+            let mut pairs = lane.iter().zip(end_lane);
+            let inside = pairs.position(|(begin, end)| *begin == first && *end == last).unwrap_or(0);
+            return Some(index * LANE + inside);
+        }
+    }
+    let mut pairs = rest.iter().zip(end_rest);
+    let inside = pairs.position(|(begin, end)| *begin == first && *end == last)?;
+    Some(lanes.len() * LANE + inside)
 }
 
 fn common_prefix(left: &[u8], right: &[u8]) -> usize {

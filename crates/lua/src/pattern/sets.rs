@@ -26,22 +26,47 @@ pub(super) fn complement(set: &Bits) -> Bits {
     set.map(|word| !word)
 }
 
-/// The class of a letter behind a percent sign, in the C locale; a capital is its complement. None where the letter stands for itself.
+/// Letters of classes, in the order of [`CLASSES`].
+const LETTERS: &[u8; 10] = b"acdlpsuwxz";
+
+/// The classes, in the C locale.
+const CLASSES: [Bits; 10] = {
+    let mut classes = [[0; 4]; 10];
+    let mut index = 0;
+    while index < LETTERS.len() {
+        let mut byte = 0u8;
+        loop {
+            if is_member(LETTERS[index], byte) {
+                classes[index][(byte >> 6) as usize] |= 1 << (byte & 63);
+            }
+            if byte == u8::MAX {
+                break;
+            }
+            byte += 1;
+        }
+        index += 1;
+    }
+    classes
+};
+
+/// The class of a letter behind a percent sign; a capital is its complement. None where the letter stands for itself.
 pub(super) fn class(letter: u8) -> Option<Bits> {
-    let is_member: fn(&u8) -> bool = match letter.to_ascii_lowercase() {
-        b'a' => u8::is_ascii_alphabetic,
-        b'c' => u8::is_ascii_control,
-        b'd' => u8::is_ascii_digit,
-        b'l' => u8::is_ascii_lowercase,
-        b'p' => u8::is_ascii_punctuation,
-        b's' => |byte| matches!(byte, b' ' | b'\t'..=b'\r'),
-        b'u' => u8::is_ascii_uppercase,
-        b'w' => u8::is_ascii_alphanumeric,
-        b'x' => u8::is_ascii_hexdigit,
-        b'z' => |byte| *byte == 0,
-        _ => return None,
-    };
-    let mut set = [0; 4];
-    (0..=255).filter(is_member).for_each(|byte| add(&mut set, byte));
-    Some(if letter.is_ascii_uppercase() { complement(&set) } else { set })
+    let lower = letter.to_ascii_lowercase();
+    let index = LETTERS.iter().position(|&other| other == lower)?;
+    Some(if letter.is_ascii_uppercase() { complement(&CLASSES[index]) } else { CLASSES[index] })
+}
+
+const fn is_member(letter: u8, byte: u8) -> bool {
+    match letter {
+        b'a' => byte.is_ascii_alphabetic(),
+        b'c' => byte.is_ascii_control(),
+        b'd' => byte.is_ascii_digit(),
+        b'l' => byte.is_ascii_lowercase(),
+        b'p' => byte.is_ascii_punctuation(),
+        b's' => matches!(byte, b' ' | b'\t'..=b'\r'),
+        b'u' => byte.is_ascii_uppercase(),
+        b'w' => byte.is_ascii_alphanumeric(),
+        b'x' => byte.is_ascii_hexdigit(),
+        _ => byte == 0,
+    }
 }

@@ -9,13 +9,15 @@ use super::interp::{self, Exit, Known, World};
 use super::link::Symbols;
 use super::names;
 use super::operate::{self, Joined};
-use super::stack::{FRAMES_MAX, NESTED_MAX, close_upvalues, ensure, is_nested, place_args, place_results};
+use super::stack::{
+    Carried, FRAMES_MAX, NESTED_MAX, close_upvalues, ensure, is_nested, place_args, place_results,
+};
 use crate::arena::Arena;
 use crate::code::Linked;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::native::{Native, NativeStep};
-use crate::object::{After, Coroutine, Frame, Status, Work};
+use crate::object::{After, Coroutine, Frame, SLOT_BYTES, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
 
 /// What a run has come to.
@@ -327,8 +329,8 @@ impl Machine {
         after: After,
     ) -> Result<(), Fault> {
         let index = self.heap.closures.at(closure.0).proto;
-        let proto = self.code.at(index).proto.clone();
-        let base = place_args(&mut self.heap, &mut self.co.stack, &proto, func, args)?;
+        let proto = &self.code.at(index).proto;
+        let base = place_args(&mut self.heap, &mut self.co.stack, proto, func, args)?;
         self.budget -= 1;
         self.push(Frame {
             base: base as u32,
@@ -453,9 +455,15 @@ impl Machine {
             return Ok(Onward::Halt(Halt::Done(count)));
         }
         self.co.status = Status::Dead;
-        let values = self.co.stack[..count].to_vec();
-        self.co.stack = Vec::new();
-        Ok(self.back_to_resumer(&values, None))
+        let values = Carried::new(&self.co.stack[..count]);
+        self.drop_stack();
+        Ok(self.back_to_resumer(values.as_slice(), None))
+    }
+
+    /// A dead coroutine has no stack.
+    pub(super) fn drop_stack(&mut self) {
+        let stack = std::mem::take(&mut self.co.stack);
+        self.heap.bytes = self.heap.bytes.saturating_sub(stack.len() * SLOT_BYTES);
     }
 
     /// Goes back to the coroutine that resumed the running one, with values or an error.
@@ -523,6 +531,13 @@ impl Machine {
         }
     }
 
+    /// Makes the call that lies at the end of a native function's window.
+    pub(super) fn call_from_window(&mut self, values: usize) -> Result<Onward, Fault> {
+        let func = self.co.top as usize - values;
+        ensure(&mut self.heap, &mut self.co.stack, func + values)?;
+        self.call(func, values - 1, -1, After::Results)
+    }
+
     /// What a native function's step comes to. `frame` is its call, which is not on the list of frames.
     pub(super) fn act(&mut self, step: Result<NativeStep, Fault>, frame: Frame) -> Result<Onward, Fault> {
         match step {
@@ -533,9 +548,7 @@ impl Machine {
             Ok(NativeStep::Call(values, state)) => {
                 self.push(frame)?;
                 self.co.states.push(state);
-                let func = self.co.top as usize - values;
-                ensure(&mut self.heap, &mut self.co.stack, func + values)?;
-                self.call(func, values - 1, -1, After::Results)
+                self.call_from_window(values)
             }
             Ok(NativeStep::Pause(state)) => {
                 self.push(frame)?;

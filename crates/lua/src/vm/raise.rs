@@ -192,7 +192,7 @@ impl Machine {
         let (open, stack) = (&mut self.co.open, &self.co.stack);
         super::stack::close_upvalues(&mut self.heap, open, stack, 0);
         self.co.status = Status::Dead;
-        self.co.stack = Vec::new();
+        self.drop_stack();
         self.back_to_resumer(&[], Some(value))
     }
 

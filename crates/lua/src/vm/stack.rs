@@ -3,7 +3,7 @@
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::Heap;
-use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
+use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvaluePlace, Work};
 use crate::value::{ThreadRef, Value};
 
 /// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
@@ -28,7 +28,7 @@ pub(super) fn ensure(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Resu
 #[inline(never)]
 fn grow(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault> {
     let len = (to + WINDOW).max(stack.len() * 2);
-    let more = (len - stack.len()) * size_of::<Value>();
+    let more = (len - stack.len()) * SLOT_BYTES;
     heap.room(more)?;
     heap.charge(more)?;
     stack.resize(len, Value::NIL);
@@ -143,5 +143,27 @@ pub(super) fn place_results(co: &mut Coroutine, from: usize, count: usize, func:
     } else {
         co.stack.copy_within(from..from + count, func);
         co.stack[func + count..func + want].fill(Value::NIL);
+    }
+}
+
+/// Values on their way from one coroutine to another.
+pub(super) struct Carried {
+    few: [Value; 8],
+    many: Vec<Value>,
+    count: usize,
+}
+
+impl Carried {
+    pub(super) fn new(values: &[Value]) -> Carried {
+        let (mut few, mut many) = ([Value::NIL; 8], Vec::new());
+        match few.get_mut(..values.len()) {
+            Some(few) => few.copy_from_slice(values),
+            None => many = values.to_vec(),
+        }
+        Carried { few, many, count: values.len() }
+    }
+
+    pub(super) fn as_slice(&self) -> &[Value] {
+        if self.many.is_empty() { &self.few[..self.count.min(self.few.len())] } else { &self.many }
     }
 }

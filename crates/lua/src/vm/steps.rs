@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::link;
 use super::machine::{Halt, Machine, Onward, SymbolMap};
-use super::stack::ensure;
+use super::stack::{Carried, ensure};
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::native::{Ctx, Demand, NativeStep};
@@ -66,16 +66,27 @@ impl Machine {
         }
         let Some(frame) = self.co.frames.last().copied() else { return Ok(Onward::Go) };
         let state: State = self.co.states.pop().unwrap_or_else(|| Box::new(()));
-        self.pop();
         let native = &self.natives[self.heap.natives.at(frame.function).native as usize];
-        let Some(resume) = native.resume else { return Err(Fault::unplaced("a function that cannot go on")) };
+        let Some(resume) = native.resume else {
+            self.pop();
+            return Err(Fault::unplaced("a function that cannot go on"));
+        };
         let top = self.co.top as usize;
         ensure(&mut self.heap, &mut self.co.stack, top)?;
         if self.stepwise {
             self.budget -= 1;
         }
-        let step = self.in_window(&frame, top, |ctx| resume(ctx, state));
-        self.act(step, frame)
+        // A function that calls again and again, as a sort does, stays on the list of frames.
+        match self.in_window(&frame, top, |ctx| resume(ctx, state)) {
+            Ok(NativeStep::Call(values, state)) => {
+                self.co.states.push(state);
+                self.call_from_window(values)
+            }
+            step => {
+                self.pop();
+                self.act(step, frame)
+            }
+        }
     }
 
     /// Does what only the machine can.
@@ -158,7 +169,7 @@ impl Machine {
             let at = self.co.top as usize;
             return self.give(at, &[Value::FALSE, text], &[], frame);
         }
-        let values = self.co.stack[from..(self.co.top as usize).max(from)].to_vec();
+        let values = Carried::new(&self.co.stack[from..(self.co.top as usize).max(from)]);
         self.push(Frame { work: Work::Resume { wrapped }, ..frame })?;
         self.co.status = Status::Normal;
         let resumer = self.thread;
@@ -166,7 +177,7 @@ impl Machine {
         self.co.resumer = Some(resumer);
         self.co.status = Status::Running;
         self.resumed += 1;
-        self.start_or_continue(&values)
+        self.start_or_continue(values.as_slice())
     }
 
     fn start_or_continue(&mut self, values: &[Value]) -> Result<Onward, Fault> {
@@ -188,9 +199,9 @@ impl Machine {
             return Err(Fault::unplaced("attempt to yield across metamethod/C-call boundary"));
         }
         let from = frame.base as usize;
-        let values = self.co.stack[from..(self.co.top as usize).max(from)].to_vec();
+        let values = Carried::new(&self.co.stack[from..(self.co.top as usize).max(from)]);
         self.push(Frame { work: Work::Yield, ..frame })?;
         self.co.status = Status::Suspended;
-        Ok(self.back_to_resumer(&values, None))
+        Ok(self.back_to_resumer(values.as_slice(), None))
     }
 }

@@ -8,7 +8,7 @@ use crate::native::{Ctx, NativeStep, State};
 use crate::text::number::strtod;
 use crate::value::Value;
 
-use super::super::output::{fuel, reserve};
+use super::super::output::{RecentTexts, append, fuel, reserve};
 use super::settings::{SLOTS_MAX, Setting, read};
 
 /// A token; its name is what error texts call it.
@@ -124,6 +124,7 @@ pub(super) fn decode_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, F
 fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
     let Some(source) = ctx.arg(1).as_str() else { return Ok(NativeStep::Return(0)) };
     let mut left = fuel(ctx);
+    let mut texts = RecentTexts::new();
     loop {
         let before = left;
         let from = state.reader.at;
@@ -137,7 +138,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
                 }
             }
             token => {
-                if state.step(ctx, token)? {
+                if state.step(ctx, &mut texts, token)? {
                     return Ok(NativeStep::Return(1));
                 }
             }
@@ -152,13 +153,13 @@ fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
 impl Decoding {
     /// Takes a token; true at the end, with the result on top of the window.
     #[inline]
-    fn step(&mut self, ctx: &mut Ctx<'_>, token: JsonToken) -> Result<bool, Fault> {
+    fn step(&mut self, ctx: &mut Ctx<'_>, texts: &mut RecentTexts, token: JsonToken) -> Result<bool, Fault> {
         match (self.wanted, token) {
             (JsonWanted::FirstElement, JsonToken::ArrayEnd)
             | (JsonWanted::FirstKey, JsonToken::ObjectEnd) => self.close(ctx)?,
-            (JsonWanted::FirstElement | JsonWanted::Value, token) => self.value(ctx, token)?,
+            (JsonWanted::FirstElement | JsonWanted::Value, token) => self.value(ctx, texts, token)?,
             (JsonWanted::FirstKey | JsonWanted::Key, JsonToken::Text) => {
-                let key = ctx.heap.new_string(&self.reader.text)?;
+                let key = texts.string(ctx.heap, &self.reader.text)?;
                 let slot = 2 * self.containers.len() + 1;
                 ctx.set(slot, key);
                 self.wanted = JsonWanted::Colon;
@@ -193,9 +194,9 @@ impl Decoding {
     }
 
     #[inline]
-    fn value(&mut self, ctx: &mut Ctx<'_>, token: JsonToken) -> Result<(), Fault> {
+    fn value(&mut self, ctx: &mut Ctx<'_>, texts: &mut RecentTexts, token: JsonToken) -> Result<(), Fault> {
         let value = match token {
-            JsonToken::Text => ctx.heap.new_string(&self.reader.text)?,
+            JsonToken::Text => texts.string(ctx.heap, &self.reader.text)?,
             JsonToken::Number(number) => Value::number(number),
             JsonToken::Boolean(truth) => Value::boolean(truth),
             JsonToken::Null => Value::NULL,
@@ -227,7 +228,7 @@ impl Decoding {
             Some(Container::Array(count)) => {
                 *count += 1;
                 let Some(table) = ctx.arg(slot).as_table() else { return Ok(()) };
-                ctx.heap.set_int(table, *count, value)
+                append(ctx.heap, table, *count, value)
             }
             Some(Container::Object) => {
                 let Some(table) = ctx.arg(slot).as_table() else { return Ok(()) };

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::value::{StrRef, TableRef, Value};
 
-use super::super::output::{cost, fuel, part};
+use super::super::output::{RecentTexts, append, cost, fuel, part};
 
 /// Slots that a C function of PUC has on its stack; values and nesting end there at the latest.
 const SLOTS_MAX: usize = 8000;
@@ -36,15 +36,10 @@ enum PackedError {
 /// An open array or map.
 #[derive(Clone, Copy)]
 enum Open {
-    Array {
-        index: i64,
-        left: u64,
-    },
+    /// `dense`: no value so far is nil.
+    Array { index: i64, left: u64, dense: bool },
     /// Whether the key is read, and its value is next.
-    Map {
-        left: u64,
-        has_key: bool,
-    },
+    Map { left: u64, has_key: bool },
 }
 
 /// An unpacking between two steps.
@@ -149,6 +144,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Unpacking) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(source).len();
     let mut left = fuel(ctx);
     let mut charged = left;
+    let mut texts = RecentTexts::new();
     loop {
         if state.open.is_empty() && (state.at >= len || state.count as i64 >= state.limit) {
             ctx.charge(charged - left);
@@ -159,7 +155,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Unpacking) -> Result<NativeStep, Fault> {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
         left -= 1;
-        if let Err(fault) = state.step(ctx, source, &mut left) {
+        if let Err(fault) = state.step(ctx, &mut texts, source, &mut left) {
             ctx.charge(charged - left);
             return Err(fault);
         }
@@ -185,7 +181,13 @@ fn finish(ctx: &mut Ctx<'_>, state: &Unpacking, len: usize) -> Result<NativeStep
 impl Unpacking {
     /// Reads a value, or closes an array or a map.
     #[inline]
-    fn step(&mut self, ctx: &mut Ctx<'_>, source: StrRef, left: &mut u64) -> Result<(), Fault> {
+    fn step(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        texts: &mut RecentTexts,
+        source: StrRef,
+        left: &mut u64,
+    ) -> Result<(), Fault> {
         if let Some(Open::Array { left: 0, .. } | Open::Map { left: 0, .. }) = self.open.last() {
             return self.close(ctx);
         }
@@ -209,12 +211,21 @@ impl Unpacking {
                 let Some(end) = self.at.checked_add(count).filter(|&end| end <= bytes.len()) else {
                     return Err(fault(PackedError::Missing));
                 };
-                let value = part(ctx, source, self.at, end)?;
+                let value = if count <= 22 {
+                    let mut short = [0; 22];
+                    let short = &mut short[..count];
+                    short.copy_from_slice(&bytes[self.at..end]);
+                    texts.string(ctx.heap, short)?
+                } else {
+                    part(ctx, source, self.at, end)?
+                };
                 self.at = end;
                 *left = left.saturating_sub(if count < 16 { 0 } else { cost(count) });
                 value
             }
-            PackedForm::Array(count) => return self.begin(ctx, slots, Open::Array { index: 0, left: count }),
+            PackedForm::Array(count) => {
+                return self.begin(ctx, slots, Open::Array { index: 0, left: count, dense: true });
+            }
             PackedForm::Map(count) => {
                 return self.begin(ctx, slots, Open::Map { left: count, has_key: false });
             }
@@ -258,11 +269,17 @@ impl Unpacking {
                 self.slots += 1;
                 Ok(())
             }
-            Some(Open::Array { index, left }) => {
+            Some(Open::Array { index, left, dense }) => {
                 *index += 1;
                 *left -= 1;
+                *dense &= !value.is_nil();
+                let (index, dense) = (*index, *dense);
                 let Some(table) = table_at(ctx, slot) else { return Ok(()) };
-                ctx.heap.set_int(table, *index, value)
+                if dense {
+                    append(ctx.heap, table, index, value)
+                } else {
+                    ctx.heap.set_int(table, index, value)
+                }
             }
             Some(Open::Map { has_key: has_key @ false, .. }) => {
                 *has_key = true;

@@ -4,7 +4,7 @@
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
-use crate::pattern::{Anchor, Capture, Matcher, PatternSearch};
+use crate::pattern::{Anchor, CAPTURES_MAX, Capture, Matcher, PatternSearch};
 use crate::value::{Kind, StrRef, Value};
 
 use super::super::output::{cost, fuel, reserve};
@@ -53,7 +53,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let matcher = compile(ctx, pattern, 0)?;
     let anchor = if ctx.heap.bytes(pattern).first() == Some(&b'^') { Anchor::Here } else { Anchor::Anywhere };
     let window = ctx.count();
-    let state = Substitution {
+    let state = Box::new(Substitution {
         matcher,
         out: Vec::new(),
         from: 0,
@@ -63,16 +63,16 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         replacement,
         phase: SubstitutionPhase::Next,
         window,
-    };
+    });
     run(ctx, state)
 }
 
 pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     let Ok(state) = state.downcast::<Substitution>() else { return Ok(NativeStep::Return(0)) };
-    run(ctx, *state)
+    run(ctx, state)
 }
 
-fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> {
+fn run(ctx: &mut Ctx<'_>, mut state: Box<Substitution>) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let len = ctx.heap.bytes(text).len();
     if let SubstitutionPhase::Called(start, end) = state.phase {
@@ -97,7 +97,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> 
                 let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
                 ctx.charge(before - left);
                 match found? {
-                    PatternSearch::OutOfFuel => return Ok(NativeStep::Pause(Box::new(state))),
+                    PatternSearch::OutOfFuel => return Ok(NativeStep::Pause(state)),
                     PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
                     PatternSearch::Found(start, end) => {
                         reserve(ctx.heap, &mut state.out, start - state.from)?;
@@ -105,7 +105,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Substitution) -> Result<NativeStep, Fault> 
                         state.count += 1;
                         if let Some(asked) = replace(ctx, &mut state, text, (start, end))? {
                             state.phase = SubstitutionPhase::Called(start, end);
-                            return ctx.call(asked.function, &asked.args, Box::new(state));
+                            return ctx.call(asked.function, &asked.args[..asked.count], state);
                         }
                         step_over(ctx, &mut state, text, (start, end))?;
                     }
@@ -146,7 +146,8 @@ fn step_over(
 /// A call that gives the replacement.
 struct ReplacementCall {
     function: Value,
-    args: Vec<Value>,
+    args: [Value; CAPTURES_MAX],
+    count: usize,
 }
 
 /// Appends the replacement of a match, or says what is to be called.
@@ -166,7 +167,9 @@ fn replace(
                     Ok(None)
                 }
                 Indexed::Call(function, object, key) => {
-                    Ok(Some(ReplacementCall { function, args: vec![object, key] }))
+                    let mut args = [Value::NIL; CAPTURES_MAX];
+                    args[..2].copy_from_slice(&[object, key]);
+                    Ok(Some(ReplacementCall { function, args, count: 2 }))
                 }
             }
         }
@@ -174,9 +177,13 @@ fn replace(
             let count = state.matcher.capture_count().max(1);
             push_captures(ctx, &state.matcher, text, count, (start, end))?;
             let first = ctx.count() - count;
-            let args = (1..=count).map(|index| ctx.arg(first + index)).collect();
+            let mut args = [Value::NIL; CAPTURES_MAX];
+            args.iter_mut()
+                .take(count)
+                .enumerate()
+                .for_each(|(index, arg)| *arg = ctx.arg(first + index + 1));
             ctx.truncate(first);
-            Ok(Some(ReplacementCall { function: ctx.arg(3), args }))
+            Ok(Some(ReplacementCall { function: ctx.arg(3), args, count }))
         }
         Kind::Number
         | Kind::String
@@ -271,7 +278,7 @@ fn append_value(
     }
 }
 
-fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<NativeStep, Fault> {
+fn finish(ctx: &mut Ctx<'_>, mut state: Box<Substitution>, text: StrRef) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(text).len();
     let from = state.from.min(len);
     reserve(ctx.heap, &mut state.out, len - from)?;

@@ -66,18 +66,20 @@ trait Elements {
     fn less(&mut self, a: Value, b: Value) -> Result<Less, Fault>;
 }
 
-/// A copy of a table's numbers.
+/// A copy of a table's numbers, without a NaN: their order has no contradiction that would lead beyond the ends.
 struct NumberElements<'a>(&'a mut [f64]);
 
 impl Elements for NumberElements<'_> {
     #[inline]
     fn get(&self, index: i64) -> Value {
-        self.0.get(index as usize - 1).map_or(Value::NIL, |number| Value::number(*number))
+        self.0.get((index as usize).wrapping_sub(1)).map_or(Value::NIL, |number| Value::number(*number))
     }
 
     #[inline]
     fn set(&mut self, index: i64, value: Value) -> Result<(), Fault> {
-        if let (Some(place), Some(number)) = (self.0.get_mut(index as usize - 1), value.as_number()) {
+        if let (Some(place), Some(number)) =
+            (self.0.get_mut((index as usize).wrapping_sub(1)), value.as_number())
+        {
             *place = number;
         }
         Ok(())
@@ -85,11 +87,7 @@ impl Elements for NumberElements<'_> {
 
     #[inline]
     fn less(&mut self, a: Value, b: Value) -> Result<Less, Fault> {
-        match (a.as_number(), b.as_number()) {
-            (Some(a), Some(b)) => Ok(Less::Known(a < b)),
-            // An order that contradicts itself leads beyond the end, where there is nil.
-            _ => Err(Fault::bare(format!("attempt to compare {} with {}", a.type_name(), b.type_name()))),
-        }
+        Ok(Less::Known(a.as_number() < b.as_number()))
     }
 }
 
@@ -157,7 +155,7 @@ struct NumberSort {
     numbers: Vec<f64>,
 }
 
-/// A copy of the elements, where all are numbers.
+/// A copy of the elements, where all are numbers and none is NaN.
 fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f64>>, Fault> {
     let len = len.max(0) as usize;
     if len < 2 || ctx.heap.get_int(table, 1).as_number().is_none() || ctx.heap.is_read_only(table) {
@@ -167,8 +165,8 @@ fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f6
     let mut numbers = Vec::with_capacity(len);
     for index in 1..=len {
         match ctx.heap.get_int(table, index as i64).as_number() {
-            Some(number) => numbers.push(number),
-            None => return Ok(None),
+            Some(number) if !number.is_nan() => numbers.push(number),
+            _ => return Ok(None),
         }
     }
     ctx.charge(len as u64 / 8);
@@ -263,7 +261,7 @@ fn advance(
             Point::Part => {}
             Point::Ends | Point::Low | Point::High => begin_part(state, elements, registers, is_less)?,
             Point::Up if is_less => {
-                if state.up >= state.high {
+                if state.up > state.high {
                     return Err(invalid_order());
                 }
                 state.up += 1;
@@ -275,7 +273,7 @@ fn advance(
                 state.point = Point::Down;
             }
             Point::Down if is_less => {
-                if state.down <= state.low {
+                if state.down < state.low {
                     return Err(invalid_order());
                 }
                 state.down -= 1;

@@ -1,0 +1,37 @@
+//! Source texts of anybody: what is fuzzed.
+
+use crate::api::{RunOutcome, Vm, compile};
+
+/// Bytes that a program may use.
+const LIMIT: usize = 4 << 20;
+
+/// Instructions that a program may run.
+const BUDGET: u64 = 20_000;
+
+/// Compiles any bytes and runs what comes out, once at a go and once with stops and a collector in between: nothing
+/// panics, and a run that ended leaves nothing.
+pub fn fuzz_source(data: &[u8]) {
+    let Ok(proto) = compile(data, b"=fuzz") else { return };
+    let Ok(mut vm) = Vm::new(LIMIT) else { return };
+    vm.seal(true);
+    let Ok(chunk) = vm.load(&proto) else { return };
+    let base = vm.bytes();
+    let mut run = vm.start(chunk);
+    run.resume(BUDGET);
+    drop(run.end());
+    assert!(vm.bytes() <= base, "a run that ended left bytes");
+    let mut run = vm.start(chunk);
+    run.stepwise();
+    for _ in 0..BUDGET / 64 {
+        if !matches!(run.resume(64), RunOutcome::OutOfBudget) {
+            break;
+        }
+        vm.collect(16);
+        match vm.run() {
+            Some(open) => run = open,
+            None => return,
+        }
+    }
+    drop(vm.end());
+    assert!(vm.bytes() <= base, "a run that was stopped left bytes");
+}

@@ -1,0 +1,143 @@
+//! Limits: an error of the program each, and nothing to anybody else.
+
+use super::common::{answer, answer_of, machine, text};
+use sluice_lua::{RunOutcome, compile};
+
+#[test]
+fn memory_that_runs_out_is_an_error_that_a_program_can_catch() {
+    let hungry = [
+        "local t = {} for i = 1, 1e8 do t[i] = i end",
+        "local t = {} for i = 1, 1e8 do t['k' .. i] = i end",
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 1e9)",
+        "return string.rep('abc', 2e9)",
+        "local t = {} for i = 1, 1e7 do t[i] = {} end",
+        "local t = {} for i = 1, 1e7 do t[i] = function() return i end end",
+        "local t = {} for i = 1, 1e7 do t[i] = coroutine.create(function() end) end",
+        "local t = {} for i = 1, 1e7 do t[i] = loadstring('return ' .. i) end",
+        "local s = string.rep('a', 1e6) local t = {} for i = 1, 1e5 do t[i] = s:gsub('a', 'bb') end",
+        "local s = string.rep('a', 1e6) local t = {} for i = 1, 1e5 do t[i] = s end return table.concat(t)",
+        "local t = {} for i = 1, 1e7 do t[i] = string.format('%099d', i) end",
+        "local t = {} for i = 1, 1e7 do t[i] = coroutine.wrap(function() coroutine.yield() end) t[i]() end",
+    ];
+    for source in hungry {
+        let mut vm = machine(8 << 20);
+        let caught = format!("local ok, e = pcall(function() {source} end) return ok, e");
+        assert_eq!(answer_of(&mut vm, &caught), "false not enough memory", "{source}");
+        assert_eq!(answer_of(&mut vm, source), "not enough memory", "{source}");
+        assert!(vm.bytes() < 1 << 20, "{source}: {} bytes are left", vm.bytes());
+        assert_eq!(answer_of(&mut vm, "return 1"), "1");
+    }
+}
+
+#[test]
+fn garbage_is_collected_before_memory_runs_out() {
+    let mut vm = machine(4 << 20);
+    for source in [
+        "for i = 1, 300000 do local t = {i, i} end return 1",
+        "local s for i = 1, 100000 do s = 'text number ' .. i .. ' that is long enough' end return 1",
+        "local s = '' for i = 1, 3000 do s = s .. 'x' end return 1",
+        "for i = 1, 20000 do coroutine.wrap(function() coroutine.yield(i) end)() end return 1",
+        "local a = {} for i = 1, 200000 do a = {a = {}, b = function() return a end} a.a = a end return 1",
+        "for i = 1, 30000 do loadstring('return function() return ' .. i .. ' end')() end return 1",
+    ] {
+        assert_eq!(answer_of(&mut vm, source), "1", "{source}");
+    }
+}
+
+#[test]
+fn an_allocation_that_fails_anywhere_leaves_a_machine_that_works() {
+    let source = "local t = {} for i = 1, 30 do t['key number ' .. i] = {i, tostring(i)} end
+        local co = coroutine.wrap(function() for k, v in pairs(t) do coroutine.yield(k) end end)
+        local s = '' for i = 1, 10 do s = s .. co() end
+        local u = setmetatable({}, {__index = function(_, k) return k .. s end})
+        return #(u.x .. string.rep('ab', 100) .. s:gsub('k', '%0%0') .. table.concat({1, 2, 3}, ', '))";
+    let proto = compile(source.as_bytes(), b"=test").expect("a program");
+    let mut vm = machine(64 << 20);
+    let chunk = vm.load(&proto).expect("room");
+    let base = vm.bytes();
+    let (mut done, mut failed) = (0, 0);
+    for extra in (0..40_000).step_by(61) {
+        vm.set_limit(base + extra);
+        let mut run = vm.start(chunk);
+        match run.resume(u64::MAX >> 2) {
+            RunOutcome::Done => done += 1,
+            RunOutcome::Failed(value) => {
+                failed += 1;
+                assert_eq!(text(&mut vm, value), "not enough memory");
+            }
+            outcome => panic!("{outcome:?}"),
+        }
+        drop(vm.end());
+        assert_eq!(vm.bytes(), base, "with {extra} bytes");
+    }
+    assert!(done > 20 && failed > 100, "{done} runs had enough, {failed} had not");
+}
+
+#[test]
+fn calls_and_syntax_have_a_depth() {
+    let cases = [
+        ("local function f() return 1 + f() end return pcall(f)", "false test:1: stack overflow"),
+        ("local function f() return pcall(f) end return select('#', f()) > 100", "true"),
+        (
+            "local t = setmetatable({}, {}) getmetatable(t).__index = t return pcall(function() return t.x end)",
+            "false test:1: loop in gettable",
+        ),
+        (
+            "local t = setmetatable({}, {__index = function(t, k) return t[k .. 'x'] end}) return pcall(function() return t.a end)",
+            "false test:1: C stack overflow",
+        ),
+        ("return loadstring('return ' .. string.rep('(', 300) .. '1' .. string.rep(')', 300))", SYNTAX),
+        ("return #tostring(loadstring(string.rep('do ', 1e5)))", "3"),
+        ("return #tostring(loadstring(string.rep('function f() ', 1e5)))", "3"),
+        ("return #tostring(loadstring('x = ' .. string.rep('{', 1e5)))", "3"),
+        ("return #tostring(loadstring('x = ' .. string.rep('- ', 1e5)))", "3"),
+        ("return type(loadstring('x = ' .. string.rep('a.', 1e5) .. 'b'))", "function"),
+        ("return pcall(unpack, {}, 1, 1e8)", "false too many results to unpack"),
+        ("return pcall(unpack, {1, 2, 3}, -2, 2147483647)", "false too many results to unpack"),
+        ("local function f() return coroutine.wrap(f)() end return pcall(f)", DEEP),
+    ];
+    for (source, expected) in cases {
+        let answer = answer(source);
+        if expected == SYNTAX {
+            assert!(answer.starts_with("nil [string ") && answer.ends_with(SYNTAX), "{answer}");
+        } else if expected == DEEP {
+            assert!(answer.ends_with("C stack overflow"), "{answer}");
+        } else {
+            assert_eq!(answer, expected, "{source}");
+        }
+    }
+}
+
+const SYNTAX: &str = "chunk has too many syntax levels";
+const DEEP: &str = "an error of depth";
+
+#[test]
+fn a_run_that_never_ends_stops_at_each_budget() {
+    for source in [
+        "while true do end",
+        "repeat until false",
+        "for i = 1, 1e300 do end",
+        "local function f() return f() end return f()",
+        "for k in function() return 1 end do end",
+        "while true do pcall(error) end",
+        "local co = coroutine.wrap(function() while true do coroutine.yield() end end) while true do co() end",
+        "string.rep('x', 1e6):gsub('.', function() while true do end end)",
+        "local t = {} for i = 1, 1000 do t[i] = i end while true do table.sort(t, function(a, b) return a > b end) end",
+        "while true do string.find(string.rep('a', 1e5), 'b') end",
+        "return loadstring('while true do end')()",
+        "xpcall(error, function() while true do end end)",
+        "return setmetatable({}, {__index = function() while true do end end}).x",
+    ] {
+        let mut vm = machine(64 << 20);
+        let proto = compile(source.as_bytes(), b"=test").expect("a program");
+        let chunk = vm.load(&proto).expect("room");
+        let base = vm.bytes();
+        let mut run = vm.start(chunk);
+        for _ in 0..300 {
+            assert!(matches!(run.resume(1000), RunOutcome::OutOfBudget), "{source}");
+        }
+        drop(run.end());
+        assert_eq!(vm.bytes(), base, "{source}");
+    }
+}
