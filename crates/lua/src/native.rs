@@ -405,7 +405,7 @@ pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<I
 }
 
 /// Compares two values by `Lt` or `Le`. A `<=` without `__le` is `not (b < a)`, which is the caller's to see: the
-/// answer is then a call that is to be made with the operands exchanged, which [`find_less_equal`] says.
+/// answer is then a call that is to be made with the operands exchanged, which `find_less_equal` says.
 pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
     if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
         return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));

@@ -13,7 +13,7 @@ pub enum Kind {
     Nil,
     /// `true` or `false`
     Boolean,
-    /// [`Value::NULL`]
+    /// `Value::NULL`
     LightUserdata,
     /// A double
     Number,
