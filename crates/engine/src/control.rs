@@ -1,5 +1,6 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
+use crate::epoch::{Epoch, Watched};
 use crate::limits::Limits;
 use crate::observe::commandlog::CommandLog;
 use crate::observe::latency::LatencyMonitor;
@@ -14,7 +15,6 @@ use crate::pubsub::watch::Watching;
 use crate::replication::failover::Failover;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::sync_state::FullSyncs;
-use crate::replication::unit_commands::UnitCommands;
 use crate::session::key::SessionKey;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
@@ -26,10 +26,12 @@ use std::sync::Arc;
 /// The control plane: configuration, logs, clients' relations and counters; no keys.
 #[derive(Debug)]
 pub struct Control {
+    /// Changes with whatever the gate and the effects draw conclusions from.
+    pub(crate) epoch: Epoch,
     /// The configuration.
     pub config: Config,
     /// The numbers in force that follow from it.
-    pub limits: Arc<Limits>,
+    pub(crate) limits: Watched<Arc<Limits>>,
     /// Slow commands, large requests, large replies.
     pub commandlog: CommandLog,
     /// Spikes of latency by event.
@@ -41,7 +43,7 @@ pub struct Control {
     /// The run's id, 40 hexadecimal digits.
     pub run_id: String,
     /// A database has no room for many more entries: what could add some is refused.
-    pub nearly_full: bool,
+    pub(crate) nearly_full: Watched<bool>,
     /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
     pub http_said_s: i64,
     /// What clients have to do with each other and with the server: who waits, listens, watches, must go.
@@ -55,24 +57,30 @@ pub struct Control {
 }
 
 /// What clients have to do with each other and with the server: who waits, listens, watches, must go.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ClientRelations {
     /// Sessions that asked for MONITOR; stale ones are dropped when fed.
     pub monitors: Vec<SessionKey>,
+    /// A unit stands open: nobody else's request is executed, and nothing of
+    /// [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens.
+    pub(crate) unit_stands_open: Watched<bool>,
+    /// What was refused while a unit stands open, a bit for each of
+    /// [`BetweenUnits`](crate::exec::between_units::BetweenUnits): for tests.
+    pub(crate) refused_between_units: std::cell::Cell<u32>,
     /// CLIENT PAUSE.
-    pub pause: Pause,
+    pub(crate) pause: Watched<Pause>,
     /// Clients that wait.
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
     /// Keys on their way to other servers.
-    pub(crate) migrations: Migrations,
+    pub(crate) migrations: Watched<Migrations>,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
     /// Messages of this iteration for the clients of I/O threads.
     pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
-    pub watching: Watching,
+    pub(crate) watching: Watching,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while another session ran.
@@ -80,14 +88,14 @@ pub struct ClientRelations {
 }
 
 /// The data in files: what is appended, saved, loaded, and how the server ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PersistenceState {
     /// What is appended to the append-only file.
     pub aof: AofStream,
     /// Rewriting it.
     pub rewriting: Rewriting,
     /// What saving in the background remembers.
-    pub saving: crate::persistence::saving::Saving,
+    pub(crate) saving: Watched<crate::persistence::saving::Saving>,
     /// Something is written in the background.
     pub is_writing: bool,
     /// Changes since the last save; a save may set it back to 0.
@@ -102,7 +110,7 @@ pub struct PersistenceState {
     /// then.
     pub(crate) loaded_file_at: Option<u64>,
     /// The load under way.
-    pub(crate) load: Option<Box<LoadUnderWay>>,
+    pub(crate) load: Watched<Option<Box<LoadUnderWay>>>,
     /// What the last load brought.
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.
@@ -114,7 +122,7 @@ pub struct PersistenceState {
     /// The server ends, and its data was saved for that.
     pub saved_for_end: bool,
     /// The server ends as soon as the replicas have everything.
-    pub(crate) pending_end: Option<Box<PendingEnd>>,
+    pub(crate) pending_end: Watched<Option<Box<PendingEnd>>>,
     /// Nothing is executed any more: see [`Engine::stop`](crate::Engine::stop).
     pub(crate) has_stopped: bool,
 }
@@ -122,14 +130,12 @@ pub struct PersistenceState {
 /// This server as a replica and as a primary: role, stream, replicas.
 #[derive(Debug)]
 pub struct ReplicationState {
-    /// The commands of the unit under way, for the two that follow.
-    pub unit_commands: UnitCommands,
     /// What replicas are sent.
     pub stream: ReplicationStream,
     /// Replicas that ask for the data.
     pub full_syncs: FullSyncs,
     /// This server as a replica; none for a primary.
-    pub replica: Option<Box<crate::replication::role::ReplicaRole>>,
+    pub(crate) replica: Watched<Option<Box<crate::replication::role::ReplicaRole>>>,
     /// Changes whenever another primary is followed, or none any more.
     pub role_epoch: u64,
     /// What it was when the link was last told whom to follow.
@@ -141,11 +147,11 @@ pub struct ReplicationState {
     /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
     pub(crate) loaded_stream_db: Option<usize>,
     /// FAILOVER: this server hands its role to a replica.
-    pub(crate) failover: Option<Box<Failover>>,
+    pub(crate) failover: Watched<Option<Box<Failover>>>,
     /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
     pub(crate) failover_asked: bool,
     /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
-    pub good_replicas: i64,
+    pub(crate) good_replicas: Watched<i64>,
     /// They are to be counted again.
     pub count_good_replicas: bool,
     /// A client waits for replicas: they are asked how far they are.
@@ -155,6 +161,8 @@ pub struct ReplicationState {
 /// What DEBUG has switched.
 #[derive(Debug)]
 pub struct DebugSwitches {
+    /// DEBUG STAND-STILL: for so many ns the EXEC under way stands still behind this command.
+    pub(crate) stand_still_ns: Option<u64>,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: bool,
     /// DEBUG PAUSE-CRON.
@@ -190,40 +198,84 @@ impl Control {
     ) -> Control {
         // Lines that are no good were refused when the configuration was read.
         let renames = crate::exec::renames::renames(&config).unwrap_or_default();
+        let epoch = Epoch::default();
         Control {
             config,
-            limits,
+            limits: Watched::new(limits, &epoch),
             commandlog: Default::default(),
             latency: Default::default(),
             renames: Arc::new(renames),
             started: now,
             run_id,
-            nearly_full: false,
+            nearly_full: Watched::new(false, &epoch),
             http_said_s: 0,
-            clients: ClientRelations::default(),
-            persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::default() },
-            replication: ReplicationState::new(replid),
+            clients: ClientRelations::new(&epoch),
+            persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::new(&epoch) },
+            replication: ReplicationState::new(replid, &epoch),
             debug: DebugSwitches::default(),
+            epoch,
+        }
+    }
+}
+
+impl ClientRelations {
+    fn new(epoch: &Epoch) -> ClientRelations {
+        ClientRelations {
+            monitors: Vec::new(),
+            unit_stands_open: Watched::new(false, epoch),
+            refused_between_units: Default::default(),
+            pause: Watched::new(Pause::default(), epoch),
+            blocking: Blocking::new(epoch.clone()),
+            slow_reads: SlowReads::default(),
+            migrations: Watched::new(Migrations::default(), epoch),
+            pubsub: PubSub::new(epoch.clone()),
+            multicasts: Multicasts::default(),
+            watching: Watching::new(epoch.clone()),
+            ready: Vec::new(),
+            to_close: Vec::new(),
+        }
+    }
+}
+
+impl PersistenceState {
+    fn new(epoch: &Epoch) -> PersistenceState {
+        PersistenceState {
+            aof: AofStream::new(epoch.clone()),
+            rewriting: Rewriting::default(),
+            saving: Watched::new(Default::default(), epoch),
+            is_writing: false,
+            dirty: 0,
+            written: 0,
+            last_save_s: 0,
+            saves: 0,
+            loaded_file_at: None,
+            load: Watched::new(None, epoch),
+            last_load: LoadCounts::default(),
+            kept: Kept::default(),
+            partly_loaded: None,
+            partly_loaded_aof: false,
+            saved_for_end: false,
+            pending_end: Watched::new(None, epoch),
+            has_stopped: false,
         }
     }
 }
 
 impl ReplicationState {
     /// A primary without replicas, whose stream would have this id.
-    fn new(replid: String) -> ReplicationState {
+    fn new(replid: String, epoch: &Epoch) -> ReplicationState {
         ReplicationState {
-            unit_commands: Default::default(),
-            stream: ReplicationStream::new(replid),
+            stream: ReplicationStream::new(replid).watched_by(epoch.clone()),
             full_syncs: Default::default(),
-            replica: None,
+            replica: Watched::new(None, epoch),
             role_epoch: 0,
             link_epoch: 0,
             role_wanted: None,
             local_expiries: Default::default(),
             loaded_stream_db: None,
-            failover: None,
+            failover: Watched::new(None, epoch),
             failover_asked: false,
-            good_replicas: 0,
+            good_replicas: Watched::new(0, epoch),
             count_good_replicas: false,
             ask_replicas: false,
         }
@@ -233,6 +285,7 @@ impl ReplicationState {
 impl Default for DebugSwitches {
     fn default() -> DebugSwitches {
         DebugSwitches {
+            stand_still_ns: None,
             active_expire: true,
             cron_paused: false,
             end_waits_for_cron: false,
@@ -252,8 +305,8 @@ impl Control {
         limits.skip_checksum = self.debug.skip_checksum;
         limits.hash.seed = self.limits.hash.seed;
         limits.set.seed = self.limits.set.seed;
-        self.limits = Arc::new(limits);
-        if let Some(load) = &self.persistence.load {
+        *self.limits = Arc::new(limits);
+        if let Some(load) = self.persistence.load.as_ref() {
             load.set_key_delay(&self.config);
         }
     }
@@ -289,8 +342,8 @@ impl Control {
 
     /// Ends a pause and lets the requests go on that it has kept.
     pub(crate) fn end_pause(&mut self) {
-        self.clients.pause = Pause::default();
-        self.clients.blocking.end_pause();
+        *self.clients.pause = Pause::default();
+        self.clients.blocking.release_postponed();
     }
 }
 

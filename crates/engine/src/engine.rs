@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::exec::ctx::Handler;
 use crate::exec::declared::DeclaredKeysCheck;
 use crate::exec::gate::Gate;
+use crate::exec::open_unit::OpenUnit;
 use crate::exec::prepare::{PreparedBatch, Preparer};
 use crate::host::action::Action;
 use crate::host::process::Process;
@@ -12,6 +13,7 @@ use crate::limits::Limits;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
+use crate::replication::unit_commands::UnitCommands;
 use crate::session::identity::Identity;
 use crate::session::key::SessionKey;
 use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
@@ -39,27 +41,48 @@ pub struct Engine {
     pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
-    pub(crate) cron: CronState,
-    pub(crate) expiry: ActiveExpiry,
-    /// Where compaction stands.
-    pub(crate) compaction: CompactionState,
-    /// What makes room above `maxmemory`.
-    pub(crate) eviction: Eviction,
+    pub(crate) upkeep: Upkeep,
     /// What is written in the background.
     pub(crate) job: Option<Job>,
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
     pub(crate) changes: u64,
-    /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
-    pub(crate) has_unusual_access: bool,
+    /// The unit that stands open.
+    pub(crate) open_unit: Option<Box<OpenUnit>>,
+    /// Memory for the commands of the next unit that has some.
+    pub(crate) spare_commands: Option<Box<UnitCommands>>,
+    /// What was concluded from the control plane.
+    pub(crate) conclusions: Conclusions,
     /// Whether commands are held to the keys that they declare.
     pub(crate) declared_keys_check: DeclaredKeysCheck,
 }
 
+/// Where the work stands that no command asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// The cron.
+    pub cron: CronState,
+    /// The cycle of expiry.
+    pub expiry: ActiveExpiry,
+    /// Compaction.
+    pub compaction: CompactionState,
+    /// What makes room above `maxmemory`.
+    pub eviction: Eviction,
+}
+
+/// What was concluded from the control plane, beside the gate's and the effects' own conclusions.
+#[derive(Debug, Default)]
+pub(crate) struct Conclusions {
+    /// The epoch that all conclusions belong to.
+    pub epoch: u32,
+    /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
+    pub has_unusual_access: bool,
+}
+
 /// Where the cron stands between calls.
 #[derive(Debug, Default)]
-pub struct CronState {
+pub(crate) struct CronState {
     pub(crate) next_ms: i64,
     pub(crate) next_client_slot: usize,
     pub(crate) last_second: i64,
@@ -99,7 +122,7 @@ impl Engine {
         let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         if let Some((host, port)) = control.config.replica_of() {
             let host = String::from_utf8_lossy(host).into_owned();
-            control.replication.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
+            *control.replication.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
             control.replication.role_epoch = 1;
             control.replication.stream.set_has_primary(true);
         }
@@ -130,22 +153,32 @@ impl Engine {
             rng,
             prepared: None,
             spare: Vec::new(),
-            cron: CronState::default(),
-            expiry: ActiveExpiry::default(),
+            upkeep: Upkeep::default(),
             events: None,
             changes: 0,
-            has_unusual_access: false,
+            open_unit: None,
+            spare_commands: None,
+            conclusions: Conclusions::default(),
             declared_keys_check: DeclaredKeysCheck::DEFAULT,
-            compaction: CompactionState::default(),
-            eviction: Eviction::default(),
             job: None,
         };
-        engine.refresh();
+        engine.draw_conclusions();
         engine
     }
 
-    /// What the configuration and the control plane arm: to be called when either changed.
-    pub(crate) fn refresh(&mut self) {
+    /// Draws the conclusions from what has changed, if anything has. To be called ahead of whatever asks the gate or has changes
+    /// recorded: each command, each step of expiry and eviction, the end of an iteration.
+    #[inline(always)]
+    pub(crate) fn notice(&mut self) {
+        if self.control.epoch.now() != self.conclusions.epoch {
+            self.draw_conclusions();
+        }
+    }
+
+    /// What the configuration and the control plane arm.
+    #[cold]
+    fn draw_conclusions(&mut self) {
+        self.conclusions.epoch = self.control.epoch.now();
         self.control.persistence.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
@@ -155,8 +188,7 @@ impl Engine {
         self.evict_soon();
     }
 
-    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
-    /// when a client begins or ends to do so.
+    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -176,11 +208,10 @@ impl Engine {
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full = (0..self.keyspace.databases()).any(|number| self.keyspace.is_nearly_full(number));
-        if nearly_full == self.control.nearly_full {
+        if nearly_full == *self.control.nearly_full {
             return;
         }
-        self.control.nearly_full = nearly_full;
-        self.refresh();
+        *self.control.nearly_full = nearly_full;
         let text = match nearly_full {
             true => {
                 "A database has nearly as many entries as one can hold: writes that may need more are refused from now on"
@@ -194,7 +225,7 @@ impl Engine {
     #[doc(hidden)]
     pub fn record_events(&mut self) {
         self.events = Some(Vec::new());
-        self.refresh_listening();
+        self.control.epoch.advance();
     }
 
     /// What happened to keys since the last call, as `db:event key`, in order.
@@ -232,7 +263,7 @@ impl Engine {
     /// Adds a client. The server has checked `maxclients`.
     pub fn connect(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
-        self.stats.connections += 1;
+        self.stats.connections.accepted += 1;
         let identity = Identity::of_newcomer(&self.control.limits);
         let gate = &self.gate;
         self.sessions.add(|key, id| gate.masked(Session::new(key, id, connection, now_s, identity)))
@@ -240,7 +271,7 @@ impl Engine {
 
     /// Counts a connection that was refused.
     pub fn count_rejected(&mut self) {
-        self.stats.rejected_connections += 1;
+        self.stats.connections.rejected += 1;
     }
 
     /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its database named
@@ -268,7 +299,6 @@ impl Engine {
             stream.begin(stream.replid.clone());
         }
         stream.attach(key);
-        self.refresh();
     }
 
     /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
@@ -283,8 +313,19 @@ impl Engine {
 
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let Some(mut session) = self.sessions.remove(key) else { return };
+        let Some(session) = self.sessions.remove(key) else { return };
+        // By the slot, which another client may have at the end of a unit that stands open.
         self.leave_group(key);
+        self.forget_session(key, session, process);
+    }
+
+    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with the unit.
+    pub(crate) fn forget_session(
+        &mut self,
+        key: SessionKey,
+        mut session: Box<Session>,
+        process: &mut dyn Process,
+    ) {
         if session.waiting.is_some() || self.control.clients.watching.concerns(key) {
             self.forget_waits(&mut session, process);
         }
@@ -296,12 +337,11 @@ impl Engine {
         }
         if session.caller.subscribed.is_any() {
             self.control.clients.pubsub.forget(key);
-            self.refresh_listening();
         }
         if session.caller.flags.monitor {
             self.control.clients.monitors.retain(|k| *k != key);
-            self.refresh();
         }
+        self.keep_orphan(session);
     }
 
     /// A session, to look at; `None` when it ended.
@@ -318,15 +358,15 @@ impl Engine {
     /// Publishes what the server knows of a client's unparsed input, bytes used and unused.
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.sessions.get_mut(key) {
-            session.caller.input_bytes = used;
-            session.caller.input_free = crate::session::short(free);
+            session.caller.traffic.input_bytes = used;
+            session.caller.traffic.input_free = crate::session::short(free);
         }
     }
 
     /// Notes that bytes came from a client, though no whole request yet: it is not idle.
     pub fn touch_last_interaction(&mut self, key: SessionKey, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
-            session.caller.last_s = now.unix_s();
+            session.caller.traffic.last_s = now.unix_s();
         }
     }
 
@@ -363,12 +403,13 @@ impl Engine {
 
     /// Counts a client that is closed because its unfinished request is too large.
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let addr = self.sessions.get(key).map(|session| session.caller.addr.clone()).unwrap_or_default();
+        let addr =
+            self.sessions.get(key).map(|session| session.caller.origin.addr.clone()).unwrap_or_default();
         self.note_query_buffer_disconnection(&addr, process);
     }
 
     pub(crate) fn note_query_buffer_disconnection(&mut self, addr: &str, process: &mut dyn Process) {
-        self.stats.query_buffer_disconnections += 1;
+        self.stats.disconnections.query_buffer += 1;
         let text = format!("Closing client that reached max query buffer length: {addr}");
         process.log(crate::LogLevel::Warning, &text);
     }
@@ -376,6 +417,7 @@ impl Engine {
     /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask
     /// for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
+        self.notice();
         if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
         }
@@ -429,7 +471,7 @@ impl Engine {
     pub fn sent(&mut self, key: SessionKey, bytes: usize, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
-            session.caller.net_out += bytes as u64;
+            session.caller.traffic.net_out += bytes as u64;
             if session.caller.replica.is_some() {
                 self.note_taken_by_replica(key, bytes, now);
             }
@@ -471,10 +513,10 @@ impl Engine {
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
     pub fn take_command_ns(&mut self) -> u64 {
-        let ran = self.stats.total_commands.saturating_sub(self.stats.iteration_began_at);
-        self.stats.iteration_commands_max = self.stats.iteration_commands_max.max(ran);
-        self.stats.iteration_began_at = self.stats.total_commands;
-        std::mem::take(&mut self.stats.iteration_command_ns)
+        let ran = self.stats.total_commands.saturating_sub(self.stats.iteration.began_at);
+        self.stats.iteration.commands_max = self.stats.iteration.commands_max.max(ran);
+        self.stats.iteration.began_at = self.stats.total_commands;
+        std::mem::take(&mut self.stats.iteration.command_ns)
     }
 
     /// The keyspace, for tests and for saving.

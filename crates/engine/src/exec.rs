@@ -8,12 +8,14 @@
 //! joins the two in `exec/dispatch.rs`.
 
 pub(crate) mod batch;
+pub(crate) mod between_units;
 pub(crate) mod commit;
 pub mod ctx;
 pub(crate) mod declared;
 mod dispatch;
 pub(crate) mod finish;
 pub(crate) mod gate;
+pub(crate) mod open_unit;
 pub(crate) mod outcome;
 pub(crate) mod prepare;
 pub(crate) mod renames;

@@ -8,6 +8,7 @@
 mod args;
 mod control;
 mod engine;
+mod epoch;
 mod error;
 mod exec;
 mod families;

@@ -39,22 +39,50 @@ pub struct Caller {
     pub ever_authenticated: bool,
     /// What it calls itself, if it does.
     pub(crate) labels: Option<Box<Labels>>,
+    /// Where it has come from.
+    pub origin: Origin,
+    /// What it has sent and was sent.
+    pub traffic: Traffic,
+    /// Its transaction, for display.
+    pub multi: MultiShown,
+    /// Its lasting properties.
+    pub flags: ClientFlags,
+    /// CLIENT REPLY.
+    pub reply: ReplyMode,
+    /// The command it ran last (or runs).
+    pub last_command: Option<&'static Spec>,
+    /// Kind of connection.
+    pub kind: ClientKind,
+    /// Whether and how it ends.
+    pub closing: Closing,
+    /// Replica state, when it is one.
+    pub replica: Option<Box<ReplicaState>>,
+    /// What it said of itself by REPLCONF, if anything.
+    pub announced: Option<Box<Announced>>,
+    /// Offset of the replication stream behind its last command: what WAIT waits for.
+    pub write_offset: u64,
+    /// How much it has subscribed to.
+    pub subscribed: Subscribed,
+}
+
+/// Where a client has come from, and when.
+#[derive(Clone, Debug)]
+pub struct Origin {
     /// Its address, as CLIENT LIST shows it.
     pub addr: Box<str>,
     /// Address of the server's end: one text for all clients of a listener.
     pub laddr: Arc<str>,
     /// Number of its descriptor, for display.
     pub fd: i32,
-    /// Its lasting properties.
-    pub flags: ClientFlags,
-    /// CLIENT REPLY.
-    pub reply: ReplyMode,
     /// When it connected, seconds since the epoch.
     pub created_s: u32,
+}
+
+/// What a client has sent and was sent.
+#[derive(Clone, Debug)]
+pub struct Traffic {
     /// When it last sent something, seconds since the epoch.
     pub last_s: i64,
-    /// The command it ran last (or runs).
-    pub last_command: Option<&'static Spec>,
     /// Bytes of the requests executed or rejected.
     pub net_in: u64,
     /// Bytes sent.
@@ -63,32 +91,21 @@ pub struct Caller {
     pub commands: u64,
     /// Bytes of unparsed input it holds, as the server published it.
     pub input_bytes: usize,
-    /// Unused bytes of that buffer, for display; [`u32::MAX`] for more.
-    pub input_free: u32,
     /// Bytes of the arguments of the command it runs or waits with.
     pub argv_bytes: usize,
-    /// Kind of connection.
-    pub kind: ClientKind,
-    /// Is served by a unix socket.
-    pub unix: bool,
-    /// Capabilities it announced by CLIENT CAPA, as shown in CLIENT LIST.
-    pub capa_redirect: bool,
-    /// Whether and how it ends.
-    pub closing: Closing,
-    /// Replica state, when it is one.
-    pub replica: Option<Box<ReplicaState>>,
-    /// What it said of itself by REPLCONF, if anything.
-    pub announced: Option<Box<Announced>>,
+    /// Unused bytes of that buffer, for display; [`u32::MAX`] for more.
+    pub input_free: u32,
     /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
     pub soft_limit_since_s: u32,
+}
+
+/// The transaction of a client, for display.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiShown {
     /// Commands queued since MULTI; 0 outside of a transaction, -1 for a client that never began one.
-    pub multi: i32,
+    pub queued: i32,
     /// Bytes of the transaction that EXEC runs, for display; [`u32::MAX`] for more.
-    pub multi_mem: u32,
-    /// Offset of the replication stream behind its last command: what WAIT waits for.
-    pub write_offset: u64,
-    /// How much it has subscribed to.
-    pub subscribed: Subscribed,
+    pub bytes: u32,
 }
 
 /// How much a client has subscribed to.
@@ -185,14 +202,14 @@ impl Caller {
 
     /// Its transaction is over.
     pub(crate) fn leave_multi(&mut self) {
-        self.multi = self.multi.min(0);
-        self.multi_mem = 0;
+        self.multi.queued = self.multi.queued.min(0);
+        self.multi.bytes = 0;
     }
 
     /// Whether the client is on this machine: a Unix socket, or the loopback address.
     pub(crate) fn is_local(&self) -> bool {
-        let ip = ip_of(&self.addr);
-        self.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        let ip = ip_of(&self.origin.addr);
+        self.flags.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
     /// A replica's name in the log.
@@ -206,7 +223,7 @@ impl Caller {
     /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and the port it
     /// announced, or 0.
     pub(crate) fn replica_address(&self) -> (&str, i32) {
-        let came_from = ip_of(&self.addr);
+        let came_from = ip_of(&self.origin.addr);
         match &self.announced {
             Some(own) if !own.ip.is_empty() => (&own.ip, own.port),
             Some(own) => (came_from, own.port),
@@ -374,6 +391,10 @@ impl ReplyMode {
 /// Lasting properties of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientFlags {
+    /// Is served by a unix socket.
+    pub unix: bool,
+    /// Capabilities it announced by CLIENT CAPA, as shown in CLIENT LIST.
+    pub capa_redirect: bool,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
     /// CLIENT NO-TOUCH.
@@ -450,29 +471,30 @@ impl Session {
                 identity,
                 ever_authenticated: identity != Identity::Anonymous,
                 labels: None,
-                addr: connection.addr.into(),
-                laddr: connection.laddr,
-                fd: connection.fd,
-                flags: ClientFlags::default(),
+                origin: Origin {
+                    addr: connection.addr.into(),
+                    laddr: connection.laddr,
+                    fd: connection.fd,
+                    created_s: now_s as u32,
+                },
+                traffic: Traffic {
+                    last_s: now_s,
+                    net_in: 0,
+                    net_out: 0,
+                    commands: 0,
+                    input_bytes: 0,
+                    argv_bytes: 0,
+                    input_free: 0,
+                    soft_limit_since_s: 0,
+                },
+                multi: MultiShown { queued: -1, bytes: 0 },
+                flags: ClientFlags { unix: connection.unix, ..ClientFlags::default() },
                 reply: ReplyMode::On,
-                created_s: now_s as u32,
-                last_s: now_s,
                 last_command: None,
-                net_in: 0,
-                net_out: 0,
-                commands: 0,
-                input_bytes: 0,
-                input_free: 0,
-                argv_bytes: 0,
                 kind: ClientKind::Normal,
-                unix: connection.unix,
-                capa_redirect: false,
                 closing: Closing::No,
                 replica: None,
                 announced: None,
-                soft_limit_since_s: 0,
-                multi: -1,
-                multi_mem: 0,
                 write_offset: 0,
                 subscribed: Subscribed::default(),
             },
@@ -493,7 +515,12 @@ impl Session {
         let output = output + self.producing.as_deref().map_or(0, Producing::footprint);
         let deferred = self.transaction.as_deref().map_or(0, Transaction::footprint)
             + self.waiting.as_deref().map_or(0, Waiting::footprint);
-        heap::boxed::<Session>() + heap::block(caller.addr.len()) + labels + replica + output + deferred
+        heap::boxed::<Session>()
+            + heap::block(caller.origin.addr.len())
+            + labels
+            + replica
+            + output
+            + deferred
     }
 
     /// Bytes of output that the client has not received yet.
@@ -530,7 +557,7 @@ impl Session {
     pub(crate) fn multi_mem(&self) -> usize {
         self.transaction
             .as_ref()
-            .map_or(self.caller.multi_mem as usize, |transaction| transaction.heap_bytes())
+            .map_or(self.caller.multi.bytes as usize, |transaction| transaction.heap_bytes())
     }
 
     /// Bytes of the requests that it has deferred: what it waits with, and its transaction.

@@ -11,6 +11,7 @@ use crate::value::Value;
 /// Operations. `R` is a register, `K` a constant, `U` an upvalue; `d` of a jump is the instruction to go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[allow(rustdoc::broken_intra_doc_links, reason = "`R[a]` is a register, and no link")]
 pub(crate) enum Op {
     /// R[a] = R[b]
     Move,

@@ -140,6 +140,25 @@ impl Outbox {
         self.shared_bytes += std::mem::take(&mut other.shared_bytes);
     }
 
+    /// Takes out what was appended since `mark`. O(bytes since). Panics when the outbox was emptied since.
+    pub fn split_off(&mut self, mark: Mark) -> Outbox {
+        let head = self.head.split_off(mark.head);
+        let shared: Vec<(usize, Bytes)> =
+            self.shared.drain(mark.shared..).map(|(at, value)| (at - mark.head, value)).collect();
+        let shared_bytes = shared.iter().map(|(_, value)| value.len()).sum();
+        self.shared_bytes -= shared_bytes;
+        Outbox { head, shared, shared_bytes }
+    }
+
+    /// Puts `other` before everything.
+    pub fn prepend(&mut self, mut other: Outbox) {
+        if other.is_empty() {
+            return;
+        }
+        other.append(self);
+        *self = other;
+    }
+
     /// Appends a copy of what was appended to `other` between two moments of it; values are shared, not copied.
     pub fn append_copy(&mut self, other: &Outbox, from: Mark, to: Mark) {
         let base = self.head.len();

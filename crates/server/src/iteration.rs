@@ -4,7 +4,7 @@
 //! Invariants: (1) input is executed as it is received, in the event loop's buffer; what is left of a request is copied once,
 //! into the query buffer of its connection or, of a large argument, into what will be its value; (2) replies leave in the phase
 //! `write`, after everything of the iteration was executed; (3) until the end of the server, the main thread closes
-//! the sockets of clients in the phase `close` and nowhere else.
+//! the sockets of clients in the two phases of `Server::close` and nowhere else; whom one of them closes is sent nothing more.
 
 mod aof;
 mod barrier;
@@ -55,6 +55,7 @@ use timing::Timing;
 /// replies of one client leave together.
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
+    ("go on with an open unit", Server::advance_unit),
     ("take what was loaded", Server::advance_load),
     ("follow the primary", Server::follow_primary),
     ("take pieces of slow reads", Server::take_slow_reads),
@@ -63,8 +64,11 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("expire", Server::expire),
     ("act", Server::act),
     ("move connections", Server::move_connections),
-    ("write", Server::write),
+    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes, unless the two belong to
+    // different I/O threads.
     ("close", Server::close),
+    ("write", Server::write),
+    ("close who failed", Server::close),
     ("flush to I/O threads", Server::flush),
     ("save", Server::save),
 ];
@@ -209,7 +213,12 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        let next_ns = self.timing.next_cron_ns.min(self.save.next_ns()).min(self.engine.next_expiry_ns());
+        let next_ns = self
+            .engine
+            .next_unit_ns()
+            .min(self.timing.next_cron_ns)
+            .min(self.save.next_ns())
+            .min(self.engine.next_expiry_ns());
         Deadline::at_ns(next_ns.min(self.link_deadline_ns()))
     }
 
@@ -446,6 +455,11 @@ impl Server {
         }
     }
 
+    /// Goes on with a unit that stands open.
+    fn advance_unit(&mut self) {
+        self.engine.advance_unit(&mut self.host);
+    }
+
     /// Takes up what the threads of slow reads have.
     fn take_slow_reads(&mut self) {
         if !self.slow_reads.is_idle() {
@@ -555,11 +569,17 @@ impl Server {
     #[cold]
     fn close_marked(&mut self) {
         let mut to_close = std::mem::take(&mut self.sockets.to_close);
+        let have_gone = to_close.len();
         self.engine.take_to_close(&mut to_close);
-        for key in to_close.drain(..) {
+        for (at, key) in to_close.drain(..).enumerate() {
             let Some(owner) = self.sockets.clients.remove(key) else { continue };
             match owner {
-                SocketOwner::Main(mut connection) => connection.transport.close(&mut self.sockets.event_loop),
+                SocketOwner::Main(mut connection) => {
+                    if at >= have_gone {
+                        connection.transport.end(&mut self.sockets.event_loop);
+                    }
+                    connection.transport.close(&mut self.sockets.event_loop);
+                }
                 SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id) => {
                     self.io_threads.pool.send(id, ToIoThread::Close(key));
                     self.io_threads.pool.left(id);

@@ -217,6 +217,7 @@ impl SimNode {
         }
         self.process.meet_disk();
         self.collect(net);
+        self.engine.advance_unit(&mut self.process);
         self.end_load(net);
         self.follow_primary(net);
         if self.next_cron_ns <= now.mono_ns {
@@ -652,7 +653,8 @@ impl SimNode {
 
     /// Where the data stand in a history, and their fingerprint; none where they stand nowhere.
     pub fn state(&mut self) -> Option<(HistoryPoint, u64)> {
-        if self.engine.is_loading() {
+        // Half of a unit stands nowhere in the history.
+        if self.engine.is_loading() || self.engine.has_open_unit() {
             return None;
         }
         let point = self.engine.history_point()?;

@@ -25,7 +25,7 @@ pub fn command(rng: &mut Rng, session: &mut SessionState, step: u64) -> Words {
     let ms = (20 + rng.below(1500)).to_string();
     let text = format!("v{step}");
     let kind = ["s", "n", "l", "h", "t", "z"][rng.below(6) as usize];
-    let choice = rng.below(28);
+    let choice = rng.below(30);
     match choice {
         0 | 1 => {
             let db = rng.below(4);
@@ -58,6 +58,8 @@ pub fn command(rng: &mut Rng, session: &mut SessionState, step: u64) -> Words {
             session.in_transaction = false;
             words(&["EXEC"])
         }
+        // The unit stands open over some iterations.
+        28 | 29 if session.in_transaction => words(&["DEBUG", "STAND-STILL", &rng.below(80).to_string()]),
         24 if session.is_beside => words(&["FLUSHDB"]),
         25 => words(&["COPY", &key(rng, "l"), &key(rng, "l"), "DB", &rng.below(4).to_string()]),
         26 => words(&["SET", &key(rng, "s"), &"y".repeat(rng.below(1500) as usize)]),

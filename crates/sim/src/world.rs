@@ -836,7 +836,8 @@ impl World {
         self.places.iter().enumerate().all(|(id, place)| {
             let is_up = place.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
             let has_fault = place.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
-            (id == primary || is_up) && point(place).as_ref() == Some(&wanted) && !has_fault
+            let is_open = place.node.as_ref().is_some_and(|node| node.engine.has_open_unit());
+            (id == primary || is_up) && point(place).as_ref() == Some(&wanted) && !has_fault && !is_open
         })
     }
 

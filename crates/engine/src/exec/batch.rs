@@ -110,18 +110,18 @@ impl Engine {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
         prepared.prefetch_entries(db);
-        self.stats.prefetch_entries += prepared.hashes_len();
+        self.stats.prefetch.entries += prepared.hashes_len();
     }
 
     /// Counts a group of requests whose keys were prefetched together.
     pub fn count_prefetch_group(&mut self) {
-        self.stats.prefetch_batches += 1;
+        self.stats.prefetch.batches += 1;
     }
 
     #[inline]
     fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
         let mut session = self.sessions.take(key)?;
-        session.caller.last_s = process.recent().unix_s();
+        session.caller.traffic.last_s = process.recent().unix_s();
         if session.outbox.capacity_bytes() == 0
             && let Some(spare) = self.spare.pop()
         {
@@ -140,7 +140,7 @@ impl Engine {
         prepared: &PreparedBatch,
         process: &mut dyn Process,
     ) -> Box<Session> {
-        if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
+        if self.keyspace.is_nearly_full(session.caller.db) != *self.control.nearly_full {
             self.check_entry_space(process);
         }
         let numbers = batch.executed..batch.executed + prepared.len();
@@ -226,8 +226,8 @@ impl Engine {
             out.prefetch_members(db, |at| requests.at(batch.start + at, input));
             let keys = out.hashes_len();
             if keys > 1 {
-                self.stats.prefetch_batches += 1;
-                self.stats.prefetch_entries += keys;
+                self.stats.prefetch.batches += 1;
+                self.stats.prefetch.entries += keys;
             }
         }
     }

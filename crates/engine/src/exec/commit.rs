@@ -7,6 +7,7 @@
 use crate::args::Args;
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
+use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::persistence::aof::hash_of;
 use crate::pubsub::delivery::Delivery;
@@ -34,7 +35,9 @@ pub(crate) struct CommitCommand<'a> {
 
 /// The unit whose commands are committed.
 #[derive(Clone, Copy)]
-pub(crate) struct CommitUnit {
+pub(crate) struct CommitUnit<'a> {
+    /// Its commands.
+    pub commands: &'a UnitCommands,
     /// How its commands stand in the stream.
     pub grouping: Grouping,
     /// When it happened.
@@ -43,22 +46,24 @@ pub(crate) struct CommitUnit {
 
 /// Makes a list of step names and a function that takes the steps in that order.
 macro_rules! steps {
-    ($(#[$doc:meta])* $list:ident, $run:ident($of:ident: $kind:ty): $($step:ident),+ $(,)?) => {
+    ($(#[$doc:meta])* $list:ident, $run:ident($($of:ident: $kind:ty),+): $($step:ident),+ $(,)?) => {
         $(#[$doc])*
         #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
         pub(crate) const $list: &[&str] = &[$(stringify!($step)),+];
 
         impl Engine {
-            pub(crate) fn $run(&mut self, $of: $kind) {
-                $(self.$step($of);)+
+            pub(crate) fn $run(&mut self, $($of: $kind),+) {
+                steps!(@take self ($($of),+) $($step)+);
             }
         }
     };
+    (@take $self:ident $of:tt $($step:ident)+) => { $(steps!(@one $self $step $of);)+ };
+    (@one $self:ident $step:ident ($($of:ident),+)) => { $self.$step($($of),+) };
 }
 
 steps! {
     /// The steps after each command that has left effects.
-    COMMAND_STEPS, commit_changes(command: CommitCommand<'_>):
+    COMMAND_STEPS, commit_changes(unit: &mut Unit, command: CommitCommand<'_>):
     delete_expired_keys,
     count_changes,
     announce_modified_keys,
@@ -70,20 +75,20 @@ steps! {
 steps! {
     /// The steps after each unit that has commands for the replication stream. Clients that wait are served behind
     /// these, each in a unit of its own ([`Engine::serve_waiting`]).
-    UNIT_STEPS, commit_unit(unit: CommitUnit):
+    UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
 
 impl Engine {
     /// Commits the command that just ran.
     #[inline]
-    pub(crate) fn commit_command(&mut self, db: usize, args: Args<'_>, now: Now, proto: Protocol) {
+    pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, proto: Protocol) {
         let (hits, misses) = self.effects.take_lookups();
         self.stats.hits += hits;
         self.stats.misses += misses;
         let changes = self.effects.changes();
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
-            self.commit_effects(db, args, now, proto);
+            self.commit_effects(unit, db, args, proto);
         } else if changes > 0 {
             // No client watches, waits or subscribes: so it is with most changes.
             self.effects.take_changes();
@@ -93,14 +98,15 @@ impl Engine {
 
     // A function of its own, so that the arguments of most commands stay where they are.
     #[inline(never)]
-    fn commit_effects(&mut self, db: usize, args: Args<'_>, now: Now, proto: Protocol) {
-        self.commit_changes(CommitCommand { db, args: Some(&args), now, proto });
+    fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, proto: Protocol) {
+        let now = unit.now;
+        self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto });
     }
 
     /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life
     /// by now stays.
     #[inline]
-    fn delete_expired_keys(&mut self, command: CommitCommand<'_>) {
+    fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         let Engine { keyspace, effects, .. } = self;
         if !effects.has_expired_by_read() {
             return;
@@ -119,17 +125,17 @@ impl Engine {
     }
 
     #[inline]
-    fn count_changes(&mut self, _: CommitCommand<'_>) {
-        self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
-        self.stats.evicted_keys += self.effects.take_evicted_keys();
-        self.stats.expired_fields += self.effects.take_fields_deleted();
+    fn count_changes(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
+        self.stats.expiry.keys += self.effects.expired_by_write().len() as u64;
+        self.stats.eviction.keys += self.effects.take_evicted_keys();
+        self.stats.expiry.fields += self.effects.take_fields_deleted();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
     }
 
     /// Reports modified keys to the transactions that watch them and to the clients that wait for them.
     #[inline]
-    fn announce_modified_keys(&mut self, command: CommitCommand<'_>) {
+    fn announce_modified_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         if self.effects.is_listening() || self.effects.blocked_listening {
             self.announce(command);
         }
@@ -167,21 +173,15 @@ impl Engine {
         for (db, key) in effects.drain_ready() {
             control.clients.blocking.key_changed(db, bytes_of(&key, command));
         }
-        // A transaction that was marked watches nothing any more: after the last one no modified keys are recorded.
-        self.refresh_listening();
     }
 
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
-    fn propagate(&mut self, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, changes, .. } = self;
+    fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
+        let Engine { keyspace, effects, control, changes, spare_commands, .. } = self;
         if effects.propagating {
-            let Control {
-                replication: ReplicationState { unit_commands: unit, .. },
-                persistence: PersistenceState { aof, .. },
-                limits,
-                ..
-            } = control;
+            let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
+            let unit = unit.commands.get_or_insert_with(|| spare_commands.take().unwrap_or_default());
             for (db, key) in effects.expired_by_write() {
                 propagate_deletion(unit, *db, key, limits.lazy_expire);
                 if aof.is_strict() {
@@ -231,7 +231,7 @@ impl Engine {
 
     /// Sends the message of a PUBLISH or SPUBLISH.
     #[inline]
-    fn send_message(&mut self, command: CommitCommand<'_>) {
+    fn send_message(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         if let Some(args) = command.args
             && !self.control.clients.pubsub.outgoing.targets.is_empty()
         {
@@ -241,7 +241,7 @@ impl Engine {
 
     /// Has what is large freed on other threads.
     #[inline]
-    fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
+    fn hand_over_garbage(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
         if self.effects.has_garbage() {
             self.actions.extend(self.effects.drain_garbage().map(Action::FreeValue));
             let dbs: Vec<Db> = self.effects.drain_garbage_dbs().collect();
@@ -252,16 +252,15 @@ impl Engine {
         }
     }
 
-    fn close_stream_unit(&mut self, unit: CommitUnit) {
+    fn close_stream_unit(&mut self, unit: CommitUnit<'_>) {
         let Control {
-            replication: ReplicationState { unit_commands, stream, .. },
+            replication: ReplicationState { stream, .. },
             persistence: PersistenceState { aof, .. },
             limits,
             ..
         } = &mut self.control;
-        stream.add_unit(unit_commands, unit.grouping);
-        aof.add_unit(unit_commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
-        unit_commands.clear();
+        stream.add_unit(unit.commands, unit.grouping);
+        aof.add_unit(unit.commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
     }
 
     /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no transaction; databases that
@@ -272,17 +271,19 @@ impl Engine {
 
     /// The same in a database: what a migration deletes, which tells replicas so in its effects.
     pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
-        let unit = self.open_unit(now);
+        self.notice();
+        let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(CommitCommand { db, args: None, now, proto: Protocol::Resp2 });
+        self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto: Protocol::Resp2 });
         self.close_own_unit(unit);
     }
 
     /// The same ahead of a command of a client with this protocol, whose session is not among the others.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
-        let unit = self.open_unit(now);
+        self.notice();
+        let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(CommitCommand { db: 0, args: None, now, proto });
+        self.commit_changes(&mut unit, CommitCommand { db: 0, args: None, now, proto });
         self.close_own_unit(unit);
     }
 
@@ -296,7 +297,6 @@ impl Engine {
                 .watching
                 .database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
         }
-        self.refresh_listening();
     }
 }
 

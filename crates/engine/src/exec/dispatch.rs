@@ -124,7 +124,6 @@ impl Engine {
         let mut ctx = TransactionCtx { db, key, caller, transaction, watching, reply, _seal: Seal(()) };
         let result = run(&mut ctx, args);
         session.mask = gate.session_mask(session);
-        self.refresh_listening();
         result
     }
 
@@ -147,7 +146,6 @@ impl Engine {
         }
         if session.caller.subscribed != before {
             session.mask = gate.session_mask(session);
-            self.refresh_listening();
         }
         result
     }
@@ -259,25 +257,24 @@ impl Engine {
         }
     }
 
-    /// A server command may have changed anything: the gate, what is listened to, and its own output.
+    /// A server command may have changed what its session may do, and others may have pushed to that.
     #[cold]
     fn after_server(&mut self, session: &mut Session, mut outbox: Outbox) {
         // What others pushed to this session meanwhile comes after its reply.
         outbox.append(&mut session.outbox);
         session.outbox = outbox;
         session.mask = self.gate.session_mask(session);
-        self.refresh();
     }
 
     #[inline(always)]
     fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
-        if self.has_unusual_access || session.caller.flags.no_touch {
+        if self.conclusions.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
         Access { now, touch: Touch::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
     }
 
-    /// Looks again whether [`Engine::access`] has to ask the configuration and the pause: to be called when either changed.
+    /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
     pub(crate) fn refresh_access(&mut self) {
         let Control {
             clients: ClientRelations { pause, .. },
@@ -285,7 +282,7 @@ impl Engine {
             limits,
             ..
         } = &self.control;
-        self.has_unusual_access = limits.lfu
+        self.conclusions.has_unusual_access = limits.lfu
             || limits.import_mode
             || pause.until_ms != 0
             || replica.is_some()

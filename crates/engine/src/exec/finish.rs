@@ -9,9 +9,10 @@
 
 use crate::args::Args;
 use crate::engine::Engine;
-use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::limits::Limits;
+use crate::observe::logging::Loggable;
 use crate::session::{ReplyMode, Session};
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -45,28 +46,53 @@ pub(crate) enum CommandEnding {
 }
 
 /// What the steps see of a command that has ended.
-#[derive(Clone, Copy)]
 pub(crate) struct Ended<'a> {
+    /// The unit in which it ran.
+    pub unit: &'a mut Unit,
     /// The command.
     pub spec: &'static Spec,
     /// Its arguments.
     pub args: Args<'a>,
     /// The database in which it ran.
     pub db: usize,
-    /// The time of its unit.
-    pub at: Now,
-    /// In whose name it ran.
-    pub standing: Standing,
     /// Bytes of its request.
     pub request_bytes: usize,
     /// Where its reply begins in the session's outbox.
     pub mark: Mark,
     /// Bytes of a reply that did not go through the outbox.
     pub produced_bytes: usize,
+    /// Processor time of earlier slices of a run that stood still, ns.
+    pub earlier_ns: u64,
     /// Processor time, ns: of a run that ends now, filled in by the step `take_time`.
     pub duration_ns: u64,
     /// The part of `duration_ns` that everybody waited for.
     pub executing_ns: u64,
+}
+
+impl<'a> Ended<'a> {
+    /// A command whose time is not taken yet and whose reply stands in the outbox.
+    #[inline(always)]
+    pub(crate) fn new(
+        unit: &'a mut Unit,
+        spec: &'static Spec,
+        args: Args<'a>,
+        db: usize,
+        request_bytes: usize,
+        mark: Mark,
+    ) -> Ended<'a> {
+        Ended {
+            unit,
+            spec,
+            args,
+            db,
+            request_bytes,
+            mark,
+            produced_bytes: 0,
+            earlier_ns: 0,
+            duration_ns: 0,
+            executing_ns: 0,
+        }
+    }
 }
 
 /// Makes the table of steps, and the function that takes those of an ending in the order of the table.
@@ -105,7 +131,7 @@ endings! {
     log:                 Done Failed Produced;
     show_monitors:       Done Failed Parked Producing;
     apply_client_reply:  Done Failed Answered;
-    bound_output:        Done Failed Produced;
+    bound_output:        Done Failed Produced Yields;
 }
 
 impl Engine {
@@ -133,7 +159,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        self.commit_command(ended.db, ended.args, ended.at, session.caller.proto);
+        self.commit_command(ended.unit, ended.db, ended.args, session.caller.proto);
     }
 
     /// A writable replica remembers the expiries that its own clients give.
@@ -146,7 +172,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.has_unusual_access {
+        if self.conclusions.has_unusual_access {
             self.note_local_expiries(session, ended.spec, ended.args, ended.db);
         }
     }
@@ -162,10 +188,11 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let end = process.now();
-        ended.duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
-        ended.executing_ns = ended.duration_ns;
+        let spent_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
-        self.stats.iteration_command_ns += ended.duration_ns;
+        self.stats.iteration.command_ns += spent_ns;
+        ended.duration_ns = spent_ns + ended.earlier_ns;
+        ended.executing_ns = ended.duration_ns;
     }
 
     /// INFO's counters.
@@ -178,7 +205,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        session.caller.commands += 1;
+        session.caller.traffic.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
         let stats = &mut self.stats.commands[ended.spec.id.0 as usize];
@@ -206,7 +233,10 @@ impl Engine {
             || ended.request_bytes as i64 >= limits.large_request
             || reply_bytes as i64 >= limits.large_reply;
         if is_loggable {
-            self.log_command(session, *ended, reply_bytes, *now);
+            // By value: a reference would have the whole of `ended` written to memory for every command.
+            let Ended { spec, args, request_bytes, duration_ns, executing_ns, .. } = *ended;
+            let command = Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns };
+            self.log_command(session, command, *now);
         }
     }
 
@@ -220,7 +250,9 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if !self.control.clients.monitors.is_empty() && !session.is_rerun && ended.standing.row().is_monitored
+        if !self.control.clients.monitors.is_empty()
+            && !session.is_rerun
+            && ended.unit.standing.row().is_monitored
         {
             self.feed_monitors(session, ended.spec, ended.args, *now);
         }
@@ -236,7 +268,7 @@ impl Engine {
         _: &mut Now,
         process: &mut dyn Process,
     ) {
-        if session.caller.reply != ReplyMode::On && ended.standing.row().ends_reply {
+        if session.caller.reply != ReplyMode::On && ended.unit.standing.row().ends_reply {
             self.apply_reply_mode(session, ended.mark, process);
         }
     }
@@ -294,7 +326,7 @@ mod tests {
              Lost: count\n\
              Answered: count, apply_client_reply\n\
              Replayed: commit\n\
-             Yields: take_time\n\
+             Yields: take_time, bound_output\n\
              Elsewhere: count\n"
         );
     }

@@ -93,6 +93,18 @@ pub struct Check {
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
 /// state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the answer instead.
 pub(crate) const CHECKS: &[Check] = &[
+    // Before all others: what they would answer may be another thing behind the unit. What replicas acknowledge changes nothing.
+    Check {
+        name: "open-unit",
+        concerns: |_| true,
+        armed: |control| *control.clients.unit_stands_open,
+        armed_for: |_| false,
+        holds_primary: true,
+        ask: |asked| {
+            let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
+            (*asked.control.clients.unit_stands_open && !acknowledges).then_some(Verdict::Postpone)
+        },
+    },
     Check {
         name: "auth",
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
@@ -177,11 +189,11 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| {
             spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id) || is_exec(spec)
         },
-        armed: |control| control.nearly_full,
+        armed: |control| *control.nearly_full,
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            (asked.control.nearly_full && asked.flags.has(Flags::WRITE))
+            (*asked.control.nearly_full && asked.flags.has(Flags::WRITE))
                 .then_some(Verdict::Reject(CmdError::NO_ENTRY_SPACE))
         },
     },
@@ -300,7 +312,7 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
-            let pause = asked.control.clients.pause;
+            let pause = *asked.control.clients.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
             // A server that ends, or hands its role over, takes no writes that its replicas could miss.
@@ -451,7 +463,7 @@ impl Gate {
         Gate { armed: 0, armed_for_primary: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
-    /// Looks again at which checks are armed; to be called when the control plane changed.
+    /// Looks again at which checks are armed; to be called when the control plane has changed: by [`Engine::notice`](crate::Engine).
     pub(crate) fn rearm(&mut self, control: &Control) {
         self.armed = CHECKS
             .iter()
@@ -515,6 +527,7 @@ mod tests {
         assert_eq!(
             names,
             [
+                "open-unit",
                 "auth",
                 "protected",
                 "no-multi",

@@ -1,6 +1,7 @@
 //! What a handler returns.
 
 use crate::error::CmdError;
+use crate::exec::open_unit::StoodStill;
 use crate::waiting::blocking::WaitFor;
 use crate::waiting::migration::Migration;
 use crate::waiting::production::SlowRead;
@@ -18,6 +19,8 @@ pub enum Outcome {
     Produce(Box<SlowRead>),
     /// Keys are moved to another server by another thread.
     Migrate(Box<Migration>),
+    /// EXEC stands still between two of its commands, and goes on later.
+    StandStill(Box<StoodStill>),
 }
 
 /// What a handler returns.

@@ -272,23 +272,13 @@ impl Engine {
         }
         let session = &mut replay.session;
         let mut now = process.recent();
-        let mut unit = self.open_unit(now);
+        self.notice();
+        let mut unit = self.begin_unit(now);
         unit.standing = Standing::Replay;
         let Some(permit) = self.gate.pass(spec, session, unit.standing) else { return Ok(()) };
         let (db, mark) = (session.caller.db, session.outbox.mark());
         let result = self.dispatch(&mut unit, permit, session, spec, args, &mut now, process);
-        let ended = Ended {
-            spec,
-            args,
-            db,
-            at: unit.now,
-            standing: unit.standing,
-            request_bytes: 0,
-            mark,
-            produced_bytes: 0,
-            duration_ns: 0,
-            executing_ns: 0,
-        };
+        let ended = Ended::new(&mut unit, spec, args, db, 0, mark);
         self.end_command(CommandEnding::Replayed, ended, session, &mut now, process);
         self.close_unit(unit, session, spec);
         session.outbox.clear();

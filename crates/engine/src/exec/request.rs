@@ -56,6 +56,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        // What the command before has changed holds for this one.
+        self.notice();
         let Some(permit) = self.gate.pass(spec, session, Standing::Queued) else { return Next::Done };
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
@@ -73,6 +75,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        self.notice();
         if session.caller.reply != ReplyMode::On {
             session.caller.reply = session.caller.reply.next();
         }
@@ -100,11 +103,11 @@ impl Engine {
                 }
                 Verdict::Postpone => {
                     session.caller.last_command = Some(spec);
-                    return Next::Wait(Box::new(WaitFor::Pause));
+                    return Next::Wait(Box::new(self.postponed_for()));
                 }
             },
         };
-        let mut unit = self.open_unit(*now);
+        let mut unit = self.begin_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
         if self.control.clients.pubsub.outgoing.is_unfinished() {
@@ -129,7 +132,7 @@ impl Engine {
     ) -> Next {
         if unit.standing.row().counts_request {
             session.caller.last_command = Some(spec);
-            session.caller.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
+            session.caller.traffic.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
         }
         let mark = session.outbox.mark();
         let db = session.caller.db;
@@ -142,27 +145,18 @@ impl Engine {
             self.check_declared_keys(spec, args, db);
         }
         // Made anew on each path: a value that a cold path takes as well would be written to memory for every command.
-        let ended = || Ended {
-            spec,
-            args,
-            db,
-            at: unit.now,
-            standing: unit.standing,
-            request_bytes: request.wire_len(),
-            mark,
-            produced_bytes: 0,
-            duration_ns: 0,
-            executing_ns: 0,
-        };
+        let request_bytes = request.wire_len();
         if let Ok(Outcome::Done) = &result {
             // Nothing to drop, which the compiler does not see: it would call a function to find out.
             std::mem::forget(result);
-            self.take_ending_steps(CommandEnding::Done, ended(), session, now, process);
+            let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
+            self.take_ending_steps(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
         }
+        let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
         match result {
-            Ok(outcome) => self.put_off(outcome, ended(), session, request, now, process),
-            Err(error) => self.fail_command(&error, ended(), session, now, process),
+            Ok(outcome) => self.put_off(outcome, ended, session, request, now, process),
+            Err(error) => self.fail_command(&error, ended, session, now, process),
         }
     }
 
@@ -207,8 +201,8 @@ impl Engine {
                 self.begin_wait(on, ended, session, request, now, process)
             }
             Outcome::Produce(read) => self.begin_slow_read(read, ended, session, now, process),
-            Outcome::Migrate(migration) if !ended.standing.row().may_wait => {
-                match self.migrate_in_place(session, *migration, ended.at, process) {
+            Outcome::Migrate(migration) if !ended.unit.standing.row().may_wait => {
+                match self.migrate_in_place(session, *migration, ended.unit.now, process) {
                     Ok(()) => {
                         self.end_command(CommandEnding::Done, ended, session, now, process);
                         Next::Done
@@ -216,6 +210,7 @@ impl Engine {
                     Err(error) => self.fail_command(&error, ended, session, now, process),
                 }
             }
+            Outcome::StandStill(at) => self.stand_still(*at, ended, session, now, process),
             Outcome::Migrate(migration) => self.begin_migration(migration, ended, session, now, process),
         }
     }
@@ -233,12 +228,14 @@ impl Engine {
     ) -> Next {
         let ending = match &mut *on {
             WaitFor::SlowRead { since_ns } => {
-                *since_ns = ended.at.mono_ns;
+                *since_ns = ended.unit.now.mono_ns;
                 self.put_off_slow_read(session, request);
                 CommandEnding::PutOff
             }
             WaitFor::Keys(_)
             | WaitFor::Pause
+            | WaitFor::Held
+            | WaitFor::Unit
             | WaitFor::Replicas { .. }
             | WaitFor::Load
             | WaitFor::Shutdown
@@ -260,6 +257,8 @@ impl Engine {
     ) -> Verdict {
         let room = match self.control.limits.maxmemory {
             0 => Room::Enough,
+            // The request is held: room is made ahead of the command when it goes on.
+            _ if self.has_open_unit() => Room::Enough,
             _ => self.make_room_for(session, now, process),
         };
         let asked = Asked::new(spec, args, session, &self.control, *now, room);
@@ -272,6 +271,12 @@ impl Engine {
         verdict
     }
 
+    /// What a request waits for that the gate has postponed.
+    #[cold]
+    fn postponed_for(&self) -> WaitFor {
+        if *self.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
+    }
+
     /// Makes room ahead of a session's command, whose own time begins behind that.
     fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Room {
         let room = self.make_room(session.caller.proto, process);
@@ -279,6 +284,7 @@ impl Engine {
         if self.control.clients.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);
         }
+        self.notice();
         room
     }
 
@@ -345,7 +351,7 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        session.caller.net_in += request.wire_len() as u64;
+        session.caller.traffic.net_in += request.wire_len() as u64;
         // The primary has run the others.
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();

@@ -7,11 +7,13 @@
 use crate::args::Args;
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::open_unit::StoodStill;
 use crate::exec::outcome::{Outcome, Run};
 use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
+use crate::session::transaction::Transaction;
 use crate::session::{Closing, Session};
 use sluice_base::Now;
 use sluice_command::{Named, Spec};
@@ -29,13 +31,14 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let Some(transaction) = &mut session.transaction else { return };
-        session.caller.net_in += request.wire_len() as u64;
+        session.caller.traffic.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
         transaction.push(spec, prepared, &request);
         let queued = transaction.requests.bytes();
-        session.caller.multi = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
+        session.caller.multi.queued = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         let is_bounded = !session.caller.is_primary();
-        if is_bounded && queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
+        if is_bounded && queued + session.caller.traffic.input_bytes > self.control.limits.client_query_buffer
+        {
             return self.end_overlong(session, process);
         }
         let mark = session.outbox.mark();
@@ -48,7 +51,7 @@ impl Engine {
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(session.key);
-        self.note_query_buffer_disconnection(&session.caller.addr, process);
+        self.note_query_buffer_disconnection(&session.caller.origin.addr, process);
     }
 
     /// EXEC: runs what is queued, as commands of `unit`.
@@ -74,15 +77,35 @@ impl Engine {
             return Ok(Outcome::Done);
         }
         session.caller.flags.in_exec = true;
-        session.caller.multi_mem = crate::session::short(transaction.heap_bytes());
+        session.caller.multi.bytes = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
+        self.run_queued_commands(unit, session, transaction, 0, now, process)
+    }
+
+    /// Runs what is queued from the command `next` on. It may stand still behind each of them.
+    pub(crate) fn run_queued_commands(
+        &mut self,
+        unit: &mut Unit,
+        session: &mut Session,
+        transaction: Box<Transaction>,
+        next: usize,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
         let outer = std::mem::replace(&mut unit.standing, Standing::Queued);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
-        for (i, prepared) in transaction.prepared.iter().enumerate() {
+        for (i, prepared) in transaction.prepared.iter().enumerate().skip(next) {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared, &hashing);
             self.run_queued(unit, session, spec, args, request, now, process);
+            // What was saved for the end of the server is saved once more behind the last command, and shows whole units.
+            let may_stand_still = !self.control.persistence.saved_for_end;
+            if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
+                unit.standing = outer;
+                let until_ns = now.mono_ns.saturating_add(pause_ns);
+                return Ok(Outcome::StandStill(Box::new(StoodStill { transaction, next: i + 1, until_ns })));
+            }
         }
         unit.standing = outer;
         session.caller.flags.in_exec = false;
@@ -106,7 +129,6 @@ impl Engine {
         session.transaction = None;
         session.caller.leave_multi();
         session.mask = self.gate.session_mask(session);
-        self.refresh_listening();
     }
 
     /// EXEC itself was rejected: the transaction is over.

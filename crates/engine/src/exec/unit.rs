@@ -1,56 +1,28 @@
 //! The execution unit: what happens at one moment for everybody else. A command, an EXEC, the service of a client that
-//! waited, a deletion by the cron.
-//!
-//! [`Engine::open_unit`] and [`Engine::close_unit`] are the only way to run handlers: [`Engine::run_command`] wants a
-//! [`Unit`], which only this file makes. Consequences come at two levels, in `exec/commit.rs`: after each command, and after
-//! the unit.
+//! waited, a deletion by the cron. `exec/unit/steps.rs` opens and closes units.
 
-use crate::engine::Engine;
-use crate::exec::commit::CommitUnit;
+mod steps;
+
 use crate::exec::standing::Standing;
-use crate::replication::unit_commands::Grouping;
-use crate::session::Session;
+use crate::replication::unit_commands::UnitCommands;
 use sluice_base::Now;
-use sluice_command::{Flags, Spec};
 
-/// An execution unit under way.
+/// An execution unit under way, and what its commands have done so far: a unit that stands still takes that along.
 #[derive(Debug)]
-#[must_use = "a unit that is not closed leaves its effects to the next one"]
+#[must_use = "a unit that is not closed loses what its commands have done"]
 pub(crate) struct Unit {
     /// The time at which the unit happens: keys expire by it.
     pub now: Now,
     /// In whose name its commands run just now.
     pub standing: Standing,
+    /// Its commands for the replication stream and the append-only file; nothing before the first one.
+    pub commands: Option<Box<UnitCommands>>,
 }
 
-impl Engine {
-    /// Opens a unit that happens at `now`, for the command of a client.
+impl Unit {
+    /// A unit without commands, which happens at `now` for the command of a client.
     #[inline]
-    pub(crate) fn open_unit(&mut self, now: Now) -> Unit {
-        debug_assert!(self.control.replication.unit_commands.is_empty(), "one unit at a time");
-        Unit { now, standing: Standing::Client }
-    }
-
-    /// Closes the unit of a command that a session asked for.
-    #[inline]
-    pub(crate) fn close_unit(&mut self, unit: Unit, session: &mut Session, spec: &'static Spec) {
-        let Unit { now, .. } = unit;
-        if !self.control.replication.unit_commands.is_empty() {
-            let grouping = match spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
-                true => Grouping::Loose,
-                false => Grouping::Transaction,
-            };
-            self.commit_unit(CommitUnit { grouping, now });
-            session.durable_at = self.control.persistence.aof.position();
-        }
-        session.caller.write_offset = self.control.replication.stream.offset;
-    }
-
-    /// Closes a unit that no client requested.
-    pub(crate) fn close_own_unit(&mut self, unit: Unit) {
-        let Unit { now, .. } = unit;
-        if !self.control.replication.unit_commands.is_empty() {
-            self.commit_unit(CommitUnit { grouping: Grouping::Loose, now });
-        }
+    pub(crate) fn new(now: Now) -> Unit {
+        Unit { now, standing: Standing::Client, commands: None }
     }
 }

@@ -80,7 +80,7 @@ fn setinfo(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
 fn capa(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     // Capabilities that this server does not know are of no use to it and no error.
     if args.iter_from(2).any(|word| until_zero(word).eq_ignore_ascii_case(b"redirect")) {
-        ctx.caller.capa_redirect = true;
+        ctx.caller.flags.capa_redirect = true;
     }
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -221,7 +221,11 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         ctx.control.clients.monitors.retain(|monitor| *monitor != key);
     }
     // What the client said of itself as a program stays: its library, and what it is capable of.
-    caller.flags = ClientFlags::default();
+    caller.flags = ClientFlags {
+        unix: caller.flags.unix,
+        capa_redirect: caller.flags.capa_redirect,
+        ..ClientFlags::default()
+    };
     if let Some(labels) = &mut caller.labels {
         labels.name = Box::default();
     }

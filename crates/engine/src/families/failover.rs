@@ -20,7 +20,7 @@ struct FailoverArgs {
 
 fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 2 && args.is(1, "ABORT") {
-        match &mut ctx.control.replication.failover {
+        match ctx.control.replication.failover.as_mut() {
             Some(failover) => failover.is_aborted = true,
             None => return Err(CmdError::text("ERR No failover in progress.")),
         }
@@ -39,7 +39,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.now.mono_ns / 1_000_000;
     let deadline_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
     let failover = Failover { target, force, deadline_ms, is_in_progress: false, is_aborted: false };
-    ctx.control.replication.failover = Some(Box::new(failover));
+    *ctx.control.replication.failover = Some(Box::new(failover));
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

@@ -51,7 +51,7 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
                 );
                 ctx.process.log(LogLevel::Notice, &text);
             }
-            ctx.stats.sync_partial_err += u64::from(!args.at(1).starts_with(b"?"));
+            ctx.stats.syncs.partial_err += u64::from(!args.at(1).starts_with(b"?"));
             match wants_dual_channel(ctx) {
                 true => ctx.reply.raw(b"+DUALCHANNELSYNC\r\n"),
                 false => synchronise(ctx, Greeting::Full),
@@ -197,7 +197,7 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
         replica.is_main_channel = stream.reserved.len() < before;
     }
     stream.attach_within(ctx.session.key);
-    ctx.stats.sync_partial_ok += 1;
+    ctx.stats.syncs.partial_ok += 1;
     let name = ctx.session.caller.replica_name();
     let text = format!(
         "Partial resynchronization request from {name} accepted. Sending {bytes} bytes of backlog starting from offset {}.",

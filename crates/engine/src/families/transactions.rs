@@ -17,7 +17,7 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn multi(ctx: &mut TransactionCtx<'_>, _: Args<'_>) -> Run {
     *ctx.transaction = Some(Box::default());
-    ctx.caller.multi = 0;
+    ctx.caller.multi.queued = 0;
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

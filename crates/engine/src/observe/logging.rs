@@ -2,7 +2,6 @@
 
 use crate::args::Args;
 use crate::engine::Engine;
-use crate::exec::finish::Ended;
 use crate::observe::commandlog::{self, LogEntry, LogKind};
 use crate::observe::redact;
 use crate::session::{ReplyMode, Session};
@@ -11,13 +10,30 @@ use sluice_command::{Flags, Spec};
 use sluice_config::param;
 use sluice_resp::Reply;
 
+/// A command that may belong into a log.
+#[derive(Clone, Copy)]
+pub(crate) struct Loggable<'a> {
+    /// The command.
+    pub spec: &'static Spec,
+    /// Its arguments.
+    pub args: Args<'a>,
+    /// Bytes of its request.
+    pub request_bytes: usize,
+    /// Bytes of its reply.
+    pub reply_bytes: usize,
+    /// Processor time, ns.
+    pub duration_ns: u64,
+    /// The part of it that everybody waited for, ns.
+    pub executing_ns: u64,
+}
+
 impl Engine {
     /// Adds a command to the logs whose thresholds it reached. Latency is what everybody waited for.
     #[cold]
-    pub(crate) fn log_command(&mut self, session: &Session, ended: Ended<'_>, reply_bytes: usize, now: Now) {
-        let Ended { spec, duration_ns, request_bytes, .. } = ended;
+    pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
+        let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;
         let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-        self.note_latency(event, now, ended.executing_ns);
+        self.note_latency(event, now, executing_ns);
         if spec.flags.has(Flags::SKIP_COMMANDLOG) {
             return;
         }
@@ -55,8 +71,8 @@ impl Engine {
                 id: 0,
                 time_s: now.unix_s(),
                 value,
-                argv: commandlog::shorten(redact::shown(spec, ended.args).into_iter()),
-                peer: session.caller.addr.clone(),
+                argv: commandlog::shorten(redact::shown(spec, args).into_iter()),
+                peer: session.caller.origin.addr.clone(),
                 name: session.caller.name().into(),
             };
             self.control.commandlog.push(kind, entry, max_len);
@@ -96,8 +112,8 @@ fn monitor_line(session: &Session, spec: &'static Spec, args: Args<'_>, now: Now
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
     // The path alone: what is behind it in `laddr` stands for a port.
-    let path = caller.laddr.rsplit_once(':').map_or(&*caller.laddr, |(path, _)| path);
-    let (kind, place) = if caller.unix { ("unix:", path) } else { ("", &*caller.addr) };
+    let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
+    let (kind, place) = if caller.flags.unix { ("unix:", path) } else { ("", &*caller.origin.addr) };
     let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
     line.extend_from_slice(head.as_bytes());
     for arg in redact::shown(spec, args) {

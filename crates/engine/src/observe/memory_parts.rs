@@ -4,9 +4,11 @@
 //! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
 
 use crate::engine::Engine;
+use crate::exec::open_unit::OpenUnit;
 use crate::exec::prepare::PreparedBatch;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
+use crate::replication::unit_commands::UnitCommands;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 
@@ -25,8 +27,10 @@ impl Engine {
             + heap::vec(&control.clients.monitors);
         let prepared =
             self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
-        let work = self.effects.footprint() + prepared + heap::vec(&self.actions) + self.eviction.footprint();
-        let work = work + self.expiry.footprint();
+        let work =
+            self.effects.footprint() + prepared + heap::vec(&self.actions) + self.upkeep.eviction.footprint();
+        let work = work + self.upkeep.expiry.footprint();
+        let work = work + self.open_unit.as_deref().map_or(0, OpenUnit::footprint);
         let syncs = &control.replication.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replication.replica.as_deref().map_or(0, ReplicaRole::footprint);
@@ -46,7 +50,7 @@ impl Engine {
             (
                 "replication",
                 control.replication.stream.footprint()
-                    + control.replication.unit_commands.footprint()
+                    + self.spare_commands.as_deref().map_or(0, UnitCommands::footprint_boxed)
                     + syncs
                     + role,
             ),

@@ -35,54 +35,26 @@ pub struct Stats {
     pub unexpected_errors: u64,
     /// Commands executed.
     pub total_commands: u64,
-    /// Connections accepted.
-    pub connections: u64,
-    /// Connections refused.
-    pub rejected_connections: u64,
+    /// Connections.
+    pub connections: ConnectionStats,
     /// Look-ups that found a key.
     pub hits: u64,
     /// Look-ups that found none.
     pub misses: u64,
-    /// Keys deleted because they expired.
-    pub expired_keys: u64,
-    /// Keys deleted to make room.
-    pub evicted_keys: u64,
-    /// Clients closed to make room.
-    pub evicted_clients: u64,
-    /// Time with more memory in use than `maxmemory`.
-    pub memory_exceeded: ExceededTime,
-    /// Fields of hashes deleted because they expired.
-    pub expired_fields: u64,
-    /// Share of expired keys among those the cycle met, percent, running average.
-    pub expired_stale_percent: f64,
-    /// Periods of the cron at whose end a cycle of expiry was still under way.
-    pub expire_cycle_capped: u64,
-    /// Time in expiry cycles, nanoseconds.
-    pub expire_cycle_ns: u64,
-    /// Clients closed for too much input.
-    pub query_buffer_disconnections: u64,
-    /// Clients closed for too much output.
-    pub output_buffer_disconnections: u64,
-    /// Batches of more than one key that were prefetched.
-    pub prefetch_batches: u64,
-    /// Keys in them.
-    pub prefetch_entries: u64,
+    /// What expiry has done.
+    pub expiry: ExpiryStats,
+    /// What was done for `maxmemory` and `maxmemory-clients`.
+    pub eviction: EvictionStats,
+    /// Clients closed because of their buffers.
+    pub disconnections: DisconnectionStats,
+    /// Keys that were prefetched together.
+    pub prefetch: PrefetchStats,
     /// Failed AUTH.
     pub denied_auth: u64,
-    /// Full synchronisations.
-    pub sync_full: u64,
-    /// Replicas that went on where they were.
-    pub sync_partial_ok: u64,
-    /// Those that wanted to and could not.
-    pub sync_partial_err: u64,
-    /// Bytes sent to replicas.
-    pub repl_output_bytes: u64,
-    /// Time in commands within the current iteration, nanoseconds.
-    pub iteration_command_ns: u64,
-    /// Commands executed before the current iteration.
-    pub iteration_began_at: u64,
-    /// Most commands within an iteration.
-    pub iteration_commands_max: u64,
+    /// What replicas were given.
+    pub syncs: SyncStats,
+    /// Commands within iterations.
+    pub iteration: IterationStats,
     /// Compaction of entries.
     pub compaction: CompactionStats,
     /// Time in the cron, nanoseconds.
@@ -93,6 +65,83 @@ pub struct Stats {
     pub output_peaks: Peaks,
     /// Where the process's own counts stood when the statistics began.
     pub base: Baseline,
+}
+
+/// What expiry has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExpiryStats {
+    /// Keys deleted because they expired.
+    pub keys: u64,
+    /// Fields of hashes deleted because they expired.
+    pub fields: u64,
+    /// Share of expired keys among those the cycle met, percent, running average.
+    pub stale_percent: f64,
+    /// Periods of the cron at whose end a cycle of expiry was still under way.
+    pub capped: u64,
+    /// Time in expiry cycles, nanoseconds.
+    pub ns: u64,
+}
+
+/// What replicas were given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SyncStats {
+    /// Full synchronisations.
+    pub full: u64,
+    /// Replicas that went on where they were.
+    pub partial_ok: u64,
+    /// Those that wanted to and could not.
+    pub partial_err: u64,
+    /// Bytes sent to replicas.
+    pub output_bytes: u64,
+}
+
+/// Commands within iterations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IterationStats {
+    /// Time in commands within the current iteration, nanoseconds.
+    pub command_ns: u64,
+    /// Commands executed before the current iteration.
+    pub began_at: u64,
+    /// Most commands within an iteration.
+    pub commands_max: u64,
+}
+
+/// What was done for `maxmemory` and `maxmemory-clients`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EvictionStats {
+    /// Keys deleted to make room.
+    pub keys: u64,
+    /// Clients closed to make room.
+    pub clients: u64,
+    /// Time with more memory in use than `maxmemory`.
+    pub memory_exceeded: ExceededTime,
+}
+
+/// Keys that were prefetched together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrefetchStats {
+    /// Batches of more than one key that were prefetched.
+    pub batches: u64,
+    /// Keys in them.
+    pub entries: u64,
+}
+
+/// Clients closed because of their buffers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DisconnectionStats {
+    /// Clients closed for too much input.
+    pub query_buffer: u64,
+    /// Clients closed for too much output.
+    pub output_buffer: u64,
+}
+
+/// Connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionStats {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections refused.
+    pub rejected: u64,
 }
 
 /// How long something was exceeded.
@@ -189,30 +238,16 @@ impl Stats {
             total_errors: 0,
             unexpected_errors: 0,
             total_commands: 0,
-            connections: 0,
-            rejected_connections: 0,
+            connections: Default::default(),
+            expiry: Default::default(),
+            eviction: Default::default(),
+            disconnections: Default::default(),
+            prefetch: Default::default(),
+            syncs: Default::default(),
+            iteration: Default::default(),
             hits: 0,
             misses: 0,
-            expired_keys: 0,
-            evicted_keys: 0,
-            evicted_clients: 0,
-            memory_exceeded: ExceededTime::default(),
-            expired_fields: 0,
-            expired_stale_percent: 0.0,
-            expire_cycle_capped: 0,
-            expire_cycle_ns: 0,
-            query_buffer_disconnections: 0,
-            output_buffer_disconnections: 0,
-            prefetch_batches: 0,
-            prefetch_entries: 0,
             denied_auth: 0,
-            sync_full: 0,
-            sync_partial_ok: 0,
-            sync_partial_err: 0,
-            repl_output_bytes: 0,
-            iteration_command_ns: 0,
-            iteration_began_at: 0,
-            iteration_commands_max: 0,
             compaction: CompactionStats::default(),
             cron_ns: 0,
             rates: Rates::default(),
@@ -239,10 +274,10 @@ impl Stats {
     pub fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();
-        let iteration_command_ns = self.iteration_command_ns;
+        let iteration = IterationStats { command_ns: self.iteration.command_ns, ..IterationStats::default() };
         let base = Baseline::new(facts);
         let output_peaks = std::mem::take(&mut self.output_peaks);
-        *self = Stats { rates, iteration_command_ns, base, output_peaks, ..Stats::new(self.commands.len()) };
+        *self = Stats { rates, iteration, base, output_peaks, ..Stats::new(self.commands.len()) };
     }
 }
 

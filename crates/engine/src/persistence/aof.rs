@@ -10,13 +10,14 @@
 //!
 //! Invariants: (1) whole units are appended, in the order in which they closed; (2) a file begins with SELECT, because a file is
 //! loaded on its own; (3) the offset of the replication stream does not count these bytes; (4) under `appendfsync always` each
-//! reply has a position that must be durable before the reply is sent ([`Engine::output_position`]): the end of the last unit
+//! reply has a position that must be durable before the reply is sent ([`Engine::output_position`](crate::Engine::output_position)): the end of the last unit
 //! that wrote what the command has read, or of the command's own unit; (5) without `always` no command pays for (4): the
 //! gate's check `durable` is not armed.
 
 mod steps;
 
 use crate::args::Args;
+use crate::epoch::Epoch;
 use crate::host::process::AofBacklog;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
@@ -32,6 +33,8 @@ use std::ops::Range;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct AofStream {
+    /// Advanced where the file begins or ends, and with what is reported of the disk.
+    epoch: Epoch,
     is_on: bool,
     /// Database selected in the file.
     selected: Option<usize>,
@@ -108,6 +111,10 @@ impl WrittenAt {
 }
 
 impl AofStream {
+    pub(crate) fn new(epoch: Epoch) -> AofStream {
+        AofStream { epoch, ..AofStream::default() }
+    }
+
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         let written_at = self.written_at.as_deref().map_or(0, |written_at| {
@@ -203,7 +210,7 @@ impl AofStream {
         self.has_unnoted = false;
     }
 
-    /// See [`Engine::take_aof`].
+    /// See [`Engine::take_aof`](crate::Engine::take_aof).
     pub(crate) fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
         if self.pending.is_empty() {
             return None;

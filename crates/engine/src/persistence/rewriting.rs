@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. Where the disk would not hold a rewrite any more by then, the
-//! rewrite begins earlier: [`due`].
+//! rewrite begins earlier (`due` in `rewriting/steps.rs`).
 //!
 //! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite at a time, and none
 //! beside a save; (3) an append-only file that was turned on is one when its first base is in force: until then what is appended
@@ -56,7 +56,7 @@ pub struct Rewriting {
 }
 
 impl Rewriting {
-    /// As [`Engine::is_snapshot_wanted`].
+    /// As [`Engine::is_snapshot_wanted`](crate::Engine::is_snapshot_wanted).
     pub(crate) fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
         self.leaves_snapshot = self.leaves_snapshot && process.is_aof_closing();
         self.has_snapshot || self.leaves_snapshot

@@ -2,7 +2,7 @@
 //! the background for BGSAVE and at save points, by a job of `background.rs`.
 //!
 //! Invariants: (1) the file holds one moment: everybody waits, or a cut keeps it; (2) changes count as saved only when the file
-//! is durable; (3) a failure leaves the file before, or the new one, and never a part of one: see [`SnapshotSink`].
+//! is durable; (3) a failure leaves the file before, or the new one, and never a part of one: see [`SnapshotSink`](crate::SnapshotSink).
 
 pub(crate) mod in_place;
 pub(crate) mod steps;

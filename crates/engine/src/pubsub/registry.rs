@@ -7,6 +7,7 @@
 //! place of one that leaves. A client that ends costs that for each of its own subscriptions. Nothing limits how many a
 //! client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
 
+use crate::epoch::Epoch;
 use crate::session::Subscribed;
 use crate::session::key::SessionKey;
 use sluice_base::heap;
@@ -35,6 +36,8 @@ pub(crate) struct TopicRef {
 /// All subscriptions.
 #[derive(Debug, Default)]
 pub struct PubSub {
+    /// Advanced where the first subscriber of channels or patterns comes, or the last one goes.
+    epoch: Epoch,
     topics: [Topics; 3],
     /// By the slot of the client's key.
     clients: Vec<Option<Box<Subscriber>>>,
@@ -99,6 +102,16 @@ struct Subscriber {
 }
 
 impl PubSub {
+    pub(crate) fn new(epoch: Epoch) -> PubSub {
+        PubSub { epoch, ..PubSub::default() }
+    }
+
+    fn note_listeners(&self, before: bool) {
+        if self.has_listeners() != before {
+            self.epoch.advance();
+        }
+    }
+
     /// Bytes that the allocator has given. O(topics and clients).
     pub(crate) fn footprint(&self) -> usize {
         let topic = |topic: &Topic| {
@@ -129,6 +142,7 @@ impl PubSub {
 
     /// Subscribes a client; nothing is done where it has subscribed already.
     pub fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+        let before = self.has_listeners();
         let slot = self.topics[kind as usize].slot_of(name);
         let place = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
         let own = self.subscriber(client);
@@ -138,6 +152,7 @@ impl PubSub {
         own.places[kind as usize].insert(slot, place);
         own.bytes += name.len() + SUBSCRIPTION_BYTES;
         self.topics[kind as usize].slots[slot as usize].subscribers.push(client);
+        self.note_listeners(before);
     }
 
     /// Ends a subscription; nothing is done where there is none.
@@ -150,7 +165,9 @@ impl PubSub {
             self.clients[client.slot as usize] = None;
             self.client_count -= 1;
         }
+        let before = self.has_listeners();
         self.leave(TopicRef { kind, slot }, place);
+        self.note_listeners(before);
     }
 
     /// Ends all subscriptions of a client.
@@ -160,11 +177,13 @@ impl PubSub {
         }
         let Some(own) = self.clients[client.slot as usize].take() else { return };
         self.client_count -= 1;
+        let before = self.has_listeners();
         for (kind, places) in KINDS.into_iter().zip(own.places) {
             for (slot, place) in places {
                 self.leave(TopicRef { kind, slot }, place);
             }
         }
+        self.note_listeners(before);
     }
 
     /// What a client has subscribed to, in no order that means anything.

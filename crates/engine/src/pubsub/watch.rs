@@ -5,6 +5,7 @@
 //! watched counts as absent: its deletion changes nothing; (4) a change of one key costs O(log n) for each of the key's
 //! watchers, however many keys they watch. Whether a key had expired therefore stands with the key, not in a client's list.
 
+use crate::epoch::Epoch;
 use crate::pubsub::key_map::KeyMap;
 use crate::session::key::SessionKey;
 use sluice_base::heap;
@@ -14,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Watched keys and their clients.
 #[derive(Debug, Default)]
 pub struct Watching {
+    /// Advanced where the first key is watched, or the last one not any more.
+    epoch: Epoch,
     /// The watchers of each key, and whether the key had expired when the client began to watch it.
     keys: KeyMap<BTreeMap<SessionKey, bool>>,
     clients: BTreeMap<SessionKey, OwnKeys>,
@@ -66,6 +69,10 @@ pub(crate) enum KeyPresence {
 }
 
 impl Watching {
+    pub(crate) fn new(epoch: Epoch) -> Watching {
+        Watching { epoch, ..Watching::default() }
+    }
+
     /// Bytes that the allocator has given. O(keys that are watched).
     pub(crate) fn footprint(&self) -> usize {
         let watchers = |of: &BTreeMap<SessionKey, bool>| heap::tree::<SessionKey, bool>(of.len());
@@ -130,12 +137,14 @@ impl Watching {
         if self.changed.contains(&client) {
             return;
         }
+        let before = self.is_empty();
         if let Entry::Vacant(entry) = self.keys.entry(db, &key).entry(client) {
             entry.insert(expired);
             let own = self.clients.entry(client).or_default();
             own.bytes += bytes_of_key(key.len());
             own.keys.push((db, key));
         }
+        self.note_empty(before);
     }
 
     /// Forgets what a client watches, and that something has changed. Cost: O(log n) for each key of the client.
@@ -145,12 +154,20 @@ impl Watching {
     }
 
     fn unlist(&mut self, client: SessionKey) {
+        let before = self.is_empty();
         for (db, key) in self.clients.remove(&client).unwrap_or_default().keys {
             let Some(watchers) = self.keys.get_mut(db, &key) else { continue };
             watchers.remove(&client);
             if watchers.is_empty() {
                 self.keys.remove(db, &key);
             }
+        }
+        self.note_empty(before);
+    }
+
+    fn note_empty(&self, before: bool) {
+        if self.is_empty() != before {
+            self.epoch.advance();
         }
     }
 

@@ -18,6 +18,7 @@
 
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
 use crate::persistence::background::JobState;
 use crate::persistence::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
@@ -145,13 +146,13 @@ impl Engine {
         let Some(session) = sessions.get_mut(client) else { return };
         let of_snapshot =
             session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
-        self.stats.repl_output_bytes += of_snapshot as u64;
+        self.stats.syncs.output_bytes += of_snapshot as u64;
         if session.note_taken(bytes, &mut control.replication.full_syncs, now) == Fed::Failed {
             close(session, &mut control.clients.to_close);
         }
         if let Some((backlog, spooled)) = control.replication.stream.sources() {
             match session.take_stream(backlog, spooled) {
-                StreamTaken::Bytes(bytes) => self.stats.repl_output_bytes += bytes,
+                StreamTaken::Bytes(bytes) => self.stats.syncs.output_bytes += bytes,
                 StreamTaken::Failed => close(session, &mut control.clients.to_close),
             }
         }
@@ -183,7 +184,10 @@ impl Engine {
             }
         }
         // What is being loaded is in no snapshot.
-        if self.control.replication.full_syncs.wanted.is_empty() || self.is_loading() {
+        if self.control.replication.full_syncs.wanted.is_empty()
+            || self.is_loading()
+            || !self.control.between_units(BetweenUnits::FullSync)
+        {
             return;
         }
         let syncs = &mut self.control.replication.full_syncs;
@@ -265,7 +269,6 @@ impl Engine {
         for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
             self.begin_sending(one, announced, FeedSource::Shared(number), process);
         }
-        self.refresh();
     }
 
     fn begin_job_for_replicas(
@@ -322,7 +325,6 @@ impl Engine {
             );
             self.begin_sending(one, &announced, FeedSource::WithoutKeys(pieces.into_iter()), process);
         }
-        self.refresh();
     }
 
     /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark finds the mark only when
@@ -371,7 +373,7 @@ impl Engine {
         if !announced.rdb_only {
             control.replication.stream.attach(client);
         }
-        self.stats.sync_full += 1;
+        self.stats.syncs.full += 1;
         process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
     }
 
@@ -432,7 +434,6 @@ impl Engine {
                 process.log(LogLevel::Warning, "Background full synchronization error");
             }
         }
-        self.refresh();
     }
 
     /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made either.

@@ -63,7 +63,7 @@ impl Engine {
 
     /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
-        match &self.control.replication.replica {
+        match self.control.replication.replica.as_ref() {
             Some(role) if role.is_committed => None,
             Some(_) => self.resume_point(),
             None => self

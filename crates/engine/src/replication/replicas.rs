@@ -7,6 +7,7 @@
 
 use crate::control::{Control, ReplicationState};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, NextPiece, Process, SaveError};
 use crate::replication::acks::online_replicas;
 use crate::replication::stream::{Backlog, Spooled, WINDOW_BYTES};
@@ -91,7 +92,7 @@ impl Engine {
                 continue;
             };
             match session.take_stream(backlog, spooled) {
-                StreamTaken::Bytes(bytes) => stats.repl_output_bytes += bytes,
+                StreamTaken::Bytes(bytes) => stats.syncs.output_bytes += bytes,
                 StreamTaken::Failed => {
                     session.caller.closing = Closing::Now;
                     control.clients.to_close.push(*key);
@@ -208,6 +209,9 @@ impl Engine {
     /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it: what is written from
     /// now on is in none, so that the next replica needs everything.
     pub(crate) fn end_idle_history(&mut self, now: Now, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::History) {
+            return;
+        }
         let stream = &mut self.control.replication.stream;
         if !stream.generates()
             || !stream.replicas.is_empty()
@@ -221,7 +225,6 @@ impl Engine {
             stream.end_history(hex(&process.entropy()));
             let text = format!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
             process.log(LogLevel::Notice, &text);
-            self.refresh();
         }
     }
 
@@ -232,8 +235,8 @@ impl Engine {
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
         let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
         let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
-        if good != std::mem::replace(&mut self.control.replication.good_replicas, good) {
-            self.refresh();
+        if good != *self.control.replication.good_replicas {
+            *self.control.replication.good_replicas = good;
         }
     }
 
@@ -260,11 +263,10 @@ impl Engine {
         if let Some(reserved) =
             self.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
         {
-            reserved.gone_s = Some(self.cron.last_second);
+            reserved.gone_s = Some(self.upkeep.cron.last_second);
         }
         self.leave_full_sync(session);
         self.restore_superseded(session);
-        self.refresh();
     }
 
     /// Where the last connection of a replica has gone, those before it at the same address count again: by what they acknowledge from now
@@ -305,7 +307,7 @@ impl Control {
         needed > 0
             && self.config.int(param::MIN_REPLICAS_MAX_LAG) > 0
             && !self.replication.stream.has_primary()
-            && self.replication.good_replicas < needed
+            && *self.replication.good_replicas < needed
     }
 
     /// All replicas, those that wait for a snapshot or read one included, in order of arrival.

@@ -97,7 +97,7 @@ impl ReplicaRole {
     /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits, and behind that.
     pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
         let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
-        (self.uncounted.len() + waiting + session.caller.input_bytes) as u64
+        (self.uncounted.len() + waiting + session.caller.traffic.input_bytes) as u64
     }
 
     /// Whether commands of the primary are received.

@@ -18,6 +18,7 @@ pub(crate) use backlog::{Backlog, WINDOW_BYTES};
 pub use spooled::SpoolPlace;
 pub(crate) use spooled::Spooled;
 
+use crate::epoch::Epoch;
 use crate::persistence::snapshot::StreamPoint;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands, push_command};
 use crate::session::key::SessionKey;
@@ -27,6 +28,8 @@ use sluice_base::{ClientId, heap};
 /// The stream and its receivers.
 #[derive(Debug, Default)]
 pub struct ReplicationStream {
+    /// Advanced where the stream begins or ends, or has another source.
+    pub(crate) epoch: Epoch,
     /// Sessions that receive it, in order of arrival.
     pub replicas: Vec<SessionKey>,
     /// Bytes of the history so far.
@@ -77,6 +80,11 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
+    /// The same stream, of a control plane with this epoch.
+    pub(crate) fn watched_by(self, epoch: Epoch) -> ReplicationStream {
+        ReplicationStream { epoch, ..self }
+    }
+
     /// Whether the history has begun: there is a backlog.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
@@ -97,6 +105,7 @@ impl ReplicationStream {
     /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
     /// consists of what [`ReplicationStream::relay`] is given.
     pub(crate) fn set_has_primary(&mut self, has_primary: bool) {
+        self.epoch.advance();
         self.has_primary = has_primary;
         // What follows from the other source names its database itself.
         self.selected = None;
@@ -126,6 +135,8 @@ impl ReplicationStream {
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
+        // Positions of the history before say nothing in this one.
+        self.reserved.clear();
         self.begin_backlog(offset);
     }
 
@@ -169,9 +180,11 @@ impl ReplicationStream {
         self.earlier = None;
         self.backlog = None;
         self.idle_since_s = None;
+        self.epoch.advance();
     }
 
     fn begin_backlog(&mut self, offset: u64) {
+        self.epoch.advance();
         self.offset = offset;
         self.delivered = offset;
         self.selected = None;
@@ -353,6 +366,15 @@ mod tests {
         stream.relay(b"*1\r\n$4\r\nPING\r\n");
         assert_eq!(text(&stream, 1000), b"*1\r\n$4\r\nPING\r\n");
         assert_eq!((stream.offset, stream.generates()), (1014, false));
+    }
+
+    #[test]
+    fn positions_of_a_history_that_is_left_are_not_kept() {
+        let mut stream = begun();
+        stream.add_unit(&unit(), Grouping::Transaction);
+        stream.reserve(ClientId(7));
+        stream.adopt_history("a".repeat(40), 0);
+        assert!(stream.reserved.is_empty());
     }
 
     #[test]

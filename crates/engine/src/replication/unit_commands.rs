@@ -47,9 +47,9 @@ pub(crate) enum Grouping {
 }
 
 impl UnitCommands {
-    /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
-        heap::vec(&self.bytes) + heap::vec(&self.runs)
+    /// Bytes that the allocator has given, for the box around this too.
+    pub(crate) fn footprint_boxed(&self) -> usize {
+        heap::boxed::<UnitCommands>() + heap::vec(&self.bytes) + heap::vec(&self.runs)
     }
 
     /// Adds a command of database `db`.

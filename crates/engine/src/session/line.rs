@@ -47,9 +47,9 @@ impl Session {
             if caller.is_primary() { "(superuser)" } else { caller.user() },
             label(caller.lib_name()),
             label(caller.lib_ver()),
-            caller.net_in,
-            caller.net_out,
-            caller.commands,
+            caller.traffic.net_in,
+            caller.traffic.net_out,
+            caller.traffic.commands,
         );
     }
 
@@ -64,9 +64,9 @@ impl Session {
         format!(
             "id={} addr={} laddr={} fd={} name={name} user={user} lib-name={} lib-ver={}",
             caller.id.0,
-            caller.addr,
-            caller.laddr,
-            caller.fd,
+            caller.origin.addr,
+            caller.origin.laddr,
+            caller.origin.fd,
             label(caller.lib_name()),
             label(caller.lib_ver()),
         )
@@ -78,14 +78,14 @@ impl Session {
             out,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={}",
             caller.id.0,
-            caller.addr,
-            caller.laddr,
-            caller.fd,
+            caller.origin.addr,
+            caller.origin.laddr,
+            caller.origin.fd,
             label(caller.name()),
-            (now_s - i64::from(caller.created_s)).max(0),
-            (now_s - caller.last_s).max(0),
+            (now_s - i64::from(caller.origin.created_s)).max(0),
+            (now_s - caller.traffic.last_s).max(0),
             self.flag_letters(watching),
-            if caller.capa_redirect { "r" } else { "" },
+            if caller.flags.capa_redirect { "r" } else { "" },
             caller.db,
         );
     }
@@ -103,9 +103,9 @@ impl Session {
             caller.subscribed.channels,
             caller.subscribed.patterns,
             caller.subscribed.shards,
-            caller.multi,
-            caller.input_bytes,
-            caller.input_free,
+            caller.multi.queued,
+            caller.traffic.input_bytes,
+            caller.traffic.input_free,
             sizes.argv_bytes,
             self.multi_mem(),
             sizes.outbox_capacity,
@@ -120,7 +120,7 @@ impl Session {
 
     fn sizes(&self) -> Running {
         Running {
-            argv_bytes: self.caller.argv_bytes,
+            argv_bytes: self.caller.traffic.argv_bytes,
             outbox_bytes: self.output_bytes() - self.in_flight,
             outbox_capacity: self.outbox_capacity(),
         }
@@ -132,8 +132,8 @@ impl Session {
         let arguments = if self.waiting.is_some() { 0 } else { sizes.argv_bytes };
         size_of::<Session>()
             + caller.texts_bytes()
-            + caller.input_bytes
-            + caller.input_free as usize
+            + caller.traffic.input_bytes
+            + caller.traffic.input_free as usize
             + arguments
             + self.deferred_bytes()
             + watching.heap_bytes(self.key)
@@ -160,7 +160,7 @@ impl Session {
             ),
             ('c', caller.closing == Closing::AfterReply),
             ('A', caller.closing == Closing::Now),
-            ('U', caller.unix),
+            ('U', caller.flags.unix),
             ('r', flags.read_only),
             ('e', flags.no_evict),
             ('T', flags.no_touch),
@@ -177,8 +177,8 @@ impl Caller {
     /// Bytes of the texts it is known by.
     fn texts_bytes(&self) -> usize {
         self.user().len()
-            + self.addr.len()
-            + self.laddr.len()
+            + self.origin.addr.len()
+            + self.origin.laddr.len()
             + self.name().len()
             + self.lib_name().len()
             + self.lib_ver().len()

@@ -41,7 +41,7 @@ impl Engine {
     /// Counts a client that ends because of its limit, and tells the log.
     #[cold]
     pub(crate) fn tell_of_limit(&mut self, session: &Session, process: &mut dyn Process) {
-        self.stats.output_buffer_disconnections += 1;
+        self.stats.disconnections.output_buffer += 1;
         let mut text = String::from("Client ");
         session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
@@ -61,7 +61,7 @@ impl Engine {
         let line = format!(
             "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
              may be using a web browser to reach this server. The connection from {} was closed.",
-            session.caller.addr
+            session.caller.origin.addr
         );
         process.log(LogLevel::Warning, &line);
     }
@@ -84,7 +84,7 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
 pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now: Now) -> bool {
     let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let above_soft = limit.soft > 0 && bytes >= limit.soft;
-    let since = &mut caller.soft_limit_since_s;
+    let since = &mut caller.traffic.soft_limit_since_s;
     if !above_soft {
         *since = 0;
     } else if *since == 0 {

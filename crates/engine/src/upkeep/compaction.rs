@@ -15,7 +15,7 @@ impl Engine {
     /// whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
         let start = process.recent();
-        let next_ns = self.compaction.next_ns;
+        let next_ns = self.upkeep.compaction.next_ns;
         if start.mono_ns < next_ns && !(looks_again && next_ns == NEVER_NS) {
             return next_ns.saturating_sub(start.mono_ns).div_ceil(1_000_000);
         }
@@ -28,7 +28,7 @@ impl Engine {
             pace.step_ns * (100 - pace.percent) / pace.percent
         };
         let now = process.now();
-        self.compaction.next_ns = now.mono_ns.saturating_add(wait_ns);
+        self.upkeep.compaction.next_ns = now.mono_ns.saturating_add(wait_ns);
         self.note_latency("active-defrag-cycle", start, now.mono_ns.saturating_sub(start.mono_ns));
         wait_ns.div_ceil(1_000_000)
     }
@@ -41,23 +41,23 @@ impl Engine {
         }
         let databases = self.keyspace.databases();
         let mut start = None;
-        self.compaction.idle = 0;
-        while self.compaction.idle < databases {
-            let done = self.keyspace.compact_step(self.compaction.db, STEPS);
-            let remains = self.keyspace.take_remains(self.compaction.db);
+        self.upkeep.compaction.idle = 0;
+        while self.upkeep.compaction.idle < databases {
+            let done = self.keyspace.compact_step(self.upkeep.compaction.db, STEPS);
+            let remains = self.keyspace.take_remains(self.upkeep.compaction.db);
             self.actions.extend(remains.into_iter().map(Action::FreeValue));
             self.stats.compaction.moved += done.moved;
             self.stats.compaction.abandoned += done.abandoned;
             if done.has_more {
-                self.compaction.idle = 0;
+                self.upkeep.compaction.idle = 0;
                 // The clock is not asked for databases that have nothing to do.
                 let now = process.now().mono_ns;
                 if now.saturating_sub(*start.get_or_insert(now)) + STEPS_NS > budget_ns {
                     return true;
                 }
             } else {
-                self.compaction.db = (self.compaction.db + 1) % databases;
-                self.compaction.idle += 1;
+                self.upkeep.compaction.db = (self.upkeep.compaction.db + 1) % databases;
+                self.upkeep.compaction.idle += 1;
             }
         }
         false

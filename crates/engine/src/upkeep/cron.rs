@@ -9,18 +9,20 @@ use sluice_config::param;
 impl Engine {
     /// Does what is due; returns the milliseconds until it wants to be called again.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
+        self.notice();
         let now = process.now();
         let hz = self.control.config.int(param::HZ).clamp(1, 500);
         let period = 1000 / hz;
         let next_deadline_ms = self.expire_waits(now, process).unwrap_or(u64::MAX);
-        let is_early = now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period;
+        let is_early =
+            now.unix_ms() < self.upkeep.cron.next_ms && self.upkeep.cron.next_ms - now.unix_ms() <= period;
         let eviction_ms = self.evict_by_clock(!is_early, process);
         let compaction_ms = self.compact(!is_early, process).min(eviction_ms);
         if is_early {
-            let left_ms = (self.cron.next_ms - now.unix_ms()) as u64;
+            let left_ms = (self.upkeep.cron.next_ms - now.unix_ms()) as u64;
             return left_ms.min(next_deadline_ms).min(compaction_ms);
         }
-        self.cron.next_ms = now.unix_ms() + period;
+        self.upkeep.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now, process);
         self.end_paused_migrations(process);
         self.check_entry_space(process);
@@ -33,8 +35,8 @@ impl Engine {
                 self.keyspace.shrink_step(64);
             }
         }
-        if now.unix_s() != self.cron.last_second {
-            self.cron.last_second = now.unix_s();
+        if now.unix_s() != self.upkeep.cron.last_second {
+            self.upkeep.cron.last_second = now.unix_s();
             self.each_second(now, process);
         }
         self.sample_rates(now, process);
@@ -55,7 +57,6 @@ impl Engine {
     fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         if self.control.clients.pause.until_ms != 0 && !self.control.clients.pause.active(now) {
             self.control.end_pause();
-            self.refresh();
             self.serve_waiting(process);
         }
     }
@@ -67,11 +68,11 @@ impl Engine {
         let share = (slots / hz as usize).max(slots.min(5));
         let timeout = self.control.config.int(param::TIMEOUT);
         for _ in 0..share {
-            let slot = self.cron.next_client_slot % slots.max(1);
-            self.cron.next_client_slot = slot + 1;
+            let slot = self.upkeep.cron.next_client_slot % slots.max(1);
+            self.upkeep.cron.next_client_slot = slot + 1;
             let Some(session) = self.sessions.in_slot(slot) else { continue };
             let key = session.key;
-            let idle = now.unix_s() - session.caller.last_s;
+            let idle = now.unix_s() - session.caller.traffic.last_s;
             session.output_peak = crate::session::short(session.output_bytes());
             let flags = session.caller.flags;
             let exempt = session.caller.kind != ClientKind::Normal
@@ -84,7 +85,7 @@ impl Engine {
                 process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }
-            if session.caller.input_bytes > 0 || session.caller.input_free > 0 {
+            if session.caller.traffic.input_bytes > 0 || session.caller.traffic.input_free > 0 {
                 self.actions.push(Action::TrimInput { key, idle_s: idle });
             }
             self.check_output_limit(key, process);
@@ -102,13 +103,13 @@ impl Engine {
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
         // The first one a period behind the start: a replica that comes back finds the offset that it has.
-        let last_ns = *self.cron.last_ping_ns.get_or_insert(now.mono_ns);
+        let last_ns = *self.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         // The replica that a failover waits for shall find the end of the stream.
         if self.control.replication.failover.is_none()
             && !self.control.replication.stream.replicas.is_empty()
             && now.mono_ns.saturating_sub(last_ns) >= period_ns
         {
-            self.cron.last_ping_ns = Some(now.mono_ns);
+            self.upkeep.cron.last_ping_ns = Some(now.mono_ns);
             // In small letters, as the reference writes it.
             self.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
@@ -130,10 +131,10 @@ impl Engine {
 
     fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         let now_us = now.mono_ns / 1000;
-        if now_us.saturating_sub(self.cron.rate_at_us) < 100_000 {
+        if now_us.saturating_sub(self.upkeep.cron.rate_at_us) < 100_000 {
             return;
         }
-        self.cron.rate_at_us = now_us;
+        self.upkeep.cron.rate_at_us = now_us;
         let counts = process.counts();
         let rates = &mut self.stats.rates;
         rates.ops.sample(self.stats.total_commands, now_us, 1_000_000);

@@ -9,6 +9,7 @@
 //! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
 //! any client's next command, by running its own command again.
 
+use crate::epoch::Epoch;
 use crate::exec::prepare::Prepared;
 use crate::pubsub::key_map::KeyMap;
 use crate::session::key::SessionKey;
@@ -36,6 +37,10 @@ pub struct Waiting {
 pub enum WaitFor {
     /// The end of a CLIENT PAUSE.
     Pause,
+    /// The end of a unit that stands open: the request has not been looked at.
+    Held,
+    /// The end of its own EXEC, which stands still.
+    Unit,
     /// The end of the load that it has begun.
     Load,
     /// The end of the server: replicas are waited for.
@@ -103,7 +108,7 @@ impl WaitFor {
     /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
     pub(crate) fn is_blocked(&self) -> bool {
         match self {
-            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) => false,
+            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) | WaitFor::Held | WaitFor::Unit => false,
             WaitFor::Pause
             | WaitFor::SlowRead { .. }
             | WaitFor::Keys(_)
@@ -116,6 +121,8 @@ impl WaitFor {
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause
+            | WaitFor::Held
+            | WaitFor::Unit
             | WaitFor::Load
             | WaitFor::Shutdown
             | WaitFor::SlowRead { .. }
@@ -131,6 +138,8 @@ impl WaitFor {
 /// All clients that wait.
 #[derive(Debug, Default)]
 pub struct Blocking {
+    /// Advanced where it begins or ends to matter that keys change.
+    epoch: Epoch,
     keys: KeyMap<Waiters>,
     deadlines: BTreeSet<(u64, SessionKey)>,
     /// Clients of WAIT in the order of their coming.
@@ -188,6 +197,10 @@ pub(crate) enum Due {
 }
 
 impl Blocking {
+    pub(crate) fn new(epoch: Epoch) -> Blocking {
+        Blocking { epoch, ..Blocking::default() }
+    }
+
     /// Bytes that the allocator has given for the lists. O(keys that clients wait for).
     pub(crate) fn footprint(&self) -> usize {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
@@ -241,12 +254,18 @@ impl Blocking {
 
     /// Lists a client that begins to wait.
     pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
+        let before = self.wants();
+        self.list(client, waiting);
+        self.note_wants(before);
+    }
+
+    fn list(&mut self, client: SessionKey, waiting: &Waiting) {
         self.count += usize::from(waiting.on.is_blocked());
         match waiting.on {
-            WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
+            WaitFor::Pause | WaitFor::Held => drop(self.paused.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -268,14 +287,31 @@ impl Blocking {
 
     /// Takes a client off the lists. Cost: O(log n) for each key.
     pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
+        let before = self.wants();
+        self.unlist(client, waiting);
+        self.note_wants(before);
+    }
+
+    /// Which changes of keys matter.
+    fn wants(&self) -> (bool, bool) {
+        (self.wants_keys(), self.wants_removals())
+    }
+
+    fn note_wants(&mut self, before: (bool, bool)) {
+        if self.wants() != before {
+            self.epoch.advance();
+        }
+    }
+
+    fn unlist(&mut self, client: SessionKey, waiting: &Waiting) {
         self.count -= usize::from(waiting.on.is_blocked());
         match waiting.on {
-            WaitFor::Pause => {
+            WaitFor::Pause | WaitFor::Held => {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
             WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Migration(_) => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);
@@ -322,8 +358,8 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// The pause is over: what it kept back goes on.
-    pub(crate) fn end_pause(&mut self) {
+    /// What postponed requests is over, a pause or a unit that stood open: they go on in their order.
+    pub(crate) fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
     }

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Keys on their way to another server.
 #[derive(Debug)]
 pub struct Migration {
-    /// Its number: for [`Engine::end_migration`].
+    /// Its number: for [`Engine::end_migration`](crate::Engine::end_migration).
     pub id: u64,
     /// Name or address of the other server.
     pub host: String,

@@ -3,10 +3,11 @@
 use crate::args::Args;
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::request::Next;
-use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
@@ -45,20 +46,18 @@ impl Engine {
         let order = self.control.clients.blocking.next_order();
         let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.clients.blocking.add(session.key, &waiting);
-        session.caller.argv_bytes = waiting.args_bytes();
+        session.caller.traffic.argv_bytes = waiting.args_bytes();
         session.waiting = Some(waiting);
         if matches!(on, WaitFor::Replicas { .. }) {
             self.control.replication.ask_replicas = true;
         }
-        self.refresh_listening();
     }
 
     /// Takes a session's request back.
     pub(crate) fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
         let waiting = session.waiting.take()?;
         self.control.clients.blocking.remove(session.key, &waiting);
-        session.caller.argv_bytes = 0;
-        self.refresh_listening();
+        session.caller.traffic.argv_bytes = 0;
         Some(waiting)
     }
 
@@ -76,7 +75,10 @@ impl Engine {
         if self.control.persistence.has_stopped {
             return;
         }
-        while let Some(due) = self.control.clients.blocking.next_due() {
+        // Asked each time: the EXEC of a client that is served may stand still.
+        while self.control.between_units(BetweenUnits::Service)
+            && let Some(due) = self.control.clients.blocking.next_due()
+        {
             match due {
                 Due::Key(db, key) => self.serve_key(db, &key, process),
                 Due::Resumed(client) => self.run_waiting(client, process),
@@ -203,6 +205,8 @@ impl Engine {
                     | WaitFor::Shutdown
                     | WaitFor::SlowRead { .. }
                     | WaitFor::Reply
+                    | WaitFor::Unit
+                    | WaitFor::Held
                     | WaitFor::Migration(_),
                 )
                 | None => {}
@@ -249,6 +253,8 @@ impl Engine {
                 | WaitFor::Shutdown
                 | WaitFor::SlowRead { .. }
                 | WaitFor::Reply
+                | WaitFor::Unit
+                | WaitFor::Held
                 | WaitFor::Migration(_),
             )
             | None => {}
@@ -326,15 +332,17 @@ impl Engine {
         let request = waiting.request.at(0);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         let mut now = process.recent();
+        // Nothing is committed: the command has changed nothing, or has been committed where it ran.
+        let mut unit = Unit::new(now);
         let ended = Ended {
+            unit: &mut unit,
             spec,
             args: Args::new(&request, &waiting.prepared, &hashing),
             db: session.caller.db,
-            at: now,
-            standing: Standing::Client,
             request_bytes: request.wire_len(),
             mark,
             produced_bytes: times.reply_bytes,
+            earlier_ns: 0,
             duration_ns: times.duration_ns,
             executing_ns: times.executing_ns,
         };
@@ -344,8 +352,11 @@ impl Engine {
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session, process: &mut dyn Process) {
         self.end_lost_read(session, process);
-        self.unpark(session);
+        if let Some(waiting) = self.unpark(session)
+            && let Some(open) = self.open_unit.as_mut().filter(|_| waiting.on == WaitFor::Unit)
+        {
+            open.request = Some(waiting);
+        }
         self.control.clients.watching.forget(session.key);
-        self.refresh_listening();
     }
 }

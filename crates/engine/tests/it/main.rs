@@ -32,6 +32,7 @@ mod migrate;
 mod monitor;
 mod multicast;
 mod notifications;
+mod open_units;
 mod propagation;
 mod psync;
 mod pubsub;

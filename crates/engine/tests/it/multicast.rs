@@ -247,7 +247,7 @@ fn listed_bytes_are_in_flight_and_a_peak() {
     let now = pair.listed.engine_now();
     pair.listed.engine.sent(client, bytes, now);
     let session = pair.listed.engine.session(client).expect("connected");
-    assert_eq!((session.in_flight, session.caller.net_out as usize >= bytes), (0, true));
+    assert_eq!((session.in_flight, session.caller.traffic.net_out as usize >= bytes), (0, true));
 }
 
 #[test]

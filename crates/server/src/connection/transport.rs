@@ -6,7 +6,7 @@
 use super::input::Receive;
 use super::output::Piece;
 use sluice_engine::SessionKey;
-use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Source, Token};
+use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Shutdown, Source, Token};
 use sluice_resp::Outbox;
 use socket2::SockRef;
 
@@ -134,6 +134,12 @@ impl Transport {
     /// Has the event loop let go of the socket, which follows as an event.
     pub fn detach(&mut self, event_loop: &mut AnyLoop) {
         event_loop.detach(self.source);
+    }
+
+    /// Tells the peer the end now. An event loop of completions closes the socket only when nothing is under way on it.
+    #[cold]
+    pub fn end(&mut self, event_loop: &mut AnyLoop) {
+        event_loop.shutdown(self.source, Shutdown::Both);
     }
 
     /// Closes the socket.

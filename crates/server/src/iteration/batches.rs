@@ -80,7 +80,7 @@ impl Server {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
                 // A client that gave room back has sent nothing.
-                let known = self.engine.session(key).map_or(0, |session| session.caller.input_bytes);
+                let known = self.engine.session(key).map_or(0, |session| session.caller.traffic.input_bytes);
                 if usage.used > known {
                     self.engine.touch_last_interaction(key, self.host.recent());
                 }

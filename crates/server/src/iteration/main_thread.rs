@@ -140,7 +140,7 @@ impl Server {
         if self.host.log.wants(LogLevel::Verbose)
             && let Some(session) = self.engine.session(key)
         {
-            self.host.note(LogLevel::Verbose, &format!("{why} {}", session.caller.addr));
+            self.host.note(LogLevel::Verbose, &format!("{why} {}", session.caller.origin.addr));
         }
         self.end_client(key);
     }
@@ -263,7 +263,7 @@ impl Owner for Server {
 
     fn idle_s(&mut self, connection: &Connection) -> i64 {
         let now_s = self.host.recent().unix_s();
-        self.engine.session(connection.key).map_or(0, |session| now_s - session.caller.last_s)
+        self.engine.session(connection.key).map_or(0, |session| now_s - session.caller.traffic.last_s)
     }
 
     fn end(&mut self, connection: Box<Connection>, why: &str) {

@@ -147,7 +147,11 @@ impl Server {
             LinkHolder::Receiving(download) => (download.progress().received(), 0, 0),
             LinkHolder::Loading(sync) => (sync.progress().received(), 0, 0),
             LinkHolder::Session(key) => self.engine.session(*key).map_or((0, 0, 0), |session| {
-                (session.caller.net_in, session.caller.last_s, session.caller.input_bytes)
+                (
+                    session.caller.traffic.net_in,
+                    session.caller.traffic.last_s,
+                    session.caller.traffic.input_bytes,
+                )
             }),
             LinkHolder::Nobody
             | LinkHolder::Connecting(_)

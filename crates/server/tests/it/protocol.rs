@@ -255,6 +255,26 @@ fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     table.lines().filter_map(state).all(|state| state == "05")
 }
 
+/// A client library looks at its idle connections for an end before it uses one.
+#[test]
+fn a_killed_client_is_closed_before_its_killer_is_told() {
+    let server = Server::start(&[]);
+    let mut control = server.client();
+    if control.info_number("io_threads_active") > 0 {
+        println!("skipped: the thread that owns the killed connection and the one that answers are two");
+        return;
+    }
+    for _ in 0..200 {
+        let mut victim = server.client();
+        let id = victim.send("CLIENT ID\r\n").line();
+        let id = id.trim_start_matches(':');
+        control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        victim.stream.set_nonblocking(true).unwrap();
+        let read = std::io::Read::read(&mut victim.stream, &mut [0]);
+        assert!(matches!(read, Ok(0)), "the reply came before the end: {read:?}");
+    }
+}
+
 #[test]
 fn a_client_can_be_killed_while_it_does_not_read() {
     let server = Server::start(&[]);

@@ -137,8 +137,8 @@ impl<'a> Filter<'a> {
     /// Whether the client is chosen, SKIPME apart. O(log ids).
     pub(super) fn chooses(&self, session: &Session, now_s: i64, watching: &Watching) -> bool {
         let caller = &session.caller;
-        self.age_s_min.is_none_or(|min| now_s - i64::from(caller.created_s) >= min)
-            && self.idle_s_min.is_none_or(|min| now_s - caller.last_s >= min)
+        self.age_s_min.is_none_or(|min| now_s - i64::from(caller.origin.created_s) >= min)
+            && self.idle_s_min.is_none_or(|min| now_s - caller.traffic.last_s >= min)
             && self.is.verdicts(session, watching).into_iter().flatten().all(|met| met)
             && !self.is_not.verdicts(session, watching).into_iter().flatten().any(|met| met)
     }
@@ -211,9 +211,9 @@ impl<'a> Traits<'a> {
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
         [
             self.ids.as_ref().map(|ids| ids.binary_search(&(caller.id.0 as i64)).is_ok()),
-            self.addr.map(|addr| until_zero(addr) == caller.addr.as_bytes()),
-            self.laddr.map(|laddr| until_zero(laddr) == caller.laddr.as_bytes()),
-            self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
+            self.addr.map(|addr| until_zero(addr) == caller.origin.addr.as_bytes()),
+            self.laddr.map(|laddr| until_zero(laddr) == caller.origin.laddr.as_bytes()),
+            self.ip.map(|ip| until_zero(ip) == ip_of(&caller.origin.addr).as_bytes()),
             self.kind.map(|kind| kind == Type::of(session)),
             self.user.map(|user| user == caller.user().as_bytes()),
             self.flags.map(|flags| {
@@ -224,7 +224,7 @@ impl<'a> Traits<'a> {
             label(self.lib_name, caller.lib_name()),
             label(self.lib_ver, caller.lib_ver()),
             self.db.map(|db| db == caller.db),
-            self.capa.map(|capa| capa.is_empty() || caller.capa_redirect),
+            self.capa.map(|capa| capa.is_empty() || caller.flags.capa_redirect),
         ]
     }
 }

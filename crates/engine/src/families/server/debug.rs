@@ -43,6 +43,14 @@ const CHANGE_DATA: [&str; 3] = ["LOADAOF", "POPULATE", "RELOAD"];
 
 /// Every subcommand, in the order of HELP.
 const SUBS: &[Sub] = &[
+    #[cfg(debug_assertions)]
+    sub(
+        "STAND-STILL",
+        "<milliseconds>",
+        "For tests: behind this command an EXEC stands still so long, its unit open.",
+        1..=1,
+        stand_still,
+    ),
     sub(
         "AOF-FLUSH-SLEEP",
         "<microseconds>",
@@ -138,6 +146,17 @@ const SUBS: &[Sub] = &[
     sub("SLEEP", "<seconds>", "Stops the server for a time, fractions allowed.", 1..=1, sleep),
     sub("HELP", "", "Prints this.", 0..=0, help),
 ];
+
+/// STAND-STILL: for tests, until there are scripts.
+#[cfg(debug_assertions)]
+fn stand_still(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    if !ctx.session.caller.flags.in_exec {
+        return Err(CmdError::text("ERR DEBUG STAND-STILL is for EXEC"));
+    }
+    let ms = u64::try_from(args.int(2)?).unwrap_or(0);
+    ctx.control.debug.stand_still_ns = Some(ms.saturating_mul(1_000_000));
+    ok(ctx)
+}
 
 const fn sub(
     name: &'static str,

@@ -32,7 +32,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             _ => Err(CmdError::Syntax),
         };
     }
-    if let Some(pending) = &mut ctx.control.persistence.pending_end {
+    if let Some(pending) = ctx.control.persistence.pending_end.as_mut() {
         pending.clients.push(ctx.session.key);
         return Ok(Outcome::Wait(Box::new(WaitFor::Shutdown)));
     }

@@ -85,7 +85,9 @@ pub(crate) fn index_bytes(db: &Db) -> u64 {
 }
 
 fn session_bytes(session: &Session) -> u64 {
-    let buffers = session.outbox_capacity() + session.caller.input_bytes + session.caller.input_free as usize;
+    let buffers = session.outbox_capacity()
+        + session.caller.traffic.input_bytes
+        + session.caller.traffic.input_free as usize;
     (size_of::<Session>() + buffers + session.in_flight) as u64
 }
 

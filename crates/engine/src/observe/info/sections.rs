@@ -49,7 +49,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("config_file", &facts.config_file);
     out.add("io_threads_active", u8::from(facts.io_threads.active > 0));
     out.add("availability_zone", control.config.str(param::AVAILABILITY_ZONE));
-    if let Some(pending) = &control.persistence.pending_end {
+    if let Some(pending) = control.persistence.pending_end.as_ref() {
         let left_ms = pending.deadline_ms.saturating_sub(view.now.mono_ns / 1_000_000);
         out.add("shutdown_in_milliseconds", left_ms);
     }
@@ -89,7 +89,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("total_watched_keys", control.clients.watching.keys());
     out.add("total_blocking_keys", control.clients.blocking.keys());
     out.add("total_blocking_keys_on_nokey", control.clients.blocking.keys_until_gone());
-    let pause = control.clients.pause;
+    let pause = *control.clients.pause;
     let now_ms = view.now.unix_ms();
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         _ if control.replication.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
@@ -248,20 +248,20 @@ fn loading(load: &LoadUnderWay, now: Now, out: &mut Lines) {
 pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     let stats = view.stats;
     traffic(view, out);
-    out.add("rejected_connections", stats.rejected_connections);
-    out.add("sync_full", stats.sync_full);
-    out.add("sync_partial_ok", stats.sync_partial_ok);
-    out.add("sync_partial_err", stats.sync_partial_err);
-    out.add("expired_keys", stats.expired_keys);
-    out.add("expired_fields", view.stats.expired_fields);
-    out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
+    out.add("rejected_connections", stats.connections.rejected);
+    out.add("sync_full", stats.syncs.full);
+    out.add("sync_partial_ok", stats.syncs.partial_ok);
+    out.add("sync_partial_err", stats.syncs.partial_err);
+    out.add("expired_keys", stats.expiry.keys);
+    out.add("expired_fields", view.stats.expiry.fields);
+    out.add("expired_stale_perc", format_args!("{:.2}", stats.expiry.stale_percent));
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
-    out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
-    out.add("expire_cycle_cpu_milliseconds", stats.expire_cycle_ns / 1_000_000);
-    out.add("evicted_keys", stats.evicted_keys);
-    out.add("evicted_clients", stats.evicted_clients);
+    out.add("expired_time_cap_reached_count", stats.expiry.capped);
+    out.add("expire_cycle_cpu_milliseconds", stats.expiry.ns / 1_000_000);
+    out.add("evicted_keys", stats.eviction.keys);
+    out.add("evicted_clients", stats.eviction.clients);
     out.zeros(&["evicted_scripts"]);
-    let (total_ms, current_ms) = stats.memory_exceeded.ms(view.now);
+    let (total_ms, current_ms) = stats.eviction.memory_exceeded.ms(view.now);
     out.add("total_eviction_exceeded_time", total_ms);
     out.add("current_eviction_exceeded_time", current_ms);
     out.add("keyspace_hits", stats.hits);
@@ -304,14 +304,14 @@ fn compaction(view: &View<'_>, out: &mut Lines) {
 fn traffic(view: &View<'_>, out: &mut Lines) {
     let (stats, facts) = (view.stats, view.facts);
     let kib = |rate: u64| format!("{:.2}", rate as f64 / 1024.0);
-    out.add("total_connections_received", stats.connections);
+    out.add("total_connections_received", stats.connections.accepted);
     out.add("total_commands_processed", stats.total_commands);
     out.add("instantaneous_ops_per_sec", stats.rates.ops.mean());
     out.add("total_net_input_bytes", facts.net_input_bytes.saturating_sub(stats.base.net_input_bytes));
     out.add("total_net_output_bytes", facts.net_output_bytes.saturating_sub(stats.base.net_output_bytes));
     let repl_input = facts.net_repl_input_bytes.saturating_sub(stats.base.net_repl_input_bytes);
     out.add("total_net_repl_input_bytes", repl_input);
-    out.add("total_net_repl_output_bytes", stats.repl_output_bytes);
+    out.add("total_net_repl_output_bytes", stats.syncs.output_bytes);
     out.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
     out.add("instantaneous_input_kbps", kib(stats.rates.input.mean()));
     out.add("instantaneous_output_kbps", kib(stats.rates.output.mean()));
@@ -330,10 +330,10 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("io_threaded_freed_objects", threads.freed.saturating_sub(before.freed));
     out.add("io_threaded_accept_processed", threads.accepts.saturating_sub(before.accepts));
     out.add("io_threaded_poll_processed", threads.polls.saturating_sub(before.polls));
-    out.add("io_threaded_total_prefetch_batches", stats.prefetch_batches);
-    out.add("io_threaded_total_prefetch_entries", stats.prefetch_entries);
-    out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
-    out.add("client_output_buffer_limit_disconnections", stats.output_buffer_disconnections);
+    out.add("io_threaded_total_prefetch_batches", stats.prefetch.batches);
+    out.add("io_threaded_total_prefetch_entries", stats.prefetch.entries);
+    out.add("client_query_buffer_limit_disconnections", stats.disconnections.query_buffer);
+    out.add("client_output_buffer_limit_disconnections", stats.disconnections.output_buffer);
     out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     slow_reads(view, out);
     out.add("eventloop_cycles", facts.eventloop_cycles.saturating_sub(base.eventloop_cycles));
@@ -367,7 +367,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("connected_slaves", replicas.len());
     let config = &view.control.config;
     if config.int(param::MIN_REPLICAS_TO_WRITE) > 0 && config.int(param::MIN_REPLICAS_MAX_LAG) > 0 {
-        out.add("min_slaves_good_slaves", view.control.replication.good_replicas);
+        out.add("min_slaves_good_slaves", *view.control.replication.good_replicas);
     }
     for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
@@ -426,7 +426,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     out.add("master_port", role.primary.port);
     out.add("master_link_status", if role.is_up() { "up" } else { "down" });
     let session = role.session.and_then(|key| view.sessions.get(key));
-    let silent_s = session.map_or(-1, |session| (now_s - session.caller.last_s).max(0));
+    let silent_s = session.map_or(-1, |session| (now_s - session.caller.traffic.last_s).max(0));
     out.add("master_last_io_seconds_ago", silent_s);
     out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
     // The reference's number where nothing is known.
@@ -553,7 +553,7 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_duration_aof_sum", 0);
     out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
     out.add("eventloop_duration_max", facts.longest_iteration_us);
-    out.add("eventloop_cmd_per_cycle_max", view.stats.iteration_commands_max);
+    out.add("eventloop_cmd_per_cycle_max", view.stats.iteration.commands_max);
     out.add("io_threaded_reads_pending", facts.io_threads.reads_pending);
     out.zeros(&["io_threaded_writes_pending"]);
     let threads = &facts.io_threads;

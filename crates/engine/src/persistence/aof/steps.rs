@@ -26,14 +26,16 @@ impl Engine {
     /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be called between units.
     pub fn begin_aof(&mut self) {
         self.control.persistence.aof.is_on = true;
+        self.control.persistence.aof.epoch.advance();
         self.begin_aof_file();
-        self.refresh();
+        self.notice();
     }
 
     /// Appends nothing from now on. What is pending can still be taken.
     pub fn end_aof(&mut self) {
         self.control.persistence.aof.is_on = false;
-        self.refresh();
+        self.control.persistence.aof.epoch.advance();
+        self.notice();
     }
 
     /// The next unit is the first of another file. To be called between units, after [`Engine::take_aof`].
@@ -96,7 +98,7 @@ impl Engine {
     /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
     pub fn report_aof_fault(&mut self, fault: Option<String>) {
         self.control.persistence.aof.report.fault = fault;
-        self.refresh();
+        self.control.persistence.aof.epoch.advance();
     }
 
     /// What [`Engine::report_aof_backlog`] was told last.
@@ -115,22 +117,21 @@ impl Engine {
     #[cold]
     fn change_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         let before = std::mem::replace(&mut self.control.persistence.aof.report.backlog, backlog);
+        self.control.persistence.aof.epoch.advance();
         match backlog {
             // It begins every rewrite, and is over when the disk has synced: no event for the log.
-            AofBacklog::Changing => self.refresh(),
+            AofBacklog::Changing => {}
             AofBacklog::Full => {
                 let text =
                     "The disk does not keep up with the AOF file: commands that write wait until it does.";
                 process.log(LogLevel::Warning, text);
-                self.refresh();
             }
             AofBacklog::Fine => {
                 if before == AofBacklog::Full {
                     let text = "The disk keeps up with the AOF file again: commands that write go on.";
                     process.log(LogLevel::Notice, text);
                 }
-                self.refresh();
-                self.control.clients.blocking.end_pause();
+                self.control.clients.blocking.release_postponed();
                 self.serve_waiting(process);
             }
         }

@@ -56,6 +56,7 @@ impl Engine {
     /// Cost: one step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.job.is_none(), "one job at a time (1)");
+        debug_assert!(!self.has_open_unit(), "a cut shows no part of a unit");
         self.job =
             Some(Job::begin(&mut self.keyspace, writing, self.effects.left_to_others(), process.now()));
         self.control.persistence.is_writing = true;

@@ -17,7 +17,7 @@ pub(crate) fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u6
 /// Begins to wait.
 pub(crate) fn begin(pending: PendingEnd, control: &mut Control, process: &mut dyn Process) {
     process.log(LogLevel::Notice, "Waiting for replicas before shutting down.");
-    control.persistence.pending_end = Some(Box::new(pending));
+    *control.persistence.pending_end = Some(Box::new(pending));
     control.replication.ask_replicas = true;
 }
 

@@ -2,6 +2,7 @@
 
 use super::{NOT_ENDED, PendingEnd};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::{LogLevel, Process};
 use crate::persistence::ending::begin::{are_replicas_at, begin};
@@ -22,7 +23,6 @@ impl Engine {
         }
         let pending = PendingEnd::new(ending, force, control, process.recent());
         begin(pending, control, process);
-        self.refresh();
         true
     }
 
@@ -35,7 +35,7 @@ impl Engine {
     /// Ends the server when the replicas have everything, or have had the time for it.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.pending_end.is_some() {
+        if self.control.persistence.pending_end.is_some() && self.control.between_units(BetweenUnits::End) {
             self.advance_pending_end(process);
         }
     }
@@ -49,21 +49,19 @@ impl Engine {
         let is_late = process.recent().mono_ns / 1_000_000 >= pending.deadline_ms;
         let are_there = are_replicas_at(&self.control, &self.sessions, pending.offset);
         if !pending.is_aborted && !is_late && !are_there {
-            self.control.persistence.pending_end = Some(pending);
-            // The gate may not know yet.
-            return self.refresh();
+            *self.control.persistence.pending_end = Some(pending);
+            return;
         }
         if !pending.is_aborted {
             self.tell_of_replicas(pending.offset, process);
             if self.prepare_end(pending.ending, pending.force, process) {
                 // Nothing is executed any more: who waits gets no answer.
                 pending.is_over = true;
-                self.control.persistence.pending_end = Some(pending);
+                *self.control.persistence.pending_end = Some(pending);
                 return self.actions.push(Action::Shutdown);
             }
         }
-        self.refresh();
-        self.control.clients.blocking.end_pause();
+        self.control.clients.blocking.release_postponed();
         for client in pending.clients {
             self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
         }

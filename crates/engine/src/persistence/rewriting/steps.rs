@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{
     AofBacklog, AofFacts, AofIncrement, BackgroundFile, LogLevel, Process, SaveError,
 };
@@ -88,6 +89,9 @@ const REST_MIN_MAX: i64 = 60;
 impl Engine {
     /// Does what the last command has asked of the append-only file: between two units.
     pub(crate) fn settle_aof(&mut self, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::Rewrite) {
+            return;
+        }
         let wants_aof = self.control.config.bool(param::APPENDONLY);
         if self.control.persistence.aof.is_on() && !wants_aof {
             self.turn_aof_off(process);
@@ -218,7 +222,7 @@ impl Engine {
         // The file says first where it begins: a crash may take the end of the one before.
         self.note_history();
         let offset = self.control.replication.stream.offset;
-        if let Some(role) = &mut self.control.replication.replica {
+        if let Some(role) = self.control.replication.replica.as_mut() {
             role.await_rewrite(position, offset);
         }
         self.report_aof_backlog(backlog, process);
@@ -364,6 +368,9 @@ impl Engine {
 
     /// Begins the rewrite that is scheduled, or due because the file has grown.
     pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::Rewrite) {
+            return;
+        }
         // While data are loaded there are none to write.
         if self.has_job() || self.control.persistence.rewriting.began_s.is_some() || self.is_loading() {
             return;

@@ -3,6 +3,7 @@
 use super::{Ending, UnderWay, Why};
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process, SaveError};
 use crate::persistence::background::JobState;
 use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save};
@@ -30,10 +31,13 @@ impl Engine {
     /// Begins the save that the last command has asked for: between two units.
     #[inline]
     pub(crate) fn begin_wanted_save(&mut self, process: &mut dyn Process) {
-        if let Some(why) = self.control.persistence.saving.wanted.take() {
+        if !self.control.between_units(BetweenUnits::Save) {
+            return;
+        }
+        if let Some(why) = self.control.persistence.saving.quietly().wanted.take() {
             self.begin_save(why, process);
         }
-        if std::mem::take(&mut self.control.persistence.saving.cancelled) {
+        if std::mem::take(&mut self.control.persistence.saving.quietly().cancelled) {
             self.break_off_save(process);
             self.break_off_full_sync(process);
         }
@@ -41,7 +45,8 @@ impl Engine {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
-        if self.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
+        // What is being loaded is in no snapshot.
+        if self.is_loading() || self.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
             self.control.persistence.saving.scheduled = true;
             return;
         }
@@ -57,7 +62,6 @@ impl Engine {
             process.log(LogLevel::Warning, &line);
             process.log(LogLevel::Warning, "Background saving error");
             self.control.persistence.saving.failed = true;
-            self.refresh();
             return;
         }
         let (dirty, began_s) = (self.control.persistence.dirty, now.unix_s());
@@ -127,11 +131,13 @@ impl Engine {
                 self.control.persistence.saving.failed = true;
             }
         }
-        self.refresh();
     }
 
     /// Begins the save that is scheduled, or due at a save point.
     pub(crate) fn save_if_due(&mut self, now: Now, process: &mut dyn Process) {
+        if !self.control.between_units(BetweenUnits::Save) {
+            return;
+        }
         let control = &self.control;
         let rests =
             control.persistence.saving.failed && now.unix_s() - control.persistence.saving.tried_s <= RETRY_S;
@@ -161,8 +167,9 @@ impl Engine {
     /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then SHUTDOWN ABORT can
     /// prevent it, by [`crate::Action::KeepRunning`].
     pub fn end_waits_for_cron(&mut self) -> bool {
-        self.control.debug.end_waits_for_cron = self.control.debug.cron_paused;
-        self.control.debug.cron_paused
+        let waits = self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End);
+        self.control.debug.end_waits_for_cron = waits;
+        waits
     }
 
     /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall not end, as it
@@ -176,6 +183,7 @@ impl Engine {
     /// Saves what commands have changed since the data were saved for the end of the server: others of the same iteration
     /// were executed behind SHUTDOWN. Nothing may be executed after this.
     pub fn save_rest(&mut self, process: &mut dyn Process) {
+        debug_assert!(!self.has_open_unit(), "a save shows no part of a unit");
         if self.control.persistence.saved_for_end && self.control.persistence.dirty > 0 {
             // It worked a moment ago. If it does not now, the log says so, and those changes are lost.
             let _ = save(&self.keyspace, &mut self.control, process);

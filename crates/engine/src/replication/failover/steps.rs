@@ -3,6 +3,7 @@
 use super::FailoverTarget;
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process};
 use crate::replication::acks::has_reached;
 use crate::replication::role::RoleWanted;
@@ -31,7 +32,8 @@ impl Engine {
     /// Goes on with what waits for a change of roles: once an iteration.
     #[inline]
     pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
-        if self.control.replication.failover.is_some() || self.control.replication.failover_asked {
+        let is_asked = self.control.replication.failover.is_some() || self.control.replication.failover_asked;
+        if is_asked && self.control.between_units(BetweenUnits::Role) {
             self.advance_roles(process);
         }
     }
@@ -99,7 +101,7 @@ impl Engine {
             return self.abort_failover("the target's port is none", process);
         };
         process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
-        if let Some(failover) = &mut self.control.replication.failover {
+        if let Some(failover) = self.control.replication.failover.as_mut() {
             failover.target = Some(target);
             failover.is_in_progress = true;
         }
@@ -112,7 +114,6 @@ impl Engine {
     pub fn end_failover(&mut self, process: &mut dyn Process) {
         if self.control.replication.failover.take().is_some() {
             self.unblock_for_role(process);
-            self.refresh();
             self.let_writes_go_on(process);
         }
     }
@@ -143,14 +144,13 @@ impl Engine {
             self.control.replication.role_wanted = Some(RoleWanted { primary: None, by: String::new() });
             self.settle_role(process);
         }
-        self.refresh();
         if !mistake::is_made(Mistake::PausedForGood) {
-            self.control.clients.blocking.end_pause();
+            self.control.clients.blocking.release_postponed();
         }
     }
 
     fn let_writes_go_on(&mut self, process: &mut dyn Process) {
-        self.control.clients.blocking.end_pause();
+        self.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 }

@@ -5,6 +5,7 @@ use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process};
 use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::replication::unit_commands::push_command;
@@ -32,7 +33,7 @@ impl Control {
             .replication
             .replica
             .as_ref()
-            .filter(|_| caller.capa_redirect && caller.kind == ClientKind::Normal)?;
+            .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)?;
         let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
         let Primary { host, port } = &role.primary;
         belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
@@ -86,22 +87,22 @@ impl Engine {
 
     /// Learns how far the link is.
     pub(crate) fn note_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
-        let Some(role) = &mut self.control.replication.replica else { return };
-        if (role.link, role.is_committed) == (link, is_committed) {
+        let is_news = |role: &ReplicaRole| (role.link, role.is_committed) != (link, is_committed);
+        if !self.control.replication.replica.as_deref().is_some_and(is_news) {
             return;
         }
+        let Some(role) = self.control.replication.replica.as_mut() else { return };
         let was_up = role.is_up();
         (role.link, role.is_committed) = (link, is_committed);
         if was_up && !role.is_up() {
             role.down_since_s = process.recent().unix_s();
         }
-        self.refresh();
     }
 
     /// Takes up the role that a client has asked for: between two units.
     #[inline]
     pub(crate) fn settle_role(&mut self, process: &mut dyn Process) {
-        if self.control.replication.role_wanted.is_some() {
+        if self.control.replication.role_wanted.is_some() && self.control.between_units(BetweenUnits::Role) {
             self.change_role(process);
         }
     }
@@ -118,7 +119,6 @@ impl Engine {
             None => self.promote(&by, process),
         }
         self.control.replication.role_epoch += 1;
-        self.refresh();
         // Who waits waits on until the new primary has taken over: the failover may come to nothing.
         if was_primary && self.control.replication.failover.is_none() {
             self.unblock_for_role(process);
@@ -148,7 +148,7 @@ impl Engine {
         self.close_replicas();
         self.control.clients.migrations.keep_all();
         self.control.replication.stream.set_has_primary(true);
-        self.control.replication.replica = Some(Box::new(role));
+        *self.control.replication.replica = Some(Box::new(role));
         if !by.is_empty() {
             process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
         }
@@ -264,7 +264,7 @@ impl Engine {
             }
         };
         if old == OldData::Freed {
-            if let Some(role) = &mut self.control.replication.replica {
+            if let Some(role) = self.control.replication.replica.as_mut() {
                 role.can_resume = false;
             }
             process.log(LogLevel::Notice, "Discarding previously cached primary state.");
@@ -283,7 +283,7 @@ impl Engine {
     /// The data are others than those of the history so far: those of a snapshot, or none. Which history they belong to
     /// [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go on from here.
     pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
-        if let Some(role) = &mut self.control.replication.replica {
+        if let Some(role) = self.control.replication.replica.as_mut() {
             role.can_resume = false;
         }
         if self.control.replication.stream.has_begun() {
@@ -300,7 +300,6 @@ impl Engine {
             self.control.replication.stream.begin(hex(&process.entropy()));
         }
         self.begin_aof_again();
-        self.refresh();
     }
 
     /// The data are those of the primary at this point of its history. A server that follows nobody begins one of its own.
@@ -312,7 +311,7 @@ impl Engine {
         let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
         self.control.replication.stream.adopt_history(replid, offset);
         let db = self.control.replication.loaded_stream_db.take().unwrap_or(0);
-        if let Some(role) = &mut self.control.replication.replica {
+        if let Some(role) = self.control.replication.replica.as_mut() {
             role.can_resume = true;
             role.db = db;
             role.durable = DurablePoint::default();
@@ -321,7 +320,6 @@ impl Engine {
             self.begin_aof_again();
         }
         self.control.persistence.dirty = 0;
-        self.refresh();
     }
 
     /// The primary goes on where the data stand, under another id if one is given. What replicas of this server know of ids is
@@ -348,7 +346,7 @@ impl Engine {
             session.caller.db = db.min(self.control.limits.databases - 1);
             gate.masked(session)
         });
-        if let Some(role) = &mut self.control.replication.replica {
+        if let Some(role) = self.control.replication.replica.quietly().as_mut() {
             role.session = Some(key);
             role.uncounted.clear();
         }
@@ -358,7 +356,7 @@ impl Engine {
 
     /// The session of the link has ended.
     pub(crate) fn forget_link_session(&mut self, key: SessionKey) {
-        if let Some(role) = &mut self.control.replication.replica
+        if let Some(role) = self.control.replication.replica.quietly().as_mut()
             && role.session == Some(key)
         {
             role.session = None;
@@ -369,14 +367,14 @@ impl Engine {
 
     /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
     pub(crate) fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
-        let Some(role) = &mut self.control.replication.replica else { return };
+        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
         if role.session != Some(session.key) {
             return;
         }
         if std::mem::take(&mut role.asks_ack) {
             self.push_ack(session);
         }
-        let Some(role) = &mut self.control.replication.replica else { return };
+        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
         request.push_wire(&mut role.uncounted);
         if session.transaction.is_some() && !mistake::is_made(Mistake::TransactionByParts) {
             return;
@@ -393,7 +391,7 @@ impl Engine {
     /// A command of the primary is not known here: the operator is told, once for each name.
     #[cold]
     pub(crate) fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
-        let Some(role) = &mut self.control.replication.replica else { return };
+        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
         let name = &args.at(0)[..args.at(0).len().min(DROPPED_BYTES_MAX)];
         if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
             let name = name.escape_ascii();
@@ -419,7 +417,7 @@ impl Engine {
     }
 
     fn push_ack(&mut self, session: &mut Session) {
-        let Some(role) = &mut self.control.replication.replica else { return };
+        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
         let (aof, offset) = (&self.control.persistence.aof, self.control.replication.stream.offset);
         let text = offset.to_string();
         let mut bytes = Vec::new();

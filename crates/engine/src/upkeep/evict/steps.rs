@@ -2,6 +2,7 @@
 
 use super::{MemoryGauge, Room};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::{LogLevel, Process};
 use crate::session::Closing;
@@ -29,15 +30,15 @@ const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
 impl Engine {
     fn note_room(&mut self, room: Room, now: Now) -> Room {
-        self.eviction.is_running = room == Room::Later;
-        self.stats.memory_exceeded.note(room != Room::Enough, now);
+        self.upkeep.eviction.is_running = room == Room::Later;
+        self.stats.eviction.memory_exceeded.note(room != Room::Enough, now);
         room
     }
 
     /// Bytes of memory as `maxmemory` counts them.
     fn counted_memory(&mut self, process: &mut dyn Process) -> usize {
         let now_ns = process.recent().mono_ns;
-        let gauge = self.eviction.gauge;
+        let gauge = self.upkeep.eviction.gauge;
         let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < GAUGE_FRESH_NS);
         if !is_fresh {
             let uncounted = self.held_by_job()
@@ -47,14 +48,14 @@ impl Engine {
                 + if self.control.persistence.aof.is_on() { process.aof().buffer_bytes as usize } else { 0 };
             let counted_bytes = process.counted_memory(&self.keyspace).saturating_sub(uncounted);
             let data_bytes = self.keyspace.data_bytes();
-            self.eviction.gauge = MemoryGauge { read_at_ns: Some(now_ns), counted_bytes, data_bytes };
+            self.upkeep.eviction.gauge = MemoryGauge { read_at_ns: Some(now_ns), counted_bytes, data_bytes };
         }
         self.gauged_bytes()
     }
 
     /// The same by the last reading.
     fn gauged_bytes(&self) -> usize {
-        let MemoryGauge { counted_bytes, data_bytes, .. } = self.eviction.gauge;
+        let MemoryGauge { counted_bytes, data_bytes, .. } = self.upkeep.eviction.gauge;
         (counted_bytes + self.keyspace.data_bytes()).saturating_sub(data_bytes)
     }
 
@@ -81,6 +82,10 @@ impl Engine {
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Room {
         let limit = self.control.limits.maxmemory;
         let now = process.recent();
+        if !self.control.between_units(BetweenUnits::Eviction) {
+            return Room::Enough;
+        }
+        self.notice();
         if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
             return self.note_room(Room::Enough, now);
         }
@@ -91,15 +96,16 @@ impl Engine {
         let Some((order, among)) = rule else {
             return self.note_room(Room::None, now);
         };
-        if self.eviction.rule.replace((order, among)) != Some((order, among)) {
-            self.eviction.pool.clear();
+        if self.upkeep.eviction.rule.replace((order, among)) != Some((order, among)) {
+            self.upkeep.eviction.pool.clear();
         }
         let eviction = self.control.limits.eviction;
         let lfu_decay = self.control.limits.lfu_decay;
         let rule = EvictionRule { order, among, samples: eviction.samples, lfu_decay, now };
         let mut evicted = 0;
         let room = loop {
-            let Engine { keyspace, eviction: state, rng, effects, .. } = self;
+            let Engine { keyspace, upkeep, rng, effects, .. } = self;
+            let state = &mut upkeep.eviction;
             if !keyspace.evict(&rule, &mut state.pool, rng, effects) {
                 break Room::None;
             }
@@ -147,12 +153,12 @@ impl Engine {
 
     /// The limit, or what room is made by, may be another: looks at the end of this iteration.
     pub(crate) fn evict_soon(&mut self) {
-        self.eviction.is_running |= self.control.limits.maxmemory > 0;
+        self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
     }
 
     /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds until it wants to go on.
     pub(crate) fn evict_by_clock(&mut self, looks: bool, process: &mut dyn Process) -> u64 {
-        if self.control.limits.maxmemory == 0 || !(looks || self.eviction.is_running) {
+        if self.control.limits.maxmemory == 0 || !(looks || self.upkeep.eviction.is_running) {
             return u64::MAX;
         }
         let room = self.make_room(Protocol::Resp2, process);
@@ -169,10 +175,10 @@ impl Engine {
             return;
         }
         let now = process.recent();
-        if self.sessions.len() > FEW_CLIENTS && now.mono_ns < self.eviction.next_clients_ns {
+        if self.sessions.len() > FEW_CLIENTS && now.mono_ns < self.upkeep.eviction.next_clients_ns {
             return;
         }
-        self.eviction.next_clients_ns = now.mono_ns + CLIENTS_EVERY_NS;
+        self.upkeep.eviction.next_clients_ns = now.mono_ns + CLIENTS_EVERY_NS;
         let (mut sum, mut largest) = self.client_sizes();
         if sum < limit {
             return;
@@ -212,6 +218,6 @@ impl Engine {
         process.log(LogLevel::Notice, &text);
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(key);
-        self.stats.evicted_clients += 1;
+        self.stats.eviction.clients += 1;
     }
 }

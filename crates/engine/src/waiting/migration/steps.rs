@@ -3,6 +3,7 @@
 use super::{InFlight, Migration, MigrationOutcome};
 use crate::engine::Engine;
 use crate::error::CmdError;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
@@ -28,7 +29,6 @@ impl Engine {
         self.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
         let id = migration.id;
         self.actions.push(Action::Migrate(migration));
-        self.refresh();
         Next::Wait(Box::new(WaitFor::Migration(id)))
     }
 
@@ -59,7 +59,9 @@ impl Engine {
     /// the cron ends the migration behind the pause.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
-        if self.control.clients.pause.active(now) && self.control.clients.migrations.is_deleting(id) {
+        let is_held =
+            self.control.clients.pause.active(now) || !self.control.between_units(BetweenUnits::Migration);
+        if is_held && self.control.clients.migrations.is_deleting(id) {
             self.control.clients.migrations.paused.push((id, outcome));
             return;
         }
@@ -67,6 +69,7 @@ impl Engine {
             return;
         };
         if deletes {
+            self.notice();
             self.delete_migrated(db, &keys, &outcome.taken, now);
             self.commit_unasked_in(db, now);
         }
@@ -87,14 +90,14 @@ impl Engine {
             });
         }
         // What these keys have kept back.
-        self.control.clients.blocking.end_pause();
-        self.refresh();
+        self.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 
     /// Ends the migrations that a pause has kept from deleting, if no pause is in force.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.control.clients.migrations.paused.is_empty()
+            || !self.control.between_units(BetweenUnits::Migration)
             || self.control.clients.pause.active(process.now())
         {
             return;

@@ -44,7 +44,8 @@ impl Engine {
     #[cold]
     pub(crate) fn put_off_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
         let _ = self.effects.take_lookups();
-        session.caller.net_in = session.caller.net_in.saturating_sub(request.wire_len() as u64);
+        session.caller.traffic.net_in =
+            session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
     /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it still finds none.
@@ -162,7 +163,7 @@ impl Engine {
             let Producing { mut unsent, reply_bytes, executing_ns, .. } = *producing;
             unsent.append(&mut session.outbox);
             session.outbox = unsent;
-            session.caller.last_s = now.unix_s();
+            session.caller.traffic.last_s = now.unix_s();
             let duration_ns = executing_ns + produced_ns;
             let times = ProducedTimes { duration_ns, executing_ns, reply_bytes };
             self.end_waiting(CommandEnding::Produced, times, &mut session, process);

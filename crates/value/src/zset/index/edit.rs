@@ -15,6 +15,7 @@ impl Replaced for IndexPage {
 
 impl MemberIndex {
     /// Adds an entry.
+    #[inline]
     pub(in crate::zset) fn insert(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
         self.pages = self.pages.max(1);
         let page = self.page_of(hash);
@@ -39,6 +40,7 @@ impl MemberIndex {
 
     /// Says that a member has moved to another leaf. Its entry names the one it was in, and may be at this
     /// place of its page.
+    #[inline]
     pub(in crate::zset) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
     }

@@ -248,6 +248,7 @@ impl LargeParts<'_, '_> {
     }
 
     /// Changes a leaf, and keeps account of its bytes.
+    #[inline]
     pub(super) fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut RowLeaf, &mut Vec<ZsetPart>)) {
         let Some(Some(leaf)) = self.shelf.place(number as usize, &mut self.work) else { return };
         let before = leaf.heap_bytes();
@@ -318,6 +319,7 @@ impl LargeParts<'_, '_> {
     }
 
     /// Adds an element to a leaf; the leaves that follow it now.
+    #[inline]
     fn insert_in_leaf(
         &mut self,
         number: u32,
@@ -349,6 +351,7 @@ impl LargeParts<'_, '_> {
     }
 
     /// Has the index name the leaf of an element.
+    #[inline]
     pub(super) fn enter_index(&mut self, entering: Entering<'_>, number: u32) {
         match entering.from {
             None => self.index.insert(entering.hash, number, &mut self.work),

@@ -142,6 +142,7 @@ impl Large {
 
     /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element stays; whether it did.
     /// Neither the index nor the inner nodes change then.
+    #[inline]
     fn update_in_leaf(
         &mut self,
         number: u32,
@@ -193,6 +194,7 @@ impl Large {
 
 impl LargeParts<'_, '_> {
     /// Changes the counts on the way to a leaf by one, and the first scores if the leaf has got another first element.
+    #[inline]
     fn follow(
         &mut self,
         top: &mut Arc<BranchNode>,

@@ -26,6 +26,7 @@ impl RowLeaf {
     }
 
     /// Puts an element at an offset of the row, between two elements.
+    #[inline]
     pub(in crate::zset) fn insert(
         &mut self,
         at: usize,
@@ -87,6 +88,7 @@ impl Replaced for RowLeaf {
 }
 
 /// Opens a gap of `need` bytes at `at` of the row in `range`; where the row lies then. The bytes have room.
+#[inline]
 fn make_room(bytes: &mut [u8], range: Range<usize>, at: usize, need: usize) -> (usize, usize) {
     let Range { start, end } = range;
     let in_front_is_shorter = at < (end - start) / 2;

@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::{AofFiles, LogLevel, Process};
 use crate::persistence::loading::job::{LoadJob, LoadSource};
@@ -74,7 +75,7 @@ impl Control {
         };
         let job = LoadJob::new(source, keyspace, &plan, self, now);
         let (progress, said_ns) = (job.progress(), now.mono_ns);
-        self.persistence.load =
+        *self.persistence.load =
             Some(Box::new(LoadUnderWay { plan, from, progress, began: now, said_ns, has_freed: false }));
         job
     }
@@ -124,7 +125,7 @@ impl Control {
         }
         let db = history.db().filter(|db| *db < self.limits.databases);
         let expired = history.take_expired();
-        match (purpose, history.point(), &mut self.replication.replica) {
+        match (purpose, history.point(), self.replication.replica.as_mut()) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
                 // Without the database, what follows would go to another.
                 role.can_resume = db.is_some();
@@ -203,7 +204,6 @@ impl Engine {
     pub(crate) fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
         let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
         self.actions.push(Action::Load(Box::new(job)));
-        self.refresh();
     }
 
     /// The snapshot file was not loaded and holds data: nothing is saved in its place.
@@ -218,7 +218,11 @@ impl Engine {
 
     /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
     pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
-        let news = self.control.persistence.load.as_ref()?.progress.take_news();
+        let load = self.control.persistence.load.as_ref()?;
+        if !self.control.between_units(BetweenUnits::Load) {
+            return None;
+        }
+        let news = load.progress.take_news();
         // Nothing was said before the header was read, but why it could not be.
         if news.is_accepted {
             self.free_old_data(process);
@@ -228,12 +232,14 @@ impl Engine {
         }
         let outcome = news.outcome?;
         let load = self.control.persistence.load.take()?;
-        Some(self.end_load(*load, outcome, process))
+        let ended = self.end_load(*load, outcome, process);
+        self.serve_waiting(process);
+        Some(ended)
     }
 
     /// Says in the log how far a load is, now and then.
     pub(crate) fn say_load_progress(&mut self, now: Now, process: &mut dyn Process) {
-        let Some(load) = &mut self.control.persistence.load else { return };
+        let Some(load) = self.control.persistence.load.as_mut() else { return };
         if now.mono_ns.saturating_sub(load.said_ns) < SAID_EVERY_NS {
             return;
         }
@@ -255,26 +261,27 @@ impl Engine {
         }
         load.has_freed = true;
         process.log(LogLevel::Notice, "RDB signature and version check passed. Flushing old data");
+        self.notice();
         let now = process.now();
         let twin = self.keyspace.empty_twin();
-        self.keyspace.dataset(between_units(now), &mut self.effects).replace(twin);
+        self.keyspace.dataset(access_between_units(now), &mut self.effects).replace(twin);
         self.commit_unasked(now);
     }
 
     fn end_load(&mut self, load: LoadUnderWay, outcome: LoadOutcome, process: &mut dyn Process) -> LoadEnded {
+        self.notice();
         let now = process.now();
-        let mut data = self.keyspace.dataset(between_units(now), &mut self.effects);
+        let mut data = self.keyspace.dataset(access_between_units(now), &mut self.effects);
         let loaded = self.control.install(outcome, &load, &mut data);
+        self.notice();
         self.commit_unasked(now);
         self.control.persistence.rewriting.awaited_file = None;
         let has_all =
             load.plan.is_of_file && loaded.is_ok() && self.control.persistence.last_load.skipped == 0;
         self.control.persistence.loaded_file_at = has_all.then_some(self.control.persistence.dirty);
         self.announce_loaded(now);
-        self.refresh();
         // The primary's commands have waited.
-        self.control.clients.blocking.end_pause();
-        self.serve_waiting(process);
+        self.control.clients.blocking.release_postponed();
         match load.plan.purpose {
             LoadPurpose::Sync => {
                 if loaded.is_ok() || load.has_freed {
@@ -314,7 +321,7 @@ impl Engine {
 }
 
 /// How databases are exchanged that no command asked for.
-fn between_units(now: Now) -> Access {
+fn access_between_units(now: Now) -> Access {
     Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete }
 }
 

@@ -1,0 +1,58 @@
+//! A unit that stands open: an EXEC that stands still between two of its commands, and goes on in a later iteration.
+//!
+//! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing of
+//! [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens; (2) the unit owns what it has done, and commits that as
+//! one at its end; (3) a unit that has begun is finished whatever becomes of its client: only the reply is lost.
+
+mod steps;
+
+use crate::exec::unit::Unit;
+use crate::session::Session;
+use crate::session::key::SessionKey;
+use crate::session::transaction::Transaction;
+use crate::waiting::blocking::Waiting;
+use sluice_base::heap;
+use sluice_resp::Outbox;
+
+/// Where a run stands still.
+#[derive(Debug)]
+pub(crate) struct StoodStill {
+    /// The commands of the transaction.
+    pub transaction: Box<Transaction>,
+    /// The command that is next.
+    pub next: usize,
+    /// When it is to go on, ns of the monotonic clock.
+    pub until_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct OpenUnit {
+    /// The unit, with what it has done.
+    pub unit: Unit,
+    /// Whose it is.
+    pub client: SessionKey,
+    /// Where it stands still.
+    pub at: StoodStill,
+    /// What is written of its reply: the client is sent the whole at the end.
+    pub reply: Outbox,
+    /// Messages of its commands to its own client: they come behind the whole reply.
+    pub own_messages: Outbox,
+    /// Time that EXEC itself has taken so far, ns; its commands have theirs.
+    pub spent_ns: u64,
+    /// The request, of a client that has gone.
+    pub request: Option<Box<Waiting>>,
+    /// The session, of a client that has gone.
+    pub orphan: Option<Box<Session>>,
+}
+
+impl OpenUnit {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
+        let request = self.request.as_deref().map_or(0, Waiting::footprint);
+        let orphan = self.orphan.as_deref().map_or(0, Session::footprint);
+        let at = self.at.transaction.footprint() + self.reply.footprint() + self.own_messages.footprint();
+        heap::boxed::<OpenUnit>() + commands + request + orphan + at
+    }
+}

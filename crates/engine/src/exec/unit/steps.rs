@@ -1,0 +1,61 @@
+//! How units are opened and closed.
+//!
+//! [`Engine::begin_unit`] and [`Engine::close_unit`] are the only way to run handlers: [`Engine::run_command`] wants a
+//! [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each command, and after the unit.
+
+use super::Unit;
+use crate::engine::Engine;
+use crate::exec::commit::CommitUnit;
+use crate::replication::unit_commands::{Grouping, UnitCommands};
+use crate::session::Session;
+use sluice_base::Now;
+use sluice_command::{Flags, Spec};
+
+impl Engine {
+    /// Opens a unit that happens at `now`, for the command of a client.
+    #[inline]
+    pub(crate) fn begin_unit(&mut self, now: Now) -> Unit {
+        debug_assert_eq!(
+            self.conclusions.epoch,
+            self.control.epoch.now(),
+            "the effects would not record what somebody listens to"
+        );
+        Unit::new(now)
+    }
+
+    /// Closes the unit of a command that a session asked for.
+    #[inline]
+    pub(crate) fn close_unit(&mut self, mut unit: Unit, session: &mut Session, spec: &'static Spec) {
+        if let Some(commands) = unit.commands.take() {
+            let grouping = match spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
+                true => Grouping::Loose,
+                false => Grouping::Transaction,
+            };
+            self.commit_commands(commands, grouping, unit.now);
+            session.durable_at = self.control.persistence.aof.position();
+        }
+        session.caller.write_offset = self.control.replication.stream.offset;
+        // Nothing to drop any more, which the compiler does not see.
+        std::mem::forget(unit);
+    }
+
+    /// Closes a unit that no client requested.
+    pub(crate) fn close_own_unit(&mut self, unit: Unit) {
+        if let Some(commands) = unit.commands {
+            self.commit_commands(commands, Grouping::Loose, unit.now);
+        }
+    }
+
+    /// Commits a unit's commands, and keeps their memory for the next unit.
+    fn commit_commands(&mut self, mut commands: Box<UnitCommands>, grouping: Grouping, now: Now) {
+        debug_assert!(
+            !*self.control.clients.unit_stands_open,
+            "nothing is committed while a unit stands open"
+        );
+        if !commands.is_empty() {
+            self.commit_unit(CommitUnit { commands: &commands, grouping, now });
+        }
+        commands.clear();
+        self.spare_commands = Some(commands);
+    }
+}
