@@ -33,7 +33,7 @@ pub(crate) fn program(rng: &mut Rng) -> String {
     };
     writer.out.push_str("local a, b, t, s = 1, 2.5, {1, 2, 3, x = 4, y = 'z'}, 'str'\n");
     for _ in 0..writer.pick(6) + 2 {
-        if writer.pick(12) != 0 {
+        if writer.pick(40) != 0 {
             writer.out.push_str("P(function(...)\n");
             let outer = writer.locals.len();
             writer.block(3);
