@@ -4,6 +4,8 @@
 //! with its commit when it passes, and not where it did less than by default; (3) what a run needs from outside and does not
 //! find, it says and skips.
 
+mod lua;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -40,7 +42,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 15] = [
+const RUNS: [LongRun; 17] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -82,6 +84,20 @@ const RUNS: [LongRun; 15] = [
         takes: &[SEED],
         commands: 0,
         run: |chosen| fuzz::smoke(chosen.seed, FUZZ_SECONDS),
+    },
+    LongRun {
+        name: "lua",
+        about: "a million random programs, and random library calls, beside the reference's EVAL, from --seed on",
+        takes: &[SEED],
+        commands: 0,
+        run: |chosen| lua::random(chosen.seed),
+    },
+    LongRun {
+        name: "lua-programs",
+        about: "the small programs of PUC's sources beside its interpreter",
+        takes: &[],
+        commands: 0,
+        run: |_| lua::programs(),
     },
     LongRun {
         name: "valgrind",

@@ -5,3 +5,4 @@ mod host;
 mod language;
 mod lifetimes;
 mod limits;
+mod puc;

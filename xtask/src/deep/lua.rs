@@ -1,0 +1,65 @@
+//! The long runs of the crate `lua`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::shell::{self, Ran};
+use crate::{Result, ci};
+
+/// Random programs beside the reference's EVAL.
+const PROGRAMS: u64 = 1_000_000;
+/// Programs of random library calls for each family of functions.
+const CALLS: u64 = 2_000;
+
+/// Where Debian keeps the sources of Lua 5.1, which have a folder of small programs.
+const SOURCES: &str = "https://deb.debian.org/debian/pool/main/l/lua5.1/lua5.1_5.1.5.orig.tar.gz";
+
+/// Random programs and calls, from this seed on.
+pub(super) fn random(seed: u64) -> Result<Ran> {
+    let Some(peer) = ci::peer_server() else {
+        println!("lua: skipped: {} names no reference server", ci::PEER_VARIABLE);
+        return Ok(Ran::Skipped);
+    };
+    let mut test = shell::cargo();
+    test.env(ci::PEER_VARIABLE, peer)
+        .env("SLUICE_ORACLE_PROGRAMS", PROGRAMS.to_string())
+        .env("SLUICE_ORACLE_CALLS", CALLS.to_string())
+        .env("SLUICE_ORACLE_SEED", seed.to_string());
+    let words =
+        ["test", "--release", "--quiet", "--package", "sluice-lua", "--test", "oracle", "--test", "libs"];
+    shell::pass(test.args(words))
+}
+
+/// PUC's own small programs beside the stock interpreter.
+pub(super) fn programs() -> Result<Ran> {
+    let stock = ["lua5.1", "lua-5.1"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("-v").output().is_ok_and(|output| output.status.success()));
+    let Some(stock) = stock else {
+        println!("lua-programs: skipped: no lua5.1 on the path, PUC's interpreter (Debian's package lua5.1)");
+        return Ok(Ran::Skipped);
+    };
+    let Some(folder) = fetched()? else {
+        println!("lua-programs: skipped: {SOURCES} was not to be had by curl");
+        return Ok(Ran::Skipped);
+    };
+    let mut test = shell::cargo();
+    test.env("SLUICE_LUA_PROGRAMS", folder).env("SLUICE_LUA_STOCK", stock);
+    shell::pass(test.args(["test", "--quiet", "--package", "sluice-lua", "--test", "it", "--", "puc::"]))
+}
+
+/// The folder of programs, fetched once.
+fn fetched() -> Result<Option<PathBuf>> {
+    let folder = shell::target_dir().join("lua-programs");
+    let found = || Some(folder.join("lua-5.1.5/test")).filter(|programs| programs.is_dir());
+    if found().is_none() {
+        std::fs::create_dir_all(&folder)?;
+        let archive = folder.join("sources.tar.gz");
+        let curl = Command::new("curl").args(["-fsSL", "-o"]).arg(&archive).arg(SOURCES).status();
+        if !curl.is_ok_and(|status| status.success()) {
+            return Ok(None);
+        }
+        shell::pass(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder))?;
+    }
+    Ok(found())
+}
