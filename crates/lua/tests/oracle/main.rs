@@ -1,7 +1,8 @@
 //! Programs run by the reference's Lua and by ours: values, errors with their positions, and the order of `pairs` have to be
 //! the same.
 //!
-//! Runs when `SLUICE_PEER_SERVER` names a binary of the reference; says so otherwise. `SLUICE_ORACLE_PROGRAMS` and
+//! What compares with the reference runs when `SLUICE_PEER_SERVER` names a binary of it, and says so otherwise; what stops or collects
+//! between any two instructions always runs. `SLUICE_ORACLE_PROGRAMS` and
 //! `SLUICE_ORACLE_SEED` say how many random programs are tried, and from which seed on.
 
 mod cases;
