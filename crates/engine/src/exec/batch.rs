@@ -27,7 +27,7 @@ pub struct Submitted {
 /// Whether a session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It does.
+    /// The session goes on with its next request.
     Continue,
     /// Its last request waits, kept in the session: the engine will ask for [`crate::Action::Resume`].
     Waiting,

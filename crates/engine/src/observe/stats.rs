@@ -89,7 +89,7 @@ pub struct SyncStats {
     pub full: u64,
     /// Replicas that went on where they were.
     pub partial_ok: u64,
-    /// Those that wanted to and could not.
+    /// Replicas that asked to go on where they were, and were given a full synchronisation.
     pub partial_err: u64,
     /// Bytes sent to replicas.
     pub output_bytes: u64,

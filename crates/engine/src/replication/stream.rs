@@ -80,7 +80,7 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
-    /// The same stream, of a control plane with this epoch.
+    /// Has the stream advance the epoch of a control plane.
     pub(crate) fn watched_by(self, epoch: Epoch) -> ReplicationStream {
         ReplicationStream { epoch, ..self }
     }

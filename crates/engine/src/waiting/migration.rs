@@ -117,7 +117,8 @@ pub(crate) struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
     /// Hashes of the keys that are to be deleted; one that others share holds these back too.
     held: BTreeSet<u64>,
-    /// Those that have ended and delete their keys behind a pause. They are in flight until then.
+    /// Migrations that have ended while CLIENT PAUSE, or a unit that stands open, kept them from deleting their keys. They count as in
+    /// flight until then.
     paused: Vec<(u64, MigrationOutcome)>,
     last_id: u64,
 }

@@ -398,18 +398,13 @@ fn its_messages_to_itself_go_to_nobody_else() {
 
 #[test]
 fn what_others_send_it_meanwhile_stands_before_its_reply() {
-    let mut rig = Rig::with(&[("notify-keyspace-events", "KEA")]);
-    rig.run("HELLO 3");
-    rig.run("SUBSCRIBE __keyevent@0__:set");
-    let waiting = rig.connect();
-    // The second slice of another unit is what can happen meanwhile: here the first, which is this client's own, is left out.
-    rig.run_as(waiting, "BLPOP l 0.1");
+    let mut rig = Rig::new();
     open(&mut rig, "GET a", "GET b");
     let client = rig.client;
     rig.engine.protocol_error(client, b"ERR Protocol error: test", b"", &mut rig.process);
     let sent = close(&mut rig);
     assert!(sent.starts_with("-ERR Protocol error: test"), "{sent}");
-    assert!(sent.contains("[nil, +OK, nil]") || sent.contains("+OK"), "{sent}");
+    assert!(sent.ends_with("[nil, +OK, nil]"), "{sent}");
 }
 
 #[test]

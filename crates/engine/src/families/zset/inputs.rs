@@ -128,7 +128,7 @@ pub(crate) struct Call<'d> {
 pub(crate) enum CombineOptions {
     /// WEIGHTS and AGGREGATE.
     Store,
-    /// The same and WITHSCORES.
+    /// WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
     /// None.
     DiffStore,

@@ -119,5 +119,5 @@ const AOF_LOADED: &str = "Append Only File loaded by DEBUG LOADAOF";
 /// The answer of DEBUG RELOAD when nothing was loaded.
 pub(crate) const NOT_RELOADED: CmdError =
     CmdError::text("ERR Error trying to load the RDB dump, check server logs.");
-/// The same of DEBUG LOADAOF.
+/// The answer of DEBUG LOADAOF when nothing was loaded.
 const AOF_NOT_LOADED: CmdError = CmdError::text("ERR Error trying to load the AOF files, check server logs.");

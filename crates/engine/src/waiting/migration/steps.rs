@@ -32,7 +32,8 @@ impl Engine {
         Next::Wait(Box::new(WaitFor::Migration(id)))
     }
 
-    /// The same inside a transaction, where nobody can wait. The command is committed by the caller.
+    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where nobody can wait. The caller commits the
+    /// command.
     #[cold]
     pub(crate) fn migrate_in_place(
         &mut self,
