@@ -26,6 +26,11 @@
 //!    unvisited lies at or behind its answer, and intervals only change at their ends: an element that is present all
 //!    the time is visited by the call whose interval contains it. A merge may visit some entries twice; no entry is left out.
 //!
+//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. What is left to walk is then spread over the numbers that a
+//!    halving leaves, so that a walk that removes what it meets keeps chains short. Behind a scan that removes, what is
+//!    left ends in the same bits, and a halving gathers it in a few long chains. The price: an entry that a merge moves
+//!    back is met by the next walk.
+//!
 //! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the caller's duty.
 
 mod bucket;
@@ -263,6 +268,14 @@ impl Linear {
         let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
         // Adds one to the bucket's number, highest bit first: the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
+    }
+
+    /// Visits the entries of the bucket of this number, of bucket 0 where the table has become smaller, and returns the
+    /// next number; 0 means the end (6).
+    fn walk(&self, bucket: u64, visit: impl FnMut(Handle)) -> u64 {
+        let home = usize::try_from(bucket).ok().filter(|home| *home < self.table.len()).unwrap_or(0);
+        self.chain(home).flat_map(Bucket::handles).for_each(visit);
+        ((home + 1) % self.table.len()) as u64
     }
 
     /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an

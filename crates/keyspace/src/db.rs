@@ -367,9 +367,10 @@ impl Db {
         self.tables.scan(IndexKind::Keys, cursor, visit)
     }
 
-    /// The same over entries with an expiry.
-    pub fn scan_expires(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
-        self.tables.scan(IndexKind::Expires, cursor, visit)
+    /// Visits entries with an expiry from `cursor` on; 0 starts and ends. For a caller that removes most of what it meets:
+    /// [`Index::walk`](sluice_collections::index::Index::walk).
+    pub fn walk_expires(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+        self.tables.walk(IndexKind::Expires, cursor, visit)
     }
 
     /// A random entry, uniformly distributed.

@@ -5,9 +5,9 @@
 //! database while more than the tolerated share of what a step met was expired. The share and the walk follow the reference's
 //! published behaviour; walking the index instead of sampling it means that no expired key is missed for longer than one pass.
 //!
-//! Invariant: a step deletes the keys of a few buckets, [`KEYS_PER_STEP`] or some more, and [`FIELDS_PER_STEP`] fields. It looks
-//! at twenty buckets for each key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks at the time
-//! between two steps: the last keys of the slab's chunks go together, and each of them gives pages back to the system.
+//! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. It looks at twenty buckets for each
+//! key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks at the time between two steps: the last
+//! keys of the slab's chunks go together, and each of them gives pages back to the system.
 
 use crate::Key;
 use crate::dataset::Keyspace;
@@ -48,6 +48,8 @@ pub struct ExpireWalk {
 struct Round {
     sampled: usize,
     expired: usize,
+    /// How often it has come to the end of the index.
+    passes: usize,
     /// Of the keys that have not expired, what they have left to live.
     ttl_sum_ms: i64,
     ttl_count: i64,
@@ -90,7 +92,7 @@ pub struct ExpireOutcome {
     pub fields: u64,
 }
 
-/// Keys that a step looks at; it finishes the bucket that the last of them is in.
+/// Most keys that a step deletes; it looks at so many or at those of the bucket that makes them so many.
 const KEYS_PER_STEP: usize = 8;
 
 /// Fields that are deleted by a step, and by one command of the replication stream.
@@ -142,8 +144,11 @@ impl Keyspace {
             return ExpireOutcome::default();
         }
         let (step, is_pass_over) = self.expire_some(number, cycle, walk, effects);
+        walk.round.passes += usize::from(is_pass_over);
         let round = walk.round;
-        let is_round_over = round.sampled >= cycle.keys_per_round || is_pass_over || step.sampled == 0;
+        // A round that began in empty buckets at the end has seen nothing yet.
+        let has_seen_all = is_pass_over && (round.sampled > 0 || round.passes == 2);
+        let is_round_over = round.sampled >= cycle.keys_per_round || has_seen_all;
         let mut is_enough = false;
         if is_round_over {
             is_enough = round.expired * 100 <= round.sampled * cycle.tolerated_percent;
@@ -166,11 +171,12 @@ impl Keyspace {
         let db = &mut self.dbs_mut()[number];
         let hasher = db.hasher();
         due.clear();
-        let mut sampled = 0;
+        let (mut sampled, mut is_pass_over) = (0, false);
         let mut buckets = cycle.keys_per_round * 20;
         let mut cursor = db.expire_cursor;
         while sampled < KEYS_PER_STEP && buckets > 0 {
-            cursor = db.scan_expires(cursor, |handle| {
+            let bucket = cursor;
+            cursor = db.walk_expires(bucket, |handle| {
                 sampled += 1;
                 match db.expiry(handle) {
                     Some(at) if at < cycle.now_ms => due.push(handle),
@@ -182,7 +188,15 @@ impl Keyspace {
                 }
             });
             buckets -= 1;
+            if due.len() > KEYS_PER_STEP {
+                // The next step has the rest of the bucket.
+                sampled -= due.len() - KEYS_PER_STEP;
+                due.truncate(KEYS_PER_STEP);
+                cursor = bucket;
+                break;
+            }
             if cursor == 0 {
+                is_pass_over = true;
                 break;
             }
         }
@@ -197,7 +211,7 @@ impl Keyspace {
         }
         (round.sampled, round.expired) = (round.sampled + sampled, round.expired + expired);
         let step = ExpireOutcome { expired: expired as u64, sampled: sampled as u64, fields: 0 };
-        (step, cursor == 0)
+        (step, is_pass_over)
     }
 
     /// Deletes fields of the hash whose fields expire first, if their time has passed; how many.

@@ -115,6 +115,13 @@ impl Index {
         self.linear.as_deref().map_or(0, |linear| linear.scan(cursor, visit))
     }
 
+    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. For a
+    /// caller that removes most of what it meets: chains stay short behind it. An element that stays is visited by this walk or
+    /// by the one behind it (6). Any cursor is allowed.
+    pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+        self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
+    }
+
     /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
     /// index that is not about to shrink.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {

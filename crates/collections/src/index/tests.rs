@@ -337,6 +337,47 @@ fn scan_leaves_out_nothing_that_stays_whatever_splits_and_merges() {
     }
 }
 
+/// Removes everything in the order of a walk or a scan; the buckets of the longest chain on the way, and the passes.
+fn empty_by(next: impl Fn(&Linear, u64, &mut Vec<Handle>) -> u64) -> (usize, usize) {
+    let mut model = Model::new(Hashes::Mixed);
+    (1..=60_000).for_each(|raw| model.insert(handle(raw)));
+    let (mut cursor, mut chain_max, mut passes, mut calls) = (0, 0, 0, 0);
+    let mut met = Vec::new();
+    while model.index.len() > 0 {
+        cursor = next(&model.index, cursor, &mut met);
+        met.drain(..).for_each(|handle| model.remove(handle));
+        passes += usize::from(cursor == 0);
+        calls += 1;
+        if calls % 64 == 0 {
+            chain_max = chain_max.max(model.index.stats().chain_max);
+        }
+    }
+    (chain_max, passes)
+}
+
+#[test]
+fn a_walk_that_removes_what_it_meets_leaves_no_long_chains() {
+    let (chain_max, passes) = empty_by(|index, cursor, met| index.walk(cursor, |handle| met.push(handle)));
+    assert!(chain_max <= 4 && passes <= 40, "{chain_max} buckets, {passes} passes");
+    // Why there are two: a scan gathers what is left in few buckets.
+    let (chain_max, _) = empty_by(|index, cursor, met| index.scan(cursor, |handle| met.push(handle)));
+    assert!(chain_max > 8, "{chain_max} buckets");
+}
+
+#[test]
+fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
+    let mut model = Model::new(Hashes::Mixed);
+    (1..=12_345).for_each(|raw| model.insert(handle(raw)));
+    let (mut seen, mut cursor) = (Vec::new(), 0);
+    while {
+        cursor = model.index.walk(cursor, |handle| seen.push(handle));
+        cursor != 0
+    } {}
+    assert_eq!(seen.len(), 12_345);
+    assert_eq!(seen.into_iter().collect::<HashSet<_>>(), model.oracle);
+    assert_eq!(model.index.walk(u64::MAX, |_| ()), 1, "a place that is gone is the first one");
+}
+
 #[test]
 fn scan_takes_any_cursor() {
     let mut model = Model::new(Hashes::Mixed);

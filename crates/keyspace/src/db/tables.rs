@@ -197,9 +197,19 @@ impl Tables {
     /// a slot, its low 14 bits are the slot and the rest is the cursor in that table; tables that are empty are left out. An
     /// element that is present all the while keeps its table from being empty, so that the walk comes past it.
     pub(crate) fn scan(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+        self.visit_bucket(kind, cursor, |index, within| index.scan(within, visit))
+    }
+
+    /// As [`Tables::scan`], with [`Index::walk`] in each table.
+    pub(crate) fn walk(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+        self.visit_bucket(kind, cursor, |index, within| index.walk(within, visit))
+    }
+
+    /// Has `visit` go on in the table that `cursor` names, with the cursor of that table.
+    fn visit_bucket(&self, kind: IndexKind, cursor: u64, visit: impl FnOnce(&Index, u64) -> u64) -> u64 {
         let Some(slots) = &self.slots else {
             return match self.layout {
-                Layout::One => self.one.index(kind).scan(cursor, visit),
+                Layout::One => visit(self.one.index(kind), cursor),
                 Layout::PerSlot => 0,
             };
         };
@@ -208,7 +218,7 @@ impl Tables {
         let Some(slot) = census.next(start) else { return 0 };
         // A table that has become empty is passed, whatever the cursor said of its buckets.
         let within = if slot == start { within } else { 0 };
-        let within = slots.tables[slot].index(kind).scan(within, visit);
+        let within = visit(slots.tables[slot].index(kind), within);
         if within != 0 {
             return within << SLOT_BITS | slot as u64;
         }
