@@ -11,7 +11,7 @@ use crate::arena::Arena;
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::gc::{self, Roots};
-use crate::heap::{Heap, HostState};
+use crate::heap::{Heap, HostState, SLICE_BYTES};
 use crate::libs::{INSECURE, open_all};
 use crate::native::Library;
 use crate::object::{Coroutine, Status};
@@ -29,11 +29,14 @@ const STACK_KEPT: usize = 16 << 10;
 /// Slots of objects of a kind up to which a region is freed where it ends; larger ones are handed out.
 const FREED_HERE: usize = 4096;
 
-/// Bytes that are allocated between two slices of the collector.
-const SLICE_BYTES: usize = 64 << 10;
-
-/// Values that a slice looks at for so many bytes, at 100 percent.
+/// Values that a slice of the collector looks at for so many bytes, at 100 percent.
 const SLICE_WORK: usize = SLICE_BYTES / 16;
+
+/// Values that a slice looks at where a whole collection is done before the run goes on.
+const FULL_WORK: usize = 8192;
+
+/// Values that the collector looks at for a unit of the budget.
+const WORK_PER_UNIT: usize = 4;
 
 /// What a run has come to.
 #[derive(Debug)]
@@ -323,9 +326,10 @@ impl Vm {
             self.keep();
             return None;
         }
-        heap.abandon();
+        heap.forget_young_greys(&self.machine.code);
         let young = heap.tables.young() + heap.strings.texts.young() + heap.closures.young();
-        if young > FREED_HERE || heap.bytes > heap.collector.threshold || heap.upvalues.young() > FREED_HERE {
+        let is_large = heap.bytes > heap.collector.threshold || !heap.collector.dying.is_empty();
+        if young > FREED_HERE || is_large || heap.upvalues.young() > FREED_HERE {
             return Some(self.split());
         }
         self.truncate();
@@ -385,6 +389,9 @@ impl Vm {
         part(&mut heap.userdata, &mut parts);
         part(&mut heap.threads, &mut parts);
         part(&mut machine.code, &mut parts);
+        if !heap.collector.dying.is_empty() {
+            parts.push(Box::new(std::mem::take(&mut heap.collector.dying)));
+        }
         if machine.co.stack.len() > STACK_KEPT {
             let stack = std::mem::replace(&mut machine.co.stack, vec![Value::NIL; STACK_FIRST]);
             parts.push(Box::new(stack));
@@ -416,7 +423,11 @@ impl Run<'_> {
     /// Runs about `budget` instructions more, or until something else comes up.
     pub fn resume(&mut self, budget: u64) -> RunOutcome {
         self.vm.machine.budget = i64::try_from(budget).unwrap_or(i64::MAX);
+        let permanent = self.vm.permanent;
         loop {
+            if !self.vm.machine.end_cycles(permanent) {
+                return RunOutcome::OutOfBudget;
+            }
             match self.vm.machine.run() {
                 Halt::Done(count) => {
                     self.vm.results = count;
@@ -425,18 +436,11 @@ impl Run<'_> {
                 Halt::Request(code) => return RunOutcome::Call(code),
                 Halt::OutOfBudget => return RunOutcome::OutOfBudget,
                 Halt::Failed(value) => return RunOutcome::Failed(value),
-                Halt::Collect => {
-                    let permanent = self.vm.permanent;
-                    let multiplier = self.vm.machine.heap.collector.multiplier.clamp(100, 1000);
-                    self.vm.machine.collect(permanent, Some(SLICE_WORK * multiplier / 100));
-                    if self.vm.machine.budget <= 0 {
-                        return RunOutcome::OutOfBudget;
-                    }
-                }
-                Halt::CollectAll => {
-                    let permanent = self.vm.permanent;
-                    self.vm.machine.collect(permanent, None);
-                }
+                Halt::Collect => self.vm.machine.collect_on(permanent),
+                Halt::CollectAll => self.vm.machine.ask_for_cycles(),
+            }
+            if self.vm.machine.budget <= 0 {
+                return RunOutcome::OutOfBudget;
             }
         }
     }
@@ -487,7 +491,7 @@ impl Run<'_> {
 }
 
 impl Machine {
-    /// Does a slice of a collection, or all of one.
+    /// Does a slice of a collection, or all of one. True when a cycle has ended.
     fn collect(&mut self, permanent: u32, work: Option<usize>) -> bool {
         self.heap.slice_due = false;
         let top = self.used_slots();
@@ -497,20 +501,48 @@ impl Machine {
             gc::full(&mut self.heap, &mut self.code, &roots);
             return true;
         };
-        // Close to the limit a cycle is ended at once: better late than an error.
-        let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
-            && self.heap.bytes > self.heap.collector.threshold;
-        if is_close {
-            gc::full(&mut self.heap, &mut self.code, &roots);
-            self.heap.collector.threshold =
-                self.heap.bytes + (self.heap.limit.saturating_sub(self.heap.bytes)) / 2;
-            self.heap.collector.next_slice = self.heap.collector.threshold;
-            return true;
-        }
         let done = gc::slice(&mut self.heap, &mut self.code, &roots, work);
         if !done {
             self.heap.collector.next_slice = self.heap.bytes + SLICE_BYTES;
+        } else if self.cycles_due > 0 {
+            // Whoever had the cycle end, the run or its host: it is one that the run waits for.
+            self.cycles_due -= 1;
+            let heap = &mut self.heap;
+            // Close to the limit, the next cycle begins halfway to it.
+            let halfway = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
+            heap.collector.threshold = heap.collector.threshold.min(halfway);
+            heap.collector.next_slice = heap.collector.threshold;
         }
         done
+    }
+
+    /// The slice that is due while a program runs.
+    fn collect_on(&mut self, permanent: u32) {
+        // Close to the limit a cycle is ended before the program goes on: better late than an error.
+        let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
+            && self.heap.bytes > self.heap.collector.threshold;
+        if is_close {
+            return self.ask_for_cycles();
+        }
+        let work = SLICE_WORK * self.heap.collector.multiplier.clamp(100, 1000) / 100;
+        self.collect(permanent, Some(work));
+        self.budget -= (work / WORK_PER_UNIT) as i64;
+    }
+
+    /// The run goes on when all garbage is collected.
+    fn ask_for_cycles(&mut self) {
+        self.cycles_due = gc::cycles_of_all(&self.heap);
+    }
+
+    /// Ends the cycles that are due. False when the budget is used up before.
+    fn end_cycles(&mut self, permanent: u32) -> bool {
+        while self.cycles_due > 0 {
+            if self.budget <= 0 {
+                return false;
+            }
+            self.collect(permanent, Some(FULL_WORK));
+            self.budget -= (FULL_WORK / WORK_PER_UNIT) as i64;
+        }
+        self.budget > 0
     }
 }

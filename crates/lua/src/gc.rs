@@ -7,7 +7,7 @@
 //! Invariants: (1) a slice of `work` units looks at about as many values; (2) an object that is reachable when marking
 //! ends is marked; (3) what a freed slot is reused for is of the same kind.
 
-use crate::arena::{Arena, Colour, FREE, Object};
+use crate::arena::{self, Arena, Colour, Dying, FREE, Object};
 use crate::code::Linked;
 use crate::heap::{CollectorPhase, Grey, Heap, Metamethod};
 use crate::object::{Coroutine, UpvaluePlace};
@@ -19,6 +19,13 @@ const PIECE: usize = 512;
 
 /// Slots that one step sweeps.
 const SWEEP: u32 = 256;
+
+/// Work that it takes to free an object, and a piece of a large one.
+const FREEING: usize = 4;
+const FREEING_PIECE: usize = 2048;
+
+/// How often stacks are scanned again before what they alone refer to is scanned at once.
+const ROUNDS: u32 = 16;
 
 /// Where marking begins.
 #[derive(Debug)]
@@ -35,6 +42,13 @@ pub(crate) struct Roots<'m> {
 pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, work: usize) -> bool {
     let mut left = work as isize;
     while left > 0 {
+        if let Some(dying) = heap.collector.dying.last_mut() {
+            if !dying.shrink() {
+                heap.collector.dying.pop();
+            }
+            left -= FREEING_PIECE as isize;
+            continue;
+        }
         left -= match heap.collector.phase {
             CollectorPhase::Idle => {
                 begin(heap, code, roots);
@@ -58,10 +72,14 @@ pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>
 
 /// Ends the cycle under way, then does a whole one.
 pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
-    if heap.collector.phase != CollectorPhase::Idle {
+    for _ in 0..cycles_of_all(heap) {
         while !slice(heap, code, roots, 1 << 20) {}
     }
-    while !slice(heap, code, roots, 1 << 20) {}
+}
+
+/// Ends of cycles after which all that is garbage now is freed: one that is under way may have marked some.
+pub(crate) fn cycles_of_all(heap: &Heap) -> u8 {
+    if heap.collector.phase == CollectorPhase::Idle { 1 } else { 2 }
 }
 
 fn begin(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
@@ -69,7 +87,8 @@ fn begin(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
     heap.collector.phase = CollectorPhase::Mark;
     heap.collector.grey.clear();
     heap.collector.weak.clear();
-    heap.collector.threads.clear();
+    heap.collector.cleared = 0;
+    heap.collector.rounds = 0;
     mark_roots(heap, code, roots);
 }
 
@@ -134,7 +153,7 @@ fn shade_upvalue(heap: &mut Heap, index: u32) {
 /// Marks what an object refers to; the units of work it took.
 fn scan(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, grey: Grey) -> usize {
     match grey {
-        Grey::Table(table, from) => scan_table(heap, table, from as usize),
+        Grey::Table(table) => scan_table(heap, table),
         Grey::Closure(closure) => {
             let object = heap.closures.at(closure.0);
             let (proto, env, captures) = (object.proto, object.env, object.captures().to_vec());
@@ -164,10 +183,7 @@ fn scan(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, grey: Grey
             }
             2
         }
-        Grey::Thread(thread) => {
-            heap.collector.threads.push(thread);
-            scan_thread(heap, code, roots, thread)
-        }
+        Grey::Thread(thread) => scan_thread(heap, code, roots, thread),
         Grey::Proto(index) => {
             let linked = code.at(index);
             let (consts, inner) = (linked.consts.clone(), linked.inner.clone());
@@ -211,22 +227,27 @@ fn weakness(heap: &mut Heap, table: TableRef) -> (bool, bool) {
     (mode.contains(&b'k'), mode.contains(&b'v'))
 }
 
-fn scan_table(heap: &mut Heap, table: TableRef, from: usize) -> usize {
+fn scan_table(heap: &mut Heap, table: TableRef) -> usize {
     let (weak_keys, weak_values) = weakness(heap, table);
-    if from == 0 {
-        if let Some(meta) = heap.tables.at(table.0).meta() {
-            heap.shade_table(meta);
-        }
-        if weak_keys || weak_values {
-            heap.collector.weak.push(table);
-        }
-    }
-    let object = heap.tables.at(table.0);
-    let (array, nodes) = (object.array.len(), object.nodes.len());
+    let object = heap.tables.at_mut(table.0);
+    let (array, nodes, from) = (object.array.len(), object.nodes.len(), object.scanned as usize);
     let to = (from + PIECE).min(array + nodes);
+    object.scanned = to as u32;
     // The rest goes below what this piece refers to, so that the list stays short.
     if to < array + nodes {
-        heap.collector.grey.push(Grey::Table(table, to as u32));
+        heap.collector.grey.push(Grey::Table(table));
+    } else {
+        object.guard &= !guard::LISTED;
+    }
+    if (weak_keys || weak_values) && object.guard & guard::WEAK == 0 {
+        object.guard |= guard::WEAK;
+        heap.collector.weak.push(table);
+        heap.collector.cleared = 0;
+    }
+    if from == 0
+        && let Some(meta) = object.meta()
+    {
+        heap.shade_table(meta);
     }
     for at in from..to {
         let object = heap.tables.at(table.0);
@@ -247,22 +268,32 @@ fn scan_table(heap: &mut Heap, table: TableRef, from: usize) -> usize {
             heap.shade(key);
         }
     }
-    to - from + 2
+    to.saturating_sub(from) + 2
 }
 
-/// All that is reachable but from stacks is marked: these are scanned again, and weak tables are cleared.
+/// All that is reachable but from stacks is marked: these are scanned again. What they refer to is marked in slices too, unless
+/// the program makes it faster than that. Then weak tables are cleared, piece by piece: before each piece all is marked that the
+/// program has come to refer to since the last one, so what a piece finds unmarked, weak tables alone refer to.
 fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) -> usize {
-    let mut work = 16;
+    let mut work = 16 + roots.top / 8;
     mark_running(heap, code, roots);
     for thread in std::mem::take(&mut heap.collector.threads) {
-        work += scan_thread(heap, code, roots, thread);
+        let object = heap.threads.at_mut(thread.0);
+        object.touched = false;
+        if object.colour == heap.marked {
+            work += scan_thread(heap, code, roots, thread);
+        }
+    }
+    if !heap.collector.grey.is_empty() && heap.collector.rounds < ROUNDS {
+        heap.collector.rounds += 1;
+        return work;
     }
     while let Some(grey) = heap.collector.grey.pop() {
         work += scan(heap, code, roots, grey);
     }
-    heap.collector.threads.clear();
-    for table in std::mem::take(&mut heap.collector.weak) {
-        work += clear_weak(heap, table);
+    if let Some(table) = heap.collector.weak.last().copied() {
+        heap.collector.rounds = 0;
+        return work + clear_weak(heap, table);
     }
     // From here on what is made has the colour of what is marked.
     heap.colour = heap.marked;
@@ -289,15 +320,17 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     colour != marked
 }
 
+/// Takes what is not marked out of a piece of the table that is the last one of the list; the work.
 fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
     let object = heap.tables.at(table.0);
-    let (array, nodes) = (object.array.len(), object.nodes.len());
-    for at in 0..array {
+    let (array, nodes, from) = (object.array.len(), object.nodes.len(), heap.collector.cleared);
+    let to = (from + PIECE).min(array + nodes);
+    for at in from..to.min(array) {
         if is_dead(heap, heap.tables.at(table.0).array[at]) {
             heap.tables.at_mut(table.0).array[at] = Value::NIL;
         }
     }
-    for at in 0..nodes {
+    for at in from.saturating_sub(array)..to.saturating_sub(array) {
         let node = heap.tables.at(table.0).nodes[at];
         let key_is_dead = is_dead(heap, node.key);
         if key_is_dead || is_dead(heap, node.value) {
@@ -308,16 +341,21 @@ fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
             }
         }
     }
-    array + nodes
+    heap.collector.cleared = to;
+    if to == array + nodes {
+        heap.collector.weak.pop();
+        heap.collector.cleared = 0;
+    }
+    to.saturating_sub(from) + 16
 }
 
-/// Frees the unmarked objects among some slots, which are counted behind and before the mark; the work, or nothing when all arenas are done.
+/// Frees the unmarked objects among some slots, which are counted; the work, or nothing when all arenas are done.
 fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Option<usize> {
     let marked = heap.marked;
-    let bytes = &mut [0, 0];
+    let bytes = &mut Freed::default();
     let next = match arena {
         0 => sweep_some(&mut heap.strings.texts, from, marked, bytes, |_| ()),
-        1 => sweep_some(&mut heap.tables, from, marked, bytes, |table| table.guard &= !guard::BLACK),
+        1 => sweep_some(&mut heap.tables, from, marked, bytes, |table| table.guard &= !guard::COLLECTOR),
         2 => sweep_some(&mut heap.closures, from, marked, bytes, |_| ()),
         3 => sweep_some(&mut heap.upvalues, from, marked, bytes, |_| ()),
         4 => sweep_some(&mut heap.natives, from, marked, bytes, |_| ()),
@@ -326,20 +364,30 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
         7 => sweep_some(code, from, marked, bytes, |_| ()),
         _ => return None,
     };
-    heap.bytes = heap.bytes.saturating_sub(bytes[0] + bytes[1]);
-    heap.old_bytes = heap.old_bytes.saturating_sub(bytes[1]);
+    heap.bytes = heap.bytes.saturating_sub(bytes.young + bytes.old);
+    heap.old_bytes = heap.old_bytes.saturating_sub(bytes.old);
+    heap.collector.dying.append(&mut bytes.dying);
     heap.collector.phase = match next {
         Some(next) => CollectorPhase::Sweep(arena, next),
         None => CollectorPhase::Sweep(arena + 1, 0),
     };
-    Some(SWEEP as usize / 2)
+    Some(SWEEP as usize / 2 + bytes.count * FREEING)
+}
+
+/// What a step of the sweep has freed: bytes behind the mark, bytes before it, objects.
+#[derive(Default)]
+struct Freed {
+    young: usize,
+    old: usize,
+    count: usize,
+    dying: Vec<Dying>,
 }
 
 fn sweep_some<T: Object>(
     arena: &mut Arena<T>,
     from: u32,
     marked: Colour,
-    freed: &mut [usize; 2],
+    freed: &mut Freed,
     keep: impl Fn(&mut T),
 ) -> Option<u32> {
     let len = arena.len() as u32;
@@ -350,7 +398,11 @@ fn sweep_some<T: Object>(
             keep(object);
         } else if object.colour() != FREE {
             let bytes = Arena::<T>::SLOT + object.outside();
-            freed[usize::from(arena.is_old(index))] += bytes;
+            if bytes >= arena::PIECE {
+                object.take_large(&mut freed.dying);
+            }
+            *(if arena.is_old(index) { &mut freed.old } else { &mut freed.young }) += bytes;
+            freed.count += 1;
             arena.release(index);
         }
     }

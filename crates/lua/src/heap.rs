@@ -5,7 +5,8 @@
 
 use sluice_base::Bytes;
 
-use crate::arena::{Arena, Colour, Object};
+use crate::arena::{Arena, Colour, Dying, Object};
+use crate::code::Linked;
 use crate::fault::Fault;
 use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvaluePlace, Userdata};
 use crate::strings::{StringSlot, Strings};
@@ -85,10 +86,10 @@ pub(crate) enum CollectorPhase {
     Sweep(u8, u32),
 }
 
-/// An object to be scanned: a table from a position on.
+/// An object to be scanned: a table from where its scan has come to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Grey {
-    Table(TableRef, u32),
+    Table(TableRef),
     Closure(ClosureRef),
     Native(NativeRef),
     Upvalue(u32),
@@ -104,8 +105,14 @@ pub(crate) struct Collector {
     pub(crate) grey: Vec<Grey>,
     /// Tables with weak keys or values that were met.
     pub(crate) weak: Vec<TableRef>,
-    /// Coroutines that were met: they are scanned again at the end, since writes to a stack have no barrier.
+    /// How far the last of these is cleared.
+    pub(crate) cleared: usize,
+    /// Coroutines that have run during this cycle: they are scanned again, since writes to a stack have no barrier.
     pub(crate) threads: Vec<ThreadRef>,
+    /// How often stacks were scanned again in this cycle.
+    pub(crate) rounds: u32,
+    /// Memory of freed objects that is given back in pieces.
+    pub(crate) dying: Vec<Dying>,
     /// Bytes from which the next cycle begins.
     pub(crate) threshold: usize,
     pub(crate) stopped: bool,
@@ -157,6 +164,9 @@ pub struct Heap {
     /// What the host tells.
     pub host: HostState,
 }
+
+/// Bytes that are allocated between two slices of the collector.
+pub(crate) const SLICE_BYTES: usize = 64 << 10;
 
 /// Bytes that a run may use before the collector is started.
 const FIRST_THRESHOLD: usize = 1 << 20;
@@ -424,8 +434,11 @@ impl Heap {
         let after = object.outside();
         self.bytes = self.bytes.saturating_sub(before);
         if black && self.collector.phase == CollectorPhase::Mark {
-            // The scan's position means nothing any more.
-            self.collector.grey.push(Grey::Table(table, 0));
+            // Positions mean nothing any more.
+            self.list_table(table);
+            if self.collector.weak.last() == Some(&table) {
+                self.collector.cleared = 0;
+            }
         }
         self.charge(after)
     }
@@ -569,7 +582,8 @@ impl Heap {
 
     pub(crate) fn new_thread(&mut self, coroutine: Box<Coroutine>) -> Result<ThreadRef, Fault> {
         let bytes = coroutine.bytes();
-        let index = self.threads.add(Thread { coroutine: Some(coroutine), colour: self.colour });
+        let index =
+            self.threads.add(Thread { coroutine: Some(coroutine), touched: false, colour: self.colour });
         self.charge(Arena::<Thread>::SLOT + bytes)?;
         Ok(ThreadRef(index))
     }
@@ -676,27 +690,26 @@ impl Heap {
         paint(&mut self.threads, index, marked, Some(grey), &mut self.collector.grey);
     }
 
-    /// Gives a cycle that is under way up: everything has the colour of what is made.
-    pub(crate) fn abandon(&mut self) {
+    /// What is behind the mark goes, in the middle of a cycle perhaps, which then knows old objects alone. Nothing old refers to
+    /// what goes, so what was marked stays marked, and what is not marked yet is found from roots and old objects.
+    pub(crate) fn forget_young_greys(&mut self, code: &Arena<Linked>) {
         if self.collector.phase == CollectorPhase::Idle {
             return;
         }
-        // Old objects may have either colour; both become that of now.
-        let colour = self.colour;
-        repaint(&mut self.strings.texts, colour);
-        repaint(&mut self.tables, colour);
-        repaint(&mut self.closures, colour);
-        repaint(&mut self.upvalues, colour);
-        repaint(&mut self.natives, colour);
-        repaint(&mut self.userdata, colour);
-        repaint(&mut self.threads, colour);
-        for table in self.tables.slots.iter_mut() {
-            table.guard &= !guard::BLACK;
-        }
-        self.collector.phase = CollectorPhase::Idle;
-        self.collector.grey.clear();
-        self.collector.weak.clear();
-        self.collector.threads.clear();
+        let mut collector = std::mem::take(&mut self.collector);
+        collector.grey.retain(|grey| match *grey {
+            Grey::Table(table) => self.tables.is_old(table.0),
+            Grey::Closure(closure) => self.closures.is_old(closure.0),
+            Grey::Native(native) => self.natives.is_old(native.0),
+            Grey::Upvalue(index) => self.upvalues.is_old(index),
+            Grey::Userdata(data) => self.userdata.is_old(data.0),
+            Grey::Thread(thread) => self.threads.is_old(thread.0),
+            Grey::Proto(index) => code.is_old(index),
+        });
+        collector.weak.retain(|table| self.tables.is_old(table.0));
+        collector.cleared = 0;
+        collector.threads.retain(|thread| self.threads.is_old(thread.0));
+        self.collector = collector;
     }
 
     /// What is behind the mark is gone: the bytes in use are those before it.
@@ -708,6 +721,9 @@ impl Heap {
         }
         self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
         self.collector.next_slice = self.collector.threshold;
+        if self.collector.phase != CollectorPhase::Idle {
+            self.collector.next_slice = self.bytes + SLICE_BYTES;
+        }
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
@@ -718,16 +734,28 @@ impl Heap {
         }
         object.paint(self.marked);
         object.guard |= guard::BLACK;
-        self.collector.grey.push(Grey::Table(table, 0));
+        self.list_table(table);
     }
-}
 
-/// Gives every object before the mark a colour.
-fn repaint<T: Object>(arena: &mut Arena<T>, colour: Colour) {
-    let old = arena.len() - arena.young();
-    for object in &mut arena.slots[..old] {
-        if object.colour() != crate::arena::FREE {
-            object.paint(colour);
+    /// Has a table scanned from its beginning.
+    fn list_table(&mut self, table: TableRef) {
+        let object = self.tables.at_mut(table.0);
+        object.scanned = 0;
+        if object.guard & guard::LISTED == 0 {
+            object.guard |= guard::LISTED;
+            self.collector.grey.push(Grey::Table(table));
+        }
+    }
+
+    /// A coroutine was left: its stack may hold what the collector has not seen.
+    #[inline]
+    pub(crate) fn thread_ran(&mut self, thread: ThreadRef) {
+        if self.collector.phase == CollectorPhase::Mark {
+            let object = self.threads.at_mut(thread.0);
+            if !object.touched {
+                object.touched = true;
+                self.collector.threads.push(thread);
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
-use crate::object::Frame;
+use crate::object::{Frame, Protection};
 use crate::text::number::{parse_number, push_number};
 use crate::value::{StrRef, TableRef, Value};
 
@@ -41,7 +41,7 @@ pub enum NativeStep {
 pub enum Demand {
     /// Call the window's first value with the rest, and catch errors.
     #[doc(hidden)]
-    Protect,
+    Protect(Protection),
     /// The same, and the second value handles the error.
     #[doc(hidden)]
     ProtectWith,

@@ -127,6 +127,17 @@ impl Userdata {
     }
 }
 
+/// Who catches errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// `pcall`
+    Pcall,
+    /// `xpcall`, whose handler lies in the frame's first slot.
+    Xpcall,
+    /// `load`, which calls its reader so.
+    Load,
+}
+
 /// What a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -134,8 +145,10 @@ pub(crate) enum Work {
     Lua,
     /// A native function that waits for a call or for a budget; its state is the last of the coroutine's states.
     Native,
-    /// `pcall` or `xpcall`: errors end here. With a handler, that lies in the frame's first slot.
-    Protected { handler: bool },
+    /// A protected call: errors end here.
+    Protected(Protection),
+    /// The `__index` of an error is at work for `pcall`, which looks for the error's `err`: the error lies in the frame's first slot.
+    Looking,
     /// The handler of `xpcall` at work: the error ends its protected call with what the handler answers.
     Handler,
     /// `coroutine.resume` or a wrapped coroutine in this coroutine: another one runs.
@@ -223,6 +236,8 @@ pub(crate) struct Coroutine {
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) coroutine: Option<Box<Coroutine>>,
+    /// It ran since the collector scanned it.
+    pub(crate) touched: bool,
     pub(crate) colour: Colour,
 }
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use sluice_base::Bytes;
 
-use crate::arena::{Arena, Colour, FREE, Object};
+use crate::arena::{Arena, Colour, Dying, FREE, Object};
 use crate::murmur3::murmur3;
 use crate::value::{StrRef, Value};
 
@@ -60,6 +60,12 @@ impl Object for StringSlot {
             Body::Owned(bytes) => bytes.len(),
             // What the host shares counts as if it were ours: a script that keeps it keeps it alive.
             Body::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    fn take_large(&mut self, out: &mut Vec<Dying>) {
+        if let Body::Owned(bytes) = &mut self.body {
+            out.push(Box::new(std::mem::take(bytes).into_vec()));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Invariants: (1) the node part is empty or a power of two long; (2) a key lies in the chain of its main position;
 //! (3) no key of the node part is nil but in nodes that were never used.
 
-use crate::arena::{Colour, Object};
+use crate::arena::{Colour, Dying, Object};
 use crate::strings::Strings;
 use crate::value::{TableRef, Value};
 
@@ -27,6 +27,12 @@ pub(crate) mod guard {
     pub(crate) const OLD: u8 = 2;
     /// The collector has seen it: a value that is put in must be marked.
     pub(crate) const BLACK: u8 = 4;
+    /// The collector has it on its list.
+    pub(crate) const LISTED: u8 = 8;
+    /// The collector has it on its list of tables with weak references.
+    pub(crate) const WEAK: u8 = 16;
+    /// All that the collector sets.
+    pub(crate) const COLLECTOR: u8 = BLACK | LISTED | WEAK;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +47,7 @@ pub(crate) struct HashNode {
 const NODE: HashNode = HashNode { key: Value::NIL, value: Value::NIL, hash: 0, next: END };
 
 const _: () = assert!(size_of::<HashNode>() == 24);
+const _: () = assert!(size_of::<LuaTable>() == 64);
 
 /// A table.
 #[derive(Debug, Default)]
@@ -51,6 +58,8 @@ pub(crate) struct LuaTable {
     last_free: u32,
     /// The metatable's index plus one.
     meta: u32,
+    /// The position from which the collector goes on with its scan.
+    pub(crate) scanned: u32,
     /// See [`guard`].
     pub(crate) guard: u8,
     /// Metamethods that this table, as a metatable, is known to lack: a bit for each of the first eight.
@@ -69,6 +78,11 @@ impl Object for LuaTable {
 
     fn outside(&self) -> usize {
         self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<HashNode>()
+    }
+
+    fn take_large(&mut self, out: &mut Vec<Dying>) {
+        out.push(Box::new(std::mem::take(&mut self.array)));
+        out.push(Box::new(std::mem::take(&mut self.nodes)));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::compile::compile;
 use crate::fault::Fault;
 use crate::heap::Metamethod;
 use crate::native::{Ctx, Demand, Library, Native, NativeStep, State};
-use crate::object::Work;
+use crate::object::{Protection, Work};
 use crate::text::number::parse_radix;
 use crate::value::{Kind, TableRef, Value};
 
@@ -45,8 +45,8 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     lib.field(globals, b"_VERSION", version)?;
     lib.table(b"", &FUNCTIONS)?;
     lib.table(b"", &[Native::plain("unpack", unpack), Native::plain("xpcall", xpcall)])?;
-    let pcall = lib.heap.get_text(globals, b"pcall");
-    let load = lib.function(Native::resumable("load", load, load_on), &[pcall])?;
+    let read_piece = lib.function(Native::plain("load", read_piece), &[])?;
+    let load = lib.function(Native::resumable("load", load, load_on), &[read_piece])?;
     lib.field(globals, b"load", load)?;
     let next = lib.function(Native::plain("next", next), &[])?;
     lib.field(globals, b"next", next)?;
@@ -82,7 +82,12 @@ fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         // The reference's own `pcall` puts its first result below the function, and calls that when there is none.
         ctx.push(Value::TRUE);
     }
-    Ok(NativeStep::Machine(Demand::Protect))
+    Ok(NativeStep::Machine(Demand::Protect(Protection::Pcall)))
+}
+
+/// Calls the reader of `load`: its error is handed on as it is.
+fn read_piece(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    Ok(NativeStep::Machine(Demand::Protect(Protection::Load)))
 }
 
 fn xpcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -296,8 +301,8 @@ fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let reader = ctx.check_function(1)?;
     ctx.opt_str(2)?;
     ctx.truncate(2);
-    let pcall = ctx.upvalue(1);
-    ctx.call(pcall, &[reader], Box::new(Pieces(Vec::new())))
+    let read_piece = ctx.upvalue(1);
+    ctx.call(read_piece, &[reader], Box::new(Pieces(Vec::new())))
 }
 
 fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -316,8 +321,8 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
             let len = bytes.len();
             pieces.0.extend_from_slice(bytes);
             ctx.heap.room(pieces.0.len().saturating_add(len))?;
-            let (reader, pcall) = (ctx.arg(1), ctx.upvalue(1));
-            return ctx.call(pcall, &[reader], pieces);
+            let (reader, read_piece) = (ctx.arg(1), ctx.upvalue(1));
+            return ctx.call(read_piece, &[reader], pieces);
         }
     } else if !piece.is_nil() {
         let text = ctx.heap.new_string(b"reader function must return a string")?;

@@ -808,6 +808,7 @@ pub(super) fn open_value(heap: &Heap, owner: ThreadRef, slot: u32) -> Value {
 
 #[cold]
 pub(super) fn set_open_value(heap: &mut Heap, owner: ThreadRef, slot: u32, value: Value) {
+    heap.shade_if_marking(value);
     let coroutine = heap.threads.at_mut(owner.0).coroutine.as_mut();
     if let Some(place) = coroutine.and_then(|coroutine| coroutine.stack.get_mut(slot as usize)) {
         *place = value;

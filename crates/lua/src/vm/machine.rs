@@ -17,7 +17,7 @@ use crate::code::Linked;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::native::{Native, NativeStep};
-use crate::object::{After, Coroutine, Frame, SLOT_BYTES, Status, Work};
+use crate::object::{After, Coroutine, Frame, Protection, SLOT_BYTES, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
 
 /// What a run has come to.
@@ -61,6 +61,8 @@ pub(crate) struct Machine {
     pub(crate) is_permanent: bool,
     /// `pcall` answers the field `err` of an error that is a table, when that is a text.
     pub(crate) looks_into_errors: bool,
+    /// Cycles of the collector that end before the run goes on.
+    pub(crate) cycles_due: u8,
     /// An error that is thrown when the run goes on.
     pub(crate) start_fault: Option<Fault>,
 }
@@ -127,6 +129,7 @@ impl Machine {
         self.co.top = 0;
         self.resumed = 0;
         self.stepwise = false;
+        self.cycles_due = 0;
         self.start_fault = None;
     }
 
@@ -193,10 +196,10 @@ impl Machine {
                 self.follow(exit)
             }
             Work::Native => self.resume_native(),
-            Work::Protected { handler } => {
+            Work::Protected(by) => {
                 // The function returned: `true` goes before its results, where the handler or `pcall` itself lay.
                 let frame = *frame;
-                let from = if handler { frame.base } else { frame.func } as usize;
+                let from = if by == Protection::Xpcall { frame.base } else { frame.func } as usize;
                 self.co.stack[from] = Value::TRUE;
                 let count = self.co.top as usize - from;
                 self.pop();
@@ -205,6 +208,13 @@ impl Machine {
             Work::Handler => {
                 let value = self.co.stack[frame.base as usize];
                 Ok(self.end_protected(value))
+            }
+            Work::Looking => {
+                let frame = *frame;
+                let base = frame.base as usize;
+                let (error, text) = (self.co.stack[base], self.co.stack[base + 1]);
+                self.pop();
+                self.give_failure(error, text, frame)
             }
             Work::Resume { .. } | Work::Yield | Work::Host => Err(Fault::unplaced("the run stands still")),
         }
@@ -514,6 +524,7 @@ impl Machine {
         let next = self.heap.threads.at_mut(thread.0).coroutine.take().unwrap_or_default();
         let left = std::mem::replace(&mut self.co, next);
         self.heap.threads.at_mut(self.thread.0).coroutine = Some(left);
+        self.heap.thread_ran(self.thread);
         self.thread = thread;
     }
 

@@ -4,9 +4,9 @@ use super::machine::{Halt, Machine, Onward};
 use super::names;
 use super::stack::ensure;
 use crate::fault::{Cause, Fault};
-use crate::native::push_text;
-use crate::object::{After, Frame, Status, Work};
-use crate::value::Value;
+use crate::native::{Indexed, find_index, push_text};
+use crate::object::{After, Frame, Protection, Status, Work};
+use crate::value::{TableRef, Value};
 
 /// Handlers that fail in handlers.
 const HANDLERS_MAX: usize = 10;
@@ -121,7 +121,7 @@ impl Machine {
         }
         let Some(at) = self.catcher() else { return self.uncaught(value) };
         let frame = self.co.frames[at];
-        if frame.work != (Work::Protected { handler: true }) {
+        if frame.work != Work::Protected(Protection::Xpcall) {
             return self.end_protected(value);
         }
         let handlers = self.co.frames[at..].iter().filter(|frame| frame.work == Work::Handler).count();
@@ -140,7 +140,7 @@ impl Machine {
 
     /// The frame that catches errors of the running coroutine.
     fn catcher(&self) -> Option<usize> {
-        self.co.frames.iter().rposition(|frame| matches!(frame.work, Work::Protected { .. }))
+        self.co.frames.iter().rposition(|frame| matches!(frame.work, Work::Protected(_)))
     }
 
     fn call_handler(&mut self, handler: Value, error: Value) -> Result<Onward, Fault> {
@@ -165,22 +165,46 @@ impl Machine {
         let Some(at) = self.catcher() else { return self.uncaught(value) };
         let frame = self.co.frames[at];
         self.unwind(at);
-        let func = frame.func as usize;
-        let values = self.failure(value, frame.work);
-        match self.give(func, &[Value::FALSE], &values, frame) {
+        let given = match value.as_table() {
+            Some(table) if self.looks_into_errors && frame.work == Work::Protected(Protection::Pcall) => {
+                self.look_into(value, table, frame)
+            }
+            _ => self.give(frame.func as usize, &[Value::FALSE, value], &[], frame),
+        };
+        match given {
             Ok(next) => next,
             Err(fault) => self.raise(fault),
         }
     }
 
-    /// What a protected call answers behind `false`. The reference's `pcall` looks into a table for its `err`.
-    fn failure(&self, value: Value, work: Work) -> Vec<Value> {
-        if !self.looks_into_errors || work != (Work::Protected { handler: false }) {
-            return vec![value];
-        }
-        let Some(table) = value.as_table() else { return vec![value] };
+    /// The reference's `pcall` asks an error that is a table for its `err`, as the language does and behind the protected call:
+    /// an error of `__index` is the caller's.
+    fn look_into(&mut self, error: Value, table: TableRef, frame: Frame) -> Result<Onward, Fault> {
         let text = self.heap.get_text(table, b"err");
-        if text.is_str() || text.is_number() { vec![text] } else { vec![value, text] }
+        if !text.is_nil() || self.heap.metatable_of(error).is_none() {
+            return self.give_failure(error, text, frame);
+        }
+        let key = self.heap.new_string(b"err")?;
+        match find_index(&mut self.heap, error, key).map_err(|fault| self.native_fault(fault, &frame))? {
+            Indexed::Value(text) => self.give_failure(error, text, frame),
+            Indexed::Call(handler, object, key) => {
+                let base = frame.func as usize + 1;
+                ensure(&mut self.heap, &mut self.co.stack, base + 4)?;
+                self.co.stack[base..base + 4].copy_from_slice(&[error, handler, object, key]);
+                self.co.top = base as u32 + 4;
+                self.push(Frame { base: base as u32, work: Work::Looking, ..frame })?;
+                self.call(base + 1, 2, 1, After::Results)
+            }
+        }
+    }
+
+    /// `pcall` answers an error that is a table and has a text in `err`: the text alone, else both.
+    pub(super) fn give_failure(&mut self, error: Value, text: Value, frame: Frame) -> Result<Onward, Fault> {
+        let func = frame.func as usize;
+        if text.is_str() || text.is_number() {
+            return self.give(func, &[Value::FALSE, text], &[], frame);
+        }
+        self.give(func, &[Value::FALSE, error, text], &[], frame)
     }
 
     /// Nobody in this coroutine catches the error: it is dead.

@@ -8,7 +8,7 @@ use super::stack::{Carried, ensure};
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::native::{Ctx, Demand, NativeStep};
-use crate::object::{After, Frame, State, Status, Work};
+use crate::object::{After, Frame, Protection, State, Status, Work};
 use crate::value::{ThreadRef, Value};
 
 /// Coroutines that may have resumed one another.
@@ -92,8 +92,8 @@ impl Machine {
     /// Does what only the machine can.
     pub(super) fn demand(&mut self, demand: Demand, frame: Frame) -> Result<Onward, Fault> {
         match demand {
-            Demand::Protect => {
-                self.push(Frame { work: Work::Protected { handler: false }, ..frame })?;
+            Demand::Protect(by) => {
+                self.push(Frame { work: Work::Protected(by), ..frame })?;
                 let base = frame.base as usize;
                 self.protected_call(base)
             }
@@ -102,7 +102,7 @@ impl Machine {
                 let base = frame.base as usize;
                 self.co.stack.swap(base, base + 1);
                 self.co.top = base as u32 + 2;
-                self.push(Frame { base: base as u32, work: Work::Protected { handler: true }, ..frame })?;
+                self.push(Frame { base: base as u32, work: Work::Protected(Protection::Xpcall), ..frame })?;
                 self.protected_call(base + 1)
             }
             Demand::Link(proto) => {

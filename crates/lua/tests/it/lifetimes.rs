@@ -142,3 +142,85 @@ fn regress_what_a_stack_still_names_of_a_run_that_is_gone_is_not_marked() {
     );
     assert_eq!(answer_of(&mut vm, "local a, b, c, d collectgarbage() return 1"), "1");
 }
+
+/// Runs a program with a stop and a slice of the collector behind every `slice` instructions.
+fn collecting(source: &str, slice: u64, work: usize) -> String {
+    let mut vm = machine(64 << 20);
+    let proto = compile(source.as_bytes(), b"=test").expect("a program");
+    let chunk = vm.load(&proto).expect("room");
+    let mut run = vm.start(chunk);
+    run.stepwise();
+    let outcome = loop {
+        match run.resume(slice) {
+            RunOutcome::OutOfBudget => {
+                vm.collect(work);
+                run = vm.run().expect("the run is open");
+            }
+            outcome => break outcome,
+        }
+    };
+    assert!(matches!(outcome, RunOutcome::Done), "{outcome:?}");
+    let result = run.results().first().copied().unwrap_or_default();
+    let answer = text(&mut vm, result);
+    drop(vm.end());
+    answer
+}
+
+#[test]
+fn weak_tables_lose_what_nobody_else_refers_to_and_nothing_else() {
+    let values = "local w, kept = setmetatable({}, {__mode = 'v'}), {}
+        for i = 1, 3000 do
+          local v = {i} w[i] = v w['k' .. i] = v if i % 3 == 0 then kept[i] = v end
+          local old = w[i - 700] if old and old[1] ~= i - 700 then return 'wrong' end
+          if old and i % 11 == 0 then kept[i - 700] = old end
+        end
+        collectgarbage() collectgarbage()
+        local n, others = 0, 0
+        for k, v in pairs(w) do n = n + 1 if kept[v[1]] ~= v then others = others + 1 end end
+        for k, v in pairs(kept) do if k % 3 == 0 and (w[k] ~= v or w['k' .. k] ~= v) then return 'lost' end end
+        -- Registers that are not in use any more may refer to a few.
+        if n < 2000 or others > 10 then return n .. ' ' .. others end
+        return 'right'";
+    let keys = "local w, kept = setmetatable({}, {__mode = 'k'}), {}
+        for i = 1, 2000 do local k = {i} w[k] = i if i % 2 == 0 then kept[i] = k end end
+        collectgarbage() collectgarbage()
+        local n, others = 0, 0 for k, v in pairs(w) do if kept[v] == k then n = n + 1 else others = others + 1 end end
+        return n == 1000 and others < 10 and 'right' or n .. ' ' .. others";
+    for source in [values, keys] {
+        for (slice, work) in [(PLENTY, 1), (1, 7), (3, 40), (50, 1000), (1000, 100_000)] {
+            assert_eq!(collecting(source, slice, work), "right", "by {slice}, {work}: {source}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_in_the_middle_of_a_cycle_leaves_the_cycle_to_go_on() {
+    let (mut vm, library) = with_library();
+    for turn in 0..400 {
+        call(&mut vm, library, "put", &["key", &format!("value number {turn}, which is not short")]);
+        vm.collect(turn % 60 + 1);
+        call(&mut vm, library, "make", &[&format!("{}", turn % 90)]);
+        vm.collect(3);
+    }
+    assert_eq!(call(&mut vm, library, "find", &["key"]), "value number 399, which is not short");
+    assert_eq!(call(&mut vm, library, "get", &["alpha"]), "1");
+    assert_eq!(call(&mut vm, library, "get", &["a text that is longer than a slot holds"]), "2");
+}
+
+#[test]
+fn a_collection_that_a_program_asks_for_stops_at_each_budget() {
+    let source = "local t = {} for i = 1, 50000 do t[i] = {i} end t = nil collectgarbage() return collectgarbage('count') < 2000";
+    let mut vm = machine(64 << 20);
+    let proto = compile(source.as_bytes(), b"=test").expect("a program");
+    let chunk = vm.load(&proto).expect("room");
+    let mut run = vm.start(chunk);
+    let (mut stops, mut done) = (0, false);
+    while !done {
+        match run.resume(1000) {
+            RunOutcome::OutOfBudget => stops += 1,
+            outcome => done = matches!(outcome, RunOutcome::Done),
+        }
+    }
+    assert_eq!(run.results(), [Value::TRUE]);
+    assert!(stops > 200, "{stops} stops");
+}

@@ -57,20 +57,25 @@ impl Peer {
 
     /// A reply: the text of a string, others with their first byte.
     pub(crate) fn reply(&mut self) -> Vec<u8> {
+        self.reply_in_time().expect("the reference answers in time")
+    }
+
+    /// The same; an error when the reference does not answer in time.
+    pub(crate) fn reply_in_time(&mut self) -> std::io::Result<Vec<u8>> {
         let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line).expect("the reference answers in time");
+        self.stream.read_until(b'\n', &mut line)?;
         line.truncate(line.len().saturating_sub(2));
         match line.first() {
             Some(b'$') if line != b"$-1" => {
                 let len: usize =
                     std::str::from_utf8(&line[1..]).ok().and_then(|len| len.parse().ok()).expect("a length");
                 let mut text = vec![0; len + 2];
-                self.stream.read_exact(&mut text).expect("the reference answers in time");
+                self.stream.read_exact(&mut text)?;
                 text.truncate(len);
-                text
+                Ok(text)
             }
-            Some(b'$') => b"nil:0".to_vec(),
-            _ => line,
+            Some(b'$') => Ok(b"nil:0".to_vec()),
+            _ => Ok(line),
         }
     }
 }
