@@ -149,7 +149,7 @@ fn read_manifest(path: &Path, console: &mut Console<'_>) -> Checked<Manifest> {
 fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(path)?.take(6).read_to_end(&mut start)?;
-    Ok(start.starts_with(b"REDIS") || start == b"VALKEY")
+    Ok(start.starts_with(b"REDIS") || start == b"VALKEY" || start.starts_with(b"VCS"))
 }
 
 /// How the reading of a file ended.
@@ -312,12 +312,15 @@ fn bad_snapshot<T>(
 impl LogFile {
     /// Says that a snapshot stands at the beginning, if these first bytes are of one.
     fn begin_snapshot(&self, start: &[u8], console: &mut Console<'_>) -> Checked<Option<SnapshotReport>> {
-        if !start.starts_with(b"REDIS") && !start.starts_with(b"VALKEY") {
+        let magics: [&[u8]; 3] = [b"REDIS", b"VALKEY", b"VCS"];
+        if !magics.iter().any(|magic| start.starts_with(magic)) {
             return Ok(None);
         }
         console.say(&format!("[offset 0] Checking RDB file {}", self.path.display()))?;
         let mut report = SnapshotReport::new(console.now_ms);
-        report.header(start, console)?;
+        if !report.compressed(start, console)? {
+            report.header(start, console)?;
+        }
         Ok(Some(report))
     }
 

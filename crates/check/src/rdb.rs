@@ -131,7 +131,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                     }
                 };
                 let new = piece.get(..len).unwrap_or_default();
-                if fed == 0 {
+                if fed == 0 && !report.compressed(new, console)? {
                     report.header(new, console)?;
                 }
                 if len == 0 {
@@ -161,6 +161,9 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                 return report.error(&error, reader.key(), console);
             }
         };
+        if reader.is_compressed() {
+            report.version = reader.version();
+        }
         let offset = fed - reader.rest().len() as u64;
         report.took(offset);
         if let Some(line) = line {
@@ -173,6 +176,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
 pub(crate) struct SnapshotReport {
     now_ms: i64,
     version: u32,
+    is_compressed: bool,
     db: u64,
     keys: u64,
     expires: u64,
@@ -192,6 +196,7 @@ impl SnapshotReport {
         SnapshotReport {
             now_ms,
             version: 0,
+            is_compressed: false,
             db: 0,
             keys: 0,
             expires: 0,
@@ -202,6 +207,15 @@ impl SnapshotReport {
             valid_up_to: 0,
             note: None,
         }
+    }
+
+    /// Whether the first bytes of a file say that it is compressed, which is said.
+    pub(crate) fn compressed(&mut self, start: &[u8], console: &mut Console<'_>) -> Checked<bool> {
+        self.is_compressed = ENVELOPES.iter().any(|magic| start.starts_with(magic));
+        if self.is_compressed {
+            console.say("[offset 0] Compressed as a whole: where a value is malformed, offsets count its decompressed bytes")?;
+        }
+        Ok(self.is_compressed)
     }
 
     /// Looks at the first bytes of a file, which are refused or described if their version is not ours.
@@ -235,7 +249,7 @@ impl SnapshotReport {
     fn origin(&self) -> Option<&'static str> {
         match self.version {
             FOREIGN_FROM..VERSION_VALKEY => Some("foreign"),
-            VERSION_VALKEY | 0..FOREIGN_FROM => None,
+            VERSION_VALKEY..=VERSION_VALKEY_READ | 0..FOREIGN_FROM => None,
             _ => Some("future"),
         }
     }
@@ -301,7 +315,8 @@ impl SnapshotReport {
             }
             Item::Skipped { key, kind, expiry_ms, .. } => {
                 *self.unsupported.entry(kind).or_default() += 1;
-                let kind = TYPES.iter().find(|name| *name == kind).unwrap_or(&"module");
+                // A Path Hash counts as a hash.
+                let kind = TYPES.iter().find(|name| kind.ends_with(**name)).unwrap_or(&"module");
                 self.key(kind, key.len(), *expiry_ms, None);
                 None
             }
@@ -366,10 +381,12 @@ impl SnapshotReport {
             }
             (Problem::Unknown(kind), None) => format!("Invalid object type: {kind}"),
             (Problem::Checksum, _) => "RDB CRC error".to_owned(),
+            (Problem::Envelope, _) => "Can't handle the compression of the RDB file".to_owned(),
             (Problem::OldFunction, _) => "Pre-release function format not supported".to_owned(),
             (
                 Problem::Unsupported { .. }
                 | Problem::Length
+                | Problem::Frame(_)
                 | Problem::Compression
                 | Problem::List
                 | Problem::Hash
@@ -403,7 +420,9 @@ impl SnapshotReport {
         size: u64,
         console: &mut Console<'_>,
     ) -> Checked<()> {
-        if self.version >= SUMMED_FROM {
+        if self.is_compressed {
+            console.say(&format!("[offset {offset}] Compressed frame OK"))?;
+        } else if self.version >= SUMMED_FROM {
             let mut sum = [0; 8];
             // The bytes were read before; what cannot be read again is not described.
             let is_there = file.read_exact_at(&mut sum, offset.saturating_sub(8)).is_ok();
@@ -461,6 +480,10 @@ const FOREIGN_FROM: u32 = 12;
 const CHECKSUM_LEN: u64 = 8;
 /// Our version.
 const VERSION_VALKEY: u32 = 80;
+/// The last version of Valkey that is read by default.
+const VERSION_VALKEY_READ: u32 = 81;
+/// What begins files that are compressed as a whole.
+pub(crate) const ENVELOPES: [&[u8]; 2] = [b"VCS", b"VKCS"];
 /// The last foreign version that is read by default.
 const VERSION_REDIS_READ: u32 = 13;
 /// Files of earlier versions have no checksum.

@@ -274,12 +274,13 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
 fn snapshots_are_checked() {
     let folder = Folder::new("rdb");
     let whole = std::fs::read(corpus("valkey-9.1.2.rdb")).expect("the corpus is there");
+    let compressed = std::fs::read(corpus("rdb81-lz4.rdb")).expect("the corpus is there");
     let mut summed = whole.clone();
     let last = summed.len() - 1;
     summed[last] ^= 1;
     let mut ended_early = whole.clone();
     ended_early[191] = 0xff;
-    let table: [(&[u8], i32, &[&str]); 10] = [
+    let table: [(&[u8], i32, &[&str]); 14] = [
         (
             &ended_early,
             1,
@@ -340,6 +341,23 @@ fn snapshots_are_checked() {
             ],
         ),
         (
+            &compressed,
+            0,
+            &[
+                "[offset 0] Compressed as a whole: where a value is malformed, offsets count its decompressed bytes",
+                "[offset 23553] Compressed frame OK",
+                "[offset 23553] \\o/ RDB looks OK! \\o/",
+                "[info] 1501 keys read",
+            ],
+        ),
+        (
+            &compressed[..5000],
+            1,
+            &["[offset 3683] Unexpected EOF reading RDB file", "[info] what begins at byte 3683 has 1"],
+        ),
+        (b"VCS\x01\x02\0\x01", 1, &["[offset 0] Can't handle the compression of the RDB file"]),
+        (b"VALKEY081\xff\0\0\0\0\0\0\0\0", 0, &["[offset 18] \\o/ RDB looks OK! \\o/"]),
+        (
             b"REDIS0075\x96\x01k",
             1,
             &[
@@ -364,6 +382,10 @@ fn snapshots_are_checked() {
 #[test]
 fn keys_of_types_that_are_not_there_are_counted() {
     let folder = Folder::new("types");
+    let path = folder.write("p", b"VALKEY081\x17\x01k\x01\x02/a\x01\x01f\x01v\xff\0\0\0\0\0\0\0\0");
+    let (status, lines) = run(check_rdb, "@", &path, "");
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_lines(&lines, &["[info] 1 keys read", "[info] 1 keys of type path hash"]);
     // Fields that expire, as a release candidate of Redis 7.4 wrote them.
     let path = folder.write("f", b"REDIS0012\x16\x01k\x01\x05\x01f\x01v\xff\0\0\0\0\0\0\0\0");
     let (status, lines) = run(check_rdb, "@", &path, "");

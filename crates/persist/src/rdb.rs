@@ -7,6 +7,7 @@ mod crc;
 mod cursor;
 mod decoder;
 mod error;
+mod frame;
 mod hash;
 mod item;
 mod judge;
@@ -33,7 +34,7 @@ pub use writer::{WriteOptions, Writer};
 pub enum Version {
     /// `REDIS0011`: what every reader of the last years understands.
     Common,
-    /// `VALKEY080`: Valkey 9 and later.
+    /// `VALKEY080`: Valkey 9 and later. Valkey 9.2 writes `VALKEY081`, which is read.
     Valkey,
 }
 
@@ -92,6 +93,8 @@ mod op {
     pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
     /// Fields with expiries: Valkey's from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
+    /// Paths with fields and values: Valkey's from version 9.2 on.
+    pub(crate) const TYPE_PATH_HASH: u8 = 23;
     /// A hash whose fields expire, as Redis writes it from version 7.4 on: field by field.
     pub(crate) const TYPE_HASH_REDIS_VOLATILE: u8 = 24;
     /// The same as one listpack.

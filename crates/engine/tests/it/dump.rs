@@ -1,4 +1,4 @@
-//! DUMP and RESTORE. The payloads and the answers are those of 9.1.2.
+//! DUMP and RESTORE. The payloads and the answers are those of 9.1.2, but for those of version 81, which is Valkey 9.2's.
 
 use sluice_testkit::{Rig, check, render};
 
@@ -41,7 +41,7 @@ fn restore_refuses_in_the_reference_s_order() {
         ("RESTORE k x y REPLACE", "-ERR value is not an integer or out of range"),
         ("RESTORE k -1 y REPLACE", "-ERR Invalid TTL value, must be >= 0"),
         ("RESTORE k 0 y REPLACE", "-ERR DUMP payload version or checksum are wrong"),
-        ("RESTORE k 0 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\" REPLACE", "-ERR DUMP payload version or checksum are wrong"),
+        ("RESTORE k 0 \"\\x00\\x01vR\\x00\\xe7\\x0f\\xeb\\x9c.sg\\x02\" REPLACE", "-ERR DUMP payload version or checksum are wrong"),
         ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xee:\" REPLACE", "-ERR DUMP payload version or checksum are wrong"),
         ("RESTORE k 0 \"\\x00\\x0evP\\x00m\\xebDn\\x09\\xc3\\xcf+\" REPLACE", "-ERR Bad data format"),
         ("RESTORE k 0 \"\\x01\\x00P\\x00\\x94\\xd2\\xec]\\xf2E$\\xa2\" REPLACE", "-ERR Bad data format"),
@@ -52,13 +52,28 @@ fn restore_refuses_in_the_reference_s_order() {
 
 #[test]
 #[rustfmt::skip]
+fn payloads_of_version_81_are_taken() {
+    let path_hash = "RESTORE p 0 \"\\x17\\x02\\x02/a\\x02\\x01f\\x01v\\x01g\\xc0\\x05\\x02/b\\x01\\x01h\\x01wQ\\x00/\\xa9M\\xe6\\xa4$7\\xe7\"";
+    check(&[
+        ("RESTORE k 0 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\"", "+OK"),
+        ("GET k", "\"v\""),
+        (path_hash, "-ERR values of type path hash are not supported by this version"),
+        ("CONFIG SET rdb-version-check relaxed", "+OK"),
+        (path_hash, "-ERR values of type path hash are not supported by this version"),
+        // What is written is 80.
+        ("DUMP k", "\"\\x00\\x01vP\\x00^\"\\x07#\\x87j\\xed:\""),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
 fn versions_and_checksums_that_are_not_known_are_taken_where_that_is_set() {
     check(&[
         ("CONFIG SET rdb-version-check relaxed", "+OK"),
-        ("RESTORE k 0 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\"", "+OK"),
+        ("RESTORE k 0 \"\\x00\\x01vR\\x00\\xe7\\x0f\\xeb\\x9c.sg\\x02\"", "+OK"),
         ("RESTORE k 0 \"\\x16\\x00\\x0c\\x00l*z\\x1b\\xb8\\xdc\\x16{\" REPLACE", "-ERR Unsupported foreign data type: 22"),
         ("CONFIG SET rdb-version-check strict", "+OK"),
-        ("RESTORE k 0 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\" REPLACE", "-ERR DUMP payload version or checksum are wrong"),
+        ("RESTORE k 0 \"\\x00\\x01vR\\x00\\xe7\\x0f\\xeb\\x9c.sg\\x02\" REPLACE", "-ERR DUMP payload version or checksum are wrong"),
         ("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK"),
         ("CONFIG SET maxclients 500", "+OK"),
         ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xee:\" REPLACE", "+OK"),

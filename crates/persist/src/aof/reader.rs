@@ -1,7 +1,7 @@
 //! Reads a log of commands that arrives in pieces.
 //!
 //! ```text
-//!  start ──"REDIS", "VALKEY"──► preamble (the RDB reader) ──end──► records
+//!  start ──"REDIS", "VALKEY", "VCS"──► preamble (the RDB reader) ──end──► records
 //!    └────────────anything else────────────────────────────────────────┘
 //! ```
 //!
@@ -414,7 +414,7 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
 }
 
 /// Beginnings of snapshots.
-const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
+const MAGICS: [&[u8]; 3] = [b"REDIS", b"VALKEY", b"VCS"];
 /// Bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an annotation that are kept while its end is missing.

@@ -16,6 +16,7 @@ use super::stream::StreamBuilder;
 use super::zset::{self, ZsetBuilder};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
+use std::ops::RangeInclusive;
 
 /// The decoder of a file, or of one value.
 #[derive(Debug)]
@@ -581,7 +582,7 @@ pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect
     let version = digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
     let known = match dialect {
         Dialect::Redis => (1..=VERSION_REDIS_MAX).contains(&version),
-        Dialect::Valkey => version == VERSION_VALKEY,
+        Dialect::Valkey => VERSIONS_VALKEY.contains(&version),
     };
     match !known && (version == 0 || unknown == Unknown::Refuse) {
         true => bad(Problem::Version(version)),
@@ -694,7 +695,9 @@ pub(super) const HEADER_LEN: usize = 9;
 pub(super) const SUMMED_FROM: u32 = 5;
 /// The last version of Redis whose strings, lists and opcodes are known.
 const VERSION_REDIS_MAX: u32 = 13;
-/// The version of Valkey 9.
+/// The versions of Valkey 9.0 and of 9.2.
+pub(super) const VERSIONS_VALKEY: RangeInclusive<u32> = VERSION_VALKEY..=81;
+/// The version of Valkey 9, which is written.
 pub(super) const VERSION_VALKEY: u32 = 80;
 /// Longer strings that are not compressed go into pages as they arrive: from here on the keyspace keeps them so.
 const WHOLE_BYTES_MAX: u64 = 1 << 20;

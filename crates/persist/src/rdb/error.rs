@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a file was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// Bytes before the place.
+    /// Bytes before the place; in a compressed file, for what is wrong with its contents, bytes of the contents.
     pub offset: u64,
     /// What is wrong there.
     pub problem: Problem,
@@ -18,6 +18,10 @@ pub enum Problem {
     Magic,
     /// The file has this version, which is not known.
     Version(u32),
+    /// The file is compressed, in a way that is not known.
+    Envelope,
+    /// The LZ4 frame of a compressed file is malformed, or does not hold exactly a file: what is wrong.
+    Frame(&'static str),
     /// The file ends too early.
     CutOff,
     /// A type of value, or an opcode, that is not known.
@@ -62,6 +66,8 @@ impl fmt::Display for LoadError {
         match &self.problem {
             Problem::Magic => f.write_str("wrong signature: not an RDB file"),
             Problem::Version(version) => write!(f, "RDB version {version} is not known"),
+            Problem::Envelope => f.write_str("the file is compressed in a way that is not known"),
+            Problem::Frame(reason) => write!(f, "{reason} at byte {offset}"),
             Problem::CutOff => write!(f, "unexpected end of file at byte {offset}"),
             Problem::Unknown(code) => write!(f, "unknown type or opcode {code} at byte {offset}"),
             Problem::Unsupported { kind, key } => write!(

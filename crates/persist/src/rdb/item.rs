@@ -95,6 +95,36 @@ pub enum Item<'a> {
     },
 }
 
+impl Item<'_> {
+    /// The item with what it borrows as its own. Cost: a copy of its texts, of 1 MiB at most but for compressed ones.
+    pub(super) fn into_owned(self) -> Item<'static> {
+        let own = |text: Cow<'_, [u8]>| Cow::Owned(text.into_owned());
+        match self {
+            Item::Aux(name, value) => Item::Aux(own(name), own(value)),
+            Item::Db(number) => Item::Db(number),
+            Item::Sizes(keys, expires) => Item::Sizes(keys, expires),
+            Item::Slot(sizes) => Item::Slot(sizes),
+            Item::SlotImport { name, ranges } => Item::SlotImport { name: own(name), ranges },
+            Item::Function(code) => Item::Function(own(code)),
+            Item::ModuleRecord { record, is_behind_keys } => Item::ModuleRecord { record, is_behind_keys },
+            Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) => {
+                let value = match value {
+                    Loaded::Str(text) => Loaded::Str(own(text)),
+                    Loaded::Pages(pages) => Loaded::Pages(pages),
+                    Loaded::List(list) => Loaded::List(list),
+                    Loaded::Hash(hash) => Loaded::Hash(hash),
+                    Loaded::Stream(stream) => Loaded::Stream(stream),
+                    Loaded::Zset(zset) => Loaded::Zset(zset),
+                    Loaded::Set(set) => Loaded::Set(set),
+                };
+                Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage })
+            }
+            Item::Empty { key } => Item::Empty { key },
+            Item::Skipped { key, kind, offset, expiry_ms } => Item::Skipped { key, kind, offset, expiry_ms },
+        }
+    }
+}
+
 /// Sizes of a hash slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotSizes {

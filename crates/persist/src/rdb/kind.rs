@@ -118,6 +118,7 @@ impl ValueKind {
             (op::TYPE_SET_LISTPACK, _) => Some(ValueKind::Set(SetForm::Listpack)),
             (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
             (23, Dialect::Redis) => other("hash", &[Text]),
+            (op::TYPE_PATH_HASH, Dialect::Valkey) => other("path hash", PATH_HASH),
             (op::TYPE_HASH_REDIS_VOLATILE, Dialect::Redis) => Some(ValueKind::Hash(HashForm::RedisPairs)),
             (op::TYPE_HASH_REDIS_LISTPACK, Dialect::Redis) => Some(ValueKind::Hash(HashForm::RedisListpack)),
             (op::TYPE_STREAM, _) => Some(ValueKind::Stream(StreamForm::Plain)),
@@ -129,6 +130,9 @@ impl ValueKind {
         }
     }
 }
+
+/// A Path Hash: paths, and the fields and values of each.
+const PATH_HASH: &[Part] = &[Counted(&[Text, Counted(&[Text, Text])])];
 
 /// What a module has left beside keys: the module, when to load it, its parts.
 pub(super) const MODULE_AUX: &[Part] = &[Len, Len, Len, Module];

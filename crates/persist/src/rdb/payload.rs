@@ -11,7 +11,7 @@
 //! the payload allows.
 
 use super::crc::Sum;
-use super::decoder::{Decoder, Step, VERSION_VALKEY};
+use super::decoder::{Decoder, Step, VERSION_VALKEY, VERSIONS_VALKEY};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
 use super::writer::{Writer, set_kind};
@@ -94,7 +94,8 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
     let (rest, sum_bytes) = payload.split_last_chunk::<8>().ok_or(PayloadError::Footer)?;
     let (_, version) = rest.split_last_chunk::<2>().ok_or(PayloadError::Footer)?;
     let version = u32::from(u16::from_le_bytes(*version));
-    let is_taken = matches!(version, 1..=VERSION_COMMON_MAX | VERSION_VALKEY)
+    let is_taken = (1..=VERSION_COMMON_MAX).contains(&version)
+        || VERSIONS_VALKEY.contains(&version)
         || version != 0 && options.unknown == Unknown::Skip;
     if !is_taken || options.checksum && u64::from_le_bytes(*sum_bytes) != sum(rest) {
         return Err(PayloadError::Footer);

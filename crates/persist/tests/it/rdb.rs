@@ -396,7 +396,7 @@ fn mistakes_are_named_with_their_place() {
         assert_eq!(problem(magic.as_bytes()), wanted, "{magic}");
     }
     for (magic, version) in
-        [("VALKEY999", 999), ("VALKEY081", 81), ("REDIS0014", 14), ("REDIS0080", 80), ("REDIS0000", 0)]
+        [("VALKEY999", 999), ("VALKEY082", 82), ("REDIS0014", 14), ("REDIS0080", 80), ("REDIS0000", 0)]
     {
         assert_eq!(problem(magic.as_bytes()), (0, Problem::Version(version)), "{magic}");
     }
@@ -660,7 +660,7 @@ fn values_of_other_types_are_named_or_passed_over() {
 #[test]
 fn unknown_versions_are_read_where_that_is_wanted() {
     let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
-    for magic in ["REDIS0014", "REDIS0987", "VALKEY081", "VALKEY999"] {
+    for magic in ["REDIS0014", "REDIS0987", "VALKEY082", "VALKEY999"] {
         let file = [magic.as_bytes(), b"\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0"].concat();
         assert_eq!(outline(&file, 4, relaxed).map(|lines| lines.len()), Ok(1));
         assert!(matches!(first_error(&file).problem, Problem::Version(_)));

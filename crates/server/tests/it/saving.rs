@@ -349,6 +349,9 @@ fn a_file_that_is_no_good_ends_the_start() {
         (&b"garbagegarbage"[..], "Wrong signature trying to load DB from file: garbagega"),
         (b"REDIS0099", "Can't handle RDB format version 99"),
         (b"", "unexpected end of file at byte 0"),
+        (b"VCS\x01\x02\0\x01", "Can't handle the compression of the RDB file"),
+        (b"VCS\x01\x01\0\x01\x04\x22\x4d\x18\x40\x40\0", "the header of the LZ4 frame is damaged at byte 7"),
+        (PATH_HASH, "key 'tree' at byte 11 holds a value of type path hash, which this version cannot load"),
         (b"VALKEY080\xfe\x00\x00\x01a\x01b\xff\x01\x00\x00\x00\x00\x00\x00\x00", "RDB CRC error"),
         (
             b"VALKEY080\xfe\x00\x00\x01a\x01b\x00\x01a\x01b\xff\0\0\0\0\0\0\0\0",
@@ -366,7 +369,7 @@ fn a_file_that_is_no_good_ends_the_start() {
         // Scripts look at the last two lines: nothing comes between the reason and the end.
         assert!(!said.contains("Removing the pid file") && !Path::new(&pid_file).exists(), "{said}");
         let is_damaged = said.contains("Terminating server after rdb file reading failure.");
-        assert_eq!(is_damaged, wanted == "RDB CRC error", "{said}");
+        assert_eq!(is_damaged, wanted == "RDB CRC error" || wanted.contains("LZ4"), "{said}");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             std::fs::read(dir.join("dump.rdb")).unwrap(),
@@ -380,6 +383,30 @@ fn a_file_that_is_no_good_ends_the_start() {
     let port = free_port().to_string();
     let output = Command::new(BINARY).args(["--port", &port, "--dir", &dir.join("")]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// A Path Hash `tree` with one path, and a string `k`.
+const PATH_HASH: &[u8] =
+    b"VALKEY081\xfe\x00\x17\x04tree\x01\x02/a\x01\x01f\x01v\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0";
+
+#[test]
+fn files_of_version_81_are_read_and_80_is_written() {
+    let dir = Dir::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../persist/tests/corpus/rdb81-lz4.rdb");
+    std::fs::copy(file, dir.join("dump.rdb")).unwrap();
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    client.check("DBSIZE", ":1501\r\n").check("HGET hash b", "$1\r\n2\r\n").check("SAVE", "+OK\r\n");
+    assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(b"VALKEY080"));
+    drop(server);
+    // A key that is left out stays in the file: it is not saved over.
+    let dir = Dir::new();
+    std::fs::write(dir.join("dump.rdb"), PATH_HASH).unwrap();
+    let server = server_in(&dir, &["--rdb-version-check", "relaxed"]);
+    let mut client = server.client();
+    client.check("DBSIZE", ":1\r\n").check("GET k", "$1\r\nv\r\n");
+    assert!(client.send("SAVE\r\n").line().starts_with('-'));
+    assert_eq!(std::fs::read(dir.join("dump.rdb")).unwrap(), PATH_HASH);
 }
 
 #[test]

@@ -232,6 +232,7 @@ impl FileLoad {
                 say(format!("Wrong signature trying to load DB from file: {}", self.head.escape_ascii()));
             }
             Problem::Version(version) => say(format!("Can't handle RDB format version {version}")),
+            Problem::Envelope => say("Can't handle the compression of the RDB file".to_owned()),
             Problem::CutOff => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 say("Short read or OOM loading DB. Unrecoverable error, aborting now.".to_owned());
@@ -249,6 +250,7 @@ impl FileLoad {
                 self.say_damaged(error.offset, out);
             }
             Problem::Length
+            | Problem::Frame(_)
             | Problem::Compression
             | Problem::List
             | Problem::Hash
