@@ -106,7 +106,12 @@ impl Vm {
     /// # Errors
     /// The limit is too small for the libraries.
     pub fn new(limit: usize) -> Result<Vm, Fault> {
-        let mut machine = Machine { heap: Heap::new(limit), is_permanent: true, ..Machine::default() };
+        Vm::over(Heap::new(limit))
+    }
+
+    /// A machine over an empty heap.
+    pub(crate) fn over(heap: Heap) -> Result<Vm, Fault> {
+        let mut machine = Machine { heap, is_permanent: true, ..Machine::default() };
         let globals = machine.heap.new_table(0, 64)?;
         machine.heap.globals = Some(globals);
         let main = machine.heap.new_thread(Box::default())?;
@@ -224,7 +229,18 @@ impl Vm {
         let closure = self.machine.link_chunk(proto);
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
-        let closure = closure?;
+        let closure = match closure {
+            Ok(closure) => closure,
+            Err(fault) => {
+                // What was made so far goes, and constants must not find it again.
+                let strings = &self.machine.heap.strings.texts;
+                let is_old = |value: &Value| value.as_str().is_none_or(|string| strings.is_old(string.0));
+                self.machine.symbols.retain(|_, value| is_old(value));
+                self.machine.heap.forget_young_greys(&self.machine.code);
+                self.truncate();
+                return Err(fault);
+            }
+        };
         self.machine.heap.pin(closure);
         self.permanent = self.machine.code.len() as u32;
         self.mark();

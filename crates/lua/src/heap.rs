@@ -163,6 +163,9 @@ pub struct Heap {
     pub(crate) pinned: Vec<Value>,
     /// What the host tells.
     pub host: HostState,
+    /// Growths until one fails, that one included; 0 when none will.
+    #[cfg(test)]
+    pub(crate) growths_left: u64,
 }
 
 /// Bytes that are allocated between two slices of the collector.
@@ -190,6 +193,10 @@ impl Heap {
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
+        #[cfg(test)]
+        if self.fails() {
+            return Err(Fault::memory());
+        }
         if self.bytes >= self.collector.next_slice {
             return self.charged();
         }
@@ -207,11 +214,23 @@ impl Heap {
     /// # Errors
     /// `not enough memory` when the limit does not allow them.
     pub fn room(&mut self, bytes: usize) -> Result<(), Fault> {
+        #[cfg(test)]
+        if self.fails() {
+            return Err(Fault::memory());
+        }
         if self.bytes.saturating_add(bytes) > self.limit {
             self.slice_due = !self.collector.stopped;
             return Err(Fault::memory());
         }
         Ok(())
+    }
+
+    /// Counts a growth. True for the one that is to fail.
+    #[cfg(test)]
+    fn fails(&mut self) -> bool {
+        let before = self.growths_left;
+        self.growths_left = before.saturating_sub(1);
+        before == 1
     }
 
     /// Bytes in use.

@@ -8,6 +8,8 @@ mod code;
 mod compile;
 mod fault;
 mod gc;
+#[cfg(test)]
+mod growth;
 mod heap;
 mod hostile;
 mod libs;

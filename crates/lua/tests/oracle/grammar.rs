@@ -378,7 +378,8 @@ impl Writer<'_> {
         let value = self.expr(1);
         let at = self.pick(5);
         let text = match self.pick(7) {
-            0 => format!("table.insert({table}, {value})\n"),
+            // One value alone: a second one makes the first a position, and 1e15 is one that takes minutes.
+            0 => format!("table.insert({table}, ({value}))\n"),
             1 => format!("table.insert({table}, {at}, {value})\n"),
             2 => format!("S(table.remove({table}))\n"),
             3 => format!("S(table.remove({table}, {at}))\n"),
