@@ -1,4 +1,7 @@
-//! Runs a file: `cargo run --release -p sluice-lua --example run -- FILE [BUDGET]`. Prints its results, or its error, and the time.
+//! Runs a file: `cargo run --release -p sluice-lua --example run -- FILE [BUDGET]`. Prints its results, or its error, and the
+//! processor time.
+
+mod clock;
 
 use sluice_lua::{RunOutcome, Value, Vm, compile};
 
@@ -21,7 +24,6 @@ fn show(vm: &mut Vm, value: Value) -> String {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a program for people at a terminal")]
 fn main() {
     let mut args = std::env::args().skip(1);
     let file = args.next().unwrap_or_default();
@@ -34,7 +36,7 @@ fn main() {
         Err(text) => return println!("ERR {}", String::from_utf8_lossy(&text)),
     };
     let chunk = vm.load(&proto).expect("room for the chunk");
-    let begin = std::time::Instant::now();
+    let begin = clock::now();
     let mut run = vm.start(chunk);
     let mut slices = 1;
     let outcome = loop {
@@ -44,7 +46,7 @@ fn main() {
         }
     };
     let values = run.results().to_vec();
-    let took = begin.elapsed();
+    let took = clock::now() - begin;
     match outcome {
         RunOutcome::Failed(value) => println!("ERR {}", show(&mut vm, value)),
         _ => {

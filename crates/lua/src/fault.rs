@@ -70,6 +70,11 @@ impl Fault {
         Fault(Box::new(Cause::Level(value, level)))
     }
 
+    /// Whether an operation on values failed, in an instruction perhaps.
+    pub(crate) fn is_bare(&self) -> bool {
+        matches!(*self.0, Cause::Bare(_))
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         *self.0
     }

@@ -96,6 +96,9 @@ fn mark_roots(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
     for at in 0..heap.events.len() {
         heap.shade(heap.events[at].0);
     }
+    for at in 0..heap.singles.len() {
+        heap.shade(heap.singles[at]);
+    }
     for at in 0..heap.pinned.len() {
         heap.shade(heap.pinned[at]);
     }

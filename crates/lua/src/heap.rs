@@ -9,6 +9,7 @@ use crate::arena::{Arena, Colour, Dying, Object};
 use crate::code::Linked;
 use crate::fault::Fault;
 use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvaluePlace, Userdata};
+use crate::pattern_cache::PatternCache;
 use crate::strings::{StringSlot, Strings};
 use crate::table::{LuaTable, TableSlot, guard};
 use crate::text::number::push_number;
@@ -153,6 +154,12 @@ pub struct Heap {
     pub(crate) watching: bool,
     /// The guard of new tables: [`guard::OLD`] in a run without a mark, which is kept whatever it does.
     pub(crate) born: u8,
+    /// The strings of one byte, by the byte.
+    pub(crate) singles: Vec<Value>,
+    /// Patterns that were compiled lately.
+    pub(crate) patterns: PatternCache,
+    /// A buffer for short texts that are put together.
+    scratch: Vec<u8>,
     /// Names of events.
     pub(crate) events: Vec<(Value, u32)>,
     /// The metatable of strings.
@@ -171,6 +178,9 @@ pub struct Heap {
 /// Bytes that are allocated between two slices of the collector.
 pub(crate) const SLICE_BYTES: usize = 64 << 10;
 
+/// Bytes of a text that is copied out of the buffer in which it was put together.
+const SCRATCH_MAX: usize = 256;
+
 /// Bytes that a run may use before the collector is started.
 const FIRST_THRESHOLD: usize = 1 << 20;
 
@@ -182,6 +192,10 @@ impl Heap {
         heap.collector.next_slice = FIRST_THRESHOLD;
         heap.collector.pause = 200;
         heap.collector.multiplier = 200;
+        for byte in 0..=u8::MAX {
+            let (string, _) = heap.strings.add(&[byte], 1);
+            heap.singles.push(string.into());
+        }
         for name in EVENT_NAMES {
             let (string, _) = heap.strings.add(name.as_bytes(), 1);
             heap.events.push((string.into(), heap.strings.hash(string)));
@@ -246,12 +260,47 @@ impl Heap {
     /// `not enough memory`, as all that allocate.
     #[inline]
     pub fn new_string(&mut self, bytes: &[u8]) -> Result<Value, Fault> {
+        if let [byte] = bytes {
+            return Ok(self.singles[usize::from(*byte)]);
+        }
         if bytes.len() > 4096 {
             self.room(bytes.len())?;
         }
         let (string, outside) = self.strings.add(bytes, self.colour);
         self.charge(Arena::<StringSlot>::SLOT + outside)?;
         Ok(string.into())
+    }
+
+    /// Makes a string of a part of another one, which is not empty.
+    #[inline]
+    pub(crate) fn part(&mut self, string: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
+        if to - from == 1 {
+            return Ok(self.singles[usize::from(self.strings.bytes(string)[from])]);
+        }
+        if to - from > 4096 {
+            self.room(to - from)?;
+        }
+        let (string, outside) = self.strings.add_part(string, from, to, self.colour);
+        self.charge(Arena::<StringSlot>::SLOT + outside)?;
+        Ok(string.into())
+    }
+
+    /// An empty buffer, with some room if it was given back to [`Heap::finish_buffer`].
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    /// Makes a string of a buffer, and keeps one that is small for the next text.
+    pub(crate) fn finish_buffer(&mut self, mut buffer: Vec<u8>) -> Result<Value, Fault> {
+        if buffer.len() > SCRATCH_MAX {
+            return self.take_string(buffer);
+        }
+        let value = self.new_string(&buffer);
+        if buffer.capacity() <= 2 * SCRATCH_MAX {
+            buffer.clear();
+            self.scratch = buffer;
+        }
+        value
     }
 
     /// Makes a string of a vector, which is not copied when it is long.

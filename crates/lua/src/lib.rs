@@ -17,6 +17,7 @@ mod murmur3;
 mod native;
 mod object;
 mod pattern;
+mod pattern_cache;
 mod strings;
 mod table;
 mod text;

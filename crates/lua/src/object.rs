@@ -230,6 +230,8 @@ pub(crate) struct Coroutine {
     pub(crate) resumer: Option<ThreadRef>,
     /// Calls that PUC would make on the C stack.
     pub(crate) nested: u32,
+    /// Such calls below: those of the coroutines that wait for this one.
+    pub(crate) below: u32,
 }
 
 /// A coroutine in its arena: taken out while it runs.
@@ -244,6 +246,11 @@ pub(crate) struct Thread {
 object!(Thread, self => self.coroutine.as_ref().map_or(0, |coroutine| coroutine.bytes()));
 
 impl Coroutine {
+    /// Calls that PUC would have made on the C stack, in this coroutine and below.
+    pub(crate) fn depth(&self) -> u32 {
+        self.nested + self.below
+    }
+
     /// Bytes that a coroutine takes.
     pub(crate) fn bytes(&self) -> usize {
         self.stack.len() * SLOT_BYTES + size_of::<Coroutine>()

@@ -14,11 +14,14 @@ pub(crate) mod scan;
 mod sets;
 
 use compile::{PatternItem, Program, Single};
-pub(crate) use error::{CAPTURES_MAX, PatternError};
+pub(crate) use error::PatternError;
 use sets::contains;
 
 /// Bytes that a loop over one item reads between two looks at the fuel.
 const STRIDE: usize = 4096;
+
+/// Bytes of a pattern whose matcher may be kept.
+pub(crate) const KEPT_MAX: usize = 64;
 
 /// Bytes that a simple loop reads for one unit of fuel.
 const BYTES_PER_UNIT: usize = 16;
@@ -93,7 +96,10 @@ enum MatchNext {
 }
 
 /// A pattern and the state of its match.
+#[derive(Debug)]
 pub(crate) struct Matcher {
+    /// See [`Matcher::text`].
+    text: Box<[u8]>,
     program: Program,
     choices: Vec<ChoicePoint>,
     /// One for each level of the program.
@@ -110,6 +116,7 @@ impl Matcher {
     pub(crate) fn new(pattern: &[u8]) -> Matcher {
         let program = Program::new(pattern);
         Matcher {
+            text: if pattern.len() <= KEPT_MAX { pattern.into() } else { Box::default() },
             captures: vec![(0, Extent::Open); program.levels],
             program,
             choices: Vec::new(),
@@ -119,6 +126,11 @@ impl Matcher {
             at: 0,
             item: 0,
         }
+    }
+
+    /// The pattern as it was given; empty where it is longer than [`KEPT_MAX`].
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 
     /// Bytes that the matcher may own, for the limit on memory, of a pattern of `len` bytes.

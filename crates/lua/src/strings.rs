@@ -101,6 +101,35 @@ impl Strings {
         (self.store(Body::Owned(bytes.into()), colour), bytes.len())
     }
 
+    /// Copies a part of another string, of which few bytes need no allocation.
+    #[inline]
+    pub(crate) fn add_part(
+        &mut self,
+        string: StrRef,
+        from: usize,
+        to: usize,
+        colour: Colour,
+    ) -> (StrRef, usize) {
+        let text = self.bytes(string);
+        let part = &text[from..to];
+        let len = part.len();
+        let (body, outside) = if len <= INLINE_MAX {
+            // What lies behind the text means nothing: a copy of a fixed size is one or two moves.
+            let inline = match text[from..].first_chunk() {
+                Some(chunk) => *chunk,
+                None => {
+                    let mut inline = [0; INLINE_MAX];
+                    inline[..len].copy_from_slice(part);
+                    inline
+                }
+            };
+            (Body::Inline(len as u8, inline), 0)
+        } else {
+            (Body::Owned(part.into()), len)
+        };
+        (self.store(body, colour), outside)
+    }
+
     /// Takes a vector over.
     pub(crate) fn take(&mut self, bytes: Vec<u8>, colour: Colour) -> (StrRef, usize) {
         if bytes.len() <= INLINE_MAX {

@@ -52,18 +52,9 @@ pub(super) fn position(at: i64, len: usize) -> i64 {
 }
 
 /// A part of a string as a string.
+#[inline]
 pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
-    const SHORT: usize = 64;
-    if to - from <= SHORT {
-        // Short texts are made without a buffer of their own.
-        let mut short = [0; SHORT];
-        let short = &mut short[..to - from];
-        short.copy_from_slice(&ctx.heap.bytes(text)[from..to]);
-        return ctx.heap.new_string(short);
-    }
-    ctx.heap.room(to - from)?;
-    let copy = ctx.heap.bytes(text)[from..to].to_vec();
-    ctx.heap.take_string(copy)
+    ctx.heap.part(text, from, to)
 }
 
 /// Appends a value that is not nil to a table whose keys are the whole numbers below `index`, all in its array part.

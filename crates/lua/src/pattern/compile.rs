@@ -52,6 +52,7 @@ pub(super) enum PatternItem {
 }
 
 /// A compiled pattern.
+#[derive(Debug)]
 pub(super) struct Program {
     pub(super) items: Vec<PatternItem>,
     pub(super) sets: Vec<Bits>,

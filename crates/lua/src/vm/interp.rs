@@ -7,55 +7,20 @@
 //! Invariants: (1) `base + 256 <= stack.len()` for the top frame, so no register is out of bounds; (2) each jump
 //! backward and each call takes from the budget and looks whether the collector has work.
 
+use super::exit::{Exit, World};
+use super::inside::{CallWanted, RunningCoroutine, SwitchCall, enter, hand_back, switch};
 use super::names::operand_error;
 use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
     FRAMES_MAX, WINDOW, close_upvalues, ensure, extra_args, open_upvalue, place_args, place_results,
 };
-use crate::arena::Arena;
-use crate::code::{Linked, Op};
+use crate::code::Op;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
-use crate::native::{Ctx, Native, NativeStep, coerce};
-use crate::object::{After, Coroutine, Frame, UpvaluePlace, Work};
+use crate::native::{Ctx, NativeStep, coerce};
+use crate::object::{After, Frame, UpvaluePlace, Work};
 use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
-
-/// Why the loop was left.
-#[derive(Debug)]
-pub(super) enum Exit {
-    /// The budget is used up.
-    Budget,
-    /// The collector has work.
-    Collect,
-    /// An error in the instruction before the frame's `pc`.
-    Fault(Fault),
-    /// A call to be made of the function in the slot `func`.
-    Call { func: usize, args: usize, want: i32, after: After },
-    /// The top frame returns values to a frame that is not of the language, or not in the plain way.
-    Return { from: usize, count: usize },
-    /// A native function did something other than return.
-    NativeStep { step: Result<NativeStep, Fault>, func: usize, top: usize, function: u32, want: i32 },
-}
-
-/// Natives that the loop knows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
-    /// `next`
-    pub(crate) next: u32,
-    /// The iterator of `ipairs`
-    pub(crate) inext: u32,
-}
-
-/// What the loop reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct World<'m> {
-    pub(super) code: &'m Arena<Linked>,
-    pub(super) natives: &'m [Native],
-    pub(super) known: Known,
-    pub(super) thread: ThreadRef,
-    pub(super) is_main: bool,
-}
 
 /// The value of a "floating byte".
 fn from_floating(byte: u8) -> usize {
@@ -67,11 +32,15 @@ fn from_floating(byte: u8) -> usize {
 pub(super) fn execute<const EACH: bool>(
     heap: &mut Heap,
     world: World<'_>,
-    co: &mut Coroutine,
+    running: RunningCoroutine<'_>,
     budget: &mut i64,
 ) -> Exit {
-    let World { code, natives, known, thread, is_main } = world;
+    let World { code, natives, known, main, .. } = world;
+    let mut running = running;
     'frame: loop {
+        let thread = *running.thread;
+        let world = World { thread, ..world };
+        let co = &mut **running.co;
         let Some(frame) = co.frames.last() else { return Exit::Return { from: 0, count: 0 } };
         let base = frame.base as usize;
         let function = frame.function;
@@ -142,6 +111,24 @@ pub(super) fn execute<const EACH: bool>(
                 pc = target;
             }};
         }
+        // Calls what lies in a slot.
+        macro_rules! call {
+            ($func:expr, $args:expr, $want:expr, $after:expr) => {{
+                let call = CallWanted { func: $func, args: $args, want: $want, after: $after };
+                if EACH {
+                    return Exit::Call {
+                        func: call.func,
+                        args: call.args,
+                        want: call.want,
+                        after: call.after,
+                    };
+                }
+                match enter(heap, &world, co, budget, call) {
+                    None => continue 'frame,
+                    Some(exit) => return exit,
+                }
+            }};
+        }
         // Calls a metamethod with values behind the frame's registers.
         macro_rules! meta {
             ($after:expr, $handler:expr $(, $arg:expr)*) => {{
@@ -155,7 +142,7 @@ pub(super) fn execute<const EACH: bool>(
                     co.stack[at] = arg;
                 }
                 save!();
-                return Exit::Call { func, args: args.len(), want: 1, after: $after };
+                call!(func, args.len(), 1, $after);
             }};
         }
         macro_rules! settle {
@@ -415,24 +402,29 @@ pub(super) fn execute<const EACH: bool>(
                     let object = regs[i.b as usize];
                     regs[i.a.wrapping_add(1) as usize] = object;
                     let key = consts[i.d as usize];
-                    if let Some(table) = object.as_table() {
-                        let hash = linked.hashes[i.d as usize];
+                    let hash = linked.hashes[i.d as usize];
+                    let meta = if let Some(table) = object.as_table() {
                         let t = heap.tables.at(table.0);
                         let value = t.get_str(key, hash, &heap.strings);
                         if !value.is_nil() {
                             regs[i.a as usize] = value;
                             continue;
                         }
-                        // The usual class: one metatable whose `__index` is a table.
-                        if let Some(meta) = t.meta() {
-                            let (name, name_hash) = heap.events[Metamethod::Index as usize];
-                            let class = heap.tables.at(meta.0).get_str(name, name_hash, &heap.strings);
-                            if let Some(class) = class.as_table() {
-                                let value = heap.tables.at(class.0).get_str(key, hash, &heap.strings);
-                                if !value.is_nil() {
-                                    regs[i.a as usize] = value;
-                                    continue;
-                                }
+                        t.meta()
+                    } else if object.is_str() {
+                        heap.string_meta
+                    } else {
+                        None
+                    };
+                    // The usual class: one metatable whose `__index` is a table.
+                    if let Some(meta) = meta {
+                        let (name, name_hash) = heap.events[Metamethod::Index as usize];
+                        let class = heap.tables.at(meta.0).get_str(name, name_hash, &heap.strings);
+                        if let Some(class) = class.as_table() {
+                            let value = heap.tables.at(class.0).get_str(key, hash, &heap.strings);
+                            if !value.is_nil() {
+                                regs[i.a as usize] = value;
+                                continue;
                             }
                         }
                     }
@@ -594,7 +586,7 @@ pub(super) fn execute<const EACH: bool>(
                         function: native.0,
                         budget: &mut *budget,
                         thread: thread.0,
-                        is_main,
+                        is_main: thread == main,
                     };
                     let step = call(&mut ctx);
                     let top = ctx.top;
@@ -615,7 +607,18 @@ pub(super) fn execute<const EACH: bool>(
                             }
                             window!();
                         }
-                        step => return Exit::NativeStep { step, func, top, function: native.0, want },
+                        Ok(NativeStep::Machine(demand)) if !EACH => {
+                            let call = SwitchCall { func, top, function: native.0, want };
+                            if !switch(heap, &demand, &mut running, call) {
+                                let step = Ok(NativeStep::Machine(demand));
+                                return native_step(step, func, top, native.0, want);
+                            }
+                            if *budget <= 0 || heap.slice_due {
+                                return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                            }
+                            continue 'frame;
+                        }
+                        step => return native_step(step, func, top, native.0, want),
                     }
                 }
                 Op::TailCall => {
@@ -659,7 +662,13 @@ pub(super) fn execute<const EACH: bool>(
                     let Some(frame) = co.frames.last() else { continue 'frame };
                     if frame.after != After::Results || depth < 2 || co.frames[depth - 2].work != Work::Lua {
                         save!();
-                        return Exit::Return { from, count };
+                        if EACH || *budget <= 0 || heap.slice_due {
+                            return Exit::Return { from, count };
+                        }
+                        match hand_back(heap, &world, co, budget, (from, count)) {
+                            None => continue 'frame,
+                            Some(exit) => return exit,
+                        }
                     }
                     let (func, want) = (frame.func as usize, frame.want);
                     co.frames.pop();
@@ -747,7 +756,7 @@ pub(super) fn execute<const EACH: bool>(
                     co.stack[func + 2] = control;
                     save!();
                     let after = After::Each { first: i.a, count: i.c };
-                    return Exit::Call { func, args: 2, want: i32::from(i.c), after };
+                    call!(func, 2, i32::from(i.c), after);
                 }
                 Op::SetList => {
                     let from = base + i.a as usize + 1;
@@ -797,6 +806,11 @@ pub(super) fn execute<const EACH: bool>(
             }
         }
     }
+}
+
+/// What a plain call of a native function came to.
+fn native_step(step: Result<NativeStep, Fault>, func: usize, top: usize, function: u32, want: i32) -> Exit {
+    Exit::NativeStep { step, func, top, function, want, after: After::Results }
 }
 
 /// The value of a variable in the stack of another coroutine.

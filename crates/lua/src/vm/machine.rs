@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
-use super::interp::{self, Exit, Known, World};
+use super::exit::{Exit, Known, World};
+use super::inside::RunningCoroutine;
+use super::interp;
 use super::link::Symbols;
 use super::names;
 use super::operate::{self, Joined};
 use super::stack::{
-    Carried, FRAMES_MAX, NESTED_MAX, close_upvalues, ensure, is_nested, place_args, place_results,
+    Carried, FRAMES_MAX, HANDLING_FAILED, NESTED_HANDLING, NESTED_MAX, OVERFLOW, close_upvalues, ensure,
+    is_nested, place_args, place_results,
 };
 use crate::arena::Arena;
 use crate::code::Linked;
@@ -53,8 +56,6 @@ pub(crate) struct Machine {
     pub(crate) budget: i64,
     /// The budget counts each instruction, and is asked at each.
     pub(crate) stepwise: bool,
-    /// Coroutines that wait for another one that they resumed.
-    pub(crate) resumed: u32,
     /// Strings that constants share.
     pub(crate) symbols: std::collections::HashMap<Arc<[u8]>, Value>,
     /// Whether what is linked now stays.
@@ -127,7 +128,6 @@ impl Machine {
         self.co.states.clear();
         self.co.nested = 0;
         self.co.top = 0;
-        self.resumed = 0;
         self.stepwise = false;
         self.cycles_due = 0;
         self.start_fault = None;
@@ -184,13 +184,14 @@ impl Machine {
                     natives: &self.natives,
                     known: self.known,
                     thread: self.thread,
-                    is_main: self.thread == self.main,
+                    main: self.main,
                 };
-                let (heap, co, budget) = (&mut self.heap, &mut *self.co, &mut self.budget);
+                let running = RunningCoroutine { co: &mut self.co, thread: &mut self.thread };
+                let (heap, budget) = (&mut self.heap, &mut self.budget);
                 let exit = if self.stepwise {
-                    interp::execute::<true>(heap, world, co, budget)
+                    interp::execute::<true>(heap, world, running, budget)
                 } else {
-                    interp::execute::<false>(heap, world, co, budget)
+                    interp::execute::<false>(heap, world, running, budget)
                 };
                 self.probes();
                 self.follow(exit)
@@ -237,9 +238,14 @@ impl Machine {
                 self.pop();
                 self.deliver(from, count, frame)
             }
-            Exit::NativeStep { step, func, top, function, want } => {
+            Exit::Resumed(step) => {
+                let Some(frame) = self.co.frames.last().copied() else { return Ok(Onward::Go) };
+                self.pop();
+                self.act(step, frame)
+            }
+            Exit::NativeStep { step, func, top, function, want, after } => {
                 self.co.top = top as u32;
-                let frame = self.native_frame(func, function, want, After::Results);
+                let frame = self.native_frame(func, function, want, after);
                 self.act(step, frame)
             }
         }
@@ -270,13 +276,15 @@ impl Machine {
             self.co.nested += 1;
         }
         self.co.frames.push(frame);
-        if self.co.nested >= NESTED_MAX {
-            // One call more than there may be: the error is the caller's.
-            self.pop();
-            let text = "C stack overflow";
-            return Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) });
+        let depth = self.co.depth();
+        let is_switch = matches!(frame.work, Work::Resume { .. } | Work::Yield);
+        if !is_nested(&frame) || is_switch || (depth != NESTED_MAX && depth < NESTED_HANDLING) {
+            return Ok(());
         }
-        Ok(())
+        // One call more than there may be: the error is the caller's. Beyond that are handlers of that error alone.
+        let text = if depth < NESTED_HANDLING { OVERFLOW } else { HANDLING_FAILED };
+        self.pop();
+        Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) })
     }
 
     pub(super) fn pop(&mut self) {
@@ -480,7 +488,6 @@ impl Machine {
     pub(super) fn back_to_resumer(&mut self, values: &[Value], error: Option<Value>) -> Onward {
         let resumer = self.co.resumer.take().unwrap_or(self.main);
         self.switch_to(resumer);
-        self.resumed = self.resumed.saturating_sub(1);
         self.co.status = Status::Running;
         let Some(frame) = self.co.frames.last().copied() else {
             return Onward::Halt(Halt::Failed(Value::NIL));

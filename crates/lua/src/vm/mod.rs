@@ -1,5 +1,7 @@
 //! The machine: the loop over instructions, and what leaves the loop.
 
+mod exit;
+mod inside;
 mod interp;
 pub(crate) mod link;
 pub(crate) mod machine;
@@ -9,4 +11,4 @@ mod raise;
 mod stack;
 mod steps;
 
-pub(crate) use interp::Known;
+pub(crate) use exit::Known;

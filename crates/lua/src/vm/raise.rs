@@ -2,14 +2,11 @@
 
 use super::machine::{Halt, Machine, Onward};
 use super::names;
-use super::stack::ensure;
+use super::stack::{HANDLING_FAILED, NESTED_HANDLING, NESTED_MAX, OVERFLOW, ensure};
 use crate::fault::{Cause, Fault};
 use crate::native::{Indexed, find_index, push_text};
 use crate::object::{After, Frame, Protection, Status, Work};
 use crate::value::{TableRef, Value};
-
-/// Handlers that fail in handlers.
-const HANDLERS_MAX: usize = 10;
 
 /// Bytes beyond the limit that the text of an error may take.
 pub(crate) const RESERVE: usize = 64 << 10;
@@ -115,7 +112,8 @@ impl Machine {
     /// Throws: goes to the handler, or to whoever catches the error, in this coroutine or those that resumed it.
     pub(super) fn raise(&mut self, fault: Fault) -> Onward {
         let beyond = self.heap.bytes > self.heap.limit.saturating_add(RESERVE);
-        let value = self.thrown(fault);
+        let by_instruction = fault.is_bare();
+        let mut value = self.thrown(fault);
         if beyond {
             return self.fail(value);
         }
@@ -124,15 +122,20 @@ impl Machine {
         if frame.work != Work::Protected(Protection::Xpcall) {
             return self.end_protected(value);
         }
-        let handlers = self.co.frames[at..].iter().filter(|frame| frame.work == Work::Handler).count();
-        if handlers >= HANDLERS_MAX {
-            let text = self.heap.new_string(b"error in error handling").unwrap_or(Value::NIL);
-            return self.end_protected(text);
+        if self.co.depth() + 1 == NESTED_MAX {
+            // The call of the handler is the one too many, and its error what is handled.
+            value =
+                self.thrown(if by_instruction { Fault::bare(OVERFLOW) } else { Fault::unplaced(OVERFLOW) });
         }
-        match self.call_handler(self.co.stack[frame.base as usize], value) {
+        let handled = if self.co.depth() + 1 < NESTED_HANDLING {
+            self.call_handler(self.co.stack[frame.base as usize], value)
+        } else {
+            Err(Fault::memory())
+        };
+        match handled {
             Ok(next) => next,
             Err(_) => {
-                let text = self.heap.new_string(b"error in error handling").unwrap_or(Value::NIL);
+                let text = self.heap.new_string(HANDLING_FAILED.as_bytes()).unwrap_or(Value::NIL);
                 self.end_protected(text)
             }
         }

@@ -15,6 +15,15 @@ pub(super) const FRAMES_MAX: usize = 16_383;
 /// Calls that the reference would make on the C stack, at a time.
 pub(super) const NESTED_MAX: u32 = 199;
 
+/// Such calls when the error about too many is being handled: an eighth more in the reference.
+pub(super) const NESTED_HANDLING: u32 = NESTED_MAX + 24;
+
+/// The error about [`NESTED_MAX`].
+pub(super) const OVERFLOW: &str = "C stack overflow";
+
+/// The error about [`NESTED_HANDLING`], and of a handler that cannot be called.
+pub(super) const HANDLING_FAILED: &str = "error in error handling";
+
 /// Makes the stack so long that slot `to` exists, with a window behind it.
 #[inline(always)]
 pub(super) fn ensure(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault> {

@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use super::link;
 use super::machine::{Halt, Machine, Onward, SymbolMap};
-use super::stack::{Carried, ensure};
+use super::stack::{Carried, FRAMES_MAX, NESTED_MAX, OVERFLOW, ensure};
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::native::{Ctx, Demand, NativeStep};
 use crate::object::{After, Frame, Protection, State, Status, Work};
 use crate::value::{ThreadRef, Value};
-
-/// Coroutines that may have resumed one another.
-const RESUMED_MAX: u32 = 190;
 
 impl Machine {
     /// Calls the native function in a slot.
@@ -93,7 +90,7 @@ impl Machine {
     pub(super) fn demand(&mut self, demand: Demand, frame: Frame) -> Result<Onward, Fault> {
         match demand {
             Demand::Protect(by) => {
-                self.push(Frame { work: Work::Protected(by), ..frame })?;
+                self.protect(Frame { work: Work::Protected(by), ..frame })?;
                 let base = frame.base as usize;
                 self.protected_call(base)
             }
@@ -102,7 +99,8 @@ impl Machine {
                 let base = frame.base as usize;
                 self.co.stack.swap(base, base + 1);
                 self.co.top = base as u32 + 2;
-                self.push(Frame { base: base as u32, work: Work::Protected(Protection::Xpcall), ..frame })?;
+                let work = Work::Protected(Protection::Xpcall);
+                self.protect(Frame { base: base as u32, work, ..frame })?;
                 self.protected_call(base + 1)
             }
             Demand::Link(proto) => {
@@ -130,6 +128,16 @@ impl Machine {
         }
     }
 
+    /// Pushes the frame of a protected call. Where it is one call too many, the error is its own: it catches that.
+    fn protect(&mut self, frame: Frame) -> Result<(), Fault> {
+        let pushed = self.push(frame);
+        if pushed.is_err() && self.co.frames.len() < FRAMES_MAX {
+            self.co.frames.push(frame);
+            self.co.nested += 1;
+        }
+        pushed
+    }
+
     fn protected_call(&mut self, func: usize) -> Result<Onward, Fault> {
         let args = (self.co.top as usize).saturating_sub(func + 1);
         self.call(func, args, -1, After::Results)
@@ -155,7 +163,7 @@ impl Machine {
         let target = self.heap.threads.at(thread.0).coroutine.as_ref();
         let text = match target.map(|coroutine| coroutine.status) {
             _ if thread == self.thread => Some("cannot resume running coroutine"),
-            Some(Status::Suspended) if self.resumed >= RESUMED_MAX => Some("C stack overflow"),
+            Some(Status::Suspended) if self.co.depth() >= NESTED_MAX => Some(OVERFLOW),
             Some(Status::Suspended) => None,
             Some(Status::Normal) => Some("cannot resume normal coroutine"),
             Some(Status::Running) => Some("cannot resume running coroutine"),
@@ -172,11 +180,11 @@ impl Machine {
         let values = Carried::new(&self.co.stack[from..(self.co.top as usize).max(from)]);
         self.push(Frame { work: Work::Resume { wrapped }, ..frame })?;
         self.co.status = Status::Normal;
-        let resumer = self.thread;
+        let (resumer, depth) = (self.thread, self.co.depth());
         self.switch_to(thread);
+        self.co.below = depth;
         self.co.resumer = Some(resumer);
         self.co.status = Status::Running;
-        self.resumed += 1;
         self.start_or_continue(values.as_slice())
     }
 

@@ -94,6 +94,8 @@ fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
     match (value.as_number(), value.is_nil(), value.as_str()) {
         (Some(number), ..) => show_number(vm, number),
         (_, true, _) => b"nil".to_vec(),
+        _ if value.is_function() => b"function: ".to_vec(),
+        _ if value.as_thread().is_some() => b"thread: ".to_vec(),
         _ if value.is_boolean() => {
             if value.truthy() {
                 b"true".to_vec()
@@ -122,8 +124,13 @@ fn plain(reply: &[u8]) -> Vec<u8> {
     error
 }
 
-/// Line ends in errors are spaces in the reference's reply, and a zero ends it.
+/// Line ends in errors are spaces in the reference's reply, and a zero ends it. Of an error that is a function, its address shows.
 fn flat(mut text: Vec<u8>) -> Vec<u8> {
+    for kind in [&b"-function: "[..], b"-thread: "] {
+        if text.starts_with(kind) {
+            text.truncate(kind.len());
+        }
+    }
     if text.first() == Some(&b'-') {
         text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
         text.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');

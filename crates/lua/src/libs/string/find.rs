@@ -52,36 +52,50 @@ fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<NativeStep, Fault> {
         ctx.charge(cost(bytes.len()));
         return find_plain(ctx, from);
     }
-    let mut matcher = compile(ctx, pattern, from)?;
+    let matcher = compile(ctx, pattern, from)?;
+    go_on(ctx, matcher, purpose)
+}
+
+/// Searches on with a matcher, which is given back at the end.
+fn go_on(ctx: &mut Ctx<'_>, mut matcher: Box<Matcher>, purpose: Purpose) -> Result<NativeStep, Fault> {
     match search(ctx, &mut matcher, purpose)? {
-        Some(step) => Ok(step),
-        None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(Box::new(matcher), purpose)))),
+        Some(step) => {
+            ctx.heap.patterns.give_back(matcher);
+            Ok(step)
+        }
+        None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(matcher, purpose)))),
     }
 }
 
 /// A matcher for a pattern that may begin with an anchor.
-pub(super) fn compile(ctx: &mut Ctx<'_>, pattern: StrRef, from: usize) -> Result<Matcher, Fault> {
-    let len = ctx.heap.bytes(pattern).len();
-    ctx.heap.room(Matcher::footprint(len))?;
-    ctx.charge(len as u64 / 4 + 4);
-    let bytes = ctx.heap.bytes(pattern);
-    let (bytes, anchor) = match bytes.split_first() {
-        Some((b'^', rest)) => (rest, Anchor::Here),
-        _ => (bytes, Anchor::Anywhere),
+pub(super) fn compile(ctx: &mut Ctx<'_>, pattern: StrRef, from: usize) -> Result<Box<Matcher>, Fault> {
+    let (skipped, anchor) = match ctx.heap.bytes(pattern).first() {
+        Some(b'^') => (1, Anchor::Here),
+        _ => (0, Anchor::Anywhere),
     };
-    let mut matcher = Matcher::new(bytes);
+    let mut matcher = matcher_of(ctx, pattern, skipped)?;
     matcher.begin(from, anchor);
     Ok(matcher)
+}
+
+/// A matcher for a pattern without its first `skipped` bytes: one that was given back, or a new one.
+fn matcher_of(ctx: &mut Ctx<'_>, pattern: StrRef, skipped: usize) -> Result<Box<Matcher>, Fault> {
+    let heap = &mut *ctx.heap;
+    if let Some(matcher) = heap.patterns.take(&heap.strings.bytes(pattern)[skipped..]) {
+        ctx.charge(4);
+        return Ok(matcher);
+    }
+    let len = heap.bytes(pattern).len();
+    heap.room(Matcher::footprint(len))?;
+    ctx.charge(len as u64 / 4 + 4);
+    Ok(Box::new(Matcher::new(&ctx.heap.bytes(pattern)[skipped..])))
 }
 
 pub(super) fn search_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     let Ok(state) = state.downcast::<Searching>() else { return Ok(NativeStep::Return(0)) };
     match *state {
         Searching::Plain(from) => find_plain(ctx, from),
-        Searching::Pattern(mut matcher, purpose) => match search(ctx, &mut matcher, purpose)? {
-            Some(step) => Ok(step),
-            None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(matcher, purpose)))),
-        },
+        Searching::Pattern(matcher, purpose) => go_on(ctx, matcher, purpose),
     }
 }
 
@@ -196,14 +210,8 @@ pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if from > ctx.heap.bytes(text).len() {
         return ctx.one(Value::NIL);
     }
-    let len = ctx.heap.bytes(pattern).len();
-    ctx.heap.room(Matcher::footprint(len))?;
-    ctx.charge(len as u64 / 4 + 4);
     // An anchor means nothing here: PUC's `gmatch` takes it for a byte.
-    let mut matcher = Matcher::new(ctx.heap.bytes(pattern));
+    let mut matcher = matcher_of(ctx, pattern, 0)?;
     matcher.begin(from, Anchor::Anywhere);
-    match search(ctx, &mut matcher, Purpose::Iterate)? {
-        Some(step) => Ok(step),
-        None => Ok(NativeStep::Pause(Box::new(Searching::Pattern(Box::new(matcher), Purpose::Iterate)))),
-    }
+    go_on(ctx, matcher, Purpose::Iterate)
 }

@@ -32,7 +32,7 @@ impl From<DirectiveError> for Fault {
 
 pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
-    let mut out = Vec::new();
+    let mut out = ctx.heap.buffer();
     let len = ctx.heap.bytes(format).len();
     reserve(ctx.heap, &mut out, len + 32)?;
     run(ctx, Formatting { out, at: 0, argument: 1, quoted: None })
@@ -51,7 +51,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
         } else {
             let rest = &ctx.heap.bytes(format)[state.at..];
             if rest.is_empty() {
-                let value = ctx.heap.take_string(state.out)?;
+                let value = ctx.heap.finish_buffer(state.out)?;
                 return ctx.one(value);
             }
             let literal = rest[..rest.len().min(CHUNK)].iter().position(|&byte| byte == b'%');

@@ -4,15 +4,18 @@
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
-use crate::pattern::{Anchor, CAPTURES_MAX, Capture, Matcher, PatternSearch};
+use crate::pattern::{Anchor, Capture, Matcher, PatternSearch};
 use crate::value::{Kind, StrRef, Value};
 
 use super::super::output::{cost, fuel, reserve};
 use super::find::{capture_value, compile, push_captures};
 
+/// Bytes that are asked for at first at most.
+const GUESS_MAX: usize = 64 << 10;
+
 /// A substitution between two steps.
 struct Substitution {
-    matcher: Matcher,
+    matcher: Box<Matcher>,
     out: Vec<u8>,
     /// Where the next match is searched, and what is not copied yet begins.
     from: usize,
@@ -53,7 +56,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let matcher = compile(ctx, pattern, 0)?;
     let anchor = if ctx.heap.bytes(pattern).first() == Some(&b'^') { Anchor::Here } else { Anchor::Anywhere };
     let window = ctx.count();
-    let state = Box::new(Substitution {
+    let mut state = Substitution {
         matcher,
         out: Vec::new(),
         from: 0,
@@ -63,23 +66,41 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         replacement,
         phase: SubstitutionPhase::Next,
         window,
-    });
-    run(ctx, state)
+    };
+    match run(ctx, &mut state)? {
+        // A substitution that does not stand still is never boxed.
+        SubstitutionStop::Done => finish(ctx, state, text),
+        SubstitutionStop::OutOfFuel => Ok(NativeStep::Pause(Box::new(state))),
+        SubstitutionStop::Call(values) => Ok(NativeStep::Call(values, Box::new(state))),
+    }
 }
 
 pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
-    let Ok(state) = state.downcast::<Substitution>() else { return Ok(NativeStep::Return(0)) };
-    run(ctx, state)
+    let Ok(mut state) = state.downcast::<Substitution>() else { return Ok(NativeStep::Return(0)) };
+    let text = ctx.check_str(1)?;
+    match run(ctx, &mut state)? {
+        SubstitutionStop::Done => finish(ctx, *state, text),
+        SubstitutionStop::OutOfFuel => Ok(NativeStep::Pause(state)),
+        SubstitutionStop::Call(values) => Ok(NativeStep::Call(values, state)),
+    }
 }
 
-fn run(ctx: &mut Ctx<'_>, mut state: Box<Substitution>) -> Result<NativeStep, Fault> {
+/// What a stretch of the substitution ends with.
+enum SubstitutionStop {
+    Done,
+    OutOfFuel,
+    /// A function and its arguments, so many values, lie at the window's end.
+    Call(usize),
+}
+
+fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, Fault> {
     let text = ctx.check_str(1)?;
     let len = ctx.heap.bytes(text).len();
     if let SubstitutionPhase::Called(start, end) = state.phase {
         let value = ctx.arg(state.window + 1);
         ctx.truncate(state.window);
-        append_value(ctx, &mut state, text, value, (start, end))?;
-        step_over(ctx, &mut state, text, (start, end))?;
+        append_value(ctx, state, text, value, (start, end))?;
+        step_over(ctx, state, text, (start, end))?;
     }
     loop {
         match state.phase {
@@ -90,24 +111,29 @@ fn run(ctx: &mut Ctx<'_>, mut state: Box<Substitution>) -> Result<NativeStep, Fa
                 state.matcher.begin(state.from, state.anchor);
                 state.phase = SubstitutionPhase::Searching;
             }
-            SubstitutionPhase::Done => return finish(ctx, state, text),
+            SubstitutionPhase::Done => return Ok(SubstitutionStop::Done),
             SubstitutionPhase::Searching | SubstitutionPhase::Called(..) => {
                 let mut left = fuel(ctx);
                 let before = left;
                 let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
                 ctx.charge(before - left);
                 match found? {
-                    PatternSearch::OutOfFuel => return Ok(NativeStep::Pause(state)),
+                    PatternSearch::OutOfFuel => return Ok(SubstitutionStop::OutOfFuel),
                     PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
                     PatternSearch::Found(start, end) => {
+                        if state.count == 0 {
+                            // Nothing is written before the first match: about as much as the text will be.
+                            state.out = ctx.heap.buffer();
+                            reserve(ctx.heap, &mut state.out, len.min(GUESS_MAX))?;
+                        }
                         reserve(ctx.heap, &mut state.out, start - state.from)?;
                         state.out.extend_from_slice(&ctx.heap.bytes(text)[state.from..start]);
                         state.count += 1;
-                        if let Some(asked) = replace(ctx, &mut state, text, (start, end))? {
+                        if let Some(values) = replace(ctx, state, text, (start, end))? {
                             state.phase = SubstitutionPhase::Called(start, end);
-                            return ctx.call(asked.function, &asked.args[..asked.count], state);
+                            return Ok(SubstitutionStop::Call(values));
                         }
-                        step_over(ctx, &mut state, text, (start, end))?;
+                        step_over(ctx, state, text, (start, end))?;
                     }
                 }
             }
@@ -143,20 +169,13 @@ fn step_over(
     Ok(())
 }
 
-/// A call that gives the replacement.
-struct ReplacementCall {
-    function: Value,
-    args: [Value; CAPTURES_MAX],
-    count: usize,
-}
-
-/// Appends the replacement of a match, or says what is to be called.
+/// Appends the replacement of a match, or pushes the call that gives it: so many values.
 fn replace(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,
     text: StrRef,
     (start, end): (usize, usize),
-) -> Result<Option<ReplacementCall>, Fault> {
+) -> Result<Option<usize>, Fault> {
     match state.replacement {
         Kind::Table => {
             let key = capture_value(ctx, &state.matcher, text, 0, (start, end))?;
@@ -167,23 +186,18 @@ fn replace(
                     Ok(None)
                 }
                 Indexed::Call(function, object, key) => {
-                    let mut args = [Value::NIL; CAPTURES_MAX];
-                    args[..2].copy_from_slice(&[object, key]);
-                    Ok(Some(ReplacementCall { function, args, count: 2 }))
+                    ctx.push(function);
+                    ctx.push(object);
+                    ctx.push(key);
+                    Ok(Some(3))
                 }
             }
         }
         Kind::Closure | Kind::Native => {
             let count = state.matcher.capture_count().max(1);
+            ctx.push(ctx.arg(3));
             push_captures(ctx, &state.matcher, text, count, (start, end))?;
-            let first = ctx.count() - count;
-            let mut args = [Value::NIL; CAPTURES_MAX];
-            args.iter_mut()
-                .take(count)
-                .enumerate()
-                .for_each(|(index, arg)| *arg = ctx.arg(first + index + 1));
-            ctx.truncate(first);
-            Ok(Some(ReplacementCall { function: ctx.arg(3), args, count }))
+            Ok(Some(count + 1))
         }
         Kind::Number
         | Kind::String
@@ -278,13 +292,18 @@ fn append_value(
     }
 }
 
-fn finish(ctx: &mut Ctx<'_>, mut state: Box<Substitution>, text: StrRef) -> Result<NativeStep, Fault> {
+fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(text).len();
     let from = state.from.min(len);
-    reserve(ctx.heap, &mut state.out, len - from)?;
-    state.out.extend_from_slice(&ctx.heap.bytes(text)[from..]);
-    ctx.charge(cost(len - from));
-    let value = ctx.heap.take_string(state.out)?;
+    let value = if state.count == 0 {
+        text.into()
+    } else {
+        reserve(ctx.heap, &mut state.out, len - from)?;
+        state.out.extend_from_slice(&ctx.heap.bytes(text)[from..]);
+        ctx.charge(cost(len - from));
+        ctx.heap.finish_buffer(state.out)?
+    };
+    ctx.heap.patterns.give_back(state.matcher);
     ctx.push(value);
     ctx.push(Value::number(state.count as f64));
     Ok(NativeStep::Return(2))

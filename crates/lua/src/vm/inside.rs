@@ -1,0 +1,312 @@
+//! Calls, returns and switches that the loop over instructions follows itself, beyond those of plain functions: metamethods,
+//! iterators, what a native function calls, coroutines that are resumed and that yield.
+//!
+//! Invariants: (1) what is done here leaves the state that `machine.rs` would; (2) whatever is not the usual case is left to
+//! `machine.rs`, before anything has changed.
+
+use super::exit::{Exit, World};
+use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, ensure, place_args, place_results};
+use crate::fault::Fault;
+use crate::heap::Heap;
+use crate::native::{Ctx, Demand, NativeStep};
+use crate::object::{After, Coroutine, Frame, Status, Work};
+use crate::value::{ThreadRef, Value};
+
+/// The running coroutine, which is not in the heap.
+#[derive(Debug)]
+pub(super) struct RunningCoroutine<'m> {
+    pub(super) co: &'m mut Box<Coroutine>,
+    pub(super) thread: &'m mut ThreadRef,
+}
+
+/// A call as an instruction wants it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallWanted {
+    pub(super) func: usize,
+    pub(super) args: usize,
+    pub(super) want: i32,
+    pub(super) after: After,
+}
+
+/// Calls what lies in a slot. None: it is a function of the language, whose frame is the top one now, or a native one that has
+/// returned.
+#[inline(never)]
+pub(super) fn enter(
+    heap: &mut Heap,
+    world: &World<'_>,
+    co: &mut Coroutine,
+    budget: &mut i64,
+    call: CallWanted,
+) -> Option<Exit> {
+    let CallWanted { func, args, want, after } = call;
+    if let Some(native) = co.stack[func].as_native() {
+        return call_native(heap, world, co, budget, (native.0, call));
+    }
+    let is_nested = after != After::Results;
+    let is_deep = co.frames.len() >= FRAMES_MAX || (is_nested && co.depth() + 1 >= NESTED_MAX);
+    let Some(closure) = co.stack[func].as_closure().filter(|_| !is_deep) else {
+        return Some(Exit::Call { func, args, want, after });
+    };
+    let proto = heap.closures.at(closure.0).proto;
+    let base = match place_args(heap, &mut co.stack, &world.code.at(proto).proto, func, args) {
+        Ok(base) => base as u32,
+        Err(fault) => return Some(Exit::Fault(fault)),
+    };
+    let (func, function) = (func as u32, closure.0);
+    co.frames.push(Frame { base, func, function, proto, pc: 0, want, tails: 0, after, work: Work::Lua });
+    co.nested += u32::from(is_nested);
+    *budget -= 1;
+    pause(heap, *budget)
+}
+
+/// The end of the loop, where the run is to stand still at the top frame.
+fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
+    if heap.slice_due {
+        return Some(Exit::Collect);
+    }
+    if budget <= 0 { Some(Exit::Budget) } else { None }
+}
+
+/// Hands what the top frame returns to the one below. None: the top frame is one of the language again.
+#[inline(never)]
+pub(super) fn hand_back(
+    heap: &mut Heap,
+    world: &World<'_>,
+    co: &mut Coroutine,
+    budget: &mut i64,
+    (from, count): (usize, usize),
+) -> Option<Exit> {
+    let depth = co.frames.len();
+    let (Some(frame), Some(below)) = (co.frames.last().copied(), depth.checked_sub(2)) else {
+        return Some(Exit::Return { from, count });
+    };
+    match co.frames[below].work {
+        Work::Native if frame.after == After::Results && frame.want < 0 => {
+            co.frames.pop();
+            place_results(co, from, count, frame.func as usize, frame.want);
+            go_on(heap, world, co, budget)
+        }
+        Work::Lua if !matches!(frame.after, After::Results | After::Concat { .. }) => {
+            co.frames.pop();
+            co.nested -= 1;
+            deliver(world, co, budget, frame.after, (from, count));
+            pause(heap, *budget)
+        }
+        _ => Some(Exit::Return { from, count }),
+    }
+}
+
+/// Does with values what the top frame, one of the language, wants of them: anything but plain results and a concatenation.
+#[inline]
+fn deliver(
+    world: &World<'_>,
+    co: &mut Coroutine,
+    budget: &mut i64,
+    after: After,
+    (from, count): (usize, usize),
+) {
+    let first = if count > 0 { co.stack[from] } else { Value::NIL };
+    let Some(frame) = co.frames.last_mut() else { return };
+    match after {
+        After::Register(register) => co.stack[frame.base as usize + usize::from(register)] = first,
+        After::Jump { when, target } => {
+            if first.truthy() == when {
+                *budget -= i64::from(frame.pc.saturating_sub(target));
+                frame.pc = target;
+            }
+        }
+        After::Each { first: register, count: wanted } => {
+            let to = frame.base as usize + usize::from(register) + 3;
+            if !first.is_nil() {
+                let target = world.code.at(frame.proto).proto.code[frame.pc as usize - 1].d;
+                *budget -= i64::from(frame.pc.saturating_sub(target));
+                frame.pc = target;
+                co.stack[to - 1] = first;
+            }
+            place_results(co, from, count, to, i32::from(wanted));
+        }
+        After::Nothing | After::Results | After::Concat { .. } => {}
+    }
+}
+
+/// Calls a native function for an instruction that is no call.
+fn call_native(
+    heap: &mut Heap,
+    world: &World<'_>,
+    co: &mut Coroutine,
+    budget: &mut i64,
+    (function, call): (u32, CallWanted),
+) -> Option<Exit> {
+    let CallWanted { func, args, want, after } = call;
+    if matches!(after, After::Results | After::Concat { .. }) {
+        return Some(Exit::Call { func, args, want, after });
+    }
+    let top = func + 1 + args;
+    if let Err(fault) = ensure(heap, &mut co.stack, top) {
+        return Some(Exit::Fault(fault));
+    }
+    let native = world.natives[heap.natives.at(function).native as usize].call;
+    *budget -= 1;
+    let mut ctx = Ctx {
+        heap: &mut *heap,
+        stack: &mut co.stack,
+        frames: &co.frames,
+        base: func + 1,
+        top,
+        function,
+        budget: &mut *budget,
+        thread: world.thread.0,
+        is_main: world.thread == world.main,
+    };
+    let step = native(&mut ctx);
+    let top = ctx.top;
+    match step {
+        Ok(NativeStep::Return(count)) => {
+            deliver(world, co, budget, after, (top - count, count));
+            pause(heap, *budget)
+        }
+        step => Some(Exit::NativeStep { step, func, top, function, want, after }),
+    }
+}
+
+/// Goes on with the native function of the top frame, to which what it called has returned. None: it called a function of the
+/// language, whose frame is the top one now.
+fn go_on(heap: &mut Heap, world: &World<'_>, co: &mut Coroutine, budget: &mut i64) -> Option<Exit> {
+    let frame = co.frames.last().copied()?;
+    let native = &world.natives[heap.natives.at(frame.function).native as usize];
+    let Some(resume) = native.resume else {
+        return Some(Exit::Resumed(Err(Fault::unplaced("a function that cannot go on"))));
+    };
+    let state = co.states.pop().unwrap_or_else(|| Box::new(()));
+    let top = co.top as usize;
+    if let Err(fault) = ensure(heap, &mut co.stack, top) {
+        return Some(Exit::Resumed(Err(fault)));
+    }
+    let mut ctx = Ctx {
+        heap: &mut *heap,
+        stack: &mut co.stack,
+        frames: &co.frames,
+        base: frame.base as usize,
+        top,
+        function: frame.function,
+        budget: &mut *budget,
+        thread: world.thread.0,
+        is_main: world.thread == world.main,
+    };
+    let step = resume(&mut ctx, state);
+    let top = ctx.top;
+    co.top = top as u32;
+    let (values, state) = match step {
+        Ok(NativeStep::Call(values, state)) => (values, state),
+        step => return Some(Exit::Resumed(step)),
+    };
+    co.states.push(state);
+    if let Err(fault) = ensure(heap, &mut co.stack, top) {
+        return Some(Exit::Fault(fault));
+    }
+    let call = CallWanted { func: top - values, args: values - 1, want: -1, after: After::Results };
+    enter(heap, world, co, budget, call)
+}
+
+/// The call of a native function that switches coroutines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SwitchCall {
+    pub(super) func: usize,
+    pub(super) top: usize,
+    pub(super) function: u32,
+    pub(super) want: i32,
+}
+
+impl SwitchCall {
+    fn frame(&self, work: Work) -> Frame {
+        let (func, function, want) = (self.func as u32, self.function, self.want);
+        Frame { base: func + 1, func, function, proto: 0, pc: 0, want, tails: 0, after: After::Results, work }
+    }
+}
+
+/// Whether a coroutine that stands in a call of a native function can be given so many values without more ado: the call was
+/// made by a function of the language in the plain way, and there is room.
+fn takes(co: &Coroutine, count: usize, is_right: impl Fn(Work) -> bool) -> bool {
+    let [.., below, frame] = co.frames.as_slice() else { return false };
+    let results = count.max(frame.want.max(0) as usize);
+    is_right(frame.work)
+        && frame.after == After::Results
+        && below.work == Work::Lua
+        && co.stack.len() >= frame.func as usize + results + WINDOW
+}
+
+/// Gives values to a coroutine of which [`takes`] is true, as the results of the call that it stands in.
+fn give(co: &mut Coroutine, head: Option<Value>, values: &[Value]) {
+    let Some(frame) = co.frames.pop() else { return };
+    co.nested -= 1;
+    let func = frame.func as usize;
+    let mut at = func;
+    if let Some(head) = head {
+        co.stack[at] = head;
+        at += 1;
+    }
+    co.stack[at..at + values.len()].copy_from_slice(values);
+    let count = at + values.len() - func;
+    place_results(co, func, count, func, frame.want);
+}
+
+/// Does what a native function of the coroutine library asks for, in the usual case: a coroutine that has yielded is resumed, or the
+/// running one yields. False: nothing was done.
+pub(super) fn switch(
+    heap: &mut Heap,
+    demand: &Demand,
+    running: &mut RunningCoroutine<'_>,
+    call: SwitchCall,
+) -> bool {
+    let co = &mut **running.co;
+    if co.frames.len() >= FRAMES_MAX || co.depth() + 1 >= NESTED_MAX {
+        return false;
+    }
+    let from = call.func + 1;
+    let (target, from, wrapped) = match demand {
+        Demand::Resume => (co.stack[from].as_thread(), from + 1, Some(false)),
+        Demand::ResumeWrapped => {
+            let upvalue = heap.natives.at(call.function).upvalues.first().copied();
+            (upvalue.and_then(Value::as_thread), from, Some(true))
+        }
+        Demand::Yield if co.nested == 0 => (co.resumer, from, None),
+        _ => return false,
+    };
+    let Some(target) = target.filter(|target| target != running.thread) else { return false };
+    let from = from.min(call.top);
+    let count = call.top - from;
+    let Some(other) = heap.threads.at(target.0).coroutine.as_ref() else { return false };
+    let is_ready = match wrapped {
+        Some(_) => other.status == Status::Suspended && takes(other, count, |work| work == Work::Yield),
+        None => takes(other, count + 1, |work| matches!(work, Work::Resume { .. })),
+    };
+    if !is_ready {
+        return false;
+    }
+    let Some(mut other) = heap.threads.at_mut(target.0).coroutine.take() else { return false };
+    co.nested += 1;
+    co.top = call.top as u32;
+    let head = match wrapped {
+        Some(wrapped) => {
+            co.frames.push(call.frame(Work::Resume { wrapped }));
+            co.status = Status::Normal;
+            other.resumer = Some(*running.thread);
+            other.below = co.depth();
+            None
+        }
+        None => {
+            co.frames.push(call.frame(Work::Yield));
+            co.status = Status::Suspended;
+            co.resumer = None;
+            let wrapped = other.frames.last().map(|frame| frame.work) == Some(Work::Resume { wrapped: true });
+            if wrapped { None } else { Some(Value::TRUE) }
+        }
+    };
+    other.status = Status::Running;
+    give(&mut other, head, &co.stack[from..from + count]);
+    let left = std::mem::replace(running.co, other);
+    heap.threads.at_mut(running.thread.0).coroutine = Some(left);
+    heap.thread_ran(*running.thread);
+    *running.thread = target;
+    true
+}
