@@ -13,6 +13,7 @@ use crate::pubsub::multicast::Multicasts;
 use crate::pubsub::registry::PubSub;
 use crate::pubsub::watch::Watching;
 use crate::replication::failover::Failover;
+use crate::replication::role::LinkCounts;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::sync_state::FullSyncs;
 use crate::session::key::SessionKey;
@@ -21,6 +22,8 @@ use crate::waiting::migration::Migrations;
 use crate::waiting::slow_reads::SlowReads;
 use sluice_base::Now;
 use sluice_config::{Config, param};
+use sluice_replication::LinkOutput;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The control plane: configuration, logs, clients' relations and counters; no keys.
@@ -136,10 +139,12 @@ pub struct ReplicationState {
     pub full_syncs: FullSyncs,
     /// This server as a replica; none for a primary.
     pub(crate) replica: Watched<Option<Box<crate::replication::role::ReplicaRole>>>,
-    /// Changes whenever another primary is followed, or none any more.
-    pub role_epoch: u64,
-    /// What it was when the link was last told whom to follow.
-    pub(crate) link_epoch: u64,
+    /// What the link to the primary wants done, in order.
+    pub(crate) link_outputs: VecDeque<LinkOutput>,
+    /// The number of the last attempt of the links that were given up.
+    pub(crate) link_attempts: u64,
+    /// What has come of the links to primaries.
+    pub(crate) link_counts: LinkCounts,
     /// The role that a client has asked for.
     pub(crate) role_wanted: Option<crate::replication::role::RoleWanted>,
     /// Keys that clients of this server gave an expiry while it was a replica.
@@ -268,8 +273,9 @@ impl ReplicationState {
             stream: ReplicationStream::new(replid).watched_by(epoch.clone()),
             full_syncs: Default::default(),
             replica: Watched::new(None, epoch),
-            role_epoch: 0,
-            link_epoch: 0,
+            link_outputs: VecDeque::new(),
+            link_attempts: 0,
+            link_counts: LinkCounts::default(),
             role_wanted: None,
             local_expiries: Default::default(),
             loaded_stream_db: None,

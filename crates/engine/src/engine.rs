@@ -22,7 +22,7 @@ use crate::upkeep::expire::ActiveExpiry;
 use sluice_base::{HashSeed, Now, Rng, hex};
 use sluice_config::{Config, param};
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
-use sluice_replication::Primary;
+use sluice_replication::{Primary, ReplicaLink};
 use sluice_resp::{Admission, Outbox};
 use std::sync::Arc;
 
@@ -122,8 +122,8 @@ impl Engine {
         let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         if let Some((host, port)) = control.config.replica_of() {
             let host = String::from_utf8_lossy(host).into_owned();
-            *control.replication.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
-            control.replication.role_epoch = 1;
+            let link = ReplicaLink::new(Primary { host, port }, seeds.rng, 0);
+            *control.replication.replica = Some(Box::new(ReplicaRole::new(link)));
             control.replication.stream.set_has_primary(true);
         }
         control.clients.slow_reads.set_threads(1);

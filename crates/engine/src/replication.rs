@@ -10,5 +10,6 @@ pub(crate) mod replicas;
 pub(crate) mod role;
 pub(crate) mod stream;
 pub(crate) mod sync_state;
+pub(crate) mod transport;
 pub(crate) mod unit_commands;
 pub(crate) mod waitaof;

@@ -434,6 +434,8 @@ pub struct Session {
     pub producing: Option<Box<Producing>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
+    /// Its request runs again that was postponed by a pause, a failover or the end of the server.
+    pub was_postponed: bool,
     /// Bytes the server has taken, or finds listed, and has not sent yet: counts against the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
@@ -461,6 +463,7 @@ impl Session {
             waiting: None,
             producing: None,
             is_rerun: false,
+            was_postponed: false,
             in_flight: 0,
             output_peak: 0,
             durable_at: 0,

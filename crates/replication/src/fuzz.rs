@@ -17,10 +17,11 @@ pub fn fuzz_primary(data: &[u8]) {
         version: "9.0.0",
         resume: (how & 1 > 0).then_some(&point),
         dual_channel: how & 2 > 0,
+        may_connect: true,
     };
-    let mut link = ReplicaLink::new(7);
     let primary = Primary { host: "primary".to_owned(), port: 1 };
-    link.step(Input::Follow(Some(primary)), &around);
+    let mut link = ReplicaLink::new(primary, 7, 0);
+    link.step(Input::Tick, &around);
     link.step(Input::Opened(link.attempt()), &around);
     link.take_outputs();
     for piece in said.chunks(1 + usize::from(how >> 1)) {

@@ -1,10 +1,10 @@
 //! A replica's link to its primary, from the first connection to the stream of commands.
 //!
 //! ```text
-//!  none ──Follow──► connect ──► connecting ──► handshake ──+CONTINUE──────────────────────────────► connected
-//!                      ▲             │              └──+FULLRESYNC──► transfer ──loaded──────────────►  │
-//!                      │             │                                   │                             │
-//!                      └── pause ◄───┴───────────── fails, ends, is silent ◄──────────────────────────────┘
+//!  new ──► connect ──► connecting ──► handshake ──+CONTINUE──────────────────────────────► connected
+//!             ▲             │              └──+FULLRESYNC──► transfer ──loaded──────────────►  │
+//!             │             │                                   │                             │
+//!             └── pause ◄───┴───────────── fails, ends, is silent ◄──────────────────────────────┘
 //!
 //!  transfer, to disk:    Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading ──Loaded──►
 //!  transfer, to memory:  Awaited ──first bytes──► Receiving ──Accepted──────────────────────► Loading ──Loaded──►
@@ -17,8 +17,9 @@
 //!
 //! Invariants: (1) every input about a connection names the attempt that it is of, and one of an attempt before is ignored: an
 //! attempt can be given up before what works for it has ended (D-1); (2) a file takes the place of the one before after `Commit`
-//! alone, and after that nothing but the load follows: another primary waits until the file is loaded (D-3); (3) each state has a
-//! bound on how long it may be silent.
+//! alone, and after that nothing but the load follows ([`ReplicaLink::is_committed`]): who owns the link does not give it up before the
+//! file is loaded (D-3); (3) each state has a bound on how long it may be silent; (4) a link leads to one primary. Another primary is
+//! another link, whose attempts have higher numbers.
 
 mod handshake;
 mod messages;
@@ -47,7 +48,6 @@ enum TransferStage {
 
 #[derive(Debug)]
 enum LinkPhase {
-    None,
     /// Since when the next attempt is due, ns.
     Connect {
         at_ns: u64,
@@ -81,9 +81,7 @@ enum LinkPhase {
 #[derive(Debug)]
 pub struct ReplicaLink {
     state: LinkPhase,
-    primary: Option<Primary>,
-    /// Who is followed once the file that was committed is loaded.
-    next: Option<Option<Primary>>,
+    primary: Primary,
     attempt: u64,
     /// The next request for the data asks the other end to take the role of the primary over.
     hands_over: HandsOver,
@@ -92,23 +90,38 @@ pub struct ReplicaLink {
 }
 
 impl ReplicaLink {
-    /// A link to nobody. The seed decides the jitter of its pauses.
-    pub fn new(seed: u64) -> ReplicaLink {
+    /// A link to this primary, which the first tick makes. The seed decides the jitter of its pauses. Attempts are numbered behind
+    /// `attempt`: behind those of a link before, what still comes of that one is ignored here.
+    pub fn new(primary: Primary, seed: u64, attempt: u64) -> ReplicaLink {
         ReplicaLink {
-            state: LinkPhase::None,
-            primary: None,
-            next: None,
-            attempt: 0,
+            state: LinkPhase::Connect { at_ns: 0, is_again: false },
+            primary,
+            attempt: attempt + 1,
             hands_over: HandsOver::No,
             backoff: Backoff::new(seed),
             outputs: Vec::new(),
         }
     }
 
+    /// The first request for the data asks the other end to take the role of the primary over: FAILOVER.
+    pub fn handing_over(mut self) -> ReplicaLink {
+        self.hands_over = HandsOver::Yes;
+        self
+    }
+
+    /// Whom the link leads to.
+    pub fn primary(&self) -> &Primary {
+        &self.primary
+    }
+
+    /// Whether something works for the link, which has to be closed when the link is given up.
+    pub fn is_under_way(&self) -> bool {
+        !matches!(self.state, LinkPhase::Connect { .. })
+    }
+
     /// How far the link is.
     pub fn state(&self) -> LinkState {
         match self.state {
-            LinkPhase::None => LinkState::None,
             LinkPhase::Connect { .. } => LinkState::Connect,
             LinkPhase::Connecting { .. } => LinkState::Connecting,
             LinkPhase::Handshake { .. } => LinkState::Handshake,
@@ -127,8 +140,7 @@ impl ReplicaLink {
     pub fn point(&self) -> Option<&HistoryPoint> {
         match &self.state {
             LinkPhase::Transfer { point, .. } => Some(point),
-            LinkPhase::None
-            | LinkPhase::Connect { .. }
+            LinkPhase::Connect { .. }
             | LinkPhase::Connecting { .. }
             | LinkPhase::Handshake { .. }
             | LinkPhase::SecondChannel { .. }
@@ -152,13 +164,6 @@ impl ReplicaLink {
     /// Takes a step.
     pub fn step(&mut self, input: Input<'_>, around: &Surroundings<'_>) {
         match input {
-            Input::Follow(primary) if self.is_committed() => self.next = Some(primary),
-            Input::Follow(primary) => self.follow(primary, around),
-            // Only a primary hands its role over, and such a server has no link.
-            Input::HandOver(primary) => {
-                self.hands_over = HandsOver::Yes;
-                self.lead_to(Some(primary), around);
-            }
             Input::Tick => self.tick(around),
             Input::Opened(attempt)
             | Input::Refused(attempt, _)
@@ -190,29 +195,13 @@ impl ReplicaLink {
         self.outputs.push(LinkOutput::Log(level, text.into()));
     }
 
-    fn follow(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
-        self.hands_over = HandsOver::No;
-        self.lead_to(primary, around);
-    }
-
-    fn lead_to(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
-        if !matches!(self.state, LinkPhase::None | LinkPhase::Connect { .. }) {
-            self.outputs.push(LinkOutput::Close);
-        }
-        self.attempt += 1;
-        self.backoff.succeed();
-        self.primary = primary;
-        self.state = match self.primary {
-            Some(_) => LinkPhase::Connect { at_ns: around.now_ns, is_again: false },
-            None => LinkPhase::None,
-        };
-        self.connect_if_due(around);
-    }
-
     /// Begins the next attempt, if its time has come.
     fn connect_if_due(&mut self, around: &Surroundings<'_>) {
         let LinkPhase::Connect { at_ns, is_again } = self.state else { return };
-        let Some(primary) = self.primary.clone().filter(|_| around.now_ns >= at_ns) else { return };
+        if around.now_ns < at_ns || !around.may_connect {
+            return;
+        }
+        let primary = self.primary.clone();
         let verb = if is_again { "Reconnecting" } else { "Connecting" };
         self.log(LogLevel::Notice, format!("{verb} to PRIMARY {}:{}", primary.host, primary.port));
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync started");
@@ -286,8 +275,7 @@ impl ReplicaLink {
                     self.outputs.push(LinkOutput::Receive(bytes[begins..].to_vec()));
                 }
             }
-            LinkPhase::None
-            | LinkPhase::Connect { .. }
+            LinkPhase::Connect { .. }
             | LinkPhase::Connecting { .. }
             | LinkPhase::SecondChannel { greeting: None, .. }
             | LinkPhase::Transfer { .. }
@@ -383,8 +371,7 @@ impl ReplicaLink {
         let is_dual = match &self.state {
             LinkPhase::SecondChannel { .. } => true,
             LinkPhase::Transfer { main, .. } => !matches!(main, MainChannel::HasSnapshot),
-            LinkPhase::None
-            | LinkPhase::Connect { .. }
+            LinkPhase::Connect { .. }
             | LinkPhase::Connecting { .. }
             | LinkPhase::Handshake { .. }
             | LinkPhase::Connected { .. } => false,
@@ -440,9 +427,7 @@ impl ReplicaLink {
                 }
                 Answer::DualChannel => {
                     self.state = LinkPhase::SecondChannel { heard_ns: around.now_ns, greeting: None };
-                    if let Some(primary) = self.primary.clone() {
-                        self.outputs.push(LinkOutput::ConnectSecond(self.attempt, primary));
-                    }
+                    self.outputs.push(LinkOutput::ConnectSecond(self.attempt, self.primary.clone()));
                     return;
                 }
                 Answer::Full { point, rest } => {
@@ -504,7 +489,7 @@ impl ReplicaLink {
         else {
             return;
         };
-        let (point, next) = (point.clone(), self.next.take());
+        let point = point.clone();
         let is_lost = matches!(main, MainChannel::Lost);
         let is_answered = !matches!(main, MainChannel::Asked(_) | MainChannel::Lost);
         (*stage, *said_ns) = (TransferStage::Unanswered, around.now_ns);
@@ -512,9 +497,7 @@ impl ReplicaLink {
         if is_answered {
             self.finish(around);
         }
-        if let Some(primary) = next {
-            self.follow(primary, around);
-        } else if is_lost {
+        if is_lost {
             self.retry_after_failed_sync(around);
         }
     }
@@ -546,15 +529,12 @@ impl ReplicaLink {
                 "Failed trying to load the PRIMARY synchronization DB from disk, check server logs.",
             ),
         }
-        match self.next.take() {
-            Some(primary) => self.follow(primary, around),
-            None => self.retry_after_failed_sync(around),
-        }
+        self.retry_after_failed_sync(around);
     }
 
     fn ended(&mut self, around: &Surroundings<'_>) {
         match self.state {
-            LinkPhase::None | LinkPhase::Connect { .. } | LinkPhase::Connecting { .. } => {}
+            LinkPhase::Connect { .. } | LinkPhase::Connecting { .. } => {}
             LinkPhase::Handshake { .. } => {
                 self.log(LogLevel::Warning, "The connection with the primary ended during the handshake");
                 self.retry_after_refusal(around);
@@ -589,7 +569,6 @@ impl ReplicaLink {
             is_due
         };
         match &mut self.state {
-            LinkPhase::None => {}
             LinkPhase::Connect { .. } => self.connect_if_due(around),
             LinkPhase::Connecting { since_ns: heard_ns } | LinkPhase::Handshake { heard_ns, .. } => {
                 if is_silent(*heard_ns) {

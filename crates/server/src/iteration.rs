@@ -149,7 +149,6 @@ impl Server {
             ready: Vec::new(),
             to_close: Vec::new(),
         };
-        let seed = host.entropy().iter().fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte));
         let mut server = Server {
             engine,
             host,
@@ -162,7 +161,7 @@ impl Server {
             slow_reads,
             migrator,
             timing: Timing::default(),
-            follower: Follower::new(seed),
+            follower: Follower::new(),
             barrier: None,
             save: SavePace::default(),
             sums_memory: switches::number(switches::PARTS).is_some(),

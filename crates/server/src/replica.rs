@@ -1,5 +1,5 @@
 //! The link to the primary as the process has it: threads that connect and receive, and who has the connection meanwhile. What is
-//! done when is decided by [`sluice_replication::ReplicaLink`]; `iteration/replica.rs` carries it out.
+//! done when is decided by [`sluice_engine::LinkDriver`]; `iteration/replica.rs` is its transport.
 //!
 //! ```text
 //!  Connecting (thread) ──► Attached (event loop) ──► Leaving ─┬► Receiving (thread) ─┬► Received ──► Session (event loop)
@@ -22,7 +22,6 @@ use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
 use progress::SyncProgress;
 use sluice_evloop::{Event, Source, Token};
-use sluice_replication::ReplicaLink;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -36,6 +35,8 @@ pub enum LinkHolder {
     Attached(Source),
     /// The event loop lets go of it; these bytes of the snapshot have come.
     Leaving(Vec<u8>),
+    /// The main thread, until something receives the snapshot; these bytes of it have come.
+    Left(OwnedFd, Vec<u8>),
     /// A thread that receives the snapshot.
     Receiving(Download),
     /// The thread of a load that reads the snapshot from it.
@@ -48,42 +49,34 @@ pub enum LinkHolder {
 
 /// The link and what it stands on.
 pub struct Follower {
-    pub link: ReplicaLink,
     pub holder: LinkHolder,
+    /// The attempt of the link that the connections are of.
+    pub attempt: u64,
     /// The connection of the handshake, while the snapshot has another: then `holder` is about that.
     pub main: Option<MainLink>,
     /// What the main channel has brought and the link's session has not executed.
     pub replay: Option<StreamBuffer>,
-    /// [`sluice_engine::Engine::role_epoch`] when it was looked at last.
-    pub seen_epoch: u64,
     /// Descriptors that the event loop is about to let go of.
     pub leaving: usize,
     /// When something was heard last of a primary that others listen to, ns of the monotonic clock.
     pub heard_ns: u64,
     /// What had been heard then: of a snapshot, or of a session.
     pub heard: (u64, i64, usize),
-    /// When time is told to the link next.
-    pub next_tick_ns: u64,
-    /// The snapshot that was received waits for another to be the base of the append-only file, and takes its name then.
-    pub commit_waits: bool,
     /// The snapshot that is received, for INFO.
     pub progress: Option<Arc<SyncProgress>>,
 }
 
 impl Follower {
-    /// A link to nobody.
-    pub fn new(seed: u64) -> Follower {
+    /// Without connections.
+    pub fn new() -> Follower {
         Follower {
-            link: ReplicaLink::new(seed),
+            attempt: 0,
             holder: LinkHolder::Nobody,
             main: None,
             replay: None,
-            seen_epoch: 0,
             leaving: 0,
             heard_ns: 0,
             heard: (0, 0, 0),
-            next_tick_ns: 0,
-            commit_waits: false,
             progress: None,
         }
     }
@@ -108,12 +101,12 @@ impl Follower {
     /// The token of the descriptor that the holder has.
     pub fn token(&self) -> Token {
         let tokens = if self.main.is_some() { SNAPSHOT_TOKENS } else { LINK_TOKENS };
-        Token(tokens | self.link.attempt() & u64::from(u32::MAX))
+        Token(tokens | self.attempt & u64::from(u32::MAX))
     }
 
     /// Whether an event is of the main channel, while the snapshot has another connection.
     pub fn is_of_main_channel(&self, event: &Event) -> bool {
-        let own = Token(LINK_TOKENS | self.link.attempt() & u64::from(u32::MAX));
+        let own = Token(LINK_TOKENS | self.attempt & u64::from(u32::MAX));
         self.main.is_some()
             && matches!(event, Event::Received { token, .. } | Event::Sent { token, .. } if *token == own)
     }
@@ -134,6 +127,3 @@ const LINK_TOKENS: u64 = 0xffff_fffe_0000_0000;
 
 /// The same of connections that a snapshot has for itself.
 const SNAPSHOT_TOKENS: u64 = 0xffff_fffd_0000_0000;
-
-/// Time between two ticks of the link.
-pub const TICK_NS: u64 = 100_000_000;

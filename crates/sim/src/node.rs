@@ -4,9 +4,10 @@
 //! something that another thread does has ended. What the bytes mean is known to the engine and the machine of the link alone.
 
 mod download;
+mod link;
 mod main_channel;
 
-use self::download::{Download, DownloadStage};
+use self::download::Download;
 use self::main_channel::{MainLink, Replay};
 use crate::digest::digest;
 use crate::disk::Disk;
@@ -15,10 +16,10 @@ use crate::process::SimProcess;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkState, LoadEnded, LoadJob, LoadThread,
-    Primary, Progress, Seeds, SessionKey, SyncSource,
+    Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkCounts, LinkState, LoadEnded, LoadJob,
+    LoadThread, Primary, Progress, Seeds, SessionKey,
 };
-use sluice_replication::{Input, LinkOutput, ReplicaLink, SyncFailure};
+use sluice_replication::Input;
 use sluice_resp::{Admission, Limits, Parser, Requests, State};
 
 /// What a node is started with.
@@ -79,6 +80,8 @@ enum Holder {
     Attached(ConnId),
     /// The event loop is to let go of it; these bytes of the snapshot have come.
     Leaving(ConnId, Vec<u8>),
+    /// The event loop has let go of it.
+    Left(ConnId, Vec<u8>),
     Receiving(Box<Download>),
     Received(ConnId, Vec<u8>),
     Session(SessionKey),
@@ -106,7 +109,6 @@ pub struct SimNode {
     pub id: NodeId,
     pub engine: Engine,
     pub process: SimProcess,
-    link: ReplicaLink,
     holder: Holder,
     /// The main channel, while the holder has the connection of the snapshot.
     main: Option<MainLink>,
@@ -114,9 +116,9 @@ pub struct SimNode {
     leaves_later: bool,
     stream_bound: usize,
     block_bytes: usize,
-    seen_epoch: u64,
+    /// The attempt of the link that the connections are of.
+    attempt: u64,
     heard_ns: u64,
-    next_tick_ns: u64,
     next_cron_ns: u64,
     seats: Vec<Seat>,
     /// What is sent when everything up to a position of the append-only file is durable, in order for each session.
@@ -125,10 +127,6 @@ pub struct SimNode {
     rng: Rng,
     /// Where to the link wants to connect.
     pub wants: Option<(u64, NodeId)>,
-    /// Snapshots of a primary that were loaded.
-    pub syncs: u64,
-    /// Partial resynchronisations.
-    pub continued: u64,
     /// Snapshots that came on a connection of their own, with the stream behind them on another.
     pub met_dual: u64,
     /// What was digested last: changes, point, and the result.
@@ -165,24 +163,20 @@ impl SimNode {
             id,
             engine,
             process,
-            link: ReplicaLink::new(rng.next_u64()),
             holder: Holder::Nobody,
             main: None,
             replay: None,
             leaves_later: plan.leaves_later,
             stream_bound: plan.stream_bound,
             block_bytes: plan.block_bytes,
-            seen_epoch: 0,
+            attempt: 0,
             heard_ns: 0,
-            next_tick_ns: 0,
             next_cron_ns: now.mono_ns,
             seats: Vec::new(),
             deferred: Vec::new(),
             load: None,
             rng,
             wants: None,
-            syncs: 0,
-            continued: 0,
             met_dual: 0,
             digested: None,
         };
@@ -241,6 +235,7 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
+        // Asked in the iteration before.
         self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats
@@ -272,13 +267,14 @@ impl SimNode {
     }
 
     fn collect_for_link(&mut self, net: &mut Net) {
-        let attempt = self.link.attempt();
+        let attempt = self.attempt;
         let conn = match &self.holder {
             Holder::Attached(conn) => *conn,
             Holder::Receiving(download) => download.conn,
             Holder::Nobody
             | Holder::Connecting
             | Holder::Leaving(..)
+            | Holder::Left(..)
             | Holder::Received(..)
             | Holder::Session(_) => return,
         };
@@ -287,12 +283,12 @@ impl SimNode {
             self.heard_ns = self.process.base.now.mono_ns;
             match &self.holder {
                 Holder::Receiving(_) => self.download(&arrived.bytes, net),
-                _ => self.link_step(Input::Received(attempt, &arrived.bytes), net),
+                _ => self.link_input(Input::Received(attempt, &arrived.bytes), net),
             }
         }
-        if arrived.has_ended && attempt == self.link.attempt() {
+        if arrived.has_ended && attempt == self.engine.link_attempt() {
             match &self.holder {
-                Holder::Attached(_) => self.link_step(Input::Ended(attempt), net),
+                Holder::Attached(_) => self.link_input(Input::Ended(attempt), net),
                 Holder::Receiving(_) => self.download_lost(net),
                 _ => {}
             }
@@ -346,146 +342,13 @@ impl SimNode {
         (seat.buf, seat.parser, seat.waits, seat.is_shut) = (buf, parser, waits, is_shut);
     }
 
-    // --- the link
-
-    fn follow_primary(&mut self, net: &mut Net) {
-        let epoch = self.engine.role_epoch();
-        if epoch != self.seen_epoch && !self.engine.is_loading() {
-            self.seen_epoch = epoch;
-            match self.engine.primary().cloned() {
-                Some(primary) if self.engine.is_failing_over() => {
-                    self.link_step(Input::HandOver(primary), net);
-                }
-                primary => self.link_step(Input::Follow(primary), net),
-            }
-        }
-        self.replay_stream();
-        if self.link.state() == LinkState::None {
-            return;
-        }
-        self.advance_download(net);
-        let now_ns = self.process.base.now.mono_ns;
-        if now_ns >= self.next_tick_ns {
-            self.next_tick_ns = now_ns + TICK_NS;
-            self.link_step(Input::Tick, net);
-        }
-    }
-
-    fn link_step(&mut self, input: Input<'_>, net: &mut Net) {
-        let seen = (self.heard_ns, VERSION);
-        let outputs = self.engine.step_link(&mut self.link, input, seen, &mut self.process);
-        for output in outputs {
-            self.do_for_link(output, net);
-        }
-        self.engine.settle_link(&mut self.process);
-    }
-
-    fn do_for_link(&mut self, output: LinkOutput, net: &mut Net) {
-        let attempt = self.link.attempt();
-        match output {
-            LinkOutput::Log(_, line) => self.process.base.log.push((sluice_engine::LogLevel::Notice, line)),
-            LinkOutput::Connect(attempt, primary) => {
-                self.heard_ns = self.process.base.now.mono_ns;
-                self.holder = Holder::Connecting;
-                self.wants = Some((attempt, node_of(&primary)));
-            }
-            LinkOutput::Send(bytes) => {
-                if let Holder::Attached(conn) = self.holder {
-                    net.send(conn, Side::Opener, bytes, &mut self.rng);
-                }
-            }
-            LinkOutput::Receive(first) => self.leave_for_download(first, net),
-            LinkOutput::Commit => {
-                self.engine.prepare_commit(&mut self.process);
-                let at_ns = self.later(300);
-                if let Holder::Receiving(download) = &mut self.holder {
-                    download.stage = DownloadStage::Committing(at_ns);
-                }
-            }
-            LinkOutput::Load if self.engine.is_loading() => {
-                self.link_step(Input::Failed(attempt, SyncFailure::Transfer), net);
-            }
-            LinkOutput::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.process),
-            LinkOutput::KeepAlive if self.main.is_some() => self.send_main(b"\n".to_vec(), net),
-            LinkOutput::KeepAlive => {
-                if let Holder::Received(conn, _) = self.holder {
-                    net.send(conn, Side::Opener, b"\n".to_vec(), &mut self.rng);
-                }
-            }
-            LinkOutput::Adopt(point) => {
-                self.syncs += 1;
-                self.engine.adopt_history(point, &mut self.process);
-            }
-            LinkOutput::Continue(replid) => {
-                self.continued += 1;
-                self.engine.continue_history(replid);
-            }
-            LinkOutput::HandedOver => self.engine.end_failover(&mut self.process),
-            LinkOutput::NotHandedOver => {
-                self.engine.abort_failover("Failover target rejected psync request", &mut self.process);
-            }
-            LinkOutput::ConnectSecond(attempt, primary) => self.connect_second(attempt, node_of(&primary)),
-            LinkOutput::SendMain(bytes) => self.send_main(bytes, net),
-            LinkOutput::Buffer(first) => self.buffer_stream(first),
-            LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest, net),
-            LinkOutput::Acknowledge => self.engine.acknowledge(),
-            LinkOutput::Close => self.close_link(net),
-        }
+    /// Something was heard of the primary.
+    fn note_heard(&mut self) {
+        self.heard_ns = self.process.base.now.mono_ns;
     }
 
     fn later(&mut self, most_ms: u64) -> u64 {
         self.process.base.now.mono_ns + self.rng.below(most_ms) * 1_000_000
-    }
-
-    /// A connection that the link has wanted is there, or is refused.
-    pub fn connected(&mut self, attempt: u64, made: Result<ConnId, &str>, net: &mut Net) {
-        if attempt != self.link.attempt() || !matches!(self.holder, Holder::Connecting) {
-            if let Ok(conn) = made {
-                net.close(conn, Side::Opener, &mut self.rng);
-            }
-            return;
-        }
-        match made {
-            Ok(conn) => {
-                self.holder = Holder::Attached(conn);
-                self.link_step(Input::Opened(attempt), net);
-            }
-            Err(reason) => self.link_step(Input::Refused(attempt, reason), net),
-        }
-    }
-
-    fn stream_from_link(&mut self, attempt: u64, rest: Vec<u8>, net: &mut Net) {
-        if let Some(main) = self.main.take() {
-            return self.stream_from_main(main, net);
-        }
-        let (conn, rest) = match std::mem::replace(&mut self.holder, Holder::Nobody) {
-            Holder::Attached(conn) => (conn, rest),
-            Holder::Received(conn, behind) => (conn, behind),
-            _ => return self.link_step(Input::Ended(attempt), net),
-        };
-        let key = self.engine.connect_primary(connection(self.id), &mut self.process);
-        self.heard_ns = self.process.base.now.mono_ns;
-        self.holder = Holder::Session(key);
-        self.add_seat(key, Peer::Link(conn), rest);
-        self.execute(key);
-    }
-
-    fn close_link(&mut self, net: &mut Net) {
-        self.close_main(net);
-        match std::mem::replace(&mut self.holder, Holder::Nobody) {
-            Holder::Nobody | Holder::Connecting => {}
-            Holder::Attached(conn) | Holder::Leaving(conn, _) | Holder::Received(conn, _) => {
-                net.close(conn, Side::Opener, &mut self.rng)
-            }
-            Holder::Receiving(download) => {
-                net.close(download.conn, Side::Opener, &mut self.rng);
-                if let (DownloadStage::ToMemory(_), Some((due_ns, job))) = (&download.stage, &mut self.load) {
-                    job.progress().stop();
-                    *due_ns = 0;
-                }
-            }
-            Holder::Session(key) => self.lose(key, net),
-        }
     }
 
     // --- sessions
@@ -550,8 +413,8 @@ impl SimNode {
         if matches!(self.holder, Holder::Session(own) if own == key) {
             self.replay = None;
             self.holder = Holder::Nobody;
-            let attempt = self.link.attempt();
-            self.link_step(Input::Ended(attempt), net);
+            let attempt = self.attempt;
+            self.link_input(Input::Ended(attempt), net);
         }
     }
 
@@ -646,9 +509,14 @@ impl SimNode {
 
     // --- what the simulation asks
 
+    /// Snapshots of a primary that were loaded, and partial resynchronisations.
+    pub fn link_counts(&self) -> LinkCounts {
+        self.engine.link_counts()
+    }
+
     /// How far the link is.
     pub fn link_state(&self) -> LinkState {
-        self.link.state()
+        self.engine.link_state()
     }
 
     /// Where the data stand in a history, and their fingerprint; none where they stand nowhere.
@@ -705,8 +573,5 @@ fn connection(node: NodeId) -> Connection {
     Connection { addr: format!("10.0.0.{node}:5000"), laddr: "10.0.0.1:7000".into(), fd: 8, unix: false }
 }
 
-/// Time between two crons and two ticks of the link.
+/// Time between two crons.
 const CRON_NS: u64 = 100_000_000;
-const TICK_NS: u64 = 100_000_000;
-/// The version that replicas announce.
-const VERSION: &str = "9.1.0";

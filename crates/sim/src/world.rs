@@ -306,10 +306,11 @@ impl World {
         if let Some(pending) = self.pending.as_mut().filter(|pending| node.has_key(&pending.key)) {
             pending.had.insert(id);
         }
+        let counts = node.link_counts();
         self.met.dual_syncs += node.met_dual - std::mem::replace(&mut place.dual_syncs, node.met_dual);
-        self.met.continued += node.continued - std::mem::replace(&mut place.continued, node.continued);
-        if node.syncs != place.syncs {
-            self.met.syncs += node.syncs - std::mem::replace(&mut place.syncs, node.syncs);
+        self.met.continued += counts.continued - std::mem::replace(&mut place.continued, counts.continued);
+        if counts.snapshots != place.syncs {
+            self.met.syncs += counts.snapshots - std::mem::replace(&mut place.syncs, counts.snapshots);
             for given in &mut self.given {
                 if !node.has_key(&given.key) {
                     given.holders.remove(&id);
@@ -837,7 +838,12 @@ impl World {
             let is_up = place.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
             let has_fault = place.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
             let is_open = place.node.as_ref().is_some_and(|node| node.engine.has_open_unit());
-            (id == primary || is_up) && point(place).as_ref() == Some(&wanted) && !has_fault && !is_open
+            // What came last is looked for on the disk, too.
+            let is_durable = place.node.as_ref().is_some_and(|node| {
+                node.process.durable().is_none_or(|position| position >= node.engine.aof_position())
+            });
+            let stands = point(place).as_ref() == Some(&wanted);
+            (id == primary || is_up) && stands && !has_fault && !is_open && is_durable
         })
     }
 

@@ -1,40 +1,25 @@
 //! A replica's link without a socket: a test says what the primary answers.
 
 use crate::Rig;
-use sluice_replication::{Input, LinkOutput, Primary, ReplicaLink};
+use sluice_replication::{Input, LinkOutput};
 
-/// A link of the rig's engine whose last word to its primary was PSYNC.
+/// The link of the rig's engine to its primary. What the link wants done about connections is returned; what concerns the engine is done.
 pub struct RigLink {
-    link: ReplicaLink,
     /// The number of the attempt, which inputs name.
     pub attempt: u64,
 }
 
 impl RigLink {
-    /// The link of a server that follows the primary which the engine has.
-    #[track_caller]
-    pub fn following(rig: &mut Rig) -> RigLink {
-        let primary = rig.engine.primary().cloned();
-        RigLink::asking(rig, vec![Input::Follow(primary), Input::Tick])
+    /// The link as it is.
+    pub fn of(rig: &Rig) -> RigLink {
+        RigLink { attempt: rig.engine.link_attempt() }
     }
 
-    /// The link of a server that hands its role over to the one that the engine follows from then on.
+    /// The link whose last word to the primary was PSYNC: connects and answers what the link says until then.
     #[track_caller]
-    pub fn handing_over(rig: &mut Rig, target: Primary) -> RigLink {
-        RigLink::asking(rig, vec![Input::HandOver(target)])
-    }
-
-    /// Connects and answers what the link says until it has sent PSYNC.
-    #[track_caller]
-    fn asking(rig: &mut Rig, begin: Vec<Input<'_>>) -> RigLink {
-        let mut link = RigLink { link: ReplicaLink::new(1), attempt: 0 };
-        let outputs: Vec<LinkOutput> = begin.into_iter().flat_map(|input| link.step(rig, input)).collect();
-        let connects = outputs.iter().find_map(|output| match output {
-            LinkOutput::Connect(attempt, _) => Some(*attempt),
-            _ => None,
-        });
-        link.attempt = connects.unwrap_or_else(|| panic!("no connection is asked for: {outputs:?}"));
-        link.step(rig, Input::Opened(link.attempt));
+    pub fn asking(rig: &mut Rig) -> RigLink {
+        let mut link = RigLink::of(rig);
+        link.connect(rig);
         let mut outputs = link.receive(rig, b"+PONG\r\n");
         for _ in 0..WORDS_MAX {
             if outputs.iter().any(is_psync) {
@@ -45,9 +30,67 @@ impl RigLink {
         panic!("PSYNC is not sent: {outputs:?}");
     }
 
-    /// Takes a step; what the link wants done.
+    /// The link that receives the primary's commands, behind a partial resynchronization: the engine has a point to go on from.
+    #[track_caller]
+    pub fn up(rig: &mut Rig) -> RigLink {
+        let mut link = RigLink::asking(rig);
+        let outputs = link.receive(rig, b"+CONTINUE\r\n");
+        assert!(outputs.contains(&LinkOutput::Stream(Vec::new())), "{outputs:?}");
+        link
+    }
+
+    /// The link that has received a snapshot as a file, which is about to take the place of the RDB file. Its primary's history is named by so
+    /// many of this letter.
+    #[track_caller]
+    pub fn committed(rig: &mut Rig, replid: char) -> RigLink {
+        let mut link = RigLink::asking(rig);
+        let replid = replid.to_string().repeat(40);
+        let outputs = link.receive(rig, format!("+FULLRESYNC {replid} 700\r\n$5\r\nREDIS").as_bytes());
+        assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+        link.step(rig, Input::Saved(link.attempt));
+        link
+    }
+
+    /// The file has its name, and the engine begins to load it.
+    pub fn load(&mut self, rig: &mut Rig) {
+        self.step(rig, Input::InForce(self.attempt));
+        rig.end_iteration();
+    }
+
+    /// The load has ended well.
+    pub fn loaded(&mut self, rig: &mut Rig) -> Vec<LinkOutput> {
+        self.step(rig, Input::Loaded(self.attempt))
+    }
+
+    /// The connection ends.
+    pub fn lose(&mut self, rig: &mut Rig) {
+        self.step(rig, Input::Ended(self.attempt));
+        self.attempt = rig.engine.link_attempt();
+    }
+
+    /// Makes the connection of the next attempt.
+    #[track_caller]
+    pub fn connect(&mut self, rig: &mut Rig) {
+        for _ in 0..PAUSES_MAX {
+            let outputs = self.step(rig, Input::Tick);
+            let made = outputs.iter().find_map(|output| match output {
+                LinkOutput::Connect(attempt, _) => Some(*attempt),
+                _ => None,
+            });
+            if let Some(attempt) = made {
+                self.attempt = attempt;
+                self.step(rig, Input::Opened(attempt));
+                return;
+            }
+            rig.pass_ms(100);
+        }
+        panic!("no connection is asked for");
+    }
+
+    /// Takes a step; what the link wants done about its connections.
     pub fn step(&mut self, rig: &mut Rig, input: Input<'_>) -> Vec<LinkOutput> {
-        rig.engine.step_link(&mut self.link, input, (0, "9.1.0"), &mut rig.process)
+        rig.engine.step_link(input, 0, &mut rig.process);
+        std::iter::from_fn(|| rig.engine.next_link_output(&mut rig.process)).collect()
     }
 
     /// The primary answers.
@@ -62,3 +105,6 @@ fn is_psync(output: &LinkOutput) -> bool {
 
 /// Answers to what a link says between PING and PSYNC: fewer are needed.
 const WORDS_MAX: usize = 10;
+
+/// Tenths of a second that a link waits for its next attempt: fewer are needed behind one that has failed.
+const PAUSES_MAX: usize = 30;

@@ -55,6 +55,13 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    /// Whether it came before this server asked another one to take over, and has waited since.
+    fn waits_for_failover(&self) -> bool {
+        let is_in_progress =
+            self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);
+        self.session.was_postponed && is_in_progress
+    }
+
     /// A session's command at a moment.
     pub fn new(
         spec: &'static Spec,
@@ -232,7 +239,11 @@ pub(crate) const CHECKS: &[Check] = &[
         ask: |asked| {
             let refuses = asked.control.replication.replica.is_some()
                 && asked.control.config.bool(param::REPLICA_READ_ONLY);
-            (refuses && asked.flags.has(Flags::WRITE)).then_some(Verdict::Reject(CmdError::READ_ONLY_REPLICA))
+            (refuses && asked.flags.has(Flags::WRITE)).then(|| match asked.waits_for_failover() {
+                // What else was over has released it. Who had to wait is told nothing before the outcome.
+                true => Verdict::Postpone,
+                false => Verdict::Reject(CmdError::READ_ONLY_REPLICA),
+            })
         },
     },
     Check {

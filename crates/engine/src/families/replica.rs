@@ -36,7 +36,8 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let host = String::from_utf8_lossy(until_zero(args.at(1))).into_owned();
     let primary = Primary { host, port };
     let is_followed = ctx.control.replication.replica.as_ref().is_some_and(|role| {
-        role.primary.port == primary.port && role.primary.host.eq_ignore_ascii_case(&primary.host)
+        let followed = role.primary();
+        followed.port == primary.port && followed.host.eq_ignore_ascii_case(&primary.host)
     });
     if is_followed && ctx.control.replication.role_wanted.is_none() {
         ctx.process.log(LogLevel::Notice, ALREADY);

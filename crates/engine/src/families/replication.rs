@@ -38,6 +38,9 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if args.len() > 3 && args.is(3, "FAILOVER") {
         return take_over(ctx, args);
     }
+    if is_handed_over_later(ctx, args) {
+        return Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), Vec::new()));
+    }
     let wanted = args.int(2)?;
     check_may_synchronise(ctx)?;
     let name = ctx.session.caller.replica_name();
@@ -81,8 +84,17 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let by = asked_by(ctx, "failover");
     ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by });
     ctx.control.replication.failover_asked = true;
-    Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(3, Vec::new())]))
+    Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(HANDED_OVER, Vec::new())]))
 }
+
+/// Whether PSYNC of a primary that hands its role over runs again although the role still waits for the end of a load: whatever ends a pause
+/// releases who waits. To be answered as a replica of this server now, that primary would give the failover up, and both would be primaries.
+fn is_handed_over_later(ctx: &ServerCtx<'_>, args: Args<'_>) -> bool {
+    args.len() > HANDED_OVER && args.at(HANDED_OVER).is_empty() && ctx.control.replication.failover_asked
+}
+
+/// The argument of `PSYNC ... FAILOVER` that is empty when the command runs again.
+const HANDED_OVER: usize = 3;
 
 /// Whether a replica that is to be sent everything shall take the snapshot on another connection.
 fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {

@@ -119,9 +119,9 @@ fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     if let Some(role) = ctx.control.replication.replica.as_deref() {
         ctx.reply.array(5);
         ctx.reply.bulk(b"slave");
-        ctx.reply.bulk(role.primary.host.as_bytes());
-        ctx.reply.int(i64::from(role.primary.port));
-        ctx.reply.bulk(link_word(role.link).as_bytes());
+        ctx.reply.bulk(role.primary().host.as_bytes());
+        ctx.reply.int(i64::from(role.primary().port));
+        ctx.reply.bulk(link_word(role.link.state()).as_bytes());
         ctx.reply.int(if role.session.is_some() { ctx.control.replication.stream.offset as i64 } else { -1 });
         return Ok(Outcome::Done);
     }

@@ -1,48 +1,57 @@
-//! The link to the primary, as far as the server behind it is concerned: what a step of its machine can see.
+//! The link to the primary in the engine: what a step of its machine can see, and what of its wishes the engine does itself.
 //!
-//! The process has the connection and the clock; what the machine learns of this server comes from here alone, so that a simulation and
-//! the server cannot differ in it.
+//! The machine belongs to the role ([`ReplicaRole`](crate::replication::role::ReplicaRole)): who is followed, how far the link is and whether
+//! a file is committed is asked of the machine, and noted nowhere else. What it wants done waits in order in
+//! `ReplicationState::link_outputs`. The engine does what concerns data, history and clients; what concerns connections is for the
+//! process, which [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
+use crate::control::Control;
 use crate::engine::Engine;
-use crate::host::process::Process;
+use crate::host::process::{LogLevel, Process};
+use crate::observe::version::COMPATIBLE;
+use crate::replication::role::{LinkCounts, SyncSource};
+use sluice_config::choice::DisklessLoad;
 use sluice_config::param;
-use sluice_replication::{Credentials, HistoryPoint, Input, LinkOutput, ReplicaLink, Surroundings};
+use sluice_replication::{
+    self as replication, Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink,
+    Surroundings, SyncFailure,
+};
 
 impl Engine {
-    /// Takes a step of the machine of the link, and learns how far the link is. What the machine wants done is returned, in order;
-    /// [`Engine::settle_link`] is to be called behind that. While the link does not know whom this server follows now, what it receives is
-    /// dropped: [`Input::Follow`] comes next, and ends the connection.
-    /// `heard_ns`: when something was heard last on a connection that others read; `version`: the one that is announced.
-    pub fn step_link(
-        &mut self,
-        link: &mut ReplicaLink,
-        input: Input<'_>,
-        (heard_ns, version): (u64, &str),
-        process: &mut dyn Process,
-    ) -> Vec<LinkOutput> {
-        match &input {
-            Input::Follow(_) | Input::HandOver(_) => {
-                self.control.replication.link_epoch = self.control.replication.role_epoch
-            }
-            // What the primary of before answers, when a client has changed the role in the same iteration, would be taken for the history of
-            // the data: those may be ahead of it, because the writes that waited for a failover were executed.
-            Input::Received(..) | Input::MainReceived(..) | Input::Saved(_)
-                if self.control.replication.link_epoch != self.control.replication.role_epoch =>
-            {
-                return Vec::new();
-            }
-            Input::Accepted(_) if self.control.replication.replica.is_none() => return Vec::new(),
-            Input::Loaded(_) if self.control.replication.replica.is_none() => {
-                self.begin_history_of_loaded(process);
-                return Vec::new();
-            }
-            _ => {}
-        }
-        let config = &self.control.config;
+    /// How far the link to the primary is.
+    pub fn link_state(&self) -> LinkState {
+        self.link().map_or(LinkState::None, ReplicaLink::state)
+    }
+
+    /// The number of the link's attempt under way; 0 without a primary.
+    pub fn link_attempt(&self) -> u64 {
+        self.link().map_or(0, ReplicaLink::attempt)
+    }
+
+    /// What has come of the links so far.
+    pub fn link_counts(&self) -> LinkCounts {
+        self.control.replication.link_counts
+    }
+
+    /// When time is told to the link next, monotonic ns; `u64::MAX` without a primary.
+    pub fn link_tick_ns(&self) -> u64 {
+        self.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
+    }
+
+    fn link(&self) -> Option<&ReplicaLink> {
+        self.control.replication.replica.as_ref().map(|role| &role.link)
+    }
+
+    /// Takes a step of the machine of the link. What it wants done comes from [`Engine::next_link_output`].
+    /// `heard_ns`: when something was heard last on a connection that others read.
+    pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
+        let resume = self.resume_point();
+        let may_connect = !self.is_loading();
+        let Control { replication, config, .. } = &mut self.control;
+        let Some(role) = replication.replica.quietly().as_mut() else { return };
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
         let announced = config.int(param::REPLICA_ANNOUNCE_PORT);
         let port = if announced > 0 { announced } else { config.int(param::PORT) };
-        let resume = self.resume_point();
         let around = Surroundings {
             now_ns: process.recent().mono_ns,
             timeout_ns: config.uint(param::REPL_TIMEOUT).saturating_mul(SECOND_NS),
@@ -51,20 +60,131 @@ impl Engine {
                 .then_some(Credentials { user: (!user.is_empty()).then_some(user), password }),
             port: u16::try_from(port).unwrap_or(0),
             address: config.bytes(param::REPLICA_ANNOUNCE_IP),
-            version,
+            version: COMPATIBLE,
             dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
+            may_connect,
             resume: resume.as_ref(),
         };
-        link.step(input, &around);
-        let outputs = link.take_outputs();
-        self.note_link(link.state(), link.is_committed(), process);
-        outputs
+        let seen = |link: &ReplicaLink| (link.state(), link.is_committed());
+        let (was_up, before) = (role.is_up(), seen(&role.link));
+        role.link.step(input, &around);
+        replication.link_outputs.extend(role.link.take_outputs());
+        if was_up && !role.is_up() {
+            role.down_since_s = process.recent().unix_s();
+        }
+        if before != seen(&role.link) {
+            // Others draw conclusions from how far the link is.
+            let _ = replication.replica.as_mut();
+        }
+    }
+
+    /// What is to be done next about the link's connections, in order. What concerns the data, their history and the clients of this
+    /// server is done on the way. Behind the last output a role is taken up that has waited for the end of a load: the outputs name the
+    /// history of the data that were loaded, and begin their stream.
+    pub fn next_link_output(&mut self, process: &mut dyn Process) -> Option<LinkOutput> {
+        loop {
+            let Some(output) = self.control.replication.link_outputs.pop_front() else {
+                self.settle_role(process);
+                if self.control.replication.link_outputs.is_empty() {
+                    return None;
+                }
+                continue;
+            };
+            match output {
+                LinkOutput::Log(replication::LogLevel::Notice, line) => process.log(LogLevel::Notice, &line),
+                LinkOutput::Log(replication::LogLevel::Warning, line) => {
+                    process.log(LogLevel::Warning, &line)
+                }
+                LinkOutput::Load if self.is_loading() => {
+                    self.step_link(Input::Failed(self.link_attempt(), SyncFailure::Transfer), 0, process);
+                }
+                LinkOutput::Load => self.begin_sync_load(SyncSource::File, process),
+                LinkOutput::Adopt(point) => {
+                    self.control.replication.link_counts.snapshots += 1;
+                    self.adopt_history(point, process);
+                }
+                LinkOutput::Continue(replid) => {
+                    self.control.replication.link_counts.continued += 1;
+                    self.continue_history(replid);
+                }
+                LinkOutput::HandedOver => self.end_failover(process),
+                LinkOutput::NotHandedOver => {
+                    self.abort_failover("Failover target rejected psync request", process);
+                }
+                LinkOutput::Acknowledge => self.acknowledge(),
+                LinkOutput::Commit => {
+                    if let Some(role) = self.control.replication.replica.quietly() {
+                        role.commit_waits = true;
+                    }
+                }
+                LinkOutput::Close => {
+                    if let Some(role) = self.control.replication.replica.quietly() {
+                        role.commit_waits = false;
+                    }
+                    return Some(LinkOutput::Close);
+                }
+                LinkOutput::Connect(..)
+                | LinkOutput::ConnectSecond(..)
+                | LinkOutput::Send(_)
+                | LinkOutput::SendMain(_)
+                | LinkOutput::Buffer(_)
+                | LinkOutput::Receive(_)
+                | LinkOutput::KeepAlive
+                | LinkOutput::Stream(_) => return Some(output),
+            }
+        }
+    }
+
+    /// Whether the snapshot that was received is to take the place of the RDB file now: it waits while that file is about to become the base
+    /// of the append-only file. `true` is said once.
+    pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
+        if !self.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
+            || self.is_snapshot_wanted(process)
+        {
+            return false;
+        }
+        if let Some(role) = self.control.replication.replica.quietly() {
+            role.commit_waits = false;
+        }
+        self.break_off_save(process);
+        self.control.persistence.saving.scheduled = false;
+        true
+    }
+
+    /// Whether time is to be told to the link; notes when next.
+    pub(crate) fn takes_link_tick(&mut self, now_ns: u64) -> bool {
+        let Some(role) = self.control.replication.replica.quietly() else { return false };
+        let is_due = now_ns >= role.next_tick_ns;
+        if is_due {
+            role.next_tick_ns = now_ns + TICK_NS;
+        }
+        is_due
+    }
+
+    /// Whether a file that was received is put in force or loaded.
+    pub(crate) fn is_file_committed(&self) -> bool {
+        self.link().is_some_and(ReplicaLink::is_committed)
+    }
+
+    /// How a snapshot is loaded from the connection, where it is.
+    pub(crate) fn memory_load(&self) -> Option<DisklessLoad> {
+        let wanted = self.control.config.choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
+        match wanted {
+            DisklessLoad::Disabled => None,
+            DisklessLoad::OnEmptyDb => self.keyspace.iter().all(|(_, db)| db.is_empty()).then_some(wanted),
+            DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
+        }
+    }
+
+    /// The point of the primary's history that the snapshot stands at which is received.
+    pub(crate) fn awaited_point(&self) -> Option<&HistoryPoint> {
+        self.link()?.point()
     }
 
     /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
-        match self.control.replication.replica.as_ref() {
-            Some(role) if role.is_committed => None,
+        match self.link() {
+            Some(_) if self.is_file_committed() => None,
             Some(_) => self.resume_point(),
             None => self
                 .control
@@ -74,6 +194,28 @@ impl Engine {
                 .map(|point| HistoryPoint { replid: point.replid.to_owned(), offset: point.offset }),
         }
     }
+
+    /// Gives up the link of a role that ends. What works for the link is closed, and what still comes of it is ignored.
+    pub(super) fn give_link_up(&mut self, link: &ReplicaLink) {
+        let replication = &mut self.control.replication;
+        replication.link_outputs.clear();
+        replication.link_attempts = link.attempt();
+        if link.is_under_way() {
+            replication.link_outputs.push_back(LinkOutput::Close);
+        }
+    }
+
+    /// A link to this primary, which the next tick makes.
+    pub(super) fn new_link(&mut self, primary: Primary) -> ReplicaLink {
+        let link = ReplicaLink::new(primary, self.rng.next_u64(), self.control.replication.link_attempts);
+        match self.is_failing_over() {
+            true => link.handing_over(),
+            false => link,
+        }
+    }
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// Time between two ticks of the link.
+const TICK_NS: u64 = 100_000_000;

@@ -1,17 +1,16 @@
 //! What a server knows of itself as a replica, and how it becomes one, and a primary again.
 //!
 //! ```text
-//!  REPLICAOF host port ──► role wanted ──behind the command──► role: the process makes the link, and tells how far it is
+//!  REPLICAOF host port ──► role wanted ──behind the command──► role, with a link: the process makes connections for it
 //!                                                                   │
 //!              snapshot loaded, +CONTINUE ──► the link's session ──► commands ──► counted, relayed
 //! ```
 //!
-//! The process has the connection and the state machine of the link (`replication`); here is what the data and the clients know
-//! of it.
+//! The role has the state machine of the link (`sluice_replication`), and the process its connections (`transport.rs`).
 //!
 //! Invariants: (1) while there is a role, the stream consists of what the primary has sent: each byte once, behind the command that it
 //! is of, a transaction behind its EXEC; (2) the data stand at `stream.offset` whenever no unit runs, and `can_resume` says whether
-//! they can be brought up to date from there; (3) a role that is wanted while a file is put in force or loaded for the role before
+//! they can be brought up to date from there; (3) a role that is wanted while a file is put in force, or anything is loaded,
 //! waits for the end of the load (D-3).
 
 mod steps;
@@ -19,18 +18,18 @@ mod steps;
 use crate::host::process::SnapshotSource;
 use crate::session::Session;
 use crate::session::key::SessionKey;
-use sluice_replication::{LinkState, Primary};
+use sluice_replication::{LinkState, Primary, ReplicaLink};
 use std::collections::BTreeSet;
 
 /// This server as a replica.
 #[derive(Debug)]
 pub struct ReplicaRole {
-    /// Whom it follows.
-    pub primary: Primary,
-    /// How far the link is, as the process has told.
-    pub link: LinkState,
-    /// A snapshot that was received is being put in force, or loaded.
-    pub(crate) is_committed: bool,
+    /// The link: whom this server follows, and how far that is.
+    pub(crate) link: ReplicaLink,
+    /// A file that was received whole waits to take the place of the RDB file.
+    pub(crate) commit_waits: bool,
+    /// When time is told to the link next, monotonic ns.
+    pub(crate) next_tick_ns: u64,
     /// The session of the link, while commands are received.
     pub(crate) session: Option<SessionKey>,
     /// Whether the data can be brought up to date from where they stand.
@@ -58,6 +57,15 @@ struct DurablePoint {
     awaited: Option<(u64, u64)>,
 }
 
+/// What has come of the links of this server to its primaries since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounts {
+    /// Snapshots that were loaded.
+    pub snapshots: u64,
+    /// Times that a primary went on where the data stood.
+    pub continued: u64,
+}
+
 /// A change of roles that a client has asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct RoleWanted {
@@ -78,11 +86,11 @@ pub enum SyncSource {
 }
 
 impl ReplicaRole {
-    pub(crate) fn new(primary: Primary) -> ReplicaRole {
+    pub(crate) fn new(link: ReplicaLink) -> ReplicaRole {
         ReplicaRole {
-            primary,
-            link: LinkState::Connect,
-            is_committed: false,
+            link,
+            commit_waits: false,
+            next_tick_ns: 0,
             session: None,
             can_resume: false,
             db: 0,
@@ -94,6 +102,11 @@ impl ReplicaRole {
         }
     }
 
+    /// Whom this server follows.
+    pub(crate) fn primary(&self) -> &Primary {
+        self.link.primary()
+    }
+
     /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits, and behind that.
     pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
         let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
@@ -102,7 +115,7 @@ impl ReplicaRole {
 
     /// Whether commands of the primary are received.
     pub(crate) fn is_up(&self) -> bool {
-        self.link == LinkState::Connected
+        self.link.state() == LinkState::Connected
     }
 
     /// Whether commands of the primary were received since it is followed.
@@ -124,7 +137,7 @@ impl ReplicaRole {
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
-            + sluice_base::heap::block(self.primary.host.capacity())
+            + sluice_base::heap::block(self.primary().host.capacity())
             + sluice_base::heap::vec(&self.uncounted)
     }
 }

@@ -149,7 +149,7 @@ impl ReplicationStream {
 
     /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
     /// the id that is known already nothing changes.
-    pub fn continue_history(&mut self, replid: String) {
+    pub(crate) fn continue_history(&mut self, replid: String) {
         if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
             let old = std::mem::replace(&mut self.replid, replid);
             self.earlier = Some((old, self.offset + 1));

@@ -141,8 +141,9 @@ impl Engine {
             let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
             let args = Args::new(&request, &prepared, &hashing);
             session.is_rerun = matches!(on, WaitFor::Keys(_));
+            session.was_postponed = matches!(on, WaitFor::Pause);
             let next = self.process_again(&mut session, &prepared, args, request, &mut now, process);
-            session.is_rerun = false;
+            (session.is_rerun, session.was_postponed) = (false, false);
             self.note_slow_read_waited(on, &next, began);
             if next == Next::Done && session.caller.is_primary() {
                 self.note_applied(&mut session, &request);

@@ -1,6 +1,6 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 
-use sluice_engine::{Connection, Ending, HistoryPoint, LinkState, Process, SessionKey, SyncSource};
+use sluice_engine::{Connection, Ending, HistoryPoint, Process, SessionKey, SyncSource};
 use sluice_replication::{Input, LinkOutput};
 use sluice_testkit::{Rig, RigLink};
 
@@ -17,7 +17,7 @@ fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
 }
 
 fn link(rig: &mut Rig) -> SessionKey {
-    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    RigLink::up(rig);
     let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, unix: false };
     rig.engine.connect_primary(connection, &mut rig.process)
 }
@@ -100,7 +100,7 @@ fn what_is_cut_off_with_the_link_is_not_counted() {
     stream(&mut rig, primary, &["MULTI", "SET a 2"]);
     rig.engine.client_lost(primary, &mut rig.process);
     rig.engine.disconnect(primary, &mut rig.process);
-    rig.engine.report_link(LinkState::Connect, false, &mut rig.process);
+    RigLink::of(&rig).lose(&mut rig);
     assert_eq!(offset(&rig), before);
     let primary = link(&mut rig);
     // The database is that which the stream has selected.
@@ -157,7 +157,9 @@ fn the_link_is_a_client_of_its_own_kind() {
 fn stale_data_are_refused_where_that_is_wanted() {
     let (mut rig, _) = following(&[("replica-serve-stale-data", "no")]);
     rig.check("GET a", "nil");
-    rig.engine.report_link(LinkState::Handshake, false, &mut rig.process);
+    let mut link = RigLink::of(&rig);
+    link.lose(&mut rig);
+    link.connect(&mut rig);
     let refusal = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
     rig.check("GET a", refusal);
     rig.check("MULTI", "+OK");
@@ -183,9 +185,7 @@ fn a_promotion_begins_a_history_behind_the_old_one() {
     let (mut rig, primary) = following(&[]);
     stream(&mut rig, primary, &["SET a 1"]);
     let end = offset(&rig);
-    let epoch = rig.engine.role_epoch();
     rig.check("REPLICAOF NO ONE", "+OK");
-    assert_ne!(rig.engine.role_epoch(), epoch);
     assert!(rig.is_closing(primary) && rig.engine.primary().is_none());
     rig.check("SET b 2", "+OK");
     let info = rig.run("INFO replication");
@@ -200,18 +200,23 @@ fn a_promotion_begins_a_history_behind_the_old_one() {
 #[test]
 fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
     let (mut rig, _) = following(&[]);
-    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
-    let epoch = rig.engine.role_epoch();
+    rig.check("SAVE", "+OK");
+    RigLink::of(&rig).lose(&mut rig);
+    let mut link = RigLink::committed(&mut rig, 'f');
     rig.check("REPLICAOF NO ONE", "+OK");
-    assert_eq!(rig.engine.role_epoch(), epoch);
     let info = rig.run("INFO replication");
     assert!(info.contains("role:slave"));
     // Who looks for a replica to promote must not take this one for what it is about to lose.
     assert!(info.contains("slave_repl_offset:1\\r"), "{info}");
     assert!(rig.engine.history_point().is_none());
-    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
-    assert_ne!(rig.engine.role_epoch(), epoch);
-    assert!(rig.run("INFO replication").contains("role:master"));
+    link.load(&mut rig);
+    assert!(rig.run("INFO replication").contains("role:slave"));
+    link.loaded(&mut rig);
+    let info = rig.run("INFO replication");
+    assert!(
+        info.contains("role:master") && info.contains(&format!("master_replid2:{}", "f".repeat(40))),
+        "{info}"
+    );
 }
 
 #[test]
@@ -223,7 +228,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
     let sent: usize = lines.map(|line| request(line).len()).iter().sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     assert!(rig.run("INFO replication").contains("role:slave"));
-    rig.engine.settle_link(&mut rig.process);
+    assert_eq!(rig.engine.next_link_output(&mut rig.process), Some(LinkOutput::Close));
     assert!(rig.run("INFO replication").contains("role:master"));
     rig.check("MGET a b", "[\"1\", \"2\"]");
 }
@@ -232,27 +237,30 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
 fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
     let (mut rig, _) = following(&[]);
     rig.check("SAVE", "+OK");
-    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    RigLink::of(&rig).lose(&mut rig);
+    let mut link = RigLink::committed(&mut rig, 'f');
     rig.holds_loads = true;
-    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
-    rig.end_iteration();
+    link.load(&mut rig);
     assert!(rig.run("GET a").starts_with("-LOADING"));
     rig.check("REPLICAOF 10.0.0.2 6379", "+OK");
     assert!(rig.run("INFO replication").contains("master_host:10.0.0.1"));
     rig.finish_loads();
-    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    link.loaded(&mut rig);
     assert!(rig.run("INFO replication").contains("master_host:10.0.0.2"));
 }
 
 #[test]
 fn no_save_takes_the_place_of_a_snapshot_that_is_to_be_loaded() {
     let (mut rig, _) = following(&[]);
-    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    rig.check("SAVE", "+OK");
+    RigLink::of(&rig).lose(&mut rig);
+    let mut link = RigLink::committed(&mut rig, 'f');
     assert!(rig.run("SAVE").starts_with("-ERR"));
     rig.run("BGSAVE");
     rig.cron();
     assert!(rig.run("INFO persistence").contains("rdb_bgsave_in_progress:0"));
-    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    link.load(&mut rig);
+    link.loaded(&mut rig);
     rig.check("SAVE", "+OK");
 }
 
@@ -553,29 +561,28 @@ fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig 
     rig
 }
 
-/// The load was begun before the role was changed, and ends behind that.
+/// A replica of the primary of before goes on with the promoted server.
 #[test]
-fn a_server_that_follows_nobody_any_more_does_not_take_the_history_of_what_was_loaded() {
-    for is_promoted in [false, true] {
-        let (mut rig, _) = following(&[]);
-        let mut link = RigLink::following(&mut rig);
-        let replid = "f".repeat(40);
-        let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
-        let outputs = link.receive(&mut rig, answer.as_bytes());
-        assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
-        if is_promoted {
-            rig.check("REPLICAOF NO ONE", "+OK");
-        }
-        let mut outputs = link.step(&mut rig, Input::Accepted(link.attempt));
-        outputs.extend(link.step(&mut rig, Input::Loaded(link.attempt)));
-        let adopts = outputs.iter().any(|output| matches!(output, LinkOutput::Adopt(_)));
-        assert_eq!(adopts, !is_promoted, "{outputs:?}");
-        // A replica of the primary of before would be told to go on, and lack what the snapshot has.
-        let info = rig.run("INFO replication");
-        assert!(info.contains(&format!("master_replid2:{}", "0".repeat(40))) || !is_promoted, "{info}");
-        let point = HistoryPoint { replid: replid.clone(), offset: 700 };
-        rig.engine.adopt_history(point, &mut rig.process);
-        let info = rig.run("INFO replication");
-        assert_eq!(info.contains(&format!("master_replid:{replid}")), !is_promoted, "{info}");
-    }
+fn a_server_that_is_promoted_behind_a_load_has_the_history_of_what_was_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.check("SAVE", "+OK");
+    RigLink::of(&rig).lose(&mut rig);
+    let mut link = RigLink::asking(&mut rig);
+    let replid = "f".repeat(40);
+    let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
+    let outputs = link.receive(&mut rig, answer.as_bytes());
+    assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+    rig.holds_loads = true;
+    let source = rig.process.snapshot_source(b"dump.rdb");
+    rig.engine.begin_sync_load(SyncSource::Stream(source), &mut rig.process);
+    rig.end_iteration();
+    assert!(rig.run("REPLICAOF NO ONE").starts_with("-LOADING"));
+    rig.finish_loads();
+    link.step(&mut rig, Input::Accepted(link.attempt));
+    link.loaded(&mut rig);
+    let info = rig.run("INFO replication");
+    assert!(info.contains("role:slave") && info.contains(&format!("master_replid:{replid}")), "{info}");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    let info = rig.run("INFO replication");
+    assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{replid}")), "{info}");
 }

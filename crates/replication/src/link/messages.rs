@@ -66,6 +66,8 @@ pub struct Surroundings<'a> {
     pub version: &'a str,
     /// Whether the snapshot may come on a connection of its own.
     pub dual_channel: bool,
+    /// Whether an attempt may begin: not while data are loaded, which may be those of an attempt before.
+    pub may_connect: bool,
     /// Where the data stand, if they can be brought up to date from there.
     pub resume: Option<&'a HistoryPoint>,
 }
@@ -84,10 +86,6 @@ pub enum SyncFailure {
 /// What happens to a link. Numbers are those of the attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// This server follows that primary from now on, or nobody.
-    Follow(Option<Primary>),
-    /// This server hands its role over to that replica of its own, and follows it from then on.
-    HandOver(Primary),
     /// Time passes.
     Tick,
     /// The connection is there.

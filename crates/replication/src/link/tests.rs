@@ -14,11 +14,12 @@ struct Bed {
     password: Option<&'static [u8]>,
     address: &'static [u8],
     dual_channel: bool,
+    may_connect: bool,
 }
 
 impl Bed {
     fn new() -> Bed {
-        let link = ReplicaLink::new(3);
+        let link = ReplicaLink::new(primary(), 3, 0);
         Bed {
             link,
             now_ns: SECOND,
@@ -27,6 +28,7 @@ impl Bed {
             password: None,
             address: b"",
             dual_channel: false,
+            may_connect: true,
         }
     }
 
@@ -40,6 +42,7 @@ impl Bed {
             address: self.address,
             dual_channel: self.dual_channel,
             version: "9.1.2",
+            may_connect: self.may_connect,
             resume: self.resume.as_ref(),
         };
         self.link.step(input, &around);
@@ -65,7 +68,7 @@ impl Bed {
     /// A link whose connection is there.
     fn open() -> Bed {
         let mut bed = Bed::new();
-        bed.deeds(Input::Follow(Some(primary())));
+        bed.deeds(Input::Tick);
         let attempt = bed.link.attempt();
         bed.deeds(Input::Opened(attempt));
         bed
@@ -131,7 +134,7 @@ mod dual_channel;
 #[test]
 fn a_replica_introduces_itself_and_asks_for_everything() {
     let mut bed = Bed::new();
-    assert_eq!(bed.deeds(Input::Follow(Some(primary()))), [LinkOutput::Connect(2, primary())]);
+    assert_eq!(bed.deeds(Input::Tick), [LinkOutput::Connect(2, primary())]);
     assert_eq!(bed.link.state(), LinkState::Connecting);
     assert_eq!(sent(&bed.deeds(Input::Opened(2))), "PING");
     let introductions = bed.receive(b"+PO");
@@ -261,8 +264,8 @@ fn d1_what_comes_of_an_attempt_before_is_ignored() {
     let mut bed = Bed::receiving();
     let old = bed.link.attempt();
     let other = Primary { port: 6380, ..primary() };
-    let outputs = bed.deeds(Input::Follow(Some(other.clone())));
-    assert_eq!(outputs, [LinkOutput::Close, LinkOutput::Connect(old + 2, other)]);
+    bed.link = ReplicaLink::new(other.clone(), 3, old);
+    assert_eq!(bed.deeds(Input::Tick), [LinkOutput::Connect(old + 2, other)]);
     for input in
         [Input::Saved(old), Input::InForce(old), Input::Failed(old, SyncFailure::Transfer), Input::Ended(old)]
     {
@@ -272,20 +275,26 @@ fn d1_what_comes_of_an_attempt_before_is_ignored() {
 }
 
 #[test]
-fn d3_a_cancel_before_the_commit_takes_effect_at_once_and_one_behind_it_after_the_load() {
-    let mut before = Bed::receiving();
-    assert_eq!(before.deeds(Input::Follow(None)), [LinkOutput::Close]);
-    assert_eq!(before.link.state(), LinkState::None);
-    let mut behind = Bed::receiving();
-    let attempt = behind.link.attempt();
-    behind.deeds(Input::Saved(attempt));
-    assert_eq!(behind.deeds(Input::Follow(None)), []);
-    assert!(behind.link.is_committed());
-    assert_eq!(behind.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
-    let outputs = behind.deeds(Input::Loaded(attempt));
+fn d3_a_link_says_from_when_on_it_must_not_be_given_up() {
+    let mut bed = Bed::receiving();
+    let attempt = bed.link.attempt();
+    assert!(!bed.link.is_committed() && bed.link.is_under_way());
+    bed.deeds(Input::Saved(attempt));
+    assert!(bed.link.is_committed());
+    assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+    assert!(bed.link.is_committed());
+    let outputs = bed.deeds(Input::Loaded(attempt));
     assert_eq!(outputs[0], LinkOutput::Adopt(point(17)));
-    assert_eq!(outputs.last(), Some(&LinkOutput::Close));
-    assert_eq!(behind.link.state(), LinkState::None);
+    assert!(!bed.link.is_committed());
+}
+
+#[test]
+fn no_attempt_begins_while_data_are_loaded() {
+    let mut bed = Bed::new();
+    bed.may_connect = false;
+    assert_eq!((bed.after(10 * SECOND), bed.link.is_under_way()), (vec![], false));
+    bed.may_connect = true;
+    assert!(matches!(bed.deeds(Input::Tick)[..], [LinkOutput::Connect(..)]));
 }
 
 #[test]
@@ -376,7 +385,7 @@ fn failed_synchronisations_are_tried_again_later_and_later() {
 #[test]
 fn a_primary_that_cannot_be_reached_is_tried_within_a_second() {
     let mut bed = Bed::new();
-    bed.deeds(Input::Follow(Some(primary())));
+    bed.deeds(Input::Tick);
     for _ in 0..20 {
         let attempt = bed.link.attempt();
         assert_eq!(bed.deeds(Input::Refused(attempt, "Connection refused")), [LinkOutput::Close]);
@@ -389,13 +398,11 @@ fn any_order_of_inputs_is_survived() {
     let mut rng = sluice_base::Rng::new(11);
     for seed in 0..200 {
         let mut bed = Bed::new();
-        bed.link = ReplicaLink::new(seed);
+        bed.link = ReplicaLink::new(primary(), seed, 0);
         for _ in 0..200 {
             let attempt = bed.link.attempt() - rng.below(2).min(bed.link.attempt());
             let text = format!("+FULLRESYNC {ID} 1\r\n$3\r\n");
             let input = match rng.below(14) {
-                0 => Input::Follow(Some(primary())),
-                1 if rng.below(4) == 0 => Input::Follow(None),
                 2 => Input::Opened(attempt),
                 3 => Input::Refused(attempt, "no"),
                 4 => Input::Received(attempt, text.as_bytes()),
@@ -411,6 +418,7 @@ fn any_order_of_inputs_is_survived() {
             };
             bed.now_ns += rng.below(SECOND);
             bed.heard_ns = bed.now_ns;
+            bed.may_connect = rng.below(4) > 0;
             let was_committed = bed.link.is_committed();
             let outputs = bed.step(input.clone());
             let gives_up = outputs.contains(&LinkOutput::Close);
@@ -424,7 +432,8 @@ fn any_order_of_inputs_is_survived() {
 fn handing_over() -> (Bed, Vec<LinkOutput>) {
     let mut bed = Bed::new();
     bed.resume = Some(HistoryPoint { replid: ID.to_owned(), offset: 17 });
-    bed.deeds(Input::HandOver(primary()));
+    bed.link = ReplicaLink::new(primary(), 3, 0).handing_over();
+    bed.deeds(Input::Tick);
     let attempt = bed.link.attempt();
     bed.deeds(Input::Opened(attempt));
     bed.receive(b"+PONG\r\n");
@@ -452,7 +461,6 @@ fn a_refusal_to_take_over_is_told_once_and_nothing_is_tried_again() {
             [LinkOutput::NotHandedOver],
             "{refusal}"
         );
-        assert_eq!(bed.deeds(Input::Follow(None)), [LinkOutput::Close]);
         assert_eq!(bed.after(SECOND), []);
     }
 }
@@ -461,7 +469,8 @@ fn a_refusal_to_take_over_is_told_once_and_nothing_is_tried_again() {
 fn a_target_that_cannot_be_reached_is_asked_to_take_over_when_it_can() {
     let mut bed = Bed::new();
     bed.resume = Some(HistoryPoint { replid: ID.to_owned(), offset: 17 });
-    bed.deeds(Input::HandOver(primary()));
+    bed.link = ReplicaLink::new(primary(), 3, 0).handing_over();
+    bed.deeds(Input::Tick);
     let attempt = bed.link.attempt();
     bed.deeds(Input::Refused(attempt, "Connection refused"));
     assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));

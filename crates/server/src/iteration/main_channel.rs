@@ -7,56 +7,30 @@ use crate::connection::input::InputState;
 use crate::connection::{self, Connection, transport};
 use crate::replica::LinkHolder;
 use crate::replica::main_channel::{MainLink, StreamBuffer};
-use sluice_engine::{LogLevel, SessionKey};
-use sluice_evloop::{Event, Received, SendBuf};
-use sluice_replication::{Input, Primary};
+use sluice_engine::{LinkDriver, LogLevel, SessionKey};
+use sluice_evloop::{Event, Received};
+use sluice_replication::Input;
 
 impl Server {
-    /// Keeps the connection as the main channel, and makes another.
-    pub(super) fn connect_second(&mut self, attempt: u64, primary: Primary) {
-        if let LinkHolder::Attached(source) = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody)
-        {
-            self.follower.main = Some(MainLink::new(source));
-        }
-        self.connect_link(attempt, primary);
-    }
-
-    /// Sends on the main channel: lines, which are shorter than what a socket takes at once.
-    pub(super) fn send_on_main_channel(&mut self, bytes: Vec<u8>) {
-        let Some(main) = &self.follower.main else { return };
-        self.host.counts.net_output_bytes += bytes.len() as u64;
-        // The end of the connection is reported by the receive, too.
-        let _ = self.sockets.event_loop.send(main.source, SendBuf { head: bytes, shared: Vec::new() });
-    }
-
-    /// What comes on the main channel from now on is the stream.
-    pub(super) fn buffer_stream(&mut self, first: &[u8]) {
-        if let Some(main) = &mut self.follower.main {
-            main.buffer = Some(StreamBuffer::default());
-            self.host.stream_buffer.peak = 0;
-            self.keep_of_stream(first);
-        }
-    }
-
     /// Takes an event of the main channel's descriptor.
     pub(super) fn main_channel_event(&mut self, event: Event) {
-        let attempt = self.follower.link.attempt();
+        let attempt = self.follower.attempt;
         let Event::Received { received, .. } = event else { return };
         let chunk = match received {
             Received::Data(chunk) => chunk,
-            Received::Eof | Received::Failed(_) => return self.link_step(Input::MainEnded(attempt)),
+            Received::Eof | Received::Failed(_) => return self.link_input(Input::MainEnded(attempt)),
         };
         self.host.counts.net_input_bytes += chunk.len() as u64;
         self.host.counts.net_repl_input_bytes += chunk.len() as u64;
         match self.follower.main.as_ref().is_some_and(|main| main.buffer.is_some()) {
             true => self.keep_of_stream(&chunk),
-            false => self.link_step(Input::MainReceived(attempt, &chunk)),
+            false => self.link_input(Input::MainReceived(attempt, &chunk)),
         }
         self.sockets.event_loop.give_back(chunk);
     }
 
     /// Keeps bytes of the stream. Beyond the bound nothing more is received.
-    fn keep_of_stream(&mut self, bytes: &[u8]) {
+    pub(super) fn keep_of_stream(&mut self, bytes: &[u8]) {
         let bound = self.engine.replica_output_limit();
         let Some(main) = &mut self.follower.main else { return };
         let Some(buffer) = &mut main.buffer else { return };

@@ -8,36 +8,13 @@ mod link;
 pub(super) use self::link::{MainLink, Replay};
 
 use super::{Holder, Peer, SimNode, connection};
-use crate::net::{Arrived, Net, NodeId, Side};
+use crate::net::{Arrived, Net, Side};
 use sluice_replication::Input;
 
 impl SimNode {
-    /// Keeps the connection as the main channel, and wants another.
-    pub(super) fn connect_second(&mut self, attempt: u64, to: NodeId) {
-        if let Holder::Attached(conn) = self.holder {
-            self.main = Some(MainLink { conn, buffer: None, has_ended: false });
-        }
-        self.heard_ns = self.process.base.now.mono_ns;
-        self.holder = Holder::Connecting;
-        self.wants = Some((attempt, to));
-    }
-
-    pub(super) fn send_main(&mut self, bytes: Vec<u8>, net: &mut Net) {
-        if let Some(main) = &self.main {
-            net.send(main.conn, Side::Opener, bytes, &mut self.rng);
-        }
-    }
-
-    /// What comes on it from now on is the stream.
-    pub(super) fn buffer_stream(&mut self, first: Vec<u8>) {
-        if let Some(main) = &mut self.main {
-            main.buffer = Some(first);
-        }
-    }
-
     /// Takes what has come on it. Beyond the bound nothing more is received.
     pub(super) fn collect_for_main(&mut self, net: &mut Net) {
-        let attempt = self.link.attempt();
+        let attempt = self.attempt;
         let Some(main) = &mut self.main else { return };
         let is_full = main.buffer.as_ref().is_some_and(|buffer| buffer.len() > self.stream_bound);
         if main.has_ended || is_full {
@@ -48,11 +25,11 @@ impl SimNode {
         match &mut main.buffer {
             Some(buffer) => buffer.extend_from_slice(&bytes),
             None if bytes.is_empty() => {}
-            None => self.link_step(Input::MainReceived(attempt, &bytes), net),
+            None => self.link_input(Input::MainReceived(attempt, &bytes), net),
         }
         if has_ended {
             // Ignored where another attempt is under way by now.
-            self.link_step(Input::MainEnded(attempt), net);
+            self.link_input(Input::MainEnded(attempt), net);
         }
     }
 
@@ -62,7 +39,7 @@ impl SimNode {
             net.close(conn, Side::Opener, &mut self.rng);
         }
         let key = self.engine.connect_primary(connection(self.id), &mut self.process);
-        self.heard_ns = self.process.base.now.mono_ns;
+        self.note_heard();
         self.holder = Holder::Session(key);
         self.add_seat(key, Peer::Link(main.conn), Vec::new());
         self.replay = Some(Replay { key, rest: main.buffer.unwrap_or_default() });

@@ -421,23 +421,24 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
 /// What a replica knows of its primary.
 fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     let (control, now_s) = (view.control, view.now.unix_s());
+    let is_transfer = role.link.state() == LinkState::Transfer;
     out.add("role", "slave");
-    out.add("master_host", &role.primary.host);
-    out.add("master_port", role.primary.port);
+    out.add("master_host", &role.primary().host);
+    out.add("master_port", role.primary().port);
     out.add("master_link_status", if role.is_up() { "up" } else { "down" });
     let session = role.session.and_then(|key| view.sessions.get(key));
     let silent_s = session.map_or(-1, |session| (now_s - session.caller.traffic.last_s).max(0));
     out.add("master_last_io_seconds_ago", silent_s);
-    out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
+    out.add("master_sync_in_progress", u8::from(is_transfer));
     // The reference's number where nothing is known.
     // Data that a snapshot is about to replace are no reason to promote this server.
-    let stays = !role.is_committed && (role.is_up() || role.can_resume);
+    let stays = !role.link.is_committed() && (role.is_up() || role.can_resume);
     let offset = if stays { control.replication.stream.offset } else { 1 };
     out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
     out.add("slave_repl_offset", offset);
     out.add("replicas_repl_buffer_size", view.facts.stream_buffer.bytes);
     out.add("replicas_repl_buffer_peak", view.facts.stream_buffer.peak);
-    if role.link == LinkState::Transfer {
+    if is_transfer {
         sync(view.facts.sync, out);
     }
     if !role.is_up() {

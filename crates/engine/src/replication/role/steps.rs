@@ -17,13 +17,13 @@ use sluice_base::hex;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::{Flags, Named};
 use sluice_config::param;
-use sluice_replication::{HistoryPoint, LinkState, Primary};
+use sluice_replication::{HistoryPoint, Primary};
 use sluice_resp::Request;
 
 impl Control {
     /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.
     pub(crate) fn awaits_sync_file(&self) -> bool {
-        self.replication.replica.as_ref().is_some_and(|role| role.is_committed)
+        self.replication.replica.as_ref().is_some_and(|role| role.link.is_committed())
     }
 
     /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if its command
@@ -35,7 +35,7 @@ impl Control {
             .as_ref()
             .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)?;
         let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
-        let Primary { host, port } = &role.primary;
+        let Primary { host, port } = role.primary();
         belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
     }
 
@@ -47,14 +47,9 @@ impl Control {
 }
 
 impl Engine {
-    /// A number that changes whenever this server follows another primary, or none any more.
-    pub fn role_epoch(&self) -> u64 {
-        self.control.replication.role_epoch
-    }
-
     /// Whom this server follows.
     pub fn primary(&self) -> Option<&Primary> {
-        self.control.replication.replica.as_deref().map(|role| &role.primary)
+        self.control.replication.replica.as_deref().map(ReplicaRole::primary)
     }
 
     /// Bytes at which the output of a replica is too much, if there is a limit.
@@ -73,32 +68,6 @@ impl Engine {
             .map(|_| HistoryPoint { replid: stream.replid.clone(), offset: stream.offset })
     }
 
-    /// Learns how far the link is; `is_committed`: a snapshot that was received is being put in force, or loaded.
-    pub fn report_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
-        self.note_link(link, is_committed, process);
-        self.settle_role(process);
-    }
-
-    /// Takes up a role that waited for the end of a load: behind what the step of the link wanted done, which names the history of the data
-    /// that were loaded and begins their stream.
-    pub fn settle_link(&mut self, process: &mut dyn Process) {
-        self.settle_role(process);
-    }
-
-    /// Learns how far the link is.
-    pub(crate) fn note_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
-        let is_news = |role: &ReplicaRole| (role.link, role.is_committed) != (link, is_committed);
-        if !self.control.replication.replica.as_deref().is_some_and(is_news) {
-            return;
-        }
-        let Some(role) = self.control.replication.replica.as_mut() else { return };
-        let was_up = role.is_up();
-        (role.link, role.is_committed) = (link, is_committed);
-        if was_up && !role.is_up() {
-            role.down_since_s = process.recent().unix_s();
-        }
-    }
-
     /// Takes up the role that a client has asked for: between two units.
     #[inline]
     pub(crate) fn settle_role(&mut self, process: &mut dyn Process) {
@@ -109,7 +78,7 @@ impl Engine {
 
     #[cold]
     pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
-        if self.control.replication.replica.as_ref().is_some_and(|role| role.is_committed) {
+        if self.is_loading() || self.control.awaits_sync_file() {
             return;
         }
         let Some(RoleWanted { primary, by }) = self.control.replication.role_wanted.take() else { return };
@@ -118,7 +87,6 @@ impl Engine {
             Some(primary) => self.follow(primary, &by, process),
             None => self.promote(&by, process),
         }
-        self.control.replication.role_epoch += 1;
         // Who waits waits on until the new primary has taken over: the failover may come to nothing.
         if was_primary && self.control.replication.failover.is_none() {
             self.unblock_for_role(process);
@@ -131,8 +99,12 @@ impl Engine {
         // The handler has checked what a line of the configuration may hold.
         let _ = self.control.config.assign(param::REPLICAOF, &words);
         let (host, port) = (primary.host.clone(), primary.port);
-        let mut role = ReplicaRole::new(primary);
-        match self.control.replication.replica.take() {
+        let old = self.control.replication.replica.take();
+        if let Some(old) = &old {
+            self.give_link_up(&old.link);
+        }
+        let mut role = ReplicaRole::new(self.new_link(primary));
+        match old {
             Some(old) => {
                 (role.can_resume, role.db) = (old.can_resume, old.db);
                 self.end_link_session(old.session);
@@ -156,6 +128,7 @@ impl Engine {
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
         let Some(role) = self.control.replication.replica.take() else { return };
+        self.give_link_up(&role.link);
         // Never an error: the words are those of the directive.
         let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);
@@ -233,12 +206,6 @@ impl Engine {
         }
     }
 
-    /// A snapshot that was received takes the place of the file: nothing else may be about to. Not while [`Engine::is_snapshot_wanted`].
-    pub fn prepare_commit(&mut self, process: &mut dyn Process) {
-        self.break_off_save(process);
-        self.control.persistence.saving.scheduled = false;
-    }
-
     /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are closed, because their data are
     /// others; the append-only file ends, because what follows belongs behind other data. Data are freed when the snapshot's header was
     /// found good, or kept until it is loaded.
@@ -292,21 +259,8 @@ impl Engine {
         }
     }
 
-    /// The data were loaded for a role that a client has ended meanwhile. A server that follows nobody does not go on under the id of the
-    /// primary of before; and its own history, which it had until now, does not lead to these data.
-    pub(crate) fn begin_history_of_loaded(&mut self, process: &mut dyn Process) {
-        self.close_replicas();
-        if self.control.replication.stream.has_begun() {
-            self.control.replication.stream.begin(hex(&process.entropy()));
-        }
-        self.begin_aof_again();
-    }
-
-    /// The data are those of the primary at this point of its history. A server that follows nobody begins one of its own.
+    /// The data are those of the primary at this point of its history.
     pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
-        if self.control.replication.replica.is_none() {
-            return self.begin_history_of_loaded(process);
-        }
         let HistoryPoint { replid, offset } = point;
         let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
         self.control.replication.stream.adopt_history(replid, offset);
@@ -324,7 +278,7 @@ impl Engine {
 
     /// The primary goes on where the data stand, under another id if one is given. What replicas of this server know of ids is
     /// past then: they ask anew.
-    pub fn continue_history(&mut self, replid: Option<String>) {
+    pub(crate) fn continue_history(&mut self, replid: Option<String>) {
         if let Some(replid) = replid {
             self.control.replication.stream.continue_history(replid);
             self.close_replicas();

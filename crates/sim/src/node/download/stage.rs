@@ -8,12 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A snapshot that is received.
 pub(in crate::node) struct Download {
     pub conn: ConnId,
+    /// What had come of it when the event loop let go of the connection, and was not looked at.
+    pub(super) first: Vec<u8>,
     pub(super) framing: Framing,
     pub(super) extent: Option<Extent>,
     pub(super) bytes: Vec<u8>,
     /// What has come behind it.
     pub(super) rest: Vec<u8>,
     pub stage: DownloadStage,
+}
+
+impl Download {
+    pub(super) fn new(conn: ConnId, first: Vec<u8>, stage: DownloadStage) -> Download {
+        let (framing, extent) = (Framing::default(), None);
+        Download { conn, first, framing, extent, bytes: Vec::new(), rest: Vec::new(), stage }
+    }
 }
 
 pub(in crate::node) enum DownloadStage {
@@ -27,6 +36,14 @@ pub(in crate::node) enum DownloadStage {
     Committing(u64),
 }
 
+impl DownloadStage {
+    /// Into memory, and where a load reads it.
+    pub(in crate::node) fn to_memory() -> (DownloadStage, Box<dyn SnapshotSource>) {
+        let bytes = SharedBytes::default();
+        (DownloadStage::ToMemory(bytes.clone()), Box::new(SharedSource { bytes, at: 0 }))
+    }
+}
+
 /// A snapshot on its way to a load.
 pub(in crate::node) type SharedBytes = Arc<Mutex<SharedSnapshot>>;
 
@@ -37,9 +54,9 @@ pub(in crate::node) struct SharedSnapshot {
     pub(super) is_whole: bool,
 }
 
-pub(super) struct SharedSource {
-    pub(super) bytes: SharedBytes,
-    pub(super) at: usize,
+struct SharedSource {
+    bytes: SharedBytes,
+    at: usize,
 }
 
 impl SnapshotSource for SharedSource {

@@ -7,9 +7,16 @@ use sluice_engine::SessionKey;
 pub(in crate::node) struct MainLink {
     pub conn: ConnId,
     /// What it has brought of the stream; none before that was promised.
-    pub(super) buffer: Option<Vec<u8>>,
+    pub(in crate::node) buffer: Option<Vec<u8>>,
     /// Its end was told.
     pub(super) has_ended: bool,
+}
+
+impl MainLink {
+    /// A connection that has brought nothing.
+    pub(in crate::node) fn new(conn: ConnId) -> MainLink {
+        MainLink { conn, buffer: None, has_ended: false }
+    }
 }
 
 /// What was buffered and is not executed, and the session that executes it.

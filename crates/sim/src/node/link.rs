@@ -1,0 +1,179 @@
+//! The connections of the link to the primary in the simulation: what stands for the server's event loop and threads.
+//!
+//! What is done when is decided by [`LinkDriver`], which the server uses, too.
+
+use super::download::DownloadStage;
+use super::main_channel::MainLink;
+use super::{Holder, Peer, SimNode, connection, node_of};
+use crate::net::{ConnId, Net, Side};
+use sluice_engine::{
+    Engine, LinkDriver, LinkState, LinkTransport, NotLoaded, Primary, Process, SnapshotSource,
+};
+use sluice_replication::Input;
+
+/// A node and the network that its connections are of.
+struct Wired<'a> {
+    node: &'a mut SimNode,
+    net: &'a mut Net,
+}
+
+impl SimNode {
+    fn wired<'a>(&'a mut self, net: &'a mut Net) -> Wired<'a> {
+        Wired { node: self, net }
+    }
+
+    /// Goes on with the link: once an iteration.
+    pub(super) fn follow_primary(&mut self, net: &mut Net) {
+        self.wired(net).carry_out();
+        self.replay_stream();
+        if self.engine.link_state() != LinkState::None {
+            self.advance_download(net);
+            self.wired(net).advance_link();
+        }
+    }
+
+    pub(super) fn link_input(&mut self, input: Input<'_>, net: &mut Net) {
+        self.wired(net).link_input(input);
+    }
+
+    /// The event loop has let go of the link's connection.
+    pub(super) fn link_left(&mut self, net: &mut Net) {
+        let attempt = self.attempt;
+        self.wired(net).link_left(attempt);
+    }
+
+    pub(super) fn link_loaded(&mut self, result: Result<(), NotLoaded>, net: &mut Net) {
+        self.wired(net).link_loaded(result);
+    }
+
+    /// A connection that the link has wanted is there, or is refused.
+    pub fn connected(&mut self, attempt: u64, made: Result<ConnId, &str>, net: &mut Net) {
+        if attempt != self.attempt || !matches!(self.holder, Holder::Connecting) {
+            if let Ok(conn) = made {
+                net.close(conn, Side::Opener, &mut self.rng);
+            }
+            return;
+        }
+        match made {
+            Ok(conn) => {
+                self.holder = Holder::Attached(conn);
+                self.link_input(Input::Opened(attempt), net);
+            }
+            Err(reason) => self.link_input(Input::Refused(attempt, reason), net),
+        }
+    }
+}
+
+impl LinkTransport for Wired<'_> {
+    fn engine_and_process(&mut self) -> (&mut Engine, &mut dyn Process) {
+        (&mut self.node.engine, &mut self.node.process)
+    }
+
+    fn heard_ns(&mut self) -> u64 {
+        self.node.heard_ns
+    }
+
+    fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String> {
+        self.node.note_heard();
+        self.node.attempt = attempt;
+        self.node.holder = Holder::Connecting;
+        self.node.wants = Some((attempt, node_of(&primary)));
+        Ok(())
+    }
+
+    fn keep_as_main_channel(&mut self) {
+        if let Holder::Attached(conn) = self.node.holder {
+            self.node.main = Some(MainLink::new(conn));
+        }
+    }
+
+    fn send_on_link(&mut self, bytes: Vec<u8>) {
+        if let Holder::Attached(conn) = self.node.holder {
+            self.net.send(conn, Side::Opener, bytes, &mut self.node.rng);
+        }
+    }
+
+    fn send_on_main_channel(&mut self, bytes: Vec<u8>) {
+        if let Some(main) = &self.node.main {
+            self.net.send(main.conn, Side::Opener, bytes, &mut self.node.rng);
+        }
+    }
+
+    fn buffer_stream(&mut self, first: Vec<u8>) {
+        if let Some(main) = &mut self.node.main {
+            main.buffer = Some(first);
+        }
+    }
+
+    fn leave_link(&mut self, first: Vec<u8>) {
+        let Holder::Attached(conn) = self.node.holder else { return };
+        self.node.holder = Holder::Leaving(conn, first);
+        if !self.node.leaves_later {
+            self.node.end_leave(self.net);
+        }
+    }
+
+    fn receive_to_disk(&mut self) -> Result<(), String> {
+        self.node.begin_download(DownloadStage::ToDisk)
+    }
+
+    fn receive_to_memory(&mut self) -> Result<Box<dyn SnapshotSource>, String> {
+        let (stage, source) = DownloadStage::to_memory();
+        self.node.begin_download(stage)?;
+        Ok(source)
+    }
+
+    fn commit_download(&mut self) {
+        let at_ns = self.node.later(300);
+        if let Holder::Receiving(download) = &mut self.node.holder {
+            download.stage = DownloadStage::Committing(at_ns);
+        }
+    }
+
+    fn keep_link_alive(&mut self) {
+        if self.node.main.is_some() {
+            self.send_on_main_channel(b"\n".to_vec());
+        } else if let Holder::Received(conn, _) = self.node.holder {
+            self.net.send(conn, Side::Opener, b"\n".to_vec(), &mut self.node.rng);
+        }
+    }
+
+    fn stream_from_link(&mut self, rest: Vec<u8>) -> bool {
+        let node = &mut *self.node;
+        if let Some(main) = node.main.take() {
+            node.stream_from_main(main, self.net);
+            return true;
+        }
+        let (conn, rest) = match std::mem::replace(&mut node.holder, Holder::Nobody) {
+            Holder::Attached(conn) => (conn, rest),
+            Holder::Received(conn, behind) => (conn, behind),
+            _ => return false,
+        };
+        let key = node.engine.connect_primary(connection(node.id), &mut node.process);
+        node.note_heard();
+        node.holder = Holder::Session(key);
+        node.add_seat(key, Peer::Link(conn), rest);
+        node.execute(key);
+        true
+    }
+
+    fn close_link(&mut self) {
+        let Wired { node, net } = self;
+        node.close_main(net);
+        match std::mem::replace(&mut node.holder, Holder::Nobody) {
+            Holder::Nobody | Holder::Connecting => {}
+            Holder::Attached(conn)
+            | Holder::Leaving(conn, _)
+            | Holder::Left(conn, _)
+            | Holder::Received(conn, _) => net.close(conn, Side::Opener, &mut node.rng),
+            Holder::Receiving(download) => {
+                net.close(download.conn, Side::Opener, &mut node.rng);
+                if let (DownloadStage::ToMemory(_), Some((due_ns, job))) = (&download.stage, &mut node.load) {
+                    job.progress().stop();
+                    *due_ns = 0;
+                }
+            }
+            Holder::Session(key) => node.lose(key, net),
+        }
+    }
+}
