@@ -418,6 +418,7 @@ impl Engine {
     /// for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.notice();
+        self.list_durable_output();
         if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
         }
@@ -444,9 +445,17 @@ impl Engine {
         into.append(&mut self.control.clients.ready);
     }
 
-    /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
+    /// Takes what a session's client may be sent. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
     /// should come back by [`Engine::recycle`]. `None` when the session is gone or ends at once: it is sent nothing more.
+    /// What is not durable stays, and the session is listed as ready when it is.
+    #[inline]
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
+        self.take_output_up_to(key, self.output_bound())
+    }
+
+    /// As [`Engine::take_output`], where everything up to this position of the append-only file is durable.
+    #[inline]
+    pub fn take_output_up_to(&mut self, key: SessionKey, durable: u64) -> Option<(Outbox, Closing)> {
         let session = self.sessions.get_mut(key)?;
         session.queued = false;
         if session.caller.closing == Closing::Now {
@@ -456,6 +465,9 @@ impl Engine {
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
+        if durable < u64::MAX || session.front.is_some() {
+            return self.defer_output(key, outbox, durable);
+        }
         Some((outbox, session.caller.closing))
     }
 

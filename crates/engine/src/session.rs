@@ -4,6 +4,7 @@
 //! session executes it is taken out of the table, and commands reach it as `ctx.session`, the others as
 //! `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
 
+pub(crate) mod front;
 pub(crate) mod identity;
 pub(crate) mod key;
 pub(crate) mod line;
@@ -13,6 +14,7 @@ pub(crate) mod transaction;
 use crate::limits::Limits;
 use crate::replication::stream::SpoolPlace;
 use crate::replication::sync_state::Feed;
+use crate::session::front::FrontOutput;
 use crate::session::identity::Identity;
 use crate::session::key::SessionKey;
 use crate::session::transaction::Transaction;
@@ -430,13 +432,14 @@ pub struct Session {
     pub feed: Option<Box<Feed>>,
     /// The command that it waits with, if it waits.
     pub waiting: Option<Box<Waiting>>,
-    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what comes behind that.
-    pub producing: Option<Box<Producing>>,
+    /// Output in front of `outbox`: what waits until it is durable, which counts as taken, and a reply that a thread produces.
+    pub front: Option<Box<FrontOutput>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
     /// Its request runs again that was postponed by a pause, a failover or the end of the server.
     pub was_postponed: bool,
-    /// Bytes the server has taken, or finds listed, and has not sent yet: counts against the output limits.
+    /// Bytes the server has taken, or finds listed, or that wait until they are durable, and that are not sent yet: counts against the
+    /// output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
@@ -461,7 +464,7 @@ impl Session {
             transaction: None,
             feed: None,
             waiting: None,
-            producing: None,
+            front: None,
             is_rerun: false,
             was_postponed: false,
             in_flight: 0,
@@ -515,7 +518,7 @@ impl Session {
         let replica = caller.replica.as_deref().map_or(0, |_| heap::boxed::<ReplicaState>())
             + announced.map_or(0, |own| heap::boxed::<Announced>() + heap::block(own.ip.len()));
         let output = self.outbox.footprint() + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());
-        let output = output + self.producing.as_deref().map_or(0, Producing::footprint);
+        let output = output + self.front.as_ref().map_or(0, |front| front.footprint());
         let deferred = self.transaction.as_deref().map_or(0, Transaction::footprint)
             + self.waiting.as_deref().map_or(0, Waiting::footprint);
         heap::boxed::<Session>()
@@ -529,22 +532,43 @@ impl Session {
     /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
-        self.outbox.len() + self.in_flight + self.producing.as_ref().map_or(0, |of| of.unsent.len())
+        self.outbox.len() + self.in_flight + self.producing().map_or(0, |of| of.unsent.len())
     }
 
     /// Memory of the output that the server has not taken.
     pub(crate) fn outbox_capacity(&self) -> usize {
-        let produced = self.producing.as_ref().map_or(0, |of| of.unsent.capacity_bytes());
-        self.outbox.capacity_bytes() + produced
+        self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
     /// What the server may take now: nothing of what comes behind a reply that a thread produces.
     #[inline]
     pub(crate) fn unsent_mut(&mut self) -> &mut Outbox {
-        match &mut self.producing {
-            Some(producing) => &mut producing.unsent,
-            None => &mut self.outbox,
+        match self.front.as_deref_mut() {
+            Some(FrontOutput { producing: Some(producing), .. }) => &mut producing.unsent,
+            Some(_) | None => &mut self.outbox,
         }
+    }
+
+    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what comes behind that.
+    pub(crate) fn producing(&self) -> Option<&Producing> {
+        self.front.as_ref()?.producing.as_ref()
+    }
+
+    /// As [`Session::producing`], to be changed.
+    pub(crate) fn producing_mut(&mut self) -> Option<&mut Producing> {
+        self.front.as_mut()?.producing.as_mut()
+    }
+
+    /// Ends what a thread produces.
+    pub(crate) fn take_producing(&mut self) -> Option<Producing> {
+        let producing = self.front.as_mut()?.producing.take();
+        self.front.take_if(|front| front.is_empty());
+        producing
+    }
+
+    /// Whether output waits until it is durable.
+    pub(crate) fn has_deferred_output(&self) -> bool {
+        self.front.as_ref().is_some_and(|front| front.has_deferred_output())
     }
 
     /// Lists a session that has output, once.

@@ -34,6 +34,8 @@ pub(crate) struct Roots<'m> {
     pub(crate) running: &'m Coroutine,
     pub(crate) thread: ThreadRef,
     pub(crate) top: usize,
+    /// Prototypes before this one stay.
+    pub(crate) permanent: u32,
 }
 
 /// Does `work` units of a cycle, beginning one if none is under way. True when the cycle has ended.
@@ -104,6 +106,9 @@ fn mark_roots(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
         heap.shade_table(table);
     }
     heap.shade(roots.thread.into());
+    for index in 0..roots.permanent.min(code.len() as u32) {
+        shade_proto(heap, code, index);
+    }
     mark_running(heap, code, roots);
 }
 

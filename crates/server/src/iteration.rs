@@ -7,7 +7,6 @@
 //! the sockets of clients in the two phases of `Server::close` and nowhere else; whom one of them closes is sent nothing more.
 
 mod aof;
-mod barrier;
 mod batches;
 mod main_channel;
 mod main_thread;
@@ -35,7 +34,6 @@ use crate::replica::Follower;
 use crate::signals::{self, Signals};
 use crate::slow_reads::SlowReads;
 use crate::switches;
-use barrier::Barrier;
 use batches::Batches;
 use save_pace::SavePace;
 use sluice_base::heap;
@@ -91,7 +89,6 @@ pub struct Server {
     /// The link to the primary.
     follower: Follower,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
-    barrier: Option<Box<Barrier>>,
     /// When the save under way is to go on, if it has more to capture and room for it.
     save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
@@ -162,7 +159,6 @@ impl Server {
             migrator,
             timing: Timing::default(),
             follower: Follower::new(),
-            barrier: None,
             save: SavePace::default(),
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
@@ -538,13 +534,6 @@ impl Server {
         if self.host.aof.is_some() {
             self.feed_aof();
         }
-        match self.barrier.is_some() {
-            true => self.write_when_durable(),
-            false => self.write_now(),
-        }
-    }
-
-    fn write_now(&mut self) {
         self.send_multicasts();
         // What a replica is queued while it is sent to is for the next iteration, which does not wait: others have their turn first.
         self.return_batches();
@@ -587,9 +576,6 @@ impl Server {
             }
             self.engine.disconnect(key, &mut self.host);
             self.note_link_closed(key);
-            if let Some(barrier) = &mut self.barrier {
-                barrier.forget(key);
-            }
         }
         // What was put there meanwhile is for the next iteration.
         to_close.append(&mut self.sockets.to_close);

@@ -87,13 +87,6 @@ enum Holder {
     Session(SessionKey),
 }
 
-/// What a session is to be sent.
-struct Output {
-    key: SessionKey,
-    bytes: Vec<u8>,
-    closing: Closing,
-}
-
 struct Here(Now);
 
 impl LoadThread for Here {
@@ -121,8 +114,6 @@ pub struct SimNode {
     heard_ns: u64,
     next_cron_ns: u64,
     seats: Vec<Seat>,
-    /// What is sent when everything up to a position of the append-only file is durable, in order for each session.
-    deferred: Vec<(u64, Output)>,
     load: Option<(u64, Box<LoadJob>)>,
     rng: Rng,
     /// Where to the link wants to connect.
@@ -173,7 +164,6 @@ impl SimNode {
             heard_ns: 0,
             next_cron_ns: now.mono_ns,
             seats: Vec::new(),
-            deferred: Vec::new(),
             load: None,
             rng,
             wants: None,
@@ -418,39 +408,24 @@ impl SimNode {
         }
     }
 
-    /// Sends what there is; under `appendfsync always` what the file does not have is sent later, as by the server's barrier.
+    /// Sends what there is, as far as it is durable.
     fn write(&mut self, net: &mut Net) {
-        let durable =
-            if self.engine.is_aof_strict() { self.process.durable().unwrap_or(u64::MAX) } else { u64::MAX };
-        let is_due = |(needs, _): &mut (u64, Output)| *needs <= durable;
-        let due: Vec<_> = self.deferred.extract_if(.., is_due).collect();
-        due.into_iter().for_each(|(_, output)| self.send(output, net));
         let mut ready = Vec::new();
         self.engine.take_ready(&mut ready);
         for key in ready {
-            let needs = self.engine.output_position(key);
             let Some((outbox, closing)) = self.engine.take_output(key) else { continue };
             let bytes = outbox.flatten();
             self.engine.recycle(outbox);
-            let output = Output { key, bytes, closing };
-            match needs <= durable {
-                true => self.send(output, net),
-                false => self.deferred.push((needs, output)),
+            self.engine.sent(key, bytes.len(), self.process.base.now);
+            let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { continue };
+            match self.seats[at].peer {
+                Peer::Accepted(conn) => net.send(conn, Side::Acceptor, bytes, &mut self.rng),
+                Peer::Link(conn) => net.send(conn, Side::Opener, bytes, &mut self.rng),
+                Peer::Client => self.seats[at].out.extend_from_slice(&bytes),
             }
-        }
-    }
-
-    fn send(&mut self, output: Output, net: &mut Net) {
-        let Output { key, bytes, closing } = output;
-        self.engine.sent(key, bytes.len(), self.process.base.now);
-        let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { return };
-        match self.seats[at].peer {
-            Peer::Accepted(conn) => net.send(conn, Side::Acceptor, bytes, &mut self.rng),
-            Peer::Link(conn) => net.send(conn, Side::Opener, bytes, &mut self.rng),
-            Peer::Client => self.seats[at].out.extend_from_slice(&bytes),
-        }
-        if closing != Closing::No {
-            self.lose(key, net);
+            if closing != Closing::No {
+                self.lose(key, net);
+            }
         }
     }
 

@@ -212,7 +212,7 @@ impl Rig {
     pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
         self.end_iteration();
         self.engine.take_ready(&mut Vec::new());
-        let Some((outbox, _)) = self.engine.take_output(client) else { return Vec::new() };
+        let Some((outbox, _)) = self.engine.take_output_up_to(client, u64::MAX) else { return Vec::new() };
         self.engine.sent(client, outbox.len(), self.process.now());
         let bytes = outbox.flatten();
         self.engine.recycle(outbox);

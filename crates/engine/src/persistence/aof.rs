@@ -21,6 +21,7 @@ use crate::epoch::Epoch;
 use crate::host::process::AofBacklog;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
+use crate::session::key::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Now, heap};
 use sluice_command::derive::keys::{key_row, keys};
@@ -28,6 +29,7 @@ use sluice_command::specs::{generic, transactions};
 use sluice_command::{Flags, Spec, is_word};
 use sluice_keyspace::{KeyHasher, Keyspace};
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// See the module.
@@ -56,6 +58,8 @@ pub(crate) struct AofStream {
     written_at: Option<Box<WrittenAt>>,
     /// What the process has reported.
     report: AofReport,
+    /// Sessions whose output waits, by the position that must be durable first; some of them may be gone.
+    awaited: BTreeMap<u64, Vec<SessionKey>>,
 }
 
 /// How far the append-only file is: reported by the process.
@@ -154,6 +158,22 @@ impl AofStream {
     /// Whether everything up to this position is on disk; no position is in a file that is off.
     pub(crate) fn is_durable(&self, position: u64) -> bool {
         self.is_on && self.report.durable >= position
+    }
+
+    /// Output of a session waits until this position is durable.
+    fn await_durable(&mut self, position: u64, key: SessionKey) {
+        self.awaited.entry(position).or_default().push(key);
+    }
+
+    /// Takes a session whose output waited for a position up to this one.
+    fn take_durable(&mut self, durable: u64) -> Option<SessionKey> {
+        loop {
+            let mut first = self.awaited.first_entry().filter(|first| *first.key() <= durable)?;
+            match first.get_mut().pop() {
+                Some(key) => return Some(key),
+                None => drop(first.remove()),
+            }
+        }
     }
 
     /// What the process has reported.

@@ -149,7 +149,8 @@ impl Delivery<'_> {
             let form = &mut forms[proto as usize];
             let bytes = form.write(|buffer| write(proto, buffer));
             // What its outbox holds came before.
-            let may_list = may_list && session.outbox.is_empty() && session.producing.is_none();
+            let is_behind = session.front.is_some();
+            let may_list = may_list && session.outbox.is_empty() && !is_behind;
             let group = multicasts.group(*key, proto).filter(|_| may_list);
             match group {
                 Some(_) => session.in_flight += bytes,

@@ -153,7 +153,7 @@ impl Session {
             ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),
             ('b', self.waiting.as_ref().is_some_and(|waiting| waiting.on.is_blocked())),
-            ('p', self.producing.is_some()),
+            ('p', self.producing().is_some()),
             (
                 'd',
                 watching.has_changed(self.key) || self.transaction.as_ref().is_some_and(|t| t.is_aborted()),

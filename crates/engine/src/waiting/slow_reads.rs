@@ -14,13 +14,13 @@
 //! four times the bound run in place.
 //!
 //! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the server takes nothing
-//! else of the session: what comes behind the reply waits in `Session::outbox`; (3) a session that waits for its reply is parked
+//! else of the session: what comes behind the reply waits in its outbox (`session/front.rs`); (3) a session that waits for its reply is parked
 //! with its request, and nothing behind that is executed.
 
 pub(crate) mod ask;
 mod steps;
 
-use sluice_base::{Now, heap};
+use sluice_base::Now;
 use sluice_resp::Outbox;
 
 /// What the engine remembers of slow reads.
@@ -94,11 +94,6 @@ pub struct Producing {
 }
 
 impl Producing {
-    /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
-        heap::boxed::<Producing>() + self.unsent.footprint()
-    }
-
     /// The client has room for a piece.
     fn note_room(&mut self, now: Now) {
         if let Some(since_ns) = self.full_since_ns.take() {

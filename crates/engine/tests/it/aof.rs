@@ -1,6 +1,6 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 
-use sluice_engine::{Action, AofBacklog, AofFacts, AofIncrement, SessionKey};
+use sluice_engine::{Action, AofBacklog, AofFacts, AofIncrement, Closing, SessionKey};
 use sluice_testkit::Rig;
 
 fn with_aof(directives: &[(&str, &str)]) -> Rig {
@@ -105,6 +105,59 @@ fn strict() -> (Rig, SessionKey) {
     let mut rig = with_aof(&[("appendfsync", "always")]);
     let other = rig.connect();
     (rig, other)
+}
+
+/// What the engine lets go of a client's output, as far as it knows the file to be durable; and whether the client ends with it.
+fn sent(rig: &mut Rig, client: SessionKey) -> (String, Closing) {
+    let (outbox, closing) = rig.engine.take_output(client).expect("the session is there");
+    (String::from_utf8(outbox.flatten()).unwrap(), closing)
+}
+
+fn write(rig: &mut Rig, client: SessionKey, line: &[&[u8]]) {
+    rig.argv_unread(client, line);
+}
+
+#[test]
+fn output_waits_in_its_session_until_it_is_durable() {
+    let (mut rig, writer) = strict();
+    let other = rig.connect();
+    write(&mut rig, writer, &[b"SET", b"a", b"1"]);
+    let first = rig.engine.aof_position();
+    write(&mut rig, other, &[b"PING"]);
+    assert_eq!(sent(&mut rig, writer).0, "");
+    assert_eq!(sent(&mut rig, other).0, "+PONG\r\n", "who has seen nothing of it does not wait");
+    assert!(rig.engine.has_deferred_output(writer) && !rig.engine.has_deferred_output(other));
+    write(&mut rig, writer, &[b"PING"]);
+    write(&mut rig, writer, &[b"SET", b"a", b"2"]);
+    write(&mut rig, writer, &[b"QUIT"]);
+    assert_eq!(sent(&mut rig, writer), (String::new(), Closing::No));
+    let mut ready = Vec::new();
+    rig.engine.take_ready(&mut ready);
+    ready.clear();
+    rig.engine.report_aof_durable(first, &mut rig.process);
+    rig.engine.take_ready(&mut ready);
+    assert_eq!(ready, [writer], "it is listed when something of it may go");
+    assert_eq!(sent(&mut rig, writer), ("+OK\r\n".to_owned(), Closing::No));
+    let last = rig.engine.aof_position();
+    rig.engine.report_aof_durable(last, &mut rig.process);
+    assert_eq!(sent(&mut rig, writer), ("+PONG\r\n+OK\r\n+OK\r\n".to_owned(), Closing::AfterReply));
+    assert!(!rig.engine.has_deferred_output(writer));
+}
+
+#[test]
+fn what_waits_goes_when_replies_do_not_wait_any_more() {
+    let (mut rig, writer) = strict();
+    write(&mut rig, writer, &[b"SET", b"a", b"1"]);
+    assert_eq!(sent(&mut rig, writer).0, "");
+    let mut ready = Vec::new();
+    rig.engine.take_ready(&mut ready);
+    let client = rig.client;
+    write(&mut rig, client, &[b"CONFIG", b"SET", b"appendfsync", b"everysec"]);
+    rig.engine.end_iteration(&mut rig.process);
+    ready.clear();
+    rig.engine.take_ready(&mut ready);
+    assert!(ready.contains(&writer));
+    assert_eq!(sent(&mut rig, writer).0, "+OK\r\n");
 }
 
 /// The position that another client's output needs after this line.

@@ -44,8 +44,6 @@ pub(crate) fn link(
         inner: inner.into(),
         colour: heap.colour,
     };
-    let bytes = linked.outside() + Arena::<Linked>::SLOT;
-    let index = code.add(linked);
-    heap.charge(bytes)?;
-    Ok(index)
+    heap.charge(linked.outside() + Arena::<Linked>::SLOT)?;
+    Ok(code.add(linked))
 }

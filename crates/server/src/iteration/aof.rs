@@ -36,21 +36,12 @@ impl Server {
             NotOpened
         })?;
         self.engine.begin_aof();
-        self.arm_barrier();
         Ok(())
     }
 
     /// Has the process say something about itself in the log.
     pub fn say(&mut self, what: fn(&mut Host, &Config)) {
         what(&mut self.host, self.engine.config());
-    }
-
-    /// Lets output wait, or not, as `appendfsync` says now.
-    pub(super) fn arm_barrier(&mut self) {
-        // It goes when nothing waits there any more.
-        if self.engine.is_aof_strict() {
-            self.barrier.get_or_insert_default();
-        }
     }
 
     /// Takes up `appendfsync` and `aof-disable-auto-gc`.
@@ -60,7 +51,6 @@ impl Server {
             aof.order(Order::Policy(config.choice::<AppendFsync>(param::APPENDFSYNC)));
             aof.order(Order::History(History::of(config)));
         }
-        self.arm_barrier();
     }
 
     /// Gives the file what the iteration has to append, and takes what has happened there.
@@ -70,9 +60,6 @@ impl Server {
         aof.append(&mut self.engine);
         let (durable, news) = (aof.shared().durable(), aof.shared().take_news());
         let backlog = aof.shared().backlog(self.engine.aof_backlog());
-        if self.engine.is_aof_strict() && self.barrier.is_none() {
-            self.arm_barrier();
-        }
         self.engine.report_aof_backlog(backlog, &mut self.host);
         self.engine.report_aof_durable(durable, &mut self.host);
         news.into_iter().for_each(|news| self.take_aof_news(news));
@@ -115,6 +102,7 @@ impl Server {
             // The replies that wait for the file are not sent.
             std::process::exit(1);
         }
+        self.engine.report_aof_durable(position, &mut self.host);
         is_durable
     }
 }

@@ -186,7 +186,7 @@ impl Server {
         if self.batches.executed.is_empty() {
             return;
         }
-        let mut executed = self.take_executed();
+        let mut executed = std::mem::take(&mut self.batches.executed);
         for mut batch in executed.drain(..) {
             self.finish_batch(&mut batch);
             self.return_batch(batch);
@@ -194,25 +194,16 @@ impl Server {
         self.batches.executed = executed;
     }
 
-    /// The batches of this iteration, whose list has to be given back.
-    #[allow(clippy::vec_box, reason = "they travel on as they came")]
-    pub(super) fn take_executed(&mut self) -> Vec<Box<Batch>> {
-        std::mem::take(&mut self.batches.executed)
-    }
-
-    /// Gives the list back that [`Server::take_executed`] took.
-    #[allow(clippy::vec_box, reason = "they travel on as they came")]
-    pub(super) fn put_back_executed(&mut self, list: Vec<Box<Batch>>) {
-        self.batches.executed = list;
-    }
-
     /// Puts a batch's replies into it, and how its connection goes on.
-    pub(super) fn finish_batch(&mut self, batch: &mut Batch) {
+    fn finish_batch(&mut self, batch: &mut Batch) {
         self.batches.has_served = true;
         if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
             batch.reply = outbox;
             if closing == Closing::AfterReply {
                 batch.outcome = Outcome::Close;
+            } else if batch.outcome == Outcome::Close && self.engine.has_deferred_output(batch.key) {
+                // The connection ends with the push that brings what waits until it is durable.
+                batch.outcome = Outcome::Deferred;
             }
         }
         batch.authentication = self.engine.authentication(batch.key);
@@ -221,7 +212,7 @@ impl Server {
     }
 
     /// Sends a finished batch back to its I/O thread.
-    pub(super) fn return_batch(&mut self, mut batch: Box<Batch>) {
+    fn return_batch(&mut self, mut batch: Box<Batch>) {
         if batch.outcome == Outcome::Deferred && !self.is_deferred(batch.key) {
             // What it waited for has ended meanwhile.
             batch.outcome = Outcome::Resumed;
@@ -243,6 +234,7 @@ impl Server {
     pub(super) fn push_output(&mut self, key: SessionKey, id: IoThreadId) {
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };
         if outbox.is_empty() && closing == Closing::No {
+            self.engine.check_output_limit(key, &mut self.host);
             return self.engine.recycle(outbox);
         }
         self.host.writes += 1;

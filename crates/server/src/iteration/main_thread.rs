@@ -103,8 +103,10 @@ impl Server {
         if outbox.is_empty() {
             self.engine.recycle(outbox);
             self.put(connection);
-            if closing != Closing::No {
-                self.end_client(key);
+            match closing {
+                // What waits until it is durable is output, too.
+                Closing::No => self.engine.check_output_limit(key, &mut self.host),
+                Closing::AfterReply | Closing::Now => self.end_client(key),
             }
             return;
         }

@@ -106,10 +106,7 @@ impl Server {
         connection.authentication = self.engine.authentication(key);
         self.resume_if_done(&mut connection);
         self.sockets.clients.give(key, id);
-        // Where replies wait until they are durable, messages do so too, each with the other output of its receiver.
-        if self.barrier.is_none() {
-            self.engine.join_group(key, group_of(id));
-        }
+        self.engine.join_group(key, group_of(id));
         self.io_threads.pool.send(id, ToIoThread::Adopt(Box::new(Moving { connection, socket })));
     }
 

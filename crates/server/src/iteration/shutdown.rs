@@ -32,7 +32,6 @@ impl Server {
         }
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
-        self.release_all();
         // Connections that arrive from now on stay with the main thread.
         self.io_threads.pool.set_active(0);
         let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;

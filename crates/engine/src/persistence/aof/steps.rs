@@ -5,9 +5,10 @@ use crate::engine::Engine;
 use crate::host::process::{AofBacklog, LogLevel, Process};
 use crate::persistence::snapshot::{self, RdbAux};
 use crate::session::key::SessionKey;
-use crate::session::{Caller, Session};
+use crate::session::{Caller, Closing, Session};
 use sluice_base::mistake::{self, Mistake};
 use sluice_persist::rdb::Version;
+use sluice_resp::Outbox;
 use std::ops::{ControlFlow, Range};
 
 /// Whether a client is sent what it did not ask for: messages, commands of others, the stream.
@@ -90,6 +91,7 @@ impl Engine {
     pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
         if position > self.control.persistence.aof.report.durable {
             self.control.persistence.aof.report.durable = position;
+            self.list_durable_output();
             self.control.clients.blocking.replica_acknowledged();
             self.serve_waiting(process);
         }
@@ -166,6 +168,57 @@ impl Engine {
             },
         );
         result
+    }
+
+    /// Up to which position of the append-only file output may tell of: what is on disk, where replies wait for that.
+    #[inline]
+    pub(crate) fn output_bound(&self) -> u64 {
+        let aof = &self.control.persistence.aof;
+        if aof.is_strict() { aof.report.durable } else { u64::MAX }
+    }
+
+    /// Whether output of a session waits until it is durable.
+    pub fn has_deferred_output(&self, key: SessionKey) -> bool {
+        self.sessions.get(key).is_some_and(Session::has_deferred_output)
+    }
+
+    /// Defers output that is not durable; what may be sent of the session's output.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn defer_output(
+        &mut self,
+        key: SessionKey,
+        output: Outbox,
+        durable: u64,
+    ) -> Option<(Outbox, Closing)> {
+        let needs = self.output_position(key);
+        let session = self.sessions.get_mut(key)?;
+        if needs <= durable && !session.has_deferred_output() {
+            return Some((output, session.caller.closing));
+        }
+        let front = session.front.get_or_insert_default();
+        if front.push(needs, output) && needs > durable {
+            self.control.persistence.aof.await_durable(needs, key);
+        }
+        let output = front.take(durable);
+        // It ends behind what waits.
+        let closing = if front.has_deferred_output() { Closing::No } else { session.caller.closing };
+        session.front.take_if(|front| front.is_empty());
+        Some((output, closing))
+    }
+
+    /// Lists the sessions as ready whose output has become durable, or does not have to be any more.
+    #[inline]
+    pub(crate) fn list_durable_output(&mut self) {
+        let bound = self.output_bound();
+        while let Some(key) = self.control.persistence.aof.take_durable(bound) {
+            if let Some(session) = self.sessions.get_mut(key)
+                && !session.queued
+            {
+                session.queued = true;
+                self.control.clients.ready.push(key);
+            }
+        }
     }
 
     /// The position that must be durable before a session's output, as it is now, is sent. It never falls.

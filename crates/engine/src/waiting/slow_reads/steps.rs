@@ -27,7 +27,7 @@ impl Engine {
     /// bound of all. A cut loses far more than reads, so that beside one the sum has to do.
     pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
         let sessions = &self.sessions;
-        let producing = holding.filter_map(|key| sessions.get(key)?.producing.as_deref());
+        let producing = holding.filter_map(|key| sessions.get(key)?.producing());
         let (mut reads, mut roots, mut left_before) = (0, 0, u64::MAX);
         for read in producing.filter(|read| read.root_bytes > 0) {
             reads += 1;
@@ -69,7 +69,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Next {
         let unsent = std::mem::take(&mut session.outbox);
-        session.producing = Some(Box::new(Producing {
+        session.front.get_or_insert_default().producing = Some(Producing {
             unsent,
             reply_bytes: 0,
             moment_ns: now.mono_ns,
@@ -80,10 +80,10 @@ impl Engine {
             is_unbounded: false,
             root_bytes: read.root_bytes(),
             left_before: self.effects.left_to_others(),
-        }));
+        });
         // Lines of MONITOR stand behind the reply.
         let executing_ns = self.end_command(CommandEnding::Producing, ended, session, now, process);
-        if let Some(producing) = &mut session.producing {
+        if let Some(producing) = session.producing_mut() {
             producing.executing_ns = executing_ns;
             producing.left_before = self.effects.left_to_others();
         }
@@ -101,10 +101,10 @@ impl Engine {
             (self.longest_wait_ns(now), self.control.clients.slow_reads.are_threads_held());
         let Some(session) = self.sessions.get_mut(key) else { return PieceRoom::Gone };
         let in_flight = session.in_flight;
-        let Some(producing) = session.producing.as_mut().filter(|_| session.caller.closing != Closing::Now)
-        else {
+        if session.caller.closing == Closing::Now {
             return PieceRoom::Gone;
-        };
+        }
+        let Some(producing) = session.producing_mut() else { return PieceRoom::Gone };
         if producing.is_unbounded || producing.unsent.len() + in_flight + PIECE_BYTES <= AHEAD_BYTES {
             producing.note_room(now);
             return PieceRoom::Room;
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Whether the thread that produces a client's reply has waited for the client rather than worked.
     pub fn is_slow_reader(&self, key: SessionKey) -> bool {
-        let producing = self.sessions.get(key).and_then(|session| session.producing.as_ref());
+        let producing = self.sessions.get(key).and_then(|session| session.producing());
         producing.is_some_and(|producing| producing.waited_ns >= SLOW_READER_NS)
     }
 
@@ -144,7 +144,7 @@ impl Engine {
     /// Takes a piece of a client's reply.
     pub fn take_piece(&mut self, key: SessionKey, mut piece: Outbox, process: &mut dyn Process) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let Some(producing) = &mut session.producing else { return };
+        let Some(producing) = session.producing_mut() else { return };
         producing.reply_bytes += piece.len();
         producing.unsent.append(&mut piece);
         session.note_unsent(&mut self.control.clients.ready);
@@ -157,10 +157,10 @@ impl Engine {
     /// none of it.
     pub fn end_slow_read(&mut self, key: SessionKey, produced_ns: u64, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
-        if let Some(mut producing) = session.producing.take() {
+        if let Some(mut producing) = session.take_producing() {
             let now = process.recent();
             self.note_latency("slow-read", now, producing.produced_ns(now));
-            let Producing { mut unsent, reply_bytes, executing_ns, .. } = *producing;
+            let Producing { mut unsent, reply_bytes, executing_ns, .. } = producing;
             unsent.append(&mut session.outbox);
             session.outbox = unsent;
             session.caller.traffic.last_s = now.unix_s();
@@ -175,7 +175,7 @@ impl Engine {
     /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took out of the data: it
     /// counts, with the time that it took where it ran.
     pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
-        let Some(producing) = session.producing.take() else { return };
+        let Some(producing) = session.take_producing() else { return };
         let executing_ns = producing.executing_ns;
         let times = ProducedTimes { duration_ns: executing_ns, executing_ns, reply_bytes: 0 };
         self.end_waiting(CommandEnding::Lost, times, session, process);
