@@ -213,7 +213,9 @@ impl Server {
 
     /// Sends a finished batch back to its I/O thread.
     fn return_batch(&mut self, mut batch: Box<Batch>) {
-        if batch.outcome == Outcome::Deferred && !self.is_deferred(batch.key) {
+        // Of a connection that ends behind output that is not durable, nothing more is parsed.
+        let waits = self.is_deferred(batch.key) || self.is_ending(batch.key);
+        if batch.outcome == Outcome::Deferred && !waits {
             // What it waited for has ended meanwhile.
             batch.outcome = Outcome::Resumed;
         }

@@ -916,6 +916,30 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
     }
 }
 
+/// Its batch goes back before the replies may: nothing behind them is executed, and nothing is answered twice.
+#[test]
+fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
+    if !common::has_switches() {
+        return;
+    }
+    for arguments in [WORKERS, &[]] {
+        let server = with_slow_log(arguments, 40_000);
+        for (last, answer) in [
+            ("*1\r\n$x\r\n*1\r\n$4\r\nPING\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+            ("QUIT\r\nSET a 2\r\nPING\r\n", "+OK\r\n"),
+        ] {
+            let mut client = server.client();
+            client.check("SET a 0\r\n", "+OK\r\n");
+            client.send(format!("SET a 1\r\n{last}"));
+            let mut told = String::new();
+            client.stream.read_to_string(&mut told).unwrap();
+            assert_eq!(told, format!("+OK\r\n{answer}"), "{arguments:?}");
+        }
+        assert_eq!(server.client().send("GET a\r\n").line(), "$1");
+        assert_eq!(server.client().info("errorstat_ERR"), "count=1");
+    }
+}
+
 /// Many clients get a push in the iteration in which their connections begin to move and the server is told to end. Nobody
 /// misses it, whichever way the connections go.
 #[test]
