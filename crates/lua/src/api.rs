@@ -51,9 +51,14 @@ pub enum RunOutcome {
     Failed(Value),
 }
 
-/// A chunk that is loaded for good.
+/// A chunk that is loaded, until [`Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadedChunk(Value);
+pub struct LoadedChunk {
+    closure: Value,
+    /// Its place among the values that are kept, and which load it was: places are used again.
+    place: u32,
+    number: u32,
+}
 
 /// A global variable that the host sets for a run.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +90,12 @@ pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// Prototypes that stay.
-    permanent: u32,
+    /// By the place of a chunk, the number of the load that it belongs to; 0 for other values and what is unloaded.
+    loads: Vec<u32>,
+    /// Places of chunks that were unloaded.
+    free_places: Vec<u32>,
+    /// The number of the last load.
+    last_load: u32,
     /// Globals that this run has set.
     set: Vec<TableSlot>,
     results: usize,
@@ -125,7 +134,9 @@ impl Vm {
             machine,
             stage: VmStage::Opening,
             initial: HostState::default(),
-            permanent: 0,
+            loads: Vec::new(),
+            free_places: Vec::new(),
+            last_load: 0,
             set: Vec::new(),
             results: 0,
         };
@@ -174,7 +185,7 @@ impl Vm {
 
     /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot be written.
     pub fn seal(&mut self, read_only: bool) {
-        self.machine.collect(0, None);
+        self.machine.collect(None);
         let heap = &mut self.machine.heap;
         for table in &mut heap.tables.slots {
             table.guard |= guard::OLD;
@@ -216,7 +227,8 @@ impl Vm {
         self.machine.heap.limit = bytes;
     }
 
-    /// Loads a chunk for good. Not while a run is open.
+    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to the chunk's
+    /// constants, and a slice of the collector where one is due.
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
@@ -224,27 +236,66 @@ impl Vm {
         if self.stage == VmStage::Running {
             return Err(Fault::text("a run is open"));
         }
+        let closure = match self.link(proto) {
+            Ok(closure) => closure,
+            Err(_) => {
+                // What was unloaded may be in the way.
+                self.machine.collect(None);
+                self.link(proto)?
+            }
+        };
+        if self.machine.heap.slice_due {
+            self.machine.collect(Some(FULL_WORK));
+        }
+        self.last_load = self.last_load.wrapping_add(1).max(1);
+        let place = match self.free_places.pop() {
+            Some(place) => {
+                self.machine.heap.shade_if_marking(closure);
+                self.machine.heap.pinned[place as usize] = closure;
+                place
+            }
+            None => self.machine.heap.pin(closure) as u32,
+        };
+        if self.loads.len() <= place as usize {
+            self.loads.resize(place as usize + 1, 0);
+        }
+        self.loads[place as usize] = self.last_load;
+        Ok(LoadedChunk { closure, place, number: self.last_load })
+    }
+
+    /// Gives a chunk back: slices of the collector free it, in loads that follow or by [`Vm::collect`], when no run and no value
+    /// refers to it any more. A run of it that is open goes on. False when the chunk was unloaded before. O(1).
+    pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
+        if !self.is_loaded(chunk) {
+            return false;
+        }
+        self.loads[chunk.place as usize] = 0;
+        self.machine.heap.pinned[chunk.place as usize] = Value::NIL;
+        self.free_places.push(chunk.place);
+        true
+    }
+
+    fn is_loaded(&self, chunk: LoadedChunk) -> bool {
+        self.loads.get(chunk.place as usize) == Some(&chunk.number)
+    }
+
+    /// The closure of a chunk, made before the mark.
+    pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<Value, Fault> {
         self.machine.is_permanent = true;
         let watching = std::mem::replace(&mut self.machine.heap.watching, false);
+        // What chunks that were unloaded left is used again.
+        let reuses = self.drop_mark_if(|arena| arena > 0);
         let closure = self.machine.link_chunk(proto);
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
-        let closure = match closure {
-            Ok(closure) => closure,
-            Err(fault) => {
-                // What was made so far goes, and constants must not find it again.
-                let strings = &self.machine.heap.strings.texts;
-                let is_old = |value: &Value| value.as_str().is_none_or(|string| strings.is_old(string.0));
-                self.machine.symbols.retain(|_, value| is_old(value));
-                self.machine.heap.forget_young_greys(&self.machine.code);
-                self.truncate();
-                return Err(fault);
-            }
-        };
-        self.machine.heap.pin(closure);
-        self.permanent = self.machine.code.len() as u32;
-        self.mark();
-        Ok(LoadedChunk(closure))
+        if closure.is_err() && !reuses {
+            // What was made so far goes.
+            self.machine.heap.forget_young_greys(&self.machine.code);
+            self.truncate();
+        } else {
+            self.mark();
+        }
+        closure
     }
 
     /// Keeps a value from being collected. Answers the value's number for [`Vm::pinned`].
@@ -277,10 +328,23 @@ impl Vm {
 
     /// Where many slots before the mark are free, a run goes without a mark, uses them, and is kept.
     fn unmark_if_sparse(&mut self) {
-        let machine = &mut self.machine;
-        let heap = &mut machine.heap;
+        let heap = &self.machine.heap;
         if !heap.strings.texts.is_sparse() && !heap.tables.is_sparse() && !heap.closures.is_sparse() {
             return;
+        }
+        self.drop_mark_if(|_| true);
+        let heap = &mut self.machine.heap;
+        heap.watching = false;
+        heap.old_written = true;
+        heap.born = guard::OLD;
+    }
+
+    /// Has free slots before the mark used again, if the number of those that a chunk can use is one for it. Whether it was.
+    fn drop_mark_if(&mut self, is_wanted: impl Fn(usize) -> bool) -> bool {
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        if !is_wanted(heap.strings.texts.free_old() + heap.closures.free_old() + machine.code.free_old()) {
+            return false;
         }
         heap.strings.texts.drop_mark();
         heap.tables.drop_mark();
@@ -289,14 +353,14 @@ impl Vm {
         heap.natives.drop_mark();
         heap.userdata.drop_mark();
         heap.threads.drop_mark();
-        heap.watching = false;
-        heap.old_written = true;
-        heap.born = guard::OLD;
+        machine.code.drop_mark();
+        true
     }
 
-    /// Begins a run of a chunk.
+    /// Begins a run of a chunk; of one that was unloaded, a run that fails.
     pub fn start(&mut self, chunk: LoadedChunk) -> Run<'_> {
-        self.start_call(chunk.0, &[])
+        let closure = if self.is_loaded(chunk) { chunk.closure } else { Value::NIL };
+        self.start_call(closure, &[])
     }
 
     /// Begins a run of a function with arguments. A run that was open is ended.
@@ -419,8 +483,7 @@ impl Vm {
 
     /// Collects between runs: `work` values are looked at. True when a whole cycle has ended.
     pub fn collect(&mut self, work: usize) -> bool {
-        let (machine, permanent) = (&mut self.machine, self.permanent);
-        machine.collect(permanent, Some(work))
+        self.machine.collect(Some(work))
     }
 
     /// Bytes in use.
@@ -439,9 +502,8 @@ impl Run<'_> {
     /// Runs about `budget` instructions more, or until something else comes up.
     pub fn resume(&mut self, budget: u64) -> RunOutcome {
         self.vm.machine.budget = i64::try_from(budget).unwrap_or(i64::MAX);
-        let permanent = self.vm.permanent;
         loop {
-            if !self.vm.machine.end_cycles(permanent) {
+            if !self.vm.machine.end_cycles() {
                 return RunOutcome::OutOfBudget;
             }
             match self.vm.machine.run() {
@@ -452,7 +514,7 @@ impl Run<'_> {
                 Halt::Request(code) => return RunOutcome::Call(code),
                 Halt::OutOfBudget => return RunOutcome::OutOfBudget,
                 Halt::Failed(value) => return RunOutcome::Failed(value),
-                Halt::Collect => self.vm.machine.collect_on(permanent),
+                Halt::Collect => self.vm.machine.collect_on(),
                 Halt::CollectAll => self.vm.machine.ask_for_cycles(),
             }
             if self.vm.machine.budget <= 0 {
@@ -508,11 +570,11 @@ impl Run<'_> {
 
 impl Machine {
     /// Does a slice of a collection, or all of one. True when a cycle has ended.
-    fn collect(&mut self, permanent: u32, work: Option<usize>) -> bool {
+    fn collect(&mut self, work: Option<usize>) -> bool {
         self.heap.slice_due = false;
         let top = self.used_slots();
         let co: &Coroutine = &self.co;
-        let roots = Roots { running: co, thread: self.thread, top, permanent };
+        let roots = Roots { running: co, thread: self.thread, top };
         let Some(work) = work else {
             gc::full(&mut self.heap, &mut self.code, &roots);
             return true;
@@ -533,7 +595,7 @@ impl Machine {
     }
 
     /// The slice that is due while a program runs.
-    fn collect_on(&mut self, permanent: u32) {
+    fn collect_on(&mut self) {
         // Close to the limit a cycle is ended before the program goes on: better late than an error.
         let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
             && self.heap.bytes > self.heap.collector.threshold;
@@ -541,7 +603,7 @@ impl Machine {
             return self.ask_for_cycles();
         }
         let work = SLICE_WORK * self.heap.collector.multiplier.clamp(100, 1000) / 100;
-        self.collect(permanent, Some(work));
+        self.collect(Some(work));
         self.budget -= (work / WORK_PER_UNIT) as i64;
     }
 
@@ -551,12 +613,12 @@ impl Machine {
     }
 
     /// Ends the cycles that are due. False when the budget is used up before.
-    fn end_cycles(&mut self, permanent: u32) -> bool {
+    fn end_cycles(&mut self) -> bool {
         while self.cycles_due > 0 {
             if self.budget <= 0 {
                 return false;
             }
-            self.collect(permanent, Some(FULL_WORK));
+            self.collect(Some(FULL_WORK));
             self.budget -= (FULL_WORK / WORK_PER_UNIT) as i64;
         }
         self.budget > 0

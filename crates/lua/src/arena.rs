@@ -112,6 +112,11 @@ impl<T: Object> Arena<T> {
         self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
     }
 
+    /// Free slots before the mark.
+    pub(crate) fn free_old(&self) -> usize {
+        self.free_old.len()
+    }
+
     /// Ends the mark's protection: the free slots before it are used again.
     pub(crate) fn drop_mark(&mut self) {
         self.old = 0;

@@ -20,8 +20,9 @@ const PIECE: usize = 512;
 /// Slots that one step sweeps.
 const SWEEP: u32 = 256;
 
-/// Work that it takes to free an object, and a piece of a large one.
-const FREEING: usize = 4;
+/// Work that it takes to free an object, and a piece of a large one. Where the first is 4, a sweep of short strings frees no more than
+/// the program makes meanwhile, and never ends.
+const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
 /// How often stacks are scanned again before what they alone refer to is scanned at once.
@@ -34,8 +35,6 @@ pub(crate) struct Roots<'m> {
     pub(crate) running: &'m Coroutine,
     pub(crate) thread: ThreadRef,
     pub(crate) top: usize,
-    /// Prototypes before this one stay.
-    pub(crate) permanent: u32,
 }
 
 /// Does `work` units of a cycle, beginning one if none is under way. True when the cycle has ended.
@@ -106,9 +105,6 @@ fn mark_roots(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
         heap.shade_table(table);
     }
     heap.shade(roots.thread.into());
-    for index in 0..roots.permanent.min(code.len() as u32) {
-        shade_proto(heap, code, index);
-    }
     mark_running(heap, code, roots);
 }
 

@@ -711,6 +711,24 @@ impl Heap {
         }
     }
 
+    /// Whether a value is a string of that text still, which it was once.
+    pub(crate) fn holds(&self, value: Value, text: &[u8]) -> bool {
+        let slot = value.as_str().and_then(|string| self.strings.texts.slots.get(string.0 as usize));
+        slot.is_some_and(|slot| slot.colour() != crate::arena::FREE && slot.bytes() == text)
+    }
+
+    /// The same; a string that the sweep under way would free is kept.
+    pub(crate) fn revive(&mut self, value: Value, text: &[u8]) -> bool {
+        let holds = self.holds(value, text);
+        if holds
+            && let Some(string) = value.as_str()
+            && matches!(self.collector.phase, CollectorPhase::Sweep(..))
+        {
+            self.strings.texts.at_mut(string.0).paint(self.colour);
+        }
+        holds
+    }
+
     /// Keeps a value for good.
     pub(crate) fn pin(&mut self, value: Value) -> usize {
         self.shade_if_marking(value);

@@ -72,7 +72,7 @@ impl Object for StringSlot {
 
 impl StringSlot {
     #[inline]
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match &self.body {
             Body::Inline(len, bytes) => &bytes[..usize::from(*len).min(INLINE_MAX)],
             Body::Owned(bytes) => bytes,

@@ -44,6 +44,8 @@ pub(crate) fn link(
         inner: inner.into(),
         colour: heap.colour,
     };
-    heap.charge(linked.outside() + Arena::<Linked>::SLOT)?;
-    Ok(code.add(linked))
+    let bytes = linked.outside() + Arena::<Linked>::SLOT;
+    let index = code.add(linked);
+    heap.charge(bytes)?;
+    Ok(index)
 }

@@ -56,7 +56,7 @@ pub(crate) struct Machine {
     pub(crate) budget: i64,
     /// The budget counts each instruction, and is asked at each.
     pub(crate) stepwise: bool,
-    /// Strings that constants share.
+    /// Strings that constants share. They do not keep a string: what is freed is looked for when it is asked for.
     pub(crate) symbols: std::collections::HashMap<Arc<[u8]>, Value>,
     /// Whether what is linked now stays.
     pub(crate) is_permanent: bool,
@@ -76,16 +76,25 @@ pub(crate) struct SymbolMap<'m> {
 
 impl Symbols for SymbolMap<'_> {
     fn symbol(&mut self, heap: &mut Heap, text: &Arc<[u8]>) -> Result<Value, Fault> {
-        if let Some(value) = self.map.get(text) {
-            return Ok(*value);
+        if let Some(value) = self.map.get(text).copied()
+            && heap.revive(value, text)
+        {
+            return Ok(value);
         }
         let value = heap.new_string(text)?;
         if self.adds {
+            if self.map.len() == self.map.capacity() && self.map.len() >= SYMBOLS_MIN {
+                // Before it grows, those go whose strings went.
+                self.map.retain(|text, value| heap.holds(*value, text));
+            }
             self.map.insert(text.clone(), value);
         }
         Ok(value)
     }
 }
+
+/// Symbols that are not worth to be looked through.
+const SYMBOLS_MIN: usize = 1000;
 
 /// What the machine does next.
 pub(super) enum Onward {

@@ -224,3 +224,70 @@ fn a_collection_that_a_program_asks_for_stops_at_each_budget() {
     assert_eq!(run.results(), [Value::TRUE]);
     assert!(stops > 200, "{stops} stops");
 }
+
+#[test]
+fn chunks_that_are_unloaded_give_their_bytes_back() {
+    const CHUNKS: usize = 100_000;
+    const KEPT: usize = 500;
+    let mut vm = machine(64 << 20);
+    let mut loaded = std::collections::VecDeque::new();
+    let mut most = [0, 0];
+    for number in 0..CHUNKS {
+        let source = format!(
+            "local function f(a) return a.field{number} .. 'the text of chunk number {number}' end \
+             return f({{field{number} = 'x'}}) .. (function() return {number} end)()"
+        );
+        let proto = compile(source.as_bytes(), b"=test").expect("a program");
+        let chunk = vm.load(&proto).expect("room");
+        loaded.push_back((number, chunk));
+        if loaded.len() > KEPT {
+            let (_, chunk) = loaded.pop_front().expect("a chunk");
+            assert!(vm.unload(chunk));
+            assert!(!vm.unload(chunk), "it is unloaded once");
+        }
+        let half = number * 2 / CHUNKS;
+        most[half] = most[half].max(vm.bytes());
+        if number % 1000 == 999 {
+            // The oldest one of those that are kept still runs.
+            let (number, chunk) = loaded[0];
+            let mut run = vm.start(chunk);
+            assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+            let result = run.results()[0];
+            assert_eq!(text(&mut vm, result), format!("xthe text of chunk number {number}{number}"));
+            drop(vm.end());
+        }
+    }
+    // All together are of 160 MB, those that are kept of 0.8.
+    assert!(most[0] < 2 << 20, "{most:?} bytes at most in each half");
+    assert!(most[1] < most[0] + most[0] / 8, "{most:?} bytes at most in each half");
+}
+
+#[test]
+fn a_chunk_that_was_unloaded_does_not_run_and_one_that_runs_ends() {
+    let mut vm = machine(64 << 20);
+    let source = b"local t = {} for i = 1, 100 do t[i] = 'value ' .. i end return t[100] .. 'end'";
+    let proto = compile(source, b"=test").expect("a program");
+    let chunk = vm.load(&proto).expect("room");
+    let mut run = vm.start(chunk);
+    run.stepwise();
+    assert!(matches!(run.resume(50), RunOutcome::OutOfBudget));
+    assert!(vm.unload(chunk));
+    for _ in 0..4 {
+        while !vm.collect(1000) {}
+    }
+    let mut run = vm.run().expect("the run is open");
+    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    let result = run.results()[0];
+    assert_eq!(text(&mut vm, result), "value 100end");
+    drop(vm.end());
+    // Its place belongs to another chunk by now.
+    let proto = compile(b"return 'other'", b"=test").expect("a program");
+    let other = vm.load(&proto).expect("room");
+    let outcome = vm.start(chunk).resume(PLENTY);
+    assert!(matches!(outcome, RunOutcome::Failed(_)), "{outcome:?}");
+    drop(vm.end());
+    assert!(!vm.unload(chunk));
+    let mut run = vm.start(other);
+    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    drop(vm.end());
+}

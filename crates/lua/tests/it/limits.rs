@@ -46,6 +46,26 @@ fn garbage_is_collected_before_memory_runs_out() {
 }
 
 #[test]
+fn the_collector_keeps_up_with_a_program() {
+    for source in [
+        "local s for i = 1, 1000000 do s = 's' .. i end return 1",
+        "local t for i = 1, 400000 do t = {i} end return 1",
+        "local f for i = 1, 400000 do f = function() return i end end return 1",
+        "local s for i = 1, 300000 do s = 'text number ' .. i .. ' that is longer than a slot' end return 1",
+    ] {
+        let mut vm = machine(1 << 30);
+        let proto = compile(source.as_bytes(), b"=test").expect("a program");
+        let chunk = vm.load(&proto).expect("room");
+        let (mut most, mut run) = (0, vm.start(chunk));
+        while matches!(run.resume(20_000), RunOutcome::OutOfBudget) {
+            most = most.max(run.heap().bytes_in_use());
+        }
+        drop(vm.end());
+        assert!(most < 6 << 20, "{most} bytes at most: {source}");
+    }
+}
+
+#[test]
 fn an_allocation_that_fails_anywhere_leaves_a_machine_that_works() {
     let source = "local t = {} for i = 1, 30 do t['key number ' .. i] = {i, tostring(i)} end
         local co = coroutine.wrap(function() for k, v in pairs(t) do coroutine.yield(k) end end)
