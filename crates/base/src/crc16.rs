@@ -26,7 +26,7 @@ pub fn key_slot(key: &[u8]) -> u16 {
 
 /// The part of `key` that chooses its slot.
 #[inline]
-pub fn hash_tag(key: &[u8]) -> &[u8] {
+fn hash_tag(key: &[u8]) -> &[u8] {
     if !has_brace(key) {
         return key;
     }

@@ -152,7 +152,7 @@ impl<M: Machine> Clock<M> {
     }
 
     /// Whether the kernel's clocks are used only until the counter's rate is known.
-    pub fn is_learning(&self) -> bool {
+    pub(crate) fn is_learning(&self) -> bool {
         self.window_ticks == 0 && self.base.is_some() && !self.has_given_up()
     }
 

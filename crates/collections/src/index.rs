@@ -15,8 +15,7 @@
 //! 2. A chain is the bucket in the table, then buckets of the overflow pool. All of them are full but the first of the
 //!    pool's; the table's may have holes only if it is alone. So inserting and removing never walk a chain.
 //! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at its end
-//!    moves into a place that becomes free. Only [`Index::clear_step`] leaves some, until it has finished.
-//!    Its buckets are numbered from 1.
+//!    moves into a place that becomes free. Its buckets are numbered from 1.
 //! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a bucket
 //!    and is through at 12, that is, at 6 for each of twice the buckets. One split for every four inserts; two at most.
 //!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each removal.
@@ -291,7 +290,7 @@ impl Linear {
                 return bucket.handle(lane);
             }
         }
-        // Sparse, as in the middle of `clear_step`: the first one from a random place on.
+        // Very sparse: the first one from a random place on.
         let start = rng.below(self.places() as u64) as usize;
         (0..self.places()).find_map(|i| self.place_at((start + i) % self.places()).handles().next())
     }
@@ -361,40 +360,6 @@ impl Linear {
     /// All entries, in the order of memory.
     fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.table.iter().chain(self.pool.iter()).flat_map(Bucket::handles)
-    }
-
-    /// Empties at most `budget` buckets, visiting what was in them, and gives their memory back. Returns whether the
-    /// index is empty now. It may be used in between, but keeps some memory until it has been emptied, and inserts work
-    /// against it: they let the table grow again.
-    fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
-        self.is_shrinking = false;
-        for _ in 0..budget {
-            if self.len() == 0 && self.table.len() == 1 {
-                break;
-            }
-            let last = self.table.len() - 1;
-            let home = *self.table.at(last);
-            let first = home.link();
-            let gone = if first == 0 {
-                std::mem::replace(self.table.at_mut(last), Bucket::EMPTY)
-            } else {
-                let gone = std::mem::replace(self.pool.at_mut(first), Bucket::EMPTY);
-                self.table.at_mut(last).set_link(gone.link());
-                gone
-            };
-            for handle in gone.handles() {
-                self.len -= 1;
-                visit(handle);
-            }
-            if first == 0 && last != 0 {
-                self.drop_last();
-            }
-        }
-        let is_clear = self.len() == 0 && self.table.len() == 1;
-        if is_clear {
-            self.pool = Pool::new();
-        }
-        is_clear
     }
 
     /// Counts; cost: one step for each bucket.
@@ -523,15 +488,9 @@ impl Linear {
     /// Gives an empty pool bucket that no chain contains back, by invariant (3).
     fn release(&mut self, free: u32, rehash: &impl Fn(Handle) -> u64) {
         *self.pool.at_mut(free) = Bucket::EMPTY;
-        // More than one only after `clear_step`; bounded, as everything here.
-        for _ in 0..4 {
-            if self.pool.len() == 0 || !self.pool.at(self.pool.last()).filled().is_empty() {
-                break;
-            }
-            self.pool.pop();
-        }
         let last = self.pool.last();
-        if last < free {
+        if last == free {
+            self.pool.pop();
             return;
         }
         let Some(member) = self.pool.at(last).handles().next() else { return };

@@ -56,7 +56,7 @@ pub struct Handle(NonZeroU32);
 impl Handle {
     /// The handle whose number is `raw`; none for 0. Any number may be asked for: see the module's notes.
     #[inline(always)]
-    pub fn from_raw(raw: u32) -> Option<Handle> {
+    pub(crate) fn from_raw(raw: u32) -> Option<Handle> {
         NonZeroU32::new(raw).map(Handle)
     }
 

@@ -50,7 +50,7 @@ impl<'a> Args<'a> {
 
     /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came apart.
     #[inline]
-    pub fn string(&self, index: usize) -> NewValue<'a> {
+    pub(crate) fn string(&self, index: usize) -> NewValue<'a> {
         match self.shared(index) {
             None => NewValue::Str(self.at(index)),
             Some(bytes) => NewValue::StrShared(bytes),
@@ -127,7 +127,7 @@ impl<'a> Args<'a> {
 
     /// Whether the argument at `index` is this word, in any case.
     #[inline]
-    pub fn is(&self, index: usize, word: &str) -> bool {
+    pub(crate) fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).is_some_and(|arg| is_word(arg, word))
     }
 

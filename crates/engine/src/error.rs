@@ -78,7 +78,7 @@ impl CmdError {
     }
 
     /// The text on the wire, without the leading `-`.
-    pub fn wire(&self) -> Cow<'_, [u8]> {
+    pub(crate) fn wire(&self) -> Cow<'_, [u8]> {
         let text: &str = match self {
             CmdError::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
             CmdError::Syntax => "ERR syntax error",

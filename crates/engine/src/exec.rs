@@ -10,7 +10,7 @@
 pub(crate) mod batch;
 pub(crate) mod between_units;
 pub(crate) mod commit;
-pub mod ctx;
+pub(crate) mod ctx;
 pub(crate) mod declared;
 mod dispatch;
 pub(crate) mod finish;

@@ -672,7 +672,7 @@ impl Sessions {
 
     /// Puts back what was taken.
     #[inline]
-    pub fn put_back(&mut self, session: Box<Session>) {
+    pub(crate) fn put_back(&mut self, session: Box<Session>) {
         let slot = &mut self.slots[session.key.slot as usize];
         debug_assert!(slot.live && slot.generation == session.key.generation && slot.session.is_none());
         slot.session = Some(session);

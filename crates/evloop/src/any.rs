@@ -48,10 +48,10 @@ pub enum Backend {
 impl Backend {
     /// The names that [`Backend::from_str`] takes.
     #[cfg(target_os = "linux")]
-    pub const NAMES: [&str; 4] = ["auto", "io_uring", "epoll", "poll"];
+    pub(crate) const NAMES: [&str; 4] = ["auto", "io_uring", "epoll", "poll"];
     /// The names that [`Backend::from_str`] takes.
     #[cfg(not(target_os = "linux"))]
-    pub const NAMES: [&str; 3] = ["auto", "kqueue", "poll"];
+    pub(crate) const NAMES: [&str; 3] = ["auto", "kqueue", "poll"];
 
     /// The name of this one.
     pub const fn name(self) -> &'static str {
@@ -265,10 +265,6 @@ impl Driver for AnyDriver {
 
     fn accept_start(&mut self, source: Source) {
         each!(self, driver => driver.accept_start(source));
-    }
-
-    fn accept_stop(&mut self, source: Source) {
-        each!(self, driver => driver.accept_stop(source));
     }
 
     fn recv_start(&mut self, source: Source) {

@@ -68,7 +68,6 @@ pub trait Driver: Sized {
     fn set_token(&mut self, source: Source, token: Token);
     fn fd(&self, source: Source) -> Option<BorrowedFd<'_>>;
     fn accept_start(&mut self, source: Source);
-    fn accept_stop(&mut self, source: Source);
     fn recv_start(&mut self, source: Source);
     fn recv_stop(&mut self, source: Source);
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize);

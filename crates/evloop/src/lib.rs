@@ -51,8 +51,6 @@ pub use sys::epoll::Epoll;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
 pub use sys::kqueue::Kqueue;
 pub use sys::poll::Poll;
-#[cfg(all(target_os = "linux", any(test, feature = "sim")))]
-pub use sys::sim::Sim;
 #[cfg(target_os = "linux")]
 pub use sys::uring::Uring;
 pub use timers::{TimerId, Timers};

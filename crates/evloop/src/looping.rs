@@ -216,11 +216,6 @@ impl<D: Driver> Loop<D> {
         self.driver.accept_start(source);
     }
 
-    /// Accepts no more; connections wait in the listener's backlog.
-    pub fn accept_stop(&mut self, source: Source) {
-        self.driver.accept_stop(source);
-    }
-
     /// Accepts at most this many connections in one iteration from now on, 1..=1000.
     pub fn set_accepts_per_iteration(&mut self, accepts: u32) {
         self.driver.set_accepts_per_iteration(accepts.clamp(1, 1000));

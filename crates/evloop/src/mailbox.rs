@@ -43,7 +43,7 @@ impl<T> Sender<T> {
     }
 
     /// Sends many and wakes once.
-    pub fn send_all(&self, values: impl IntoIterator<Item = T>) -> bool {
+    pub(crate) fn send_all(&self, values: impl IntoIterator<Item = T>) -> bool {
         lock(&self.shared).extend(values);
         self.waker.wake()
     }

@@ -29,11 +29,6 @@ impl SendBuf {
         SendBuf { head: Vec::new(), shared: Vec::new() }
     }
 
-    /// Appends a value that is not copied.
-    pub fn push_shared(&mut self, bytes: Bytes) {
-        self.shared.push(Shared { at: self.head.len(), bytes });
-    }
-
     /// Bytes that the allocator has given: without the shared values.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.head) + heap::vec(&self.shared)

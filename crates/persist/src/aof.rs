@@ -6,7 +6,6 @@ mod error;
 mod manifest;
 mod note;
 mod reader;
-mod writer;
 
 pub use error::{LogError, LogProblem};
 pub use manifest::{
@@ -14,4 +13,3 @@ pub use manifest::{
 };
 pub use note::{NO_HISTORY, ReplicationNote};
 pub use reader::{LogItem, LogOptions, LogProgress, LogReader, LogTail, fuzz_aof};
-pub use writer::LogWriter;

@@ -83,7 +83,7 @@ mod op {
     pub(crate) const EXPIRY_MS: u8 = 0xfc;
     pub(crate) const EXPIRY_S: u8 = 0xfd;
     pub(crate) const SELECT_DB: u8 = 0xfe;
-    pub const EOF: u8 = 0xff;
+    pub(crate) const EOF: u8 = 0xff;
     pub(crate) const TYPE_STRING: u8 = 0;
     pub(crate) const TYPE_LIST: u8 = 1;
     pub(crate) const TYPE_HASH: u8 = 4;

@@ -153,7 +153,7 @@ impl<T> Producer<T> {
 
     /// Whether something was staged since the last commit.
     #[inline]
-    pub fn has_staged(&self) -> bool {
+    pub(crate) fn has_staged(&self) -> bool {
         self.committed != self.tail
     }
 

@@ -98,7 +98,7 @@ impl Outbox {
     }
 
     /// The bytes to be sent, in runs, for a gathering write.
-    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         let pairs = self.shared.iter().flat_map(move |(at, value)| {
             let run = &self.head[from..*at];

@@ -276,17 +276,6 @@ impl List {
         Some(seen)
     }
 
-    /// Removes the last element after `read` has seen it.
-    pub fn pop_back<R>(
-        &mut self,
-        context: &mut ListContext,
-        read: impl FnOnce(ListItem<'_>) -> R,
-    ) -> Option<R> {
-        let seen = self.view().iter_rev(0..usize::MAX).next().map(read)?;
-        self.0.remove(End::Back, 1, context);
-        Some(seen)
-    }
-
     /// Removes the first `count` elements, or all. Cost: O(log n).
     pub fn remove_front(&mut self, count: usize, context: &mut ListContext) {
         self.0.remove(End::Front, count, context);

@@ -1,12 +1,13 @@
 //! Public items that nobody outside their crate uses: each is an interface that somebody has to understand.
 //!
-//! A program that reads words, not meaning: an item is used when its name stands as a word in the code of another crate
-//! (tests there included), of the crate's own tests and benchmarks beside `src`, or of its `main.rs`, and a type also when a public signature of its own crate names
-//! it, since it could not be less visible then. So a name that others use for something else hides an item; what is found
-//! is right. `[public]` of `docs/layers.toml` names items that are public without a user, and why. Crates that `docs/layers.toml` marks `library` have users besides us and are left out; those that it marks
-//! `rebuilt` are left out until they are, and the mark must go when it hides nothing.
+//! A program that reads words, not meaning: an item is used when its name stands as a word in the code of a crate that imports the
+//! item's crate, or of its own programs, and a type also when a public signature of its own crate names the type, since it could
+//! not be less visible then. So a name that a user has for something else hides an item; what is found is right. What tests alone use
+//! is named in `[tested]` of `docs/layers.toml`, with what it shows them; what examples and benchmarks alone use in `[shown]`, with
+//! the file; `[public]` names items that are public without any user, and why. A crate that `docs/layers.toml` marks `waits`
+//! has its user still to come, one that it marks `rebuilt` is left out until it is; the mark must go when it hides nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::source::{Source, is_word};
@@ -19,25 +20,30 @@ const TABLE: &str = "docs/layers.toml";
 enum Mark {
     /// Every public item must have a user.
     Product,
-    /// Has users besides us, or serves development.
+    /// Serves development.
     Free,
-    /// Public items without a user are expected for now.
-    Rebuilt,
+    /// Public items without a user are expected for now; the mark's name.
+    Pending(&'static str),
 }
 
-/// A public item without a user.
+/// A public item without a user in a program.
 struct Unused {
     path: String,
     line: usize,
     name: String,
+    /// The examples and benchmarks that use it.
+    shown_by: BTreeSet<String>,
+    /// Tests use it.
+    is_tested: bool,
 }
 
 /// Checks every crate that has the mark of a product.
 pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
     // A crate that is only a program has no public items, whatever it calls them.
     let crates: BTreeSet<&str> = sources.iter().filter_map(|source| library_of(&source.path)).collect();
-    let kept = layers.get("public").and_then(toml::Value::as_table).cloned().unwrap_or_default();
-    let mut kept: BTreeSet<&str> = kept.keys().map(String::as_str).collect();
+    // An entry may stand for items of one name in several modules.
+    let mut met = BTreeSet::new();
+    let [kept, shown, tested] = ["public", "shown", "tested"].map(|table| entries(layers, table));
     let mut findings = Vec::new();
     for name in crates {
         let mark = mark_of(layers, name);
@@ -45,32 +51,62 @@ pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
             continue;
         }
         let unused = unused_in(name, sources);
-        if mark == Mark::Product {
-            for item in unused {
-                if !kept.remove(format!("{name}::{}", item.name).as_str()) {
-                    let what = format!("no other crate uses {}: remove it, or make it pub(crate)", item.name);
-                    findings.push(Finding::new(&item.path, item.line, what));
-                }
+        if let Mark::Pending(word) = mark {
+            if unused.is_empty() {
+                let what = format!("every public item of {name} has a user: remove its mark `{word}`");
+                findings.push(Finding::new(TABLE, 0, what));
             }
-        } else if unused.is_empty() {
-            let what = format!("every public item of {name} has a user: remove its mark `rebuilt`");
-            findings.push(Finding::new(TABLE, 0, what));
+            continue;
+        }
+        for item in unused {
+            let entry = format!("{name}::{}", item.name);
+            let (table, is_named) = if kept.contains_key(&entry) {
+                ("public", true)
+            } else if !item.shown_by.is_empty() {
+                ("shown", shown.get(&entry).is_some_and(|by| item.shown_by.contains(by)))
+            } else if item.is_tested {
+                ("tested", tested.contains_key(&entry))
+            } else {
+                ("none", false)
+            };
+            met.insert((table, entry));
+            let (name, by) = (&item.name, item.shown_by.first().map_or("", String::as_str));
+            let what = match (is_named, table) {
+                (true, _) => continue,
+                (_, "shown") => {
+                    format!("only {by} uses {name}: remove it, or name that file in [shown] of {TABLE}")
+                }
+                (_, "tested") => {
+                    format!("tests alone use {name}: remove it, or say in [tested] of {TABLE} what it shows")
+                }
+                _ => format!("no other crate uses {name}: remove it, or make it pub(crate)"),
+            };
+            findings.push(Finding::new(&item.path, item.line, what));
         }
     }
-    findings.extend(kept.into_iter().map(|entry| {
-        let what = format!("{entry} is gone, or has a user: remove it from [public]");
-        Finding::new(TABLE, 0, what)
-    }));
+    for (table, left) in [("public", kept), ("shown", shown), ("tested", tested)] {
+        let is_stale = |entry: &String| !met.contains(&(table, entry.clone()));
+        findings.extend(left.into_keys().filter(is_stale).map(|entry| {
+            let what = format!("{entry} is gone, or has another user: remove it from [{table}]");
+            Finding::new(TABLE, 0, what)
+        }));
+    }
     findings
+}
+
+/// The entries of a table of `docs/layers.toml`.
+fn entries(layers: &toml::Table, table: &str) -> BTreeMap<String, String> {
+    let table = layers.get(table).and_then(toml::Value::as_table).into_iter().flatten();
+    table.map(|(name, why)| (name.clone(), why.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 fn mark_of(layers: &toml::Table, name: &str) -> Mark {
     let entry = layers.get("crate").and_then(|crates| crates.get(name));
     let Some(entry) = entry.and_then(toml::Value::as_table) else { return Mark::Free };
-    match () {
-        () if entry.contains_key("library") || !entry.contains_key("stratum") => Mark::Free,
-        () if entry.contains_key("rebuilt") => Mark::Rebuilt,
-        () => Mark::Product,
+    match ["waits", "rebuilt"].into_iter().find(|mark| entry.contains_key(*mark)) {
+        _ if !entry.contains_key("stratum") => Mark::Free,
+        Some(mark) => Mark::Pending(mark),
+        None => Mark::Product,
     }
 }
 
@@ -79,27 +115,55 @@ fn library_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.strip_suffix("/src/lib.rs")
 }
 
-/// The public items of a crate without a user.
+/// The folder of the crate that a file belongs to.
+fn crate_of(path: &str) -> &str {
+    let deep = path.starts_with("crates/") || path.starts_with("bench/");
+    let mut parts = path.match_indices('/').map(|(at, _)| at);
+    path.get(..parts.nth(usize::from(deep)).unwrap_or(0)).unwrap_or_default()
+}
+
+/// Whether a file is an example or a benchmark.
+fn is_shown(path: &str) -> bool {
+    path.contains("/examples/") || path.contains("/benches/")
+}
+
+/// The public items of a crate without a user in a program.
 fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
-    let own = format!("crates/{name}/src/");
-    let of_crate = format!("crates/{name}/");
-    let (mut used, mut signatures) = (BTreeSet::new(), BTreeSet::new());
+    let (own, library) = (format!("crates/{name}"), format!("sluice_{name}"));
+    let names_it =
+        |source: &&Source| source.code.iter().any(|line| words_of(line).any(|word| word == library));
+    let importers: BTreeSet<&str> =
+        sources.iter().filter(names_it).map(|source| crate_of(&source.path)).collect();
+    let (mut used, mut tested, mut signatures) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for source in sources {
-        let is_program = source.path == format!("{own}main.rs");
-        let is_beside = source.path.starts_with(&of_crate) && !source.path.starts_with(&own);
-        if is_program || is_beside || !source.path.starts_with(&of_crate) {
-            source.code.iter().for_each(|line| used.extend(words_of(line)));
-        } else if source.path.starts_with(&own) {
+        let folder = crate_of(&source.path);
+        let is_program = source.path == format!("{own}/src/main.rs")
+            || source.path.starts_with(&format!("{own}/src/bin/"));
+        if is_shown(&source.path) && (importers.contains(folder) || folder == own) {
+            for word in source.code.iter().flat_map(|line| words_of(line)) {
+                shown.entry(word).or_default().insert(&source.path);
+            }
+        } else if is_program || folder != own && importers.contains(folder) {
+            for (line, is_test) in source.code.iter().zip(&source.test) {
+                let users = if *is_test { &mut tested } else { &mut used };
+                users.extend(words_of(line));
+            }
+        } else if folder == own && !source.path.starts_with(&format!("{own}/src/")) {
+            tested.extend(source.code.iter().flat_map(|line| words_of(line)));
+        } else if folder == own {
             collect_signatures(source, &mut signatures);
         }
     }
     let mut unused = Vec::new();
-    for source in sources.iter().filter(|source| source.path.starts_with(&own)) {
+    for source in sources.iter().filter(|source| source.path.starts_with(&format!("{own}/src/"))) {
         for (index, code) in source.code.iter().enumerate().filter(|(index, _)| !source.test[*index]) {
             let Some((kind, item)) = public_item(code) else { continue };
-            let is_named = used.contains(item) || (kind != Kind::Function && signatures.contains(item));
+            let is_named = used.contains(item) || (kind == Kind::Named && signatures.contains(item));
             if !is_named {
-                unused.push(Unused { path: source.path.clone(), line: index + 1, name: item.to_owned() });
+                let shown_by = shown.get(item).into_iter().flatten().map(|path| (*path).to_owned()).collect();
+                let (path, name, is_tested) = (source.path.clone(), item.to_owned(), tested.contains(item));
+                unused.push(Unused { path, line: index + 1, name, shown_by, is_tested });
             }
         }
     }
@@ -112,9 +176,11 @@ enum Kind {
     Function,
     /// A type, a constant, a static: a signature may need it.
     Named,
+    /// A module: what is in it is reached by its name, or named again where it is handed on.
+    Module,
 }
 
-/// The public item that a line declares. Modules and re-exports are none: what is in them counts.
+/// The public item that a line declares. Re-exports are none: what they name counts.
 fn public_item(code: &str) -> Option<(Kind, &str)> {
     let mut words = code.trim_start().strip_prefix("pub ")?.split_ascii_whitespace().peekable();
     loop {
@@ -123,6 +189,7 @@ fn public_item(code: &str) -> Option<(Kind, &str)> {
             "const" if words.peek().is_some_and(|next| ["fn", "unsafe"].contains(next)) => continue,
             "unsafe" | "async" | "extern" => continue,
             "fn" => Kind::Function,
+            "mod" => Kind::Module,
             "struct" | "enum" | "trait" | "type" | "const" | "static" | "union" => Kind::Named,
             _ => return None,
         };
@@ -202,21 +269,55 @@ mod tests {
 
     const FN_USED: &str = "1: no other crate uses f: remove it, or make it pub(crate)";
 
+    /// Another crate that imports `a` and uses these words.
+    fn user(words: &str) -> String {
+        format!("use sluice_a::x;\n{words}")
+    }
+
     #[test]
     fn a_public_function_without_a_user_is_found() {
+        let b = user("x::f()");
         assert_eq!(found("pub fn f() {}\n", &[], ""), [FN_USED]);
-        assert!(found("pub fn f() {}\n", &[("crates/a/tests/t.rs", "a::f()")], "").is_empty());
         assert_eq!(found("pub fn f() {}\n", &[("crates/a/src/tests.rs", "a::f()")], ""), [FN_USED]);
         assert_eq!(found("pub fn f() {}\n#[cfg(test)]\nmod tests { fn t() { f() } }\n", &[], ""), [FN_USED]);
-        assert!(found("pub fn f() {}\n", &[("crates/b/src/lib.rs", "a::f()")], "").is_empty());
+        assert!(found("pub fn f() {}\n", &[("crates/b/src/lib.rs", &b)], "").is_empty());
+        assert_eq!(found("pub fn f() {}\n", &[("crates/b/src/lib.rs", "x::f()")], ""), [FN_USED]);
         assert!(found("pub fn f() {}\n", &[("crates/a/src/main.rs", "a::f()")], "").is_empty());
+        assert!(found("pub fn f() {}\n", &[("crates/a/src/bin/p.rs", "a::f()")], "").is_empty());
         assert!(found("pub(crate) fn f() {}\n", &[], "").is_empty());
+        assert_eq!(found("pub mod f;\n", &[], ""), [FN_USED]);
+    }
+
+    #[test]
+    fn what_tests_examples_and_benchmarks_alone_use_is_named() {
+        let f = "pub fn f() {}\n";
+        let tested =
+            ["1: tests alone use f: remove it, or say in [tested] of docs/layers.toml what it shows"];
+        let in_b = user("#[cfg(test)]\nmod tests { fn t() { f() } }\n");
+        for test in [("crates/a/tests/t.rs", "a::f()"), ("crates/b/src/lib.rs", &*in_b)] {
+            assert_eq!(found(f, &[test], ""), tested);
+            assert!(found(f, &[test], "[tested]\n'a::f' = 'how it is'\n[crate.c]").is_empty());
+        }
+        let b = user("f()");
+        let bench = [("crates/b/benches/f.rs", &*b), ("crates/a/tests/t.rs", "a::f()")];
+        let named = |file: &str| format!("[shown]\n'a::f' = '{file}'\n[crate.c]");
+        let only = [
+            "1: only crates/b/benches/f.rs uses f: remove it, or name that file in [shown] of docs/layers.toml",
+        ];
+        assert_eq!(found(f, &bench, ""), only);
+        assert_eq!(found(f, &bench, &named("crates/b/benches/g.rs")), only);
+        assert!(found(f, &bench, &named("crates/b/benches/f.rs")).is_empty());
+        let example = [("crates/a/examples/e.rs", "f()")];
+        assert!(found(f, &example, &named("crates/a/examples/e.rs")).is_empty());
+        let stale = ["0: a::f is gone, or has another user: remove it from [shown]"];
+        assert_eq!(found(f, &[("crates/b/src/lib.rs", &*b)], &named("crates/b/benches/f.rs")), stale);
     }
 
     #[test]
     fn a_type_is_used_where_a_public_signature_names_it() {
         let unused = ["1: no other crate uses T: remove it, or make it pub(crate)"];
-        let user = [("crates/b/src/lib.rs", "a::g()")];
+        let b = user("x::g()");
+        let user = [("crates/b/src/lib.rs", &*b)];
         assert_eq!(found("pub struct T { x: u8 }\n", &[], ""), unused);
         assert_eq!(found("pub struct T;\nfn g(t: T) {}\n", &[], ""), unused);
         assert!(found("pub struct T;\npub fn g(\n    t: T,\n) {\n}\n", &user, "").is_empty());
@@ -225,20 +326,23 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_left_out_and_a_mark_of_rebuilding_must_hide_something() {
-        assert!(found("pub fn f() {}\n", &[], "library = 'it has users'").is_empty());
-        assert!(found("pub fn f() {}\n", &[], "rebuilt = 'soon'").is_empty());
-        let stale = "0: every public item of a has a user: remove its mark `rebuilt`";
-        assert_eq!(found("fn f() {}\n", &[], "rebuilt = 'soon'"), [stale]);
+    fn a_mark_of_a_whole_crate_must_hide_something() {
+        for mark in ["waits", "rebuilt"] {
+            assert!(found("pub fn f() {}\n", &[], &format!("{mark} = 'soon'")).is_empty());
+            let stale = format!("0: every public item of a has a user: remove its mark `{mark}`");
+            assert_eq!(found("fn f() {}\n", &[], &format!("{mark} = 'soon'")), [stale]);
+        }
+        // What a mark said before is one no more.
+        assert_eq!(found("pub fn f() {}\n", &[], "library = 'it has users'"), [FN_USED]);
     }
 
     #[test]
     fn an_item_may_be_public_with_a_reason_until_it_has_a_user() {
         let kept = "[public]\n'a::f' = 'a feature'\n[crate.c]";
         assert!(found("pub fn f() {}\n", &[], kept).is_empty());
-        let stale = ["0: a::f is gone, or has a user: remove it from [public]"];
+        let stale = ["0: a::f is gone, or has another user: remove it from [public]"];
         assert_eq!(found("", &[], kept), stale);
-        assert_eq!(found("pub fn f() {}\n", &[("crates/b/src/lib.rs", "a::f()")], kept), stale);
+        assert_eq!(found("pub fn f() {}\n", &[("crates/b/src/lib.rs", &user("x::f()"))], kept), stale);
     }
 
     #[test]
@@ -253,7 +357,8 @@ mod tests {
         assert_eq!(public_item("pub unsafe fn of<T>("), Some((Kind::Function, "of")));
         assert_eq!(public_item("pub const MAX: usize = 1;"), Some((Kind::Named, "MAX")));
         assert_eq!(public_item("pub trait Look<T> {"), Some((Kind::Named, "Look")));
-        for none in ["pub mod a;", "pub use a::b;", "pub name: u8,", "pub(crate) fn f() {", "fn f() {"] {
+        assert_eq!(public_item("pub mod a;"), Some((Kind::Module, "a")));
+        for none in ["pub use a::b;", "pub name: u8,", "pub(crate) fn f() {", "fn f() {"] {
             assert_eq!(public_item(none), None, "{none}");
         }
     }

@@ -62,7 +62,8 @@ impl Source {
         let mut line = 0;
         while line < self.code.len() {
             let code = self.code[line].replace(' ', "");
-            if code.contains("#[cfg(test)]") || code.contains("#[cfg(all(test,") {
+            let marks = ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(any(test,", ",any(test,feature="];
+            if marks.iter().any(|mark| code.contains(mark)) {
                 let end = self.end_of_item(line);
                 self.test[line..=end].fill(true);
                 line = end;

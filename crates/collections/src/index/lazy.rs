@@ -1,6 +1,6 @@
 //! The index as others see it: eight bytes as long as it never held anything.
 //!
-//! Invariant: `linear` is there from the first insert on, until the index was emptied by [`Index::clear_step`].
+//! Invariant: `linear` is there from the first insert on.
 
 use sluice_base::Rng;
 
@@ -164,17 +164,6 @@ impl Index {
     /// All entries, in the order of memory.
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.linear.iter().flat_map(|linear| linear.iter())
-    }
-
-    /// Empties at most `budget` buckets, visiting what was in them, and gives their memory back. Returns whether the
-    /// index is empty now. It may be used in between, but keeps some memory until it has been emptied, and inserts work
-    /// against it: they let the table grow again.
-    pub fn clear_step(&mut self, budget: usize, visit: impl FnMut(Handle)) -> bool {
-        let is_clear = self.linear.as_deref_mut().is_none_or(|linear| linear.clear_step(budget, visit));
-        if is_clear {
-            self.linear = None;
-        }
-        is_clear
     }
 
     /// Counts; cost: one step for each bucket.

@@ -440,53 +440,6 @@ fn sample_from_gives_different_entries_and_reaches_all() {
 }
 
 #[test]
-fn clear_step_visits_everything_once_in_bounded_slices_and_the_index_stays_usable() {
-    let mut model = Model::new(Hashes::Mixed);
-    (1..=10_000).for_each(|raw| model.insert(handle(raw)));
-    let mut gone = HashSet::new();
-    let mut rng = Rng::new(9);
-    let mut fresh = 20_000;
-    let mut slices = 0;
-    loop {
-        let before = gone.len();
-        let is_clear = model.index.clear_step(10, |handle| assert!(gone.insert(handle)));
-        assert!(gone.len() - before <= 10 * LANES);
-        model.oracle.retain(|handle| !gone.contains(handle));
-        assert_eq!(model.index.iter().collect::<HashSet<_>>(), model.oracle);
-        if is_clear {
-            break;
-        }
-        // Somebody still uses it, for a while.
-        slices += 1;
-        for _ in 0..if slices < 60 { rng.below(30) } else { 0 } {
-            fresh += 1;
-            model.insert(handle(fresh));
-        }
-        if let Some(key) = model.index.sample(&mut rng) {
-            model.remove(key);
-        }
-    }
-    model.check();
-    assert_eq!(model.index.len(), 0);
-    assert!(model.index.bytes() < 1024);
-    (1..=1_000).for_each(|raw| model.insert(handle(raw)));
-    model.check();
-}
-
-#[test]
-fn clear_step_bounds_a_long_chain_too() {
-    let mut model = Model::new(Hashes::Equal);
-    (1..=2_000).for_each(|raw| model.insert(handle(raw)));
-    let mut visited = 0;
-    let mut slices = 0;
-    while !model.index.clear_step(3, |_| visited += 1) {
-        slices += 1;
-    }
-    assert_eq!(visited, 2_000);
-    assert!(slices >= 2_000 / (3 * LANES));
-}
-
-#[test]
 fn replace_changes_the_handle_and_nothing_else() {
     for hashes in [Hashes::Mixed, Hashes::Equal] {
         let mut model = Model::new(hashes);
@@ -555,14 +508,11 @@ fn an_index_that_holds_nothing_is_eight_bytes() {
     assert_eq!((index.find(7, |_| true), index.scan(7, |_| ()), index.iter().count()), (None, 0, 0));
     assert_eq!((index.sample(&mut rng), index.sample_from(rng.next_u64(), 5, |_| ())), (None, 0));
     assert!(!index.step(10, |_| 0, |_| ()));
-    assert!(index.clear_step(10, |_| ()));
     index.insert(7, handle(3), |_| 7, |_| ());
     let position = index.find(7, |_| true).unwrap();
     assert_eq!((index.handle(position), index.bytes() > 0), (handle(3), true));
     assert_eq!(index.replace(position, handle(4)), handle(3));
     assert_eq!(index.remove(position, |_| 7), handle(4));
-    assert!(index.clear_step(10, |_| ()));
-    assert_eq!(index.bytes(), 0);
 }
 
 #[test]

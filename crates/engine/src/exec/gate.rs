@@ -495,7 +495,7 @@ impl Gate {
     }
 
     /// A new session with its mask.
-    pub fn masked(&self, mut session: Session) -> Session {
+    pub(crate) fn masked(&self, mut session: Session) -> Session {
         session.mask = self.session_mask(&session);
         session
     }
@@ -516,7 +516,7 @@ impl Gate {
 
     /// Asks the checks that are armed and concern the command, in order.
     #[cold]
-    pub fn ask(&self, asked: &Asked<'_>) -> Verdict {
+    pub(crate) fn ask(&self, asked: &Asked<'_>) -> Verdict {
         let mut bits = self.pending(asked.spec, asked.session);
         while let Some(check) = CHECKS.get(bits.trailing_zeros() as usize) {
             if let Some(verdict) = (check.ask)(asked) {

@@ -193,7 +193,7 @@ impl Preparer {
     /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is not judged here:
     /// a call with the wrong number of arguments never reaches key extraction, which needs its place only.
     #[inline]
-    pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
+    pub(crate) fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;
         self.append(*request, batch);
     }

@@ -33,7 +33,7 @@ impl Histogram {
 
     /// Counts one duration.
     #[inline]
-    pub fn record(&mut self, duration_ns: u64) {
+    pub(crate) fn record(&mut self, duration_ns: u64) {
         let bucket = bucket_of(duration_ns.min(MAX_NS));
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;

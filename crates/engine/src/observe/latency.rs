@@ -58,7 +58,7 @@ impl LatencyMonitor {
     }
 
     /// Forgets the events for which `which` says so; how many.
-    pub fn reset(&mut self, which: impl Fn(&str) -> bool) -> usize {
+    pub(crate) fn reset(&mut self, which: impl Fn(&str) -> bool) -> usize {
         let before = self.series.len();
         self.series.retain(|name, _| !which(name));
         before - self.series.len()

@@ -271,7 +271,7 @@ impl Stats {
     }
 
     /// CONFIG RESETSTAT: everything begins again; `facts` are the process's counts now.
-    pub fn reset(&mut self, facts: &Facts) {
+    pub(crate) fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();
         let iteration = IterationStats { command_ns: self.iteration.command_ns, ..IterationStats::default() };

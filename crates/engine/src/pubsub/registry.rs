@@ -141,7 +141,7 @@ impl PubSub {
     }
 
     /// Subscribes a client; nothing is done where it has subscribed already.
-    pub fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+    pub(crate) fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         let before = self.has_listeners();
         let slot = self.topics[kind as usize].slot_of(name);
         let place = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
@@ -187,7 +187,7 @@ impl PubSub {
     }
 
     /// What a client has subscribed to, in no order that means anything.
-    pub fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
+    pub(crate) fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
         let topics = &self.topics[kind as usize];
         let places = self.known(client).map(|own| &own.places[kind as usize]);
         places.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()

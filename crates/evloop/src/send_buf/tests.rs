@@ -25,7 +25,7 @@ fn random(rng: &mut Rng) -> SendBuf {
         if rng.below(2) == 0 {
             buf.head.extend_from_slice(&fill);
         } else {
-            buf.push_shared(Bytes::from_vec(fill));
+            buf.shared.push(Shared { at: buf.head.len(), bytes: Bytes::from_vec(fill) });
         }
     }
     buf

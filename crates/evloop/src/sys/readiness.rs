@@ -588,14 +588,6 @@ impl<P: Poller> Driver for Readiness<P> {
         }
     }
 
-    fn accept_stop(&mut self, source: Source) {
-        if let Some(slot) = self.slot(source)
-            && matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
-        {
-            slot.input = InputMode::Idle;
-        }
-    }
-
     fn recv_start(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
             && slot.input == InputMode::Idle

@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::file::Part;
 
 /// The io_uring driver over the scripted ring, for tests; the seed is `Config::sim_seed`.
-pub type Sim = Uring<SimRing>;
+pub(crate) type Sim = Uring<SimRing>;
 
 /// See the module.
 #[derive(Debug)]

@@ -498,15 +498,6 @@ impl<K: Kernel> Driver for Uring<K> {
         self.start(source, InputMode::Accept);
     }
 
-    fn accept_stop(&mut self, source: Source) {
-        if let Some(slot) = self.slot(source)
-            && matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
-        {
-            slot.input = InputMode::Idle;
-            self.settle(source.index);
-        }
-    }
-
     fn recv_start(&mut self, source: Source) {
         self.start(source, InputMode::Recv);
     }

@@ -9,3 +9,4 @@ mod files;
 mod pool;
 mod process;
 mod stress;
+mod supervise;

@@ -2,7 +2,7 @@
 
 use sluice_persist::aof::{
     AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
-    LogTail, LogWriter, Manifest, ManifestProblem, ReplicationNote, manifest_name,
+    LogTail, Manifest, ManifestProblem, ReplicationNote, manifest_name,
 };
 use sluice_persist::rdb::{Item, Loaded, LoadedEntry, Text, Usage, Version, WriteOptions, Writer};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// A command as the log has it.
 fn command(words: &[&str]) -> Vec<u8> {
-    let mut out = Vec::new();
-    LogWriter::new().command(words.iter().map(|word| word.as_bytes()), &mut out);
-    out
+    let args = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), args.collect::<String>()).into_bytes()
 }
 
 /// What a log brings when it is fed in pieces of that many bytes, one line for each item.
@@ -240,26 +239,6 @@ fn annotations_that_are_no_time_are_passed_over_whatever_their_length() {
     assert_eq!((tail.valid_up_to, tail.unfinished), (0, 6));
     let (_, _, tail) = both(&long[..4000]);
     assert_eq!((tail.valid_up_to, tail.unfinished), (0, 4000));
-}
-
-#[test]
-fn a_writer_says_database_and_time_where_they_change() {
-    let mut writer = LogWriter::new();
-    let mut out = Vec::new();
-    for (db, now_s, words) in
-        [(0, 10, ["set", "a", "1"]), (0, 10, ["set", "b", "2"]), (3, 11, ["set", "a", "3"])]
-    {
-        writer.timestamp(now_s, &mut out);
-        writer.select(db, &mut out);
-        writer.command(words.iter().map(|word| word.as_bytes()), &mut out);
-    }
-    // A clock that was set back says nothing.
-    writer.timestamp(9, &mut out);
-    let (lines, ended, tail) = both(&out);
-    assert_eq!(ended, Ok(()));
-    assert!(tail.is_complete());
-    assert_eq!(lines, ["at 10", "SELECT 0", "set a 1", "set b 2", "at 11", "SELECT 3", "set a 3"]);
-    assert!(out.starts_with(b"#TS:10\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nset\r\n"));
 }
 
 #[test]

@@ -63,7 +63,12 @@ fn step(rng: &mut Rng, style: u64, list: &mut List, model: &mut Model, context: 
             assert_eq!(popped, model.pop_front());
         }
         14..16 => {
-            let popped = list.pop_back(context, |item| item.bytes(&mut IntBuffer::new()).to_vec());
+            let popped = list
+                .view()
+                .iter_rev(0..usize::MAX)
+                .next()
+                .map(|item| item.bytes(&mut IntBuffer::new()).to_vec());
+            list.remove_back(1, context);
             assert_eq!(popped, model.pop_back());
         }
         16..19 => {

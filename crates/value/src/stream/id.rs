@@ -65,7 +65,7 @@ impl StreamId {
     }
 
     /// Appends the text of the id.
-    pub fn push_text(self, out: &mut Vec<u8>) {
+    pub(crate) fn push_text(self, out: &mut Vec<u8>) {
         sluice_base::num::push_u64(out, self.ms);
         out.push(b'-');
         sluice_base::num::push_u64(out, self.seq);

@@ -10,7 +10,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Begins a section; an empty line stands between two.
-    pub fn heading(&mut self, title: &str) {
+    pub(crate) fn heading(&mut self, title: &str) {
         if !self.text.is_empty() {
             self.text.push_str("\r\n");
         }
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// Lines of the value 0: counters of features that do not exist here.
-    pub fn zeros(&mut self, names: &[&str]) {
+    pub(crate) fn zeros(&mut self, names: &[&str]) {
         for name in names {
             self.add(name, 0);
         }

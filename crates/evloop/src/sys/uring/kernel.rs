@@ -29,7 +29,7 @@ impl Cqe {
 
     /// The socket holds more bytes.
     #[inline]
-    pub fn nonempty(&self) -> bool {
+    pub(crate) fn nonempty(&self) -> bool {
         self.flags & CQE_SOCK_NONEMPTY != 0
     }
 
@@ -41,11 +41,11 @@ impl Cqe {
 }
 
 /// `IORING_CQE_F_BUFFER`.
-pub const CQE_BUFFER: u32 = 1;
+pub(crate) const CQE_BUFFER: u32 = 1;
 /// `IORING_CQE_F_MORE`.
-pub const CQE_MORE: u32 = 2;
+pub(crate) const CQE_MORE: u32 = 2;
 /// `IORING_CQE_F_SOCK_NONEMPTY`.
-pub const CQE_SOCK_NONEMPTY: u32 = 4;
+pub(crate) const CQE_SOCK_NONEMPTY: u32 = 4;
 
 /// Operations without a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
