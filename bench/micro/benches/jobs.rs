@@ -1,0 +1,262 @@
+//! How a slow read's job reaches a thread: the pool's own queue (a lock) beside the ring `queue::spmc` with threads that park:
+//! `cargo bench -p sluice-micro --bench jobs`.
+//!
+//! Both have the same jobs, the same threads, the same mailbox and event loop for the way back; what differs is the queue and how a thread
+//! sleeps and is woken. A burst of jobs is handed in, then the loop waits until all are done. Printed for each burst, number
+//! of threads and length of a job: processor time of the main thread for each job (handing in, waiting, taking the end), and the
+//! time from the first hand-in to the last end; medians over the rounds, and the ratio ring / pool with the interval
+//! that holds nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
+
+// The clock and the threads are what a bench is about.
+#![allow(clippy::disallowed_methods)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use sluice_evloop::{
+    AnyLoop, Backend, Config, Deadline, Finished, JobOutcome, Mailbox, Sender, Token, WorkerPool,
+};
+use sluice_queue::{Capacity, spmc};
+
+/// No more jobs are under way than there are threads, in the server; here there may be more.
+const QUEUE_MAX: usize = 64;
+
+/// Something that runs jobs on threads.
+trait Threads {
+    /// Hands a job in that takes so long.
+    fn submit(&mut self, home: &Sender<Finished<u64>>, token: Token, length: Duration);
+}
+
+/// A job: spins, as a read of that length would.
+fn work(length: Duration) -> u64 {
+    let began = Instant::now();
+    let mut turns = 0;
+    while began.elapsed() < length {
+        turns = black_box(turns + 1);
+    }
+    turns
+}
+
+impl Threads for WorkerPool {
+    fn submit(&mut self, home: &Sender<Finished<u64>>, token: Token, length: Duration) {
+        let job = WorkerPool::submit(self, home, token, move |_| work(length));
+        assert!(job.is_ok(), "the queue has room");
+    }
+}
+
+/// Threads at a ring. One that finds it empty says so, looks again, and parks.
+struct Ring {
+    producer: Option<spmc::Producer<Job>>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Shared {
+    /// For each thread, whether it is about to sleep.
+    sleeps: Vec<AtomicBool>,
+    is_closed: AtomicBool,
+}
+
+impl Ring {
+    fn open(threads: usize) -> Ring {
+        let (producer, consumer) = spmc::channel(Capacity::at_least(QUEUE_MAX));
+        let sleeps = (0..threads).map(|_| AtomicBool::new(false)).collect();
+        let shared = Arc::new(Shared { sleeps, is_closed: AtomicBool::new(false) });
+        let start = |number: usize| {
+            let (shared, consumer) = (shared.clone(), consumer.clone());
+            std::thread::spawn(move || serve(&shared, number, consumer))
+        };
+        let threads = (0..threads).map(start).collect();
+        Ring { producer: Some(producer), shared, threads }
+    }
+
+    fn wake_one(&self) {
+        // Between the push and the look at who sleeps, as the other side has it between its announcement and its second look.
+        fence(Ordering::SeqCst);
+        for (sleeps, thread) in self.shared.sleeps.iter().zip(&self.threads) {
+            if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::AcqRel) {
+                Thread::unpark(thread.thread());
+                return;
+            }
+        }
+    }
+}
+
+fn serve(shared: &Shared, number: usize, mut consumer: spmc::Consumer<Job>) {
+    let sleeps = &shared.sleeps[number];
+    loop {
+        if let Some(job) = consumer.pop() {
+            job();
+            continue;
+        }
+        sleeps.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if consumer.is_empty() && !shared.is_closed.load(Ordering::Relaxed) {
+            std::thread::park();
+        }
+        sleeps.store(false, Ordering::Relaxed);
+        if shared.is_closed.load(Ordering::Relaxed) && consumer.is_empty() {
+            return;
+        }
+    }
+}
+
+impl Threads for Ring {
+    fn submit(&mut self, home: &Sender<Finished<u64>>, token: Token, length: Duration) {
+        let home = home.clone();
+        let job: Job = Box::new(move || {
+            let outcome = JobOutcome::Done(work(length));
+            home.send(Finished { token, outcome });
+        });
+        let pushed = self.producer.as_mut().map(|producer| producer.push(job));
+        assert!(matches!(pushed, Some(Ok(()))), "the ring has room");
+        self.wake_one();
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.producer = None;
+        self.shared.is_closed.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            assert!(thread.join().is_ok(), "no job panics");
+        }
+    }
+}
+
+/// The main thread's side.
+struct Home {
+    lp: AnyLoop,
+    sender: Sender<Finished<u64>>,
+    mailbox: Mailbox<Finished<u64>>,
+}
+
+impl Home {
+    fn open() -> Home {
+        let lp = AnyLoop::choose(Backend::Epoll, &Config::default()).expect("a loop opens").event_loop;
+        let (sender, mailbox) = Mailbox::new(lp.waker());
+        Home { lp, sender, mailbox }
+    }
+
+    /// Bursts one after the other; nanoseconds of the main thread's processor for each job, and of time for each burst.
+    fn round(&mut self, threads: &mut dyn Threads, load: &Load) -> [f64; 2] {
+        let (cpu, began) = (thread_ns(), Instant::now());
+        for _ in 0..load.bursts {
+            for number in 0..load.burst {
+                threads.submit(&self.sender, Token(number as u64), load.length);
+            }
+            let mut left = load.burst;
+            while left > 0 {
+                let _ = self.lp.wait(now_ns(), Deadline::NEVER).expect("wait");
+                left -= self.mailbox.drain().count();
+            }
+        }
+        let jobs = (load.bursts * load.burst) as f64;
+        [(thread_ns() - cpu) as f64 / jobs, began.elapsed().as_nanos() as f64 / load.bursts as f64]
+    }
+}
+
+/// What a round does.
+struct Load {
+    threads: usize,
+    burst: usize,
+    length: Duration,
+    bursts: usize,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test` runs this too, without `--bench`: nothing to do then.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return;
+    }
+    let number = |name: &str, default| {
+        let value = arguments.iter().find_map(|argument| argument.strip_prefix(name));
+        value.map_or(default, |value| value.parse().expect("a number"))
+    };
+    let (rounds, bursts) = (number("rounds=", 21), number("bursts=", 200));
+    println!(
+        "{:>7} {:>6} {:>7} | {:>9} {:>9} {:>20} | {:>9} {:>9} {:>20}",
+        "threads",
+        "burst",
+        "job us",
+        "pool cpu",
+        "ring cpu",
+        "ring / pool",
+        "pool us",
+        "ring us",
+        "ring / pool"
+    );
+    for threads in [1, 2] {
+        for burst in [1, 2, 16] {
+            for us in [0, 100, 500] {
+                let length = Duration::from_micros(us);
+                // Long jobs need fewer bursts for the same precision.
+                let bursts = if us > 0 { bursts / 4 } else { bursts };
+                measure(rounds, &Load { threads, burst, length, bursts });
+            }
+        }
+    }
+}
+
+fn measure(rounds: usize, load: &Load) {
+    let mut home = Home::open();
+    let mut pool = WorkerPool::open(load.threads, QUEUE_MAX).expect("threads");
+    let mut ring = Ring::open(load.threads);
+    let mut times: Vec<[[f64; 2]; 2]> = Vec::new();
+    for round in 0..rounds + 2 {
+        let mut pair = [[0.0; 2]; 2];
+        for place in 0..2 {
+            let which = (place + round) % 2;
+            pair[which] = home.round(if which == 0 { &mut pool } else { &mut ring }, load);
+        }
+        // The first two warm up.
+        if round >= 2 {
+            times.push(pair);
+        }
+    }
+    let at = |mut values: Vec<f64>, share: f64| {
+        values.sort_by(f64::total_cmp);
+        values[((values.len() - 1) as f64 * share).round() as usize]
+    };
+    let of = |which: usize, what: usize| times.iter().map(|pair| pair[which][what]).collect::<Vec<_>>();
+    let ratio = |what: usize| times.iter().map(|pair| pair[1][what] / pair[0][what]).collect::<Vec<_>>();
+    let shown = |what: usize, unit: f64| {
+        let ratio = |share| at(ratio(what), share);
+        format!(
+            "{:9.2} {:9.2} {:5.2} ({:5.2} - {:5.2})",
+            at(of(0, what), 0.5) / unit,
+            at(of(1, what), 0.5) / unit,
+            ratio(0.5),
+            ratio(0.05),
+            ratio(0.95)
+        )
+    };
+    let Load { threads, burst, length, .. } = load;
+    println!(
+        "{threads:>7} {burst:>6} {:>7} | {} | {}",
+        length.as_micros(),
+        shown(0, 1000.0),
+        shown(1, 1000.0)
+    );
+}
+
+fn thread_ns() -> u64 {
+    ns_of(ClockId::ThreadCPUTime)
+}
+
+fn now_ns() -> u64 {
+    ns_of(ClockId::Monotonic)
+}
+
+fn ns_of(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
