@@ -5,7 +5,7 @@ use crate::native::{Ctx, Library, Native, NativeStep, State};
 use crate::text::number::{to_i64, to_u64};
 use crate::value::Value;
 
-use super::output::{check_stack, cost, reserve};
+use super::output::{CHUNK, check_stack, cost, reserve};
 
 const FUNCTIONS: &[Native] = &[
     Native::resumable("pack", pack, pack_on),
@@ -129,13 +129,22 @@ struct StructPacking {
     format: Format,
     out: Vec<u8>,
     argument: usize,
+    text: Option<PackedText>,
+}
+
+/// A long text that is being copied, the last argument that was used: from where on, how much of it, and whether a zero follows.
+#[derive(Clone, Copy)]
+struct PackedText {
+    at: usize,
+    size: usize,
+    ends_with_zero: bool,
 }
 
 fn pack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
     // The reference has a nil behind the arguments, which its errors name.
     ctx.push(Value::NIL);
-    pack_fields(ctx, StructPacking { format: Format::new(), out: Vec::new(), argument: 2 })
+    pack_fields(ctx, StructPacking { format: Format::new(), out: Vec::new(), argument: 2, text: None })
 }
 
 fn pack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -146,6 +155,12 @@ fn pack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 fn pack_fields(ctx: &mut Ctx<'_>, mut state: StructPacking) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
     loop {
+        if let Some(text) = state.text.take() {
+            if !pack_piece(ctx, &mut state, text)? {
+                return Ok(NativeStep::Pause(Box::new(state)));
+            }
+            continue;
+        }
         let total = state.out.len();
         let Some(field) = state.format.next(ctx.heap.bytes(format), total)? else { break };
         reserve(ctx.heap, &mut state.out, field.padding + 64)?;
@@ -195,11 +210,21 @@ fn pack_text(ctx: &mut Ctx<'_>, state: &mut StructPacking, field: Field) -> Resu
         return Err(Fault::argument(state.argument, "string too short"));
     }
     reserve(ctx.heap, &mut state.out, size + 1)?;
-    state.out.extend_from_slice(&ctx.heap.bytes(text)[..size]);
-    if field.letter == b's' {
+    state.text = Some(PackedText { at: 0, size, ends_with_zero: field.letter == b's' });
+    Ok(())
+}
+
+/// Copies a piece of a text, whose room was made before. False without budget.
+fn pack_piece(ctx: &mut Ctx<'_>, state: &mut StructPacking, text: PackedText) -> Result<bool, Fault> {
+    let source = ctx.check_str(state.argument - 1)?;
+    let to = text.size.min(text.at + CHUNK);
+    state.out.extend_from_slice(&ctx.heap.bytes(source)[text.at..to]);
+    if to < text.size {
+        state.text = Some(PackedText { at: to, ..text });
+    } else if text.ends_with_zero {
         state.out.push(0);
     }
-    Ok(())
+    Ok(ctx.charge(cost(to - text.at)))
 }
 
 /// An unpacking between two options; the results lie behind the two arguments.
@@ -207,6 +232,16 @@ struct StructUnpacking {
     format: Format,
     at: usize,
     count: usize,
+    text: Option<UnpackedText>,
+}
+
+/// A text that is being read, from where the unpacking stands.
+struct UnpackedText {
+    copy: Vec<u8>,
+    /// Bytes of it; of a text that ends with a zero, so many are without one, until that is found.
+    size: usize,
+    ends_with_zero: bool,
+    is_found: bool,
 }
 
 fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -219,7 +254,12 @@ fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.truncate(2);
     unpack_fields(
         ctx,
-        StructUnpacking { format: Format::new(), at: (position as usize).wrapping_sub(1), count: 0 },
+        StructUnpacking {
+            format: Format::new(),
+            at: (position as usize).wrapping_sub(1),
+            count: 0,
+            text: None,
+        },
     )
 }
 
@@ -231,7 +271,14 @@ fn unpack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<NativeStep, Fault> {
     let (format, data) = (ctx.check_str(1)?, ctx.check_str(2)?);
     let too_short = || Fault::argument(2, "data string too short");
-    while let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? {
+    loop {
+        if let Some(text) = state.text.take() {
+            if !unpack_piece(ctx, &mut state, text)? {
+                return Ok(NativeStep::Pause(Box::new(state)));
+            }
+            continue;
+        }
+        let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? else { break };
         state.at = state.at.wrapping_add(field.padding);
         let rest = ctx.heap.bytes(data).get(state.at..).ok_or_else(too_short)?;
         let bytes = rest.get(..field.size).ok_or_else(too_short)?;
@@ -256,21 +303,18 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
                 push(ctx, &mut state, Value::number(f64::from_le_bytes(word)));
             }
             b'c' => {
-                if field.size == 0 {
-                    used = previous(ctx, &mut state)?;
+                let size = if field.size == 0 { previous(ctx, &mut state)? } else { field.size };
+                if ctx.heap.bytes(data)[state.at..].get(..size).is_none() {
+                    return Err(too_short());
                 }
-                let rest = &ctx.heap.bytes(data)[state.at..];
-                let text = rest.get(..used).ok_or_else(too_short)?.to_vec();
-                let value = ctx.heap.take_string(text)?;
-                push(ctx, &mut state, value);
+                used = 0;
+                let mut copy = Vec::new();
+                reserve(ctx.heap, &mut copy, size)?;
+                state.text = Some(UnpackedText { copy, size, ends_with_zero: false, is_found: true });
             }
             b's' => {
-                let end = rest.iter().position(|&byte| byte == 0);
-                let end = end.ok_or_else(|| Fault::text("unfinished string in data"))?;
-                used = end + 1;
-                let text = rest[..end].to_vec();
-                let value = ctx.heap.take_string(text)?;
-                push(ctx, &mut state, value);
+                let copy = Vec::new();
+                state.text = Some(UnpackedText { copy, size: 0, ends_with_zero: true, is_found: false });
             }
             letter => state.format.control(ctx.heap.bytes(format), letter)?,
         }
@@ -284,6 +328,43 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
     // A position is a C integer: what was negative stays negative.
     ctx.set(slot, Value::number(state.at.wrapping_add(1) as i64 as f64));
     Ok(NativeStep::Return(state.count))
+}
+
+/// Looks for the end of a text, or copies a piece of one; at its end it is a value. False without budget.
+fn unpack_piece(
+    ctx: &mut Ctx<'_>,
+    state: &mut StructUnpacking,
+    mut text: UnpackedText,
+) -> Result<bool, Fault> {
+    let data = ctx.check_str(2)?;
+    let rest = &ctx.heap.bytes(data)[state.at..];
+    if !text.is_found {
+        let ahead = &rest[text.size..];
+        let ahead = &ahead[..ahead.len().min(CHUNK)];
+        if ahead.is_empty() {
+            return Err(Fault::text("unfinished string in data"));
+        }
+        let zero = ahead.iter().position(|&byte| byte == 0);
+        let searched = zero.unwrap_or(ahead.len());
+        text.size += searched;
+        if zero.is_some() {
+            text.is_found = true;
+            reserve(ctx.heap, &mut text.copy, text.size)?;
+        }
+        state.text = Some(text);
+        return Ok(ctx.charge(cost(searched)));
+    }
+    let from = text.copy.len();
+    let to = text.size.min(from + CHUNK);
+    text.copy.extend_from_slice(&rest[from..to]);
+    if to == text.size {
+        state.at += text.size + usize::from(text.ends_with_zero);
+        let value = ctx.heap.take_string(text.copy)?;
+        push(ctx, state, value);
+    } else {
+        state.text = Some(text);
+    }
+    Ok(ctx.charge(cost(to - from)))
 }
 
 fn push(ctx: &mut Ctx<'_>, state: &mut StructUnpacking, value: Value) {

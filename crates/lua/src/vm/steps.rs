@@ -170,6 +170,13 @@ impl Machine {
             Some(Status::Dead) | None => Some("cannot resume dead coroutine"),
         };
         if let Some(text) = text {
+            if text == OVERFLOW
+                && let Some(target) = &mut self.heap.threads.at_mut(thread.0).coroutine
+                && target.frames.is_empty()
+            {
+                // The reference takes the function off the stack of one that has not begun: it is dead.
+                target.status = Status::Dead;
+            }
             if wrapped {
                 return Err(self.native_fault(Fault::text(text), &frame));
             }

@@ -161,3 +161,32 @@ fn a_run_that_never_ends_stops_at_each_budget() {
         assert_eq!(vm.bytes(), base, "{source}");
     }
 }
+
+#[test]
+fn long_texts_are_copied_in_pieces() {
+    // 8 MB each way: a piece is of 64 KB, and 16 bytes are a unit.
+    for work in [
+        "return #struct.pack('c0', s)",
+        "return #struct.pack('s', s)",
+        "return #struct.unpack('c8000000', s)",
+        "return #struct.unpack('s', s .. '\\0')",
+        "return #cmsgpack.pack(s)",
+        "return #cmsgpack.unpack(cmsgpack.pack(s))",
+    ] {
+        let mut vm = machine(256 << 20);
+        let source = format!("local s = string.rep('x', 8000000) {work}");
+        let proto = compile(source.as_bytes(), b"=test").expect("a program");
+        let chunk = vm.load(&proto).expect("room");
+        let mut run = vm.start(chunk);
+        let mut stops = 0;
+        while matches!(run.resume(1000), RunOutcome::OutOfBudget) {
+            stops += 1;
+        }
+        let result = run.results()[0];
+        let answer = text(&mut vm, result);
+        assert!(answer.starts_with("80000"), "{answer}: {work}");
+        // The text itself is made in 122 pieces; a piece is more than the budget of a slice.
+        assert!(stops > 240, "{stops} stops: {work}");
+        drop(vm.end());
+    }
+}

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::value::{StrRef, TableRef, Value};
 
-use super::super::output::{RecentTexts, append, cost, fuel, part};
+use super::super::output::{CHUNK, RecentTexts, append, cost, fuel, part, reserve};
 
 /// Slots that a C function of PUC has on its stack; values and nesting end there at the latest.
 const SLOTS_MAX: usize = 8000;
@@ -53,6 +53,14 @@ struct Unpacking {
     open: Vec<Open>,
     /// Slots that PUC's stack would hold.
     slots: usize,
+    /// A long text that is being copied.
+    copy: Option<TextCopy>,
+}
+
+/// A copy of a text that ends at a place of the source.
+struct TextCopy {
+    copy: Vec<u8>,
+    end: usize,
 }
 
 /// Reads what a value begins with, and how many bytes that takes.
@@ -131,7 +139,7 @@ fn begin(ctx: &mut Ctx<'_>, limit: i64, offset: i64) -> Result<NativeStep, Fault
     ctx.truncate(1);
     ctx.push(Value::NIL);
     let at = offset as usize;
-    run(ctx, Unpacking { at, limit, tells_offset, count: 0, open: Vec::new(), slots })
+    run(ctx, Unpacking { at, limit, tells_offset, count: 0, open: Vec::new(), slots, copy: None })
 }
 
 pub(super) fn unpack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -179,6 +187,26 @@ fn finish(ctx: &mut Ctx<'_>, state: &Unpacking, len: usize) -> Result<NativeStep
 }
 
 impl Unpacking {
+    /// Copies a piece of a long text, which begins where the reading stands; at its end it is a value.
+    fn copy_on(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        source: StrRef,
+        mut copy: TextCopy,
+        left: &mut u64,
+    ) -> Result<(), Fault> {
+        let to = copy.end.min(self.at + CHUNK);
+        copy.copy.extend_from_slice(&ctx.heap.bytes(source)[self.at..to]);
+        *left = left.saturating_sub(cost(to - self.at));
+        self.at = to;
+        if to < copy.end {
+            self.copy = Some(copy);
+            return Ok(());
+        }
+        let value = ctx.heap.take_string(copy.copy)?;
+        self.store(ctx, value)
+    }
+
     /// Reads a value, or closes an array or a map.
     #[inline]
     fn step(
@@ -188,6 +216,9 @@ impl Unpacking {
         source: StrRef,
         left: &mut u64,
     ) -> Result<(), Fault> {
+        if let Some(copy) = self.copy.take() {
+            return self.copy_on(ctx, source, copy, left);
+        }
         if let Some(Open::Array { left: 0, .. } | Open::Map { left: 0, .. }) = self.open.last() {
             return self.close(ctx);
         }
@@ -211,6 +242,12 @@ impl Unpacking {
                 let Some(end) = self.at.checked_add(count).filter(|&end| end <= bytes.len()) else {
                     return Err(fault(PackedError::Missing));
                 };
+                if count > CHUNK {
+                    // Copied in steps of their own.
+                    let mut copy = Vec::new();
+                    reserve(ctx.heap, &mut copy, count)?;
+                    return self.copy_on(ctx, source, TextCopy { copy, end }, left);
+                }
                 let value = if count <= 22 {
                     let mut short = [0; 22];
                     let short = &mut short[..count];

@@ -32,6 +32,9 @@ impl From<DirectiveError> for Fault {
 
 pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
+    if ctx.heap.bytes(format) == b"%s" && ctx.arg(2).is_str() {
+        return ctx.one(ctx.arg(2));
+    }
     let mut out = ctx.heap.buffer();
     let len = ctx.heap.bytes(format).len();
     reserve(ctx.heap, &mut out, len + 32)?;
