@@ -186,11 +186,15 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// None: it is a [`NativeStep`] to be returned.
+    #[inline]
     pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
-        self.push(function);
-        for arg in args {
-            self.push(*arg);
+        let (at, end) = (self.top, self.top + 1 + args.len());
+        if self.stack.len() < end {
+            self.stack.resize(end, Value::NIL);
         }
+        self.stack[at] = function;
+        self.stack[at + 1..end].copy_from_slice(args);
+        self.top = end;
         Ok(NativeStep::Call(args.len() + 1, state))
     }
 

@@ -101,6 +101,9 @@ pub(crate) struct Matcher {
     /// See [`Matcher::text`].
     text: Box<[u8]>,
     program: Program,
+    /// What every match begins with, where that is one of few bytes, and whether that is the whole pattern.
+    first: Option<Single>,
+    is_single: bool,
     choices: Vec<ChoicePoint>,
     /// One for each level of the program.
     captures: Vec<(usize, Extent)>,
@@ -118,6 +121,8 @@ impl Matcher {
         Matcher {
             text: if pattern.len() <= KEPT_MAX { pattern.into() } else { Box::default() },
             captures: vec![(0, Extent::Open); program.levels],
+            first: program.first(),
+            is_single: matches!(program.items[..], [PatternItem::One(_), PatternItem::Done]),
             program,
             choices: Vec::new(),
             anchor: Anchor::Anywhere,
@@ -179,6 +184,12 @@ impl Matcher {
             *fuel -= 1;
             if self.next == MatchNext::Start {
                 match self.seek(text, fuel) {
+                    Seek::Here
+                        if self.is_single && self.first.is_some() && self.anchor == Anchor::Anywhere =>
+                    {
+                        self.at = self.start + 1;
+                        return Ok(PatternSearch::Found(self.start, self.at));
+                    }
                     Seek::Here => {}
                     Seek::OutOfFuel => return Ok(PatternSearch::OutOfFuel),
                     Seek::Nowhere => return Ok(PatternSearch::Nothing),
@@ -205,7 +216,7 @@ impl Matcher {
     /// Goes to the next place whose first byte can begin a match.
     fn seek(&mut self, text: &[u8], fuel: &mut u64) -> Seek {
         if self.anchor == Anchor::Anywhere
-            && let Some(first) = self.program.first()
+            && let Some(first) = self.first
         {
             loop {
                 let rest = &text[self.start.min(text.len())..];

@@ -77,19 +77,19 @@ pub(super) fn hand_back(
     (from, count): (usize, usize),
 ) -> Option<Exit> {
     let depth = co.frames.len();
-    let (Some(frame), Some(below)) = (co.frames.last().copied(), depth.checked_sub(2)) else {
-        return Some(Exit::Return { from, count });
-    };
-    match co.frames[below].work {
-        Work::Native if frame.after == After::Results && frame.want < 0 => {
-            co.frames.pop();
-            place_results(co, from, count, frame.func as usize, frame.want);
+    // Fields are read one by one: a copy of a frame that was pushed lately waits for its parts to be stored.
+    let [.., below, frame] = co.frames.as_slice() else { return Some(Exit::Return { from, count }) };
+    let (work, after, want, func) = (below.work, frame.after, frame.want, frame.func as usize);
+    match work {
+        Work::Native if after == After::Results && want < 0 => {
+            co.frames.truncate(depth - 1);
+            place_results(co, from, count, func, want);
             go_on(heap, world, co, budget)
         }
-        Work::Lua if !matches!(frame.after, After::Results | After::Concat { .. }) => {
-            co.frames.pop();
+        Work::Lua if !matches!(after, After::Results | After::Concat { .. }) => {
+            co.frames.truncate(depth - 1);
             co.nested -= 1;
-            deliver(world, co, budget, frame.after, (from, count));
+            deliver(world, co, budget, after, (from, count));
             pause(heap, *budget)
         }
         _ => Some(Exit::Return { from, count }),
@@ -172,8 +172,9 @@ fn call_native(
 /// Goes on with the native function of the top frame, to which what it called has returned. None: it called a function of the
 /// language, whose frame is the top one now.
 fn go_on(heap: &mut Heap, world: &World<'_>, co: &mut Coroutine, budget: &mut i64) -> Option<Exit> {
-    let frame = co.frames.last().copied()?;
-    let native = &world.natives[heap.natives.at(frame.function).native as usize];
+    let frame = co.frames.last()?;
+    let (base, function) = (frame.base as usize, frame.function);
+    let native = &world.natives[heap.natives.at(function).native as usize];
     let Some(resume) = native.resume else {
         return Some(Exit::Resumed(Err(Fault::unplaced("a function that cannot go on"))));
     };
@@ -186,9 +187,9 @@ fn go_on(heap: &mut Heap, world: &World<'_>, co: &mut Coroutine, budget: &mut i6
         heap: &mut *heap,
         stack: &mut co.stack,
         frames: &co.frames,
-        base: frame.base as usize,
+        base,
         top,
-        function: frame.function,
+        function,
         budget: &mut *budget,
         thread: world.thread.0,
         is_main: world.thread == world.main,

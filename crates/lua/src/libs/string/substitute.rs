@@ -24,6 +24,8 @@ struct Substitution {
     count_max: i64,
     anchor: Anchor,
     replacement: Kind,
+    /// The replacement is a text without captures.
+    is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
 }
@@ -46,8 +48,12 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(text).len();
     let count_max = i64::from(ctx.opt_int(4, len as i64 + 1)? as i32);
     let replacement = ctx.arg(3).kind();
+    let mut is_plain = false;
     match replacement {
-        Kind::Number | Kind::String => drop(ctx.check_str(3)?),
+        Kind::Number | Kind::String => {
+            let template = ctx.check_str(3)?;
+            is_plain = !ctx.heap.bytes(template).contains(&b'%');
+        }
         Kind::Table | Kind::Closure | Kind::Native => {}
         Kind::Nil | Kind::Boolean | Kind::LightUserdata | Kind::Userdata | Kind::Thread => {
             return Err(Fault::argument(3, "string/function/table expected"));
@@ -64,12 +70,17 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         count_max,
         anchor,
         replacement,
+        is_plain,
         phase: SubstitutionPhase::Next,
         window,
     };
     match run(ctx, &mut state)? {
         // A substitution that does not stand still is never boxed.
-        SubstitutionStop::Done => finish(ctx, state, text),
+        SubstitutionStop::Done => {
+            let step = finish(ctx, &mut state, text);
+            ctx.heap.patterns.give_back(state.matcher);
+            step
+        }
         SubstitutionStop::OutOfFuel => Ok(NativeStep::Pause(Box::new(state))),
         SubstitutionStop::Call(values) => Ok(NativeStep::Call(values, Box::new(state))),
     }
@@ -79,7 +90,11 @@ pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
     let Ok(mut state) = state.downcast::<Substitution>() else { return Ok(NativeStep::Return(0)) };
     let text = ctx.check_str(1)?;
     match run(ctx, &mut state)? {
-        SubstitutionStop::Done => finish(ctx, *state, text),
+        SubstitutionStop::Done => {
+            let step = finish(ctx, &mut state, text);
+            ctx.heap.patterns.give_back(state.matcher);
+            step
+        }
         SubstitutionStop::OutOfFuel => Ok(NativeStep::Pause(state)),
         SubstitutionStop::Call(values) => Ok(NativeStep::Call(values, state)),
     }
@@ -223,6 +238,10 @@ fn expand(
     let len = ctx.heap.bytes(template).len();
     reserve(ctx.heap, &mut state.out, len)?;
     ctx.charge(cost(len));
+    if state.is_plain {
+        state.out.extend_from_slice(ctx.heap.bytes(template));
+        return Ok(());
+    }
     let mut at = 0;
     while at < len {
         let rest = &ctx.heap.bytes(template)[at..];
@@ -292,7 +311,7 @@ fn append_value(
     }
 }
 
-fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<NativeStep, Fault> {
+fn finish(ctx: &mut Ctx<'_>, state: &mut Substitution, text: StrRef) -> Result<NativeStep, Fault> {
     let len = ctx.heap.bytes(text).len();
     let from = state.from.min(len);
     let value = if state.count == 0 {
@@ -301,9 +320,8 @@ fn finish(ctx: &mut Ctx<'_>, mut state: Substitution, text: StrRef) -> Result<Na
         reserve(ctx.heap, &mut state.out, len - from)?;
         state.out.extend_from_slice(&ctx.heap.bytes(text)[from..]);
         ctx.charge(cost(len - from));
-        ctx.heap.finish_buffer(state.out)?
+        ctx.heap.finish_buffer(std::mem::take(&mut state.out))?
     };
-    ctx.heap.patterns.give_back(state.matcher);
     ctx.push(value);
     ctx.push(Value::number(state.count as f64));
     Ok(NativeStep::Return(2))
