@@ -12,7 +12,7 @@ use super::number::{c_text, to_i32, to_i64, to_u64};
 const FLAGS_MAX: usize = 5;
 
 /// A text of at least so many bytes is written whole by `%s` without a precision, zero bytes included.
-const WHOLE_TEXT_MIN: usize = 100;
+pub(crate) const WHOLE_TEXT_MIN: usize = 100;
 
 /// Flags, width and precision of a directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

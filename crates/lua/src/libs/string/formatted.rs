@@ -3,8 +3,8 @@
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::text::format::{
-    Conversion, DirectiveError, push_byte, push_float, push_quoted_inside, push_signed, push_text,
-    push_unsigned, scan,
+    Conversion, DirectiveError, WHOLE_TEXT_MIN, push_byte, push_float, push_quoted_inside, push_signed,
+    push_text, push_unsigned, scan,
 };
 use crate::value::StrRef;
 
@@ -32,7 +32,7 @@ impl From<DirectiveError> for Fault {
 
 pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
-    if ctx.heap.bytes(format) == b"%s" && ctx.arg(2).is_str() {
+    if ctx.heap.bytes(format) == b"%s" && ctx.heap.strings.bytes_of(ctx.arg(2)) >= WHOLE_TEXT_MIN {
         return ctx.one(ctx.arg(2));
     }
     let mut out = ctx.heap.buffer();
