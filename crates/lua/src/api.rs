@@ -29,6 +29,9 @@ const STACK_KEPT: usize = 16 << 10;
 /// Slots of objects of a kind up to which a region is freed where it ends; larger ones are handed out.
 const FREED_HERE: usize = 4096;
 
+/// Bytes that a run made from which its objects are handed out.
+const LARGE_REGION: usize = 1 << 20;
+
 /// Values that a slice of the collector looks at for so many bytes, at 100 percent.
 const SLICE_WORK: usize = SLICE_BYTES / 16;
 
@@ -244,9 +247,6 @@ impl Vm {
                 self.link(proto)?
             }
         };
-        if self.machine.heap.slice_due {
-            self.machine.collect(Some(FULL_WORK));
-        }
         self.last_load = self.last_load.wrapping_add(1).max(1);
         let place = match self.free_places.pop() {
             Some(place) => {
@@ -260,6 +260,10 @@ impl Vm {
             self.loads.resize(place as usize + 1, 0);
         }
         self.loads[place as usize] = self.last_load;
+        // Not before the closure is one of the values that are kept.
+        if self.machine.heap.slice_due {
+            self.machine.collect(Some(FULL_WORK));
+        }
         Ok(LoadedChunk { closure, place, number: self.last_load })
     }
 
@@ -408,7 +412,8 @@ impl Vm {
         }
         heap.forget_young_greys(&self.machine.code);
         let young = heap.tables.young() + heap.strings.texts.young() + heap.closures.young();
-        let is_large = heap.bytes > heap.collector.threshold || !heap.collector.dying.is_empty();
+        let is_large =
+            heap.bytes - heap.old_bytes.min(heap.bytes) > LARGE_REGION || !heap.collector.dying.is_empty();
         if young > FREED_HERE || is_large || heap.upvalues.young() > FREED_HERE {
             return Some(self.split());
         }

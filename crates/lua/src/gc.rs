@@ -410,6 +410,7 @@ fn sweep_some<T: Object>(
 
 fn end(heap: &mut Heap) {
     heap.collector.phase = CollectorPhase::Idle;
+    heap.collector.kept = heap.old_bytes.min(heap.bytes);
     let pause = heap.collector.pause.max(110);
     let threshold = heap.bytes.saturating_mul(pause) / 100;
     // The collector has to begin before the limit is met.

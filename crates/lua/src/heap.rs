@@ -121,6 +121,8 @@ pub(crate) struct Collector {
     pub(crate) pause: usize,
     /// Percent of work for each byte that is allocated.
     pub(crate) multiplier: usize,
+    /// Bytes before the mark that were left by the last cycle.
+    pub(crate) kept: usize,
     /// Bytes to allocate until the next slice.
     pub(crate) next_slice: usize,
 }
@@ -802,14 +804,16 @@ impl Heap {
     pub(crate) fn forget_young(&mut self) {
         self.bytes = self.old_bytes;
         self.slice_due = false;
-        if self.collector.threshold == self.collector.next_slice && self.bytes < self.collector.threshold {
-            return;
-        }
-        self.collector.threshold = (self.bytes * 2).max(FIRST_THRESHOLD);
-        self.collector.next_slice = self.collector.threshold;
-        if self.collector.phase != CollectorPhase::Idle {
-            self.collector.next_slice = self.bytes + SLICE_BYTES;
-        }
+        // What a cycle in the run has set was for its objects too.
+        let latest = self.bytes + self.limit.saturating_sub(self.bytes) / 2;
+        self.collector.threshold = (self.collector.kept * 2).max(FIRST_THRESHOLD).min(latest.max(1 << 16));
+        self.collector.next_slice = match self.collector.phase {
+            CollectorPhase::Idle => self.collector.threshold,
+            // No later than it was: short runs between loads would put the slice off for good.
+            CollectorPhase::Mark | CollectorPhase::Sweep(..) => {
+                self.collector.next_slice.min(self.bytes + SLICE_BYTES)
+            }
+        };
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {

@@ -8,6 +8,8 @@ use crate::{Result, ci};
 
 /// Random programs beside the reference's EVAL.
 const PROGRAMS: u64 = 1_000_000;
+/// Random programs beside PUC's interpreter, where that is at hand.
+const STOCK_PROGRAMS: u64 = 200_000;
 /// Programs of random library calls for each family of functions.
 const CALLS: u64 = 200;
 
@@ -25,17 +27,27 @@ pub(super) fn random(seed: u64) -> Result<Ran> {
         .env("SLUICE_ORACLE_PROGRAMS", PROGRAMS.to_string())
         .env("SLUICE_ORACLE_CALLS", CALLS.to_string())
         .env("SLUICE_ORACLE_SEED", seed.to_string());
+    match stock_interpreter() {
+        Some(stock) => {
+            test.env("SLUICE_LUA_STOCK", stock).env("SLUICE_ORACLE_STOCK", STOCK_PROGRAMS.to_string());
+        }
+        None => println!("lua: without PUC's interpreter (Debian's package lua5.1)"),
+    }
     let words =
         ["test", "--release", "--quiet", "--package", "sluice-lua", "--test", "oracle", "--test", "libs"];
     shell::pass(test.args(words))
 }
 
+/// PUC's interpreter, if the path has one.
+fn stock_interpreter() -> Option<&'static str> {
+    let runs =
+        |name: &&str| Command::new(name).arg("-v").output().is_ok_and(|output| output.status.success());
+    ["lua5.1", "lua-5.1"].into_iter().find(runs)
+}
+
 /// PUC's own small programs beside the stock interpreter.
 pub(super) fn programs() -> Result<Ran> {
-    let stock = ["lua5.1", "lua-5.1"]
-        .into_iter()
-        .find(|name| Command::new(name).arg("-v").output().is_ok_and(|output| output.status.success()));
-    let Some(stock) = stock else {
+    let Some(stock) = stock_interpreter() else {
         println!("lua-programs: skipped: no lua5.1 on the path, PUC's interpreter (Debian's package lua5.1)");
         return Ok(Ran::Skipped);
     };

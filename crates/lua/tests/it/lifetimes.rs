@@ -241,15 +241,15 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
         let chunk = vm.load(&proto).expect("room");
         loaded.push_back((number, chunk));
         if loaded.len() > KEPT {
-            let (_, chunk) = loaded.pop_front().expect("a chunk");
-            assert!(vm.unload(chunk));
-            assert!(!vm.unload(chunk), "it is unloaded once");
+            let (_, oldest) = loaded.pop_front().expect("a chunk");
+            assert!(vm.unload(oldest));
+            assert!(!vm.unload(oldest), "it is unloaded once");
         }
         let half = number * 2 / CHUNKS;
         most[half] = most[half].max(vm.bytes());
-        if number % 1000 == 999 {
-            // The oldest one of those that are kept still runs.
-            let (number, chunk) = loaded[0];
+        if number % 3 == 0 {
+            // The newest one runs, and the oldest one of those that are kept.
+            let (number, chunk) = if number % 2 == 0 { (number, chunk) } else { loaded[0] };
             let mut run = vm.start(chunk);
             assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
             let result = run.results()[0];

@@ -8,6 +8,7 @@
 mod cases;
 mod grammar;
 mod peer;
+mod stock;
 
 use std::fmt::Write as _;
 
