@@ -3,7 +3,8 @@
 //! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields expire first, and walks the
 //! index of keys with an expiry, a few buckets at a time, from where the cycle before stopped. The cycle goes on with a
 //! database while more than the tolerated share of what a step met was expired. The share and the walk follow the reference's
-//! published behaviour; walking the index instead of sampling it means that no expired key is missed for longer than one pass.
+//! published behaviour; walking the index instead of sampling it means that a pass meets every expired key but those whose buckets were
+//! merged behind it meanwhile, which the next pass meets.
 //!
 //! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. It looks at twenty buckets for each
 //! key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks at the time between two steps: the last

@@ -88,7 +88,6 @@ pub struct Server {
     timing: Timing,
     /// The link to the primary.
     follower: Follower,
-    /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     /// When the save under way is to go on, if it has more to capture and room for it.
     save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
@@ -576,6 +575,7 @@ impl Server {
             }
             self.engine.disconnect(key, &mut self.host);
             self.note_link_closed(key);
+            self.batches.forget(key);
         }
         // What was put there meanwhile is for the next iteration.
         to_close.append(&mut self.sockets.to_close);

@@ -126,7 +126,8 @@ impl AofStream {
                 + heap::block(PLACES * size_of::<u64>())
                 + heap::vec(&written_at.touched)
         });
-        heap::vec(&self.pending) + written_at
+        let entry = size_of::<(u64, Vec<SessionKey>)>() + size_of::<SessionKey>();
+        heap::vec(&self.pending) + written_at + self.awaited.len() * entry
     }
 
     /// Whether units are appended.

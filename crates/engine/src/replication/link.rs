@@ -198,9 +198,9 @@ impl Engine {
     /// Gives up the link of a role that ends. What works for the link is closed, and what still comes of it is ignored.
     pub(super) fn give_link_up(&mut self, link: &ReplicaLink) {
         let replication = &mut self.control.replication;
-        replication.link_outputs.clear();
+        let was_closing = replication.link_outputs.drain(..).any(|output| output == LinkOutput::Close);
         replication.link_attempts = link.attempt();
-        if link.is_under_way() {
+        if was_closing || link.is_under_way() {
             replication.link_outputs.push_back(LinkOutput::Close);
         }
     }

@@ -191,9 +191,11 @@ pub trait LinkDriver: LinkTransport {
         let (attempt, is_of_file) = (engine.link_attempt(), engine.is_file_committed());
         match result {
             Ok(()) => {
-                // Says nothing new where the snapshot was loaded from its file.
-                self.link_input(Input::Accepted(attempt));
-                self.link_input(Input::Loaded(attempt));
+                // Told before anything is carried out: that takes up a role which has waited for the end of the load, and the history of the
+                // data is the link's. The first says nothing new where the snapshot was loaded from its file.
+                self.tell_link(Input::Accepted(attempt));
+                self.tell_link(Input::Loaded(attempt));
+                self.carry_out();
             }
             Err(_) => {
                 let failure = if is_of_file { SyncFailure::Load } else { SyncFailure::Stream };

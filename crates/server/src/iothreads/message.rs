@@ -133,7 +133,7 @@ pub struct BrokenRequest {
 pub enum Outcome {
     /// As before.
     GoOn,
-    /// The request at `done` is deferred, or the connection ends with a push that follows: nothing more is parsed.
+    /// The request at `done` is deferred.
     Deferred,
     /// It was deferred, and need not be any more: it is parsed again.
     Resumed,

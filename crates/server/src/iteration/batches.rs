@@ -187,35 +187,58 @@ impl Server {
             return;
         }
         let mut executed = std::mem::take(&mut self.batches.executed);
-        for mut batch in executed.drain(..) {
-            self.finish_batch(&mut batch);
-            self.return_batch(batch);
+        for batch in executed.drain(..) {
+            self.batches.has_served = true;
+            let needs = match self.engine.output_bound() {
+                // Nothing waits.
+                u64::MAX => 0,
+                _ => self.engine.output_position(batch.key),
+            };
+            self.return_when_durable(batch, needs);
         }
         self.batches.executed = executed;
     }
 
-    /// Puts a batch's replies into it, and how its connection goes on.
-    fn finish_batch(&mut self, batch: &mut Batch) {
-        self.batches.has_served = true;
-        if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
-            batch.reply = outbox;
+    /// Sends a batch back with its replies, or keeps it until they are durable: its connection is not received from meanwhile, does not
+    /// move, and has no other batch. `needs`: the position that its replies need.
+    fn return_when_durable(&mut self, mut batch: Box<Batch>, needs: u64) {
+        let key = batch.key;
+        let is_durable = needs <= self.engine.output_bound();
+        if let Some((outbox, closing)) = self.engine.take_output(key) {
+            if is_durable {
+                batch.reply = outbox;
+            } else if !outbox.is_empty() {
+                // What came before its requests.
+                let push = Push { key, outbox, then: AfterPush::Stay };
+                self.io_threads.pool.send(batch.from, ToIoThread::Push(Box::new(push)));
+            }
             if closing == Closing::AfterReply {
                 batch.outcome = Outcome::Close;
-            } else if batch.outcome == Outcome::Close && self.engine.has_deferred_output(batch.key) {
-                // The connection ends with the push that brings what waits until it is durable.
-                batch.outcome = Outcome::Deferred;
             }
         }
-        batch.authentication = self.engine.authentication(batch.key);
+        if !is_durable {
+            self.batches.kept.insert(key, (needs, batch));
+            return self.engine.check_output_limit(key, &mut self.host);
+        }
+        batch.authentication = self.engine.authentication(key);
         self.host.io_threads.writes += 1;
         self.host.writes += 1;
+        self.return_batch(batch);
+    }
+
+    /// Output of a client has become durable, or came up: goes on with its batch that was kept. Whether there is one.
+    pub(super) fn go_on_with_kept(&mut self, key: SessionKey) -> bool {
+        if self.batches.kept.is_empty() {
+            return false;
+        }
+        let Some((needs, batch)) = self.batches.kept.remove(&key) else { return false };
+        self.return_when_durable(batch, needs);
+        true
     }
 
     /// Sends a finished batch back to its I/O thread.
     fn return_batch(&mut self, mut batch: Box<Batch>) {
-        // Of a connection that ends behind output that is not durable, nothing more is parsed.
-        let waits = self.is_deferred(batch.key) || self.is_ending(batch.key);
-        if batch.outcome == Outcome::Deferred && !waits {
+        if batch.outcome == Outcome::Deferred && !self.is_deferred(batch.key) {
             // What it waited for has ended meanwhile.
             batch.outcome = Outcome::Resumed;
         }

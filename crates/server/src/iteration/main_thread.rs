@@ -126,6 +126,9 @@ impl Server {
 
     /// Sends the output of a client whose connection an I/O thread owns.
     fn send_output_elsewhere(&mut self, key: SessionKey) {
+        if self.go_on_with_kept(key) {
+            return;
+        }
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id)) => {
                 let id = *id;

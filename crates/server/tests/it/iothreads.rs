@@ -916,7 +916,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
     }
 }
 
-/// Its batch goes back before the replies may: nothing behind them is executed, and nothing is answered twice.
+/// Nothing behind the replies is executed, and nothing is answered twice.
 #[test]
 fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     if !common::has_switches() {
@@ -937,6 +937,76 @@ fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
         }
         assert_eq!(server.client().send("GET a\r\n").line(), "$1");
         assert_eq!(server.client().info("errorstat_ERR"), "count=1");
+    }
+}
+
+/// A server whose replies take so long, with I/O threads, and a client of it that has sent this and whose first command was executed.
+fn executed_and_not_told(sent: &str, delay_us: u64) -> (Server, Client, Client) {
+    let server = with_slow_log(WORKERS, delay_us);
+    let (mut client, mut control) = (server.client(), server.client());
+    client.check("CLIENT SETNAME client", "+OK\r\n");
+    client.send(sent);
+    until("it is executed", || control.info_text().contains("cmdstat_set:calls=1").then_some(()));
+    (server, client, control)
+}
+
+fn rest(client: &mut Client) -> String {
+    let mut told = String::new();
+    client.stream.read_to_string(&mut told).unwrap();
+    told
+}
+
+#[test]
+fn a_client_that_ends_its_side_is_told_what_was_not_durable_when_it_did() {
+    if common::has_switches() {
+        let (_server, mut client, _) = executed_and_not_told("SET a 1\r\n", 100_000);
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(rest(&mut client), "+OK\r\n");
+    }
+}
+
+#[test]
+fn a_protocol_error_is_told_once_although_its_connection_is_to_move_before_it_is_durable() {
+    if common::has_switches() {
+        let (_server, mut client, mut control) =
+            executed_and_not_told("SET a 1\r\n*1\r\n$x\r\nfoo\r\n", 200_000);
+        control.check("CONFIG SET io-threads-always-active no io-threads 1", "+OK\r\n");
+        assert_eq!(rest(&mut client), "+OK\r\n-ERR Protocol error: invalid bulk length\r\n");
+        assert_eq!(control.info("errorstat_ERR"), "count=1");
+    }
+}
+
+#[test]
+fn what_was_executed_before_the_end_of_the_server_is_told_when_it_is_durable() {
+    if common::has_switches() {
+        let (_server, mut client, mut control) = executed_and_not_told("SET a 1\r\n", 200_000);
+        // It waits in the socket: its connection's batch is away.
+        client.send("SET a 2\r\n");
+        control.send("SHUTDOWN NOSAVE\r\n");
+        client.expect("+OK\r\n");
+    }
+}
+
+#[test]
+fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
+    if common::has_switches() {
+        let delay = Duration::from_secs(1);
+        let began = Instant::now();
+        let (server, mut client, mut control) =
+            executed_and_not_told("SET a 1\r\n", delay.as_micros() as u64);
+        let mut reader = server.client();
+        reader.send("GET a\r\n".repeat(5_000));
+        let of_get = |text: &str| {
+            let calls = text.split("cmdstat_get:calls=").nth(1)?.split(',').next()?;
+            calls.parse::<u64>().ok()
+        };
+        let calls = until("it is executed", || of_get(&control.info_text()));
+        // Later they may be all.
+        assert!(calls <= 1_000 || began.elapsed() > delay, "{calls}");
+        client.expect("+OK\r\n");
+        for _ in 0..5_000 {
+            reader.expect("$1\r\n1\r\n");
+        }
     }
 }
 

@@ -172,14 +172,9 @@ impl Engine {
 
     /// Up to which position of the append-only file output may tell of: what is on disk, where replies wait for that.
     #[inline]
-    pub(crate) fn output_bound(&self) -> u64 {
+    pub fn output_bound(&self) -> u64 {
         let aof = &self.control.persistence.aof;
         if aof.is_strict() { aof.report.durable } else { u64::MAX }
-    }
-
-    /// Whether output of a session waits until it is durable.
-    pub fn has_deferred_output(&self, key: SessionKey) -> bool {
-        self.sessions.get(key).is_some_and(Session::has_deferred_output)
     }
 
     /// Defers output that is not durable; what may be sent of the session's output.

@@ -3,8 +3,10 @@
 use crate::host::Host;
 use crate::iothreads::{Batch, ToMain};
 use sluice_base::heap;
+use sluice_engine::SessionKey;
+use std::collections::BTreeMap;
 
-/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room; bounded by
+/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room and for what is kept; bounded by
 /// one batch for each connection.
 #[derive(Default)]
 pub struct Batches {
@@ -14,11 +16,18 @@ pub struct Batches {
     /// Batches that were executed in this iteration.
     #[allow(clippy::vec_box, reason = "they travel on as they came")]
     pub(super) executed: Vec<Box<Batch>>,
-    /// Batches were sent back in this iteration.
+    /// Batches whose replies are not durable, with the position that these need: `appendfsync always`.
+    pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
+    /// Batches were executed in this iteration.
     pub(super) has_served: bool,
 }
 
 impl Batches {
+    /// Forgets the batch of a connection that has ended.
+    pub(in crate::iteration) fn forget(&mut self, key: SessionKey) {
+        self.kept.remove(&key);
+    }
+
     /// Bytes that the allocator has given for the lists.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)

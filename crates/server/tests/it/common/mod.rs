@@ -345,8 +345,13 @@ impl Client {
     }
 
     /// A field of INFO.
+    /// INFO, whole.
+    pub fn info_text(&mut self) -> String {
+        String::from_utf8(self.bulk("INFO everything debug")).unwrap()
+    }
+
     pub fn info(&mut self, field: &str) -> String {
-        let text = String::from_utf8(self.bulk("INFO everything debug")).unwrap();
+        let text = self.info_text();
         let prefix = format!("{field}:");
         let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
         line.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
