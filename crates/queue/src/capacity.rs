@@ -6,7 +6,7 @@ pub struct Capacity(usize);
 
 impl Capacity {
     /// The smallest there is.
-    pub(crate) const MIN: Capacity = Capacity(2);
+    pub const MIN: Capacity = Capacity(2);
 
     /// `count` itself, or `None` when it is not a power of two from 2 to 2^30.
     pub const fn new(count: usize) -> Option<Capacity> {
