@@ -80,7 +80,7 @@ struct Supervisor<'a> {
     plan: &'a Plan,
     outcome: Outcome,
     fifo: FileId,
-    /// The same FIFO once more: a file's operations run one after the other, and a read may wait for long.
+    /// The FIFO opened a second time, for writing: operations of one file wait for each other, and a read may wait for long.
     marks: FileId,
     log: FileId,
     reading: Option<FileOpId>,

@@ -719,7 +719,7 @@ impl Heap {
         slot.is_some_and(|slot| slot.colour() != crate::arena::FREE && slot.bytes() == text)
     }
 
-    /// The same; a string that the sweep under way would free is kept.
+    /// Whether a value is a string of that text still. A string of that text survives the sweep under way.
     pub(crate) fn revive(&mut self, value: Value, text: &[u8]) -> bool {
         let holds = self.holds(value, text);
         if holds

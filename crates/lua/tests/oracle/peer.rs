@@ -60,7 +60,7 @@ impl Peer {
         self.reply_in_time().expect("the reference answers in time")
     }
 
-    /// The same; an error when the reference does not answer in time.
+    /// A reply, as [`Peer::reply`] gives it; an error when the reference does not answer in time.
     pub(crate) fn reply_in_time(&mut self) -> std::io::Result<Vec<u8>> {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line)?;

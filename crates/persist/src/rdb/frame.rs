@@ -309,7 +309,7 @@ const VERSION: u8 = 1;
 const CODEC_LZ4: u8 = 1;
 /// What is compressed is an RDB file.
 const KIND_RDB: u8 = 1;
-/// The same in the draft.
+/// What the draft envelope says for an RDB file.
 const KIND_RDB_DRAFT: u8 = 0;
 /// What begins an LZ4 frame: 0x184D2204, little endian.
 const FRAME_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
