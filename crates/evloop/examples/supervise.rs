@@ -6,7 +6,7 @@
 //!    │  ▲                ▲                                          │
 //!    │  └─ its input:    └── a mark, written here when the child    └── digest, on a thread of the pool
 //!    │     watched until     has ended: all it said is before it
-//!    │     it is writable
+//!    │     it is writable; a line after each sync
 //!    └─ awaited; timers: patience with one run, pause before the next
 //! ```
 //!
@@ -32,7 +32,7 @@ use sluice_evloop::{
 pub struct Plan {
     /// Where the output goes; beside it lies a FIFO meanwhile.
     pub log: PathBuf,
-    /// What `sh -c` runs. It reads a line with the number of the run.
+    /// What `sh -c` runs. It reads a line with the number of the run, and one each time that the log has been synced.
     pub script: String,
     /// How often it is run at most.
     pub runs_max: u32,
@@ -91,7 +91,10 @@ struct Supervisor<'a> {
     sync: Option<TimerId>,
     patience: Option<TimerId>,
     child: Option<i32>,
+    /// Input of the child, until it has the number of its run.
     input: Option<(Source, UnixStream)>,
+    /// Input of the child from then on.
+    told: Option<UnixStream>,
     /// No run is under way, and none follows.
     is_over: bool,
 }
@@ -124,6 +127,7 @@ pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
         patience: None,
         child: None,
         input: None,
+        told: None,
         is_over: false,
     };
     let ended = supervisor.run(&fifo, companion_wait);
@@ -158,7 +162,11 @@ impl Supervisor<'_> {
                     Event::FileDone { token: SYNCED, done } => {
                         self.under_way -= 1;
                         done.error.map_or(Ok(()), Err)?;
-                        self.outcome.syncs += u32::from(!self.is_over);
+                        if !self.is_over {
+                            self.outcome.syncs += 1;
+                            // A child that reads none of it misses lines that find no room.
+                            self.told.iter_mut().for_each(|child| drop(child.write(b"synced\n")));
+                        }
                     }
                     Event::FileDone { done, .. } => done.error.map_or(Ok(()), Err)?,
                     Event::ProcessEnded { token: COMPANION, exit, .. } => {
@@ -227,6 +235,7 @@ impl Supervisor<'_> {
             }
         }
         self.lp.close(source);
+        self.told = Some(stream);
         Ok(())
     }
 
@@ -297,6 +306,7 @@ impl Supervisor<'_> {
         if let Some((source, _)) = self.input.take() {
             self.lp.close(source);
         }
+        self.told = None;
         self.lp.file_start(self.marks, FileOp::write(END_OF_RUN.to_vec()), MARK);
         Ok(())
     }
