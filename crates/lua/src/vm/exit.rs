@@ -48,7 +48,6 @@ pub(super) struct World<'m> {
     pub(super) code: &'m Arena<Linked>,
     pub(super) natives: &'m [Native],
     pub(super) known: Known,
-    /// The running coroutine and the main program.
-    pub(super) thread: ThreadRef,
+    /// The main program.
     pub(super) main: ThreadRef,
 }

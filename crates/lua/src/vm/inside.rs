@@ -6,11 +6,13 @@
 
 use super::exit::{Exit, World};
 use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, ensure, place_args, place_results};
+use crate::arena::Arena;
+use crate::code::Linked;
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::native::{Ctx, Demand, NativeStep};
 use crate::object::{After, Coroutine, Frame, Status, Work};
-use crate::value::{ThreadRef, Value};
+use crate::value::{ClosureRef, ThreadRef, Value};
 
 /// The running coroutine, which is not in the heap.
 #[derive(Debug)]
@@ -33,30 +35,49 @@ pub(super) struct CallWanted {
 #[inline(never)]
 pub(super) fn enter(
     heap: &mut Heap,
-    world: &World<'_>,
+    (world, thread): (&World<'_>, ThreadRef),
     co: &mut Coroutine,
     budget: &mut i64,
     call: CallWanted,
 ) -> Option<Exit> {
     let CallWanted { func, args, want, after } = call;
     if let Some(native) = co.stack[func].as_native() {
-        return call_native(heap, world, co, budget, (native.0, call));
+        return call_native(heap, (world, thread), co, budget, (native.0, call));
     }
     let is_nested = after != After::Results;
-    let is_deep = co.frames.len() >= FRAMES_MAX || (is_nested && co.depth() + 1 >= NESTED_MAX);
-    let Some(closure) = co.stack[func].as_closure().filter(|_| !is_deep) else {
+    let is_too_deep = if is_nested { is_deep(co) } else { co.frames.len() >= FRAMES_MAX };
+    let Some(closure) = co.stack[func].as_closure().filter(|_| !is_too_deep) else {
         return Some(Exit::Call { func, args, want, after });
     };
-    let proto = heap.closures.at(closure.0).proto;
-    let base = match place_args(heap, &mut co.stack, &world.code.at(proto).proto, func, args) {
-        Ok(base) => base as u32,
-        Err(fault) => return Some(Exit::Fault(fault)),
-    };
-    let (func, function) = (func as u32, closure.0);
-    co.frames.push(Frame { base, func, function, proto, pc: 0, want, tails: 0, after, work: Work::Lua });
+    if let Err(fault) = push_frame(heap, world.code, co, closure, call) {
+        return Some(Exit::Fault(fault));
+    }
     co.nested += u32::from(is_nested);
     *budget -= 1;
     pause(heap, *budget)
+}
+
+/// Whether one call more of those that PUC would make on the C stack is too many, or one frame more.
+#[inline(always)]
+pub(super) fn is_deep(co: &Coroutine) -> bool {
+    co.frames.len() >= FRAMES_MAX || co.depth() + 1 >= NESTED_MAX
+}
+
+/// Pushes the frame of a call of a function of the language, for which there is room in the list of frames.
+#[inline(always)]
+pub(super) fn push_frame(
+    heap: &mut Heap,
+    code: &Arena<Linked>,
+    co: &mut Coroutine,
+    closure: ClosureRef,
+    call: CallWanted,
+) -> Result<(), Fault> {
+    let CallWanted { func, args, want, after } = call;
+    let proto = heap.closures.at(closure.0).proto;
+    let base = place_args(heap, &mut co.stack, &code.at(proto).proto, func, args)? as u32;
+    let (func, function) = (func as u32, closure.0);
+    co.frames.push(Frame { base, func, function, proto, pc: 0, want, tails: 0, after, work: Work::Lua });
+    Ok(())
 }
 
 /// The end of the loop, where the run is to stand still at the top frame.
@@ -71,7 +92,7 @@ fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
 #[inline(never)]
 pub(super) fn hand_back(
     heap: &mut Heap,
-    world: &World<'_>,
+    (world, thread): (&World<'_>, ThreadRef),
     co: &mut Coroutine,
     budget: &mut i64,
     (from, count): (usize, usize),
@@ -84,12 +105,12 @@ pub(super) fn hand_back(
         Work::Native if after == After::Results && want < 0 => {
             co.frames.truncate(depth - 1);
             place_results(co, from, count, func, want);
-            go_on(heap, world, co, budget)
+            go_on(heap, (world, thread), co, budget)
         }
         Work::Lua if !matches!(after, After::Results | After::Concat { .. }) => {
             co.frames.truncate(depth - 1);
             co.nested -= 1;
-            deliver(world, co, budget, after, (from, count));
+            deliver(world.code, co, budget, after, (from, count));
             pause(heap, *budget)
         }
         _ => Some(Exit::Return { from, count }),
@@ -97,9 +118,9 @@ pub(super) fn hand_back(
 }
 
 /// Does with values what the top frame, one of the language, wants of them: anything but plain results and a concatenation.
-#[inline]
-fn deliver(
-    world: &World<'_>,
+#[inline(always)]
+pub(super) fn deliver(
+    code: &Arena<Linked>,
     co: &mut Coroutine,
     budget: &mut i64,
     after: After,
@@ -118,12 +139,16 @@ fn deliver(
         After::Each { first: register, count: wanted } => {
             let to = frame.base as usize + usize::from(register) + 3;
             if !first.is_nil() {
-                let target = world.code.at(frame.proto).proto.code[frame.pc as usize - 1].d;
+                let target = code.at(frame.proto).proto.code[frame.pc as usize - 1].d;
                 *budget -= i64::from(frame.pc.saturating_sub(target));
                 frame.pc = target;
                 co.stack[to - 1] = first;
             }
-            place_results(co, from, count, to, i32::from(wanted));
+            if wanted == 1 {
+                co.stack[to] = first;
+            } else {
+                place_results(co, from, count, to, i32::from(wanted));
+            }
         }
         After::Nothing | After::Results | After::Concat { .. } => {}
     }
@@ -132,7 +157,7 @@ fn deliver(
 /// Calls a native function for an instruction that is no call.
 fn call_native(
     heap: &mut Heap,
-    world: &World<'_>,
+    (world, thread): (&World<'_>, ThreadRef),
     co: &mut Coroutine,
     budget: &mut i64,
     (function, call): (u32, CallWanted),
@@ -155,14 +180,14 @@ fn call_native(
         top,
         function,
         budget: &mut *budget,
-        thread: world.thread.0,
-        is_main: world.thread == world.main,
+        thread: thread.0,
+        is_main: thread == world.main,
     };
     let step = native(&mut ctx);
     let top = ctx.top;
     match step {
         Ok(NativeStep::Return(count)) => {
-            deliver(world, co, budget, after, (top - count, count));
+            deliver(world.code, co, budget, after, (top - count, count));
             pause(heap, *budget)
         }
         step => Some(Exit::NativeStep { step, func, top, function, want, after }),
@@ -171,7 +196,12 @@ fn call_native(
 
 /// Goes on with the native function of the top frame, to which what it called has returned. None: it called a function of the
 /// language, whose frame is the top one now.
-fn go_on(heap: &mut Heap, world: &World<'_>, co: &mut Coroutine, budget: &mut i64) -> Option<Exit> {
+fn go_on(
+    heap: &mut Heap,
+    (world, thread): (&World<'_>, ThreadRef),
+    co: &mut Coroutine,
+    budget: &mut i64,
+) -> Option<Exit> {
     let frame = co.frames.last()?;
     let (base, function) = (frame.base as usize, frame.function);
     let native = &world.natives[heap.natives.at(function).native as usize];
@@ -191,8 +221,8 @@ fn go_on(heap: &mut Heap, world: &World<'_>, co: &mut Coroutine, budget: &mut i6
         top,
         function,
         budget: &mut *budget,
-        thread: world.thread.0,
-        is_main: world.thread == world.main,
+        thread: thread.0,
+        is_main: thread == world.main,
     };
     let step = resume(&mut ctx, state);
     let top = ctx.top;
@@ -206,7 +236,15 @@ fn go_on(heap: &mut Heap, world: &World<'_>, co: &mut Coroutine, budget: &mut i6
         return Some(Exit::Fault(fault));
     }
     let call = CallWanted { func: top - values, args: values - 1, want: -1, after: After::Results };
-    enter(heap, world, co, budget, call)
+    let callee = co.stack[call.func].as_closure();
+    let Some(closure) = callee.filter(|_| co.frames.len() < FRAMES_MAX) else {
+        return enter(heap, (world, thread), co, budget, call);
+    };
+    if let Err(fault) = push_frame(heap, world.code, co, closure, call) {
+        return Some(Exit::Fault(fault));
+    }
+    *budget -= 1;
+    pause(heap, *budget)
 }
 
 /// The call of a native function that switches coroutines.

@@ -8,7 +8,9 @@
 //! backward and each call takes from the budget and looks whether the collector has work.
 
 use super::exit::{Exit, World};
-use super::inside::{CallWanted, RunningCoroutine, SwitchCall, enter, hand_back, switch};
+use super::inside::{
+    CallWanted, RunningCoroutine, SwitchCall, deliver, enter, hand_back, is_deep, push_frame, switch,
+};
 use super::names::operand_error;
 use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
@@ -18,7 +20,7 @@ use crate::code::Op;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::native::{Ctx, NativeStep, coerce};
-use crate::object::{After, Frame, UpvaluePlace, Work};
+use crate::object::{After, UpvaluePlace, Work};
 use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
 
@@ -35,11 +37,10 @@ pub(super) fn execute<const EACH: bool>(
     running: RunningCoroutine<'_>,
     budget: &mut i64,
 ) -> Exit {
-    let World { code, natives, known, main, .. } = world;
+    let World { code, natives, known, main } = world;
     let mut running = running;
     'frame: loop {
         let thread = *running.thread;
-        let world = World { thread, ..world };
         let co = &mut **running.co;
         let Some(frame) = co.frames.last() else { return Exit::Return { from: 0, count: 0 } };
         let base = frame.base as usize;
@@ -123,7 +124,7 @@ pub(super) fn execute<const EACH: bool>(
                         after: call.after,
                     };
                 }
-                match enter(heap, &world, co, budget, call) {
+                match enter(heap, (&world, thread), co, budget, call) {
                     None => continue 'frame,
                     Some(exit) => return exit,
                 }
@@ -538,26 +539,13 @@ pub(super) fn execute<const EACH: bool>(
                     let callee = co.stack[func];
                     save!();
                     if let Some(closure) = callee.as_closure() {
-                        let index = heap.closures.at(closure.0).proto;
-                        let target = &*code.at(index).proto;
                         if co.frames.len() >= FRAMES_MAX {
                             return Exit::Fault(Fault::bare("stack overflow"));
                         }
-                        let new_base = match place_args(heap, &mut co.stack, target, func, args) {
-                            Ok(new_base) => new_base,
-                            Err(fault) => return Exit::Fault(fault),
-                        };
-                        co.frames.push(Frame {
-                            base: new_base as u32,
-                            func: func as u32,
-                            function: closure.0,
-                            proto: index,
-                            pc: 0,
-                            want,
-                            tails: 0,
-                            after: After::Results,
-                            work: Work::Lua,
-                        });
+                        let call = CallWanted { func, args, want, after: After::Results };
+                        if let Err(fault) = push_frame(heap, code, co, closure, call) {
+                            return Exit::Fault(fault);
+                        }
                         if !EACH {
                             *budget -= 1;
                             if *budget <= 0 || heap.slice_due {
@@ -661,11 +649,26 @@ pub(super) fn execute<const EACH: bool>(
                     let depth = co.frames.len();
                     let Some(frame) = co.frames.last() else { continue 'frame };
                     if frame.after != After::Results || depth < 2 || co.frames[depth - 2].work != Work::Lua {
-                        save!();
+                        let each = match frame.after {
+                            After::Each { first, count } => Some((first, count)),
+                            _ => None,
+                        };
                         if EACH || *budget <= 0 || heap.slice_due {
+                            save!();
                             return Exit::Return { from, count };
                         }
-                        match hand_back(heap, &world, co, budget, (from, count)) {
+                        if let Some((first, wanted)) = each {
+                            co.frames.truncate(depth - 1);
+                            co.nested -= 1;
+                            let after = After::Each { first, count: wanted };
+                            deliver(code, co, budget, after, (from, count));
+                            if *budget <= 0 {
+                                return Exit::Budget;
+                            }
+                            continue 'frame;
+                        }
+                        save!();
+                        match hand_back(heap, (&world, thread), co, budget, (from, count)) {
                             None => continue 'frame,
                             Some(exit) => return exit,
                         }
@@ -751,11 +754,23 @@ pub(super) fn execute<const EACH: bool>(
                         }
                     }
                     let func = base + i.a as usize + 3;
-                    co.stack[func] = iterator;
-                    co.stack[func + 1] = state;
-                    co.stack[func + 2] = control;
+                    regs[i.a.wrapping_add(3) as usize] = iterator;
+                    regs[i.a.wrapping_add(4) as usize] = state;
+                    regs[i.a.wrapping_add(5) as usize] = control;
                     save!();
                     let after = After::Each { first: i.a, count: i.c };
+                    if let Some(closure) = iterator.as_closure().filter(|_| !EACH && !is_deep(co)) {
+                        let call = CallWanted { func, args: 2, want: i32::from(i.c), after };
+                        if let Err(fault) = push_frame(heap, code, co, closure, call) {
+                            return Exit::Fault(fault);
+                        }
+                        co.nested += 1;
+                        *budget -= 1;
+                        if *budget <= 0 || heap.slice_due {
+                            return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                        }
+                        continue 'frame;
+                    }
                     call!(func, 2, i32::from(i.c), after);
                 }
                 Op::SetList => {

@@ -188,13 +188,8 @@ impl Machine {
         let Some(frame) = self.co.frames.last() else { return self.finish_coroutine() };
         match frame.work {
             Work::Lua => {
-                let world = World {
-                    code: &self.code,
-                    natives: &self.natives,
-                    known: self.known,
-                    thread: self.thread,
-                    main: self.main,
-                };
+                let world =
+                    World { code: &self.code, natives: &self.natives, known: self.known, main: self.main };
                 let running = RunningCoroutine { co: &mut self.co, thread: &mut self.thread };
                 let (heap, budget) = (&mut self.heap, &mut self.budget);
                 let exit = if self.stepwise {

@@ -4,7 +4,7 @@
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
-use crate::pattern::{Anchor, Capture, Matcher, PatternSearch};
+use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch};
 use crate::value::{Kind, StrRef, Value};
 
 use super::super::output::{cost, fuel, reserve};
@@ -24,7 +24,7 @@ struct Substitution {
     count_max: i64,
     anchor: Anchor,
     replacement: Kind,
-    /// The replacement is a text without captures.
+    /// The replacement is a text without captures, and matches may lie anywhere: see [`run_plain`].
     is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
@@ -36,6 +36,8 @@ enum SubstitutionPhase {
     Next,
     /// A search is under way.
     Searching,
+    /// The match of these bounds is to be replaced by the text that all are replaced by.
+    Found(usize, usize),
     /// A function was called for the match of these bounds.
     Called(usize, usize),
     /// All is copied.
@@ -70,7 +72,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         count_max,
         anchor,
         replacement,
-        is_plain,
+        is_plain: is_plain && anchor == Anchor::Anywhere,
         phase: SubstitutionPhase::Next,
         window,
     };
@@ -110,6 +112,9 @@ enum SubstitutionStop {
 
 fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, Fault> {
     let text = ctx.check_str(1)?;
+    if state.is_plain {
+        return run_plain(ctx, state, text);
+    }
     let len = ctx.heap.bytes(text).len();
     if let SubstitutionPhase::Called(start, end) = state.phase {
         let value = ctx.arg(state.window + 1);
@@ -127,7 +132,7 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                 state.phase = SubstitutionPhase::Searching;
             }
             SubstitutionPhase::Done => return Ok(SubstitutionStop::Done),
-            SubstitutionPhase::Searching | SubstitutionPhase::Called(..) => {
+            SubstitutionPhase::Searching | SubstitutionPhase::Found(..) | SubstitutionPhase::Called(..) => {
                 let mut left = fuel(ctx);
                 let before = left;
                 let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
@@ -157,6 +162,98 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
             state.phase = SubstitutionPhase::Done;
         }
     }
+}
+
+/// What a stretch of a plain substitution ends with.
+enum PlainStop {
+    Done,
+    OutOfFuel,
+    /// So many bytes are to be written, for which the buffer has no room.
+    NoRoom(usize),
+}
+
+/// Replaces every match by one text. Text and replacement are looked up once, not for each match.
+fn run_plain(ctx: &mut Ctx<'_>, state: &mut Substitution, text: StrRef) -> Result<SubstitutionStop, Fault> {
+    let template = ctx.check_str(3)?;
+    let mut left = fuel(ctx);
+    let before = left;
+    loop {
+        let stop = replace_plain(state, ctx.heap.bytes(text), ctx.heap.bytes(template), &mut left);
+        let needed = match stop {
+            Ok(PlainStop::NoRoom(needed)) => needed,
+            _ => {
+                ctx.charge(before - left);
+                let is_done = matches!(stop?, PlainStop::Done);
+                return Ok(if is_done { SubstitutionStop::Done } else { SubstitutionStop::OutOfFuel });
+            }
+        };
+        if state.out.capacity() == 0 {
+            // Nothing is written before the first match: about as much as the text will be.
+            state.out = ctx.heap.buffer();
+            let len = ctx.heap.bytes(text).len();
+            reserve(ctx.heap, &mut state.out, len.min(GUESS_MAX))?;
+        }
+        reserve(ctx.heap, &mut state.out, needed)?;
+    }
+}
+
+fn replace_plain(
+    state: &mut Substitution,
+    text: &[u8],
+    template: &[u8],
+    left: &mut u64,
+) -> Result<PlainStop, PatternError> {
+    loop {
+        let (start, end) = match state.phase {
+            SubstitutionPhase::Found(start, end) => (start, end),
+            SubstitutionPhase::Done => return Ok(PlainStop::Done),
+            SubstitutionPhase::Next | SubstitutionPhase::Searching | SubstitutionPhase::Called(..) => {
+                let is_end = state.count >= state.count_max || state.from > text.len();
+                if state.phase == SubstitutionPhase::Next && is_end {
+                    state.phase = SubstitutionPhase::Done;
+                    continue;
+                }
+                match find_next(state, text, left)? {
+                    PatternSearch::OutOfFuel => return Ok(PlainStop::OutOfFuel),
+                    PatternSearch::Nothing => {
+                        state.phase = SubstitutionPhase::Done;
+                        continue;
+                    }
+                    PatternSearch::Found(start, end) => (start, end),
+                }
+            }
+        };
+        // Behind an empty match the next byte is copied.
+        let next = if start == end { (end + 1).min(text.len()) } else { end };
+        let needed = start - state.from + template.len() + (next - end);
+        if state.out.capacity() - state.out.len() < needed {
+            state.phase = SubstitutionPhase::Found(start, end);
+            return Ok(PlainStop::NoRoom(needed));
+        }
+        state.out.extend_from_slice(&text[state.from..start]);
+        state.out.extend_from_slice(template);
+        if next > end {
+            state.out.extend_from_slice(&text[end..next]);
+        }
+        *left = left.saturating_sub(cost(needed));
+        state.count += 1;
+        let is_last = start == end && end == text.len();
+        state.from = next;
+        state.phase = if is_last { SubstitutionPhase::Done } else { SubstitutionPhase::Next };
+    }
+}
+
+/// The next match. A pattern of one byte is looked for without the matcher, where it is near.
+#[inline]
+fn find_next(state: &mut Substitution, text: &[u8], left: &mut u64) -> Result<PatternSearch, PatternError> {
+    if state.phase == SubstitutionPhase::Next {
+        if let Some(at) = state.matcher.near(text, state.from, left) {
+            return Ok(PatternSearch::Found(at, at + 1));
+        }
+        state.matcher.begin(state.from, Anchor::Anywhere);
+        state.phase = SubstitutionPhase::Searching;
+    }
+    state.matcher.search(text, left)
 }
 
 /// Goes on behind a match; behind an empty one, the next byte is copied.
@@ -238,10 +335,6 @@ fn expand(
     let len = ctx.heap.bytes(template).len();
     reserve(ctx.heap, &mut state.out, len)?;
     ctx.charge(cost(len));
-    if state.is_plain {
-        state.out.extend_from_slice(ctx.heap.bytes(template));
-        return Ok(());
-    }
     let mut at = 0;
     while at < len {
         let rest = &ctx.heap.bytes(template)[at..];

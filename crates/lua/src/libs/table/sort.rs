@@ -43,11 +43,21 @@ struct Sorting {
     waiting: Vec<(i64, i64)>,
 }
 
-/// Values of a sort, kept in the window across calls.
-struct Registers {
-    pivot: Value,
-    left: Value,
-    right: Value,
+/// The values of a sort. They lie in the window, so that a call of the comparator has nothing to save.
+struct Registers<'a> {
+    pivot: &'a mut Value,
+    left: &'a mut Value,
+    right: &'a mut Value,
+}
+
+impl Registers<'_> {
+    /// Those of the window that begins at `base`.
+    fn of(stack: &mut [Value], base: usize) -> Result<Registers<'_>, Fault> {
+        match stack.get_mut(base..).and_then(|window| window.first_chunk_mut::<WINDOW>()) {
+            Some([_, _, pivot, left, right]) => Ok(Registers { pivot, left, right }),
+            None => Err(Fault::text("no room for a sort")),
+        }
+    }
 }
 
 /// What a stretch of the sort ends with.
@@ -175,14 +185,13 @@ fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f6
 
 fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
-    let mut registers = load(ctx);
     let mut left = fuel(ctx);
     let before = left;
+    let mut registers = Registers::of(ctx.stack, ctx.base)?;
     let stop =
         advance(&mut state.sorting, &mut NumberElements(&mut state.numbers), &mut registers, None, &mut left);
     ctx.charge(before - left);
     if let Ok(SortStop::OutOfFuel) = stop {
-        save(ctx, &registers);
         return Ok(NativeStep::Pause(Box::new(state)));
     }
     // An error leaves the elements where the sort had them.
@@ -193,43 +202,28 @@ fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<NativeStep, 
     stop.map(|_| NativeStep::Return(0))
 }
 
+#[inline]
 fn run(ctx: &mut Ctx<'_>, mut state: Box<Sorting>, answer: Option<bool>) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let comparator = ctx.arg(2);
-    let mut registers = load(ctx);
     let mut left = fuel(ctx);
     let before = left;
+    let mut registers = Registers::of(ctx.stack, ctx.base)?;
     let mut elements = InTable { heap: ctx.heap, table, comparator };
     let stop = advance(&mut state, &mut elements, &mut registers, answer, &mut left);
     ctx.charge(before - left);
     match stop? {
         SortStop::Done => Ok(NativeStep::Return(0)),
-        SortStop::OutOfFuel => {
-            save(ctx, &registers);
-            Ok(NativeStep::Pause(state))
-        }
-        SortStop::Call(function, a, b) => {
-            save(ctx, &registers);
-            ctx.call(function, &[a, b], state)
-        }
+        SortStop::OutOfFuel => Ok(NativeStep::Pause(state)),
+        SortStop::Call(function, a, b) => ctx.call(function, &[a, b], state),
     }
-}
-
-fn load(ctx: &Ctx<'_>) -> Registers {
-    Registers { pivot: ctx.arg(3), left: ctx.arg(4), right: ctx.arg(5) }
-}
-
-fn save(ctx: &mut Ctx<'_>, registers: &Registers) {
-    ctx.set(3, registers.pivot);
-    ctx.set(4, registers.left);
-    ctx.set(5, registers.right);
 }
 
 /// Sorts on. `answer` is that of the comparison at which the sort stood.
 fn advance(
     state: &mut Sorting,
     elements: &mut impl Elements,
-    registers: &mut Registers,
+    registers: &mut Registers<'_>,
     mut answer: Option<bool>,
     fuel: &mut u64,
 ) -> Result<SortStop, Fault> {
@@ -239,8 +233,8 @@ fn advance(
                 let Some(part) = state.waiting.pop() else { return Ok(SortStop::Done) };
                 (state.low, state.high) = part;
             }
-            registers.left = elements.get(state.low);
-            registers.right = elements.get(state.high);
+            *registers.left = elements.get(state.low);
+            *registers.right = elements.get(state.high);
             state.point = Point::Ends;
         }
         let is_less = match answer.take() {
@@ -265,11 +259,11 @@ fn advance(
                     return Err(invalid_order());
                 }
                 state.up += 1;
-                registers.left = elements.get(state.up);
+                *registers.left = elements.get(state.up);
             }
             Point::Up => {
                 state.down -= 1;
-                registers.right = elements.get(state.down);
+                *registers.right = elements.get(state.down);
                 state.point = Point::Down;
             }
             Point::Down if is_less => {
@@ -277,7 +271,7 @@ fn advance(
                     return Err(invalid_order());
                 }
                 state.down -= 1;
-                registers.right = elements.get(state.down);
+                *registers.right = elements.get(state.down);
             }
             Point::Down => cross(state, elements, registers)?,
         }
@@ -291,12 +285,12 @@ fn invalid_order() -> Fault {
 
 /// What is compared at a point.
 #[inline]
-fn operands(point: Point, registers: &Registers) -> (Value, Value) {
+fn operands(point: Point, registers: &Registers<'_>) -> (Value, Value) {
     match point {
         // The right one is the later one of both in the array, but for `Low`, where the left one is the first element.
-        Point::Part | Point::Ends | Point::Low | Point::High => (registers.right, registers.left),
-        Point::Up => (registers.left, registers.pivot),
-        Point::Down => (registers.pivot, registers.right),
+        Point::Part | Point::Ends | Point::Low | Point::High => (*registers.right, *registers.left),
+        Point::Up => (*registers.left, *registers.pivot),
+        Point::Down => (*registers.pivot, *registers.right),
     }
 }
 
@@ -304,54 +298,58 @@ fn operands(point: Point, registers: &Registers) -> (Value, Value) {
 fn begin_part(
     state: &mut Sorting,
     elements: &mut impl Elements,
-    registers: &mut Registers,
+    registers: &mut Registers<'_>,
     is_less: bool,
 ) -> Result<(), Fault> {
     let (low, high) = (state.low, state.high);
     let middle = (low + high) / 2;
     if state.point == Point::Ends {
         if is_less {
-            swap_in(elements, (low, registers.right), (high, registers.left))?;
+            swap_in(elements, (low, *registers.right), (high, *registers.left))?;
         }
         if high - low == 1 {
             return next_part(state);
         }
-        registers.right = elements.get(middle);
-        registers.left = elements.get(low);
+        *registers.right = elements.get(middle);
+        *registers.left = elements.get(low);
         state.point = Point::Low;
         return Ok(());
     }
     if state.point == Point::Low {
         if is_less {
-            swap_in(elements, (middle, registers.left), (low, registers.right))?;
+            swap_in(elements, (middle, *registers.left), (low, *registers.right))?;
         } else {
-            registers.left = registers.right;
-            registers.right = elements.get(high);
+            *registers.left = *registers.right;
+            *registers.right = elements.get(high);
             state.point = Point::High;
             return Ok(());
         }
     } else if is_less {
-        swap_in(elements, (middle, registers.right), (high, registers.left))?;
+        swap_in(elements, (middle, *registers.right), (high, *registers.left))?;
     }
     if high - low == 2 {
         return next_part(state);
     }
-    registers.pivot = elements.get(middle);
+    *registers.pivot = elements.get(middle);
     let last = elements.get(high - 1);
-    swap_in(elements, (middle, last), (high - 1, registers.pivot))?;
+    swap_in(elements, (middle, last), (high - 1, *registers.pivot))?;
     state.up = low + 1;
     state.down = high - 1;
-    registers.left = elements.get(state.up);
+    *registers.left = elements.get(state.up);
     state.point = Point::Up;
     Ok(())
 }
 
 /// Both sides stand at elements that belong to the other one: exchanges them, or ends the partition.
-fn cross(state: &mut Sorting, elements: &mut impl Elements, registers: &mut Registers) -> Result<(), Fault> {
+fn cross(
+    state: &mut Sorting,
+    elements: &mut impl Elements,
+    registers: &mut Registers<'_>,
+) -> Result<(), Fault> {
     if state.down >= state.up {
-        swap_in(elements, (state.up, registers.right), (state.down, registers.left))?;
+        swap_in(elements, (state.up, *registers.right), (state.down, *registers.left))?;
         state.up += 1;
-        registers.left = elements.get(state.up);
+        *registers.left = elements.get(state.up);
         state.point = Point::Up;
         return Ok(());
     }
