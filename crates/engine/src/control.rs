@@ -1,7 +1,6 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
 use crate::epoch::{Epoch, Watched};
-use crate::limits::Limits;
 use crate::observe::commandlog::CommandLog;
 use crate::observe::latency::LatencyMonitor;
 use crate::persistence::aof::AofStream;
@@ -19,8 +18,8 @@ use crate::replication::sync_state::FullSyncs;
 use crate::session::key::SessionKey;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
-use crate::waiting::slow_reads::SlowReads;
 use sluice_base::Now;
+use sluice_commands::{Limits, SlowReads};
 use sluice_config::{Config, param};
 use sluice_replication::LinkOutput;
 use std::collections::VecDeque;
@@ -40,7 +39,7 @@ pub struct Control {
     /// Spikes of latency by event.
     pub latency: LatencyMonitor,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
-    pub renames: Arc<crate::exec::renames::Renames>,
+    pub renames: Arc<sluice_commands::Renames>,
     /// When the server started.
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.
@@ -202,7 +201,7 @@ impl Control {
         replid: String,
     ) -> Control {
         // Lines that are no good were refused when the configuration was read.
-        let renames = crate::exec::renames::renames(&config).unwrap_or_default();
+        let renames = sluice_commands::renames(&config).unwrap_or_default();
         let epoch = Epoch::default();
         Control {
             config,

@@ -6,10 +6,8 @@ use crate::exec::ctx::Handler;
 use crate::exec::declared::DeclaredKeysCheck;
 use crate::exec::gate::Gate;
 use crate::exec::open_unit::OpenUnit;
-use crate::exec::prepare::{PreparedBatch, Preparer};
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::limits::Limits;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
@@ -20,6 +18,7 @@ use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Ses
 use crate::upkeep::evict::Eviction;
 use crate::upkeep::expire::ActiveExpiry;
 use sluice_base::{HashSeed, Now, Rng, hex};
+use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
 use sluice_replication::{Primary, ReplicaLink};
@@ -126,7 +125,7 @@ impl Engine {
             *control.replication.replica = Some(Box::new(ReplicaRole::new(link)));
             control.replication.stream.set_has_primary(true);
         }
-        control.clients.slow_reads.set_threads(1);
+        control.clients.slow_reads.threads = 1;
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
@@ -396,7 +395,7 @@ impl Engine {
             role.can_resume = false;
         }
         session.caller.closing = Closing::AfterReply;
-        self.reply_error(&mut session, &crate::CmdError::owned(message));
+        self.reply_error(&mut session, &sluice_commands::CmdError::owned(message));
         session.note_output(&mut self.control.clients.ready);
         self.sessions.put_back(session);
     }

@@ -5,15 +5,12 @@
 //! outbox except through `Server` contexts.
 #![forbid(unsafe_code)]
 
-mod args;
 mod control;
 mod engine;
 mod epoch;
-mod error;
 mod exec;
 mod families;
 mod host;
-mod limits;
 mod observe;
 mod persistence;
 mod pubsub;
@@ -25,21 +22,15 @@ mod waiting;
 pub use crate::host::process::AofBacklog;
 pub use crate::persistence::loading::LoadJob;
 pub use crate::persistence::loading::{LoadProgress, LoadThread};
-pub use crate::waiting::production::{Progress, SlowRead};
-pub use args::Args;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
-pub use error::CmdError;
 pub use exec::batch::{Flow, Submitted};
 pub use exec::declared::DeclaredKeysCheck;
-pub use exec::prepare::{PreparedBatch, Preparer};
-pub use exec::renames::{Renames, rename_errors, renames};
 pub use host::action::{Action, Crash};
 pub use host::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
     SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
 };
-pub use limits::{Limits, OutputLimit};
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;
 pub use persistence::background::Slice;
@@ -53,5 +44,4 @@ pub use replication::transport::{LinkDriver, LinkTransport};
 pub use session::key::SessionKey;
 pub use session::{Caller, Closing, Connection, Session};
 pub use sluice_replication::{HistoryPoint, LinkState, Primary};
-pub use waiting::migration::{Migration, MigrationOutcome};
 pub use waiting::slow_reads::PieceRoom;

@@ -4,7 +4,6 @@ pub(crate) mod aof;
 pub(crate) mod background;
 pub(crate) mod ending;
 pub(crate) mod loading;
-pub(crate) mod payload;
 pub(crate) mod rewriting;
 pub(crate) mod saving;
 pub(crate) mod snapshot;

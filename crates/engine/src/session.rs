@@ -11,7 +11,6 @@ pub(crate) mod line;
 pub(crate) mod output_limit;
 pub(crate) mod transaction;
 
-use crate::limits::Limits;
 use crate::replication::stream::SpoolPlace;
 use crate::replication::sync_state::Feed;
 use crate::session::front::FrontOutput;
@@ -23,6 +22,7 @@ use crate::waiting::slow_reads::Producing;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
+use sluice_commands::{Limits, ReplyMode};
 use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 
@@ -359,35 +359,6 @@ pub enum Closing {
     AfterReply,
     /// At once.
     Now,
-}
-
-/// CLIENT REPLY.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyMode {
-    /// Replies are sent.
-    On,
-    /// None is.
-    Off,
-    /// The command after this one gets none.
-    SkipNext,
-    /// This command gets none.
-    Skipping,
-    /// It becomes a replica: what this command replies is the last reply.
-    Attaching,
-    /// It is a replica: a reply in its stream would be read as a command, so whatever it gets a reply to ends it.
-    Forbidden,
-}
-
-impl ReplyMode {
-    /// The mode of the next command.
-    #[inline]
-    pub(crate) fn next(self) -> ReplyMode {
-        match self {
-            ReplyMode::SkipNext => ReplyMode::Skipping,
-            ReplyMode::Attaching => ReplyMode::Forbidden,
-            other => other,
-        }
-    }
 }
 
 /// Lasting properties of a client.

@@ -2,6 +2,5 @@
 
 pub(crate) mod blocking;
 pub(crate) mod migration;
-pub(crate) mod production;
 pub(crate) mod serve;
 pub(crate) mod slow_reads;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apart;
+pub mod command;
 pub mod decode;
 pub mod outbox;
 pub mod owned;

@@ -24,7 +24,7 @@ pub struct Findings {
 /// Checks the configuration that `texts` describe, each with its name. Changes to its `dir`, as a start does.
 pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) -> Findings {
     let (config, errors) = sluice_config::check_texts(texts, loader);
-    let errors = errors.into_iter().chain(sluice_engine::rename_errors(&config));
+    let errors = errors.into_iter().chain(sluice_commands::rename_errors(&config));
     let mut findings =
         Findings { errors: errors.map(|error| error.to_string()).collect(), warnings: Vec::new() };
     findings.warnings.extend(config.without_effect());

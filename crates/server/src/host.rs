@@ -20,12 +20,13 @@ use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
 use sluice_clock::{Clock, News, SourceWatch};
+use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
-    IoThreads, LoadProgress, LogLevel, Migration, MigrationOutcome, Peaks, Process, SaveError, SnapshotFile,
-    SnapshotPieces, SnapshotSink, SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
+    IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
+    SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;

@@ -6,7 +6,7 @@
 //! timeout of the client ends the connection.
 
 use crate::replica::connect::{ConnectPlan, connect};
-use sluice_engine::{Migration, MigrationOutcome};
+use sluice_commands::{Migration, MigrationOutcome};
 use sluice_evloop::Waker;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};

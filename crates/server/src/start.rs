@@ -135,7 +135,7 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     };
     let config = sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut include)
         .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
-    sluice_engine::renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
+    sluice_commands::renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
     let source = texts.source();
     let file = texts.file.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok(Loaded { config, file, source })

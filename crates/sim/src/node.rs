@@ -14,10 +14,11 @@ use crate::disk::Disk;
 use crate::net::{ConnId, Net, NodeId, Side};
 use crate::process::SimProcess;
 use sluice_base::{HashSeed, Now, Rng};
+use sluice_commands::Progress;
 use sluice_config::Config;
 use sluice_engine::{
     Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkCounts, LinkState, LoadEnded, LoadJob,
-    LoadThread, Primary, Progress, Seeds, SessionKey,
+    LoadThread, Primary, Seeds, SessionKey,
 };
 use sluice_replication::Input;
 use sluice_resp::{Admission, Limits, Parser, Requests, State};

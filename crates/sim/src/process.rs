@@ -3,11 +3,11 @@
 use crate::aof::AofWriter;
 use crate::disk::{Disk, DiskFault};
 use sluice_base::{Now, Rng};
+use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts,
-    LogLevel, Migration, MigrationOutcome, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool,
+    LogLevel, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::Keyspace;
 use sluice_testkit::FakeProcess;

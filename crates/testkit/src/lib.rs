@@ -20,10 +20,10 @@ pub use process::{FakeProcess, Snapshots};
 pub use render::render;
 
 use sluice_base::{HashSeed, Now};
+use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Migration, Process, Progress, Seeds,
-    SessionKey, Slice, SlowRead,
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey, Slice,
 };
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 

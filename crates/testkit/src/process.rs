@@ -1,11 +1,12 @@
 //! A process that does nothing but remember.
 
 use sluice_base::{Bytes, Now};
+use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, LogLevel, Migration, MigrationOutcome, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade,
-    SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
+    Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
+    SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};

@@ -2,15 +2,13 @@
 //!
 //! Times: the clock is read when the batch begins and after each command; a command starts when its predecessor ended.
 
-use crate::args::Args;
 use crate::engine::Engine;
-use crate::exec::prepare::{Prepared, PreparedBatch, Preparer};
 use crate::exec::request::Next;
 use crate::host::process::Process;
 use crate::session::key::SessionKey;
 use crate::session::{Closing, Session};
-use crate::waiting::blocking::WaitFor;
 use sluice_base::Now;
+use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
 use sluice_resp::{Admission, OwnedRequests, Request, Requests};
 
 /// What became of a batch.

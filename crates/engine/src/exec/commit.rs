@@ -4,7 +4,6 @@
 //! of the same unit sees the consequences; [`UNIT_STEPS`] after the unit, when everybody else may see them.
 //! A macro makes the list of names and the calls out of the same words, so the order is data and costs no indirect call.
 
-use crate::args::Args;
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
@@ -14,6 +13,7 @@ use crate::pubsub::delivery::Delivery;
 use crate::pubsub::watch::{Change, KeyPresence};
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
 use sluice_base::Now;
+use sluice_commands::Args;
 use sluice_keyspace::{
     Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
     Touch,

@@ -1,14 +1,10 @@
 //! Contexts: what a handler may touch. The kind of its context is stated in its route; [`Handler::rights`] says in data what
-//! each kind may do, and [`route`] refuses, while compiling, a kind that the command's declared flags contradict.
-//!
-//! Only `exec` builds contexts: each holds a [`Seal`], which only `exec` can make.
+//! each kind may do, and [`route`] refuses, while compiling, a kind that the command's declared flags contradict. Contexts of commands about
+//! data are those of the crate `commands`.
 
-use crate::args::Args;
 use crate::control::Control;
-use crate::exec::outcome::Run;
 use crate::host::action::Action;
 use crate::host::process::{Facts, Process};
-use crate::limits::Limits;
 use crate::observe::commandlog::CommandLog;
 use crate::observe::latency::LatencyMonitor;
 use crate::observe::stats::Stats;
@@ -18,59 +14,11 @@ use crate::pubsub::watch::Watching;
 use crate::session::key::SessionKey;
 use crate::session::transaction::Transaction;
 use crate::session::{Caller, Session, Sessions};
-use crate::waiting::slow_reads::ask::SlowReadAsk;
-use sluice_base::{Now, Rng};
-use sluice_command::{Access, Flags, KeyFlags, Keys, Spec};
-use sluice_keyspace::{Dataset, DbMut, DbRef, Keyspace};
+use sluice_base::Now;
+use sluice_command::Spec;
+use sluice_commands::{Args, DataHandler, KeyRights, Limits, Run, check_route};
+use sluice_keyspace::{Dataset, DbRef, Keyspace};
 use sluice_resp::Reply;
-
-/// Proof that `exec` has built a context.
-pub struct Seal(pub(super) ());
-
-/// For commands that answer from what is compiled in, and the time.
-pub struct StaticCtx<'a> {
-    /// The time.
-    pub now: Now,
-    /// Where the reply goes.
-    pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
-}
-
-/// For commands that read keys.
-pub struct ReadCtx<'a> {
-    /// The caller's database.
-    pub db: DbRef<'a>,
-    /// Numbers from the configuration.
-    pub limits: &'a Limits,
-    /// Randomness.
-    pub rng: &'a mut Rng,
-    /// Whether another thread is to produce the reply.
-    pub slow: SlowReadAsk<'a>,
-    /// Where the reply goes.
-    pub reply: Reply<'a>,
-    /// Whether it may wait: not inside a transaction.
-    pub may_wait: bool,
-    pub(super) _seal: Seal,
-}
-
-/// For commands that change keys.
-pub struct WriteCtx<'a> {
-    /// The caller's database.
-    pub db: DbMut<'a>,
-    /// Numbers from the configuration.
-    pub limits: &'a Limits,
-    /// Where the reply goes.
-    pub reply: Reply<'a>,
-    /// Randomness.
-    pub rng: &'a mut Rng,
-    /// Whether another thread is to produce the reply, out of what the command has taken from the data.
-    pub slow: SlowReadAsk<'a>,
-    /// The running command.
-    pub spec: &'static Spec,
-    /// Whether it may wait: not inside a transaction.
-    pub may_wait: bool,
-    pub(super) _seal: Seal,
-}
 
 /// For commands on all databases at once.
 pub struct DatasetCtx<'a> {
@@ -82,7 +30,6 @@ pub struct DatasetCtx<'a> {
     pub limits: &'a Limits,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
 }
 
 /// For commands about the caller's own connection.
@@ -95,7 +42,6 @@ pub struct SessionCtx<'a> {
     pub stats: &'a mut Stats,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
 }
 
 /// For MULTI, DISCARD, WATCH and UNWATCH.
@@ -112,7 +58,6 @@ pub struct TransactionCtx<'a> {
     pub watching: &'a mut Watching,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
 }
 
 /// For commands that subscribe and publish.
@@ -125,7 +70,6 @@ pub struct PubSubCtx<'a> {
     pub pubsub: &'a mut PubSub,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
 }
 
 /// For commands that report on the server and change nothing.
@@ -148,7 +92,6 @@ pub struct ReportCtx<'a> {
     pub process: Observed<'a>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
 }
 
 /// For commands that empty the logs.
@@ -159,7 +102,6 @@ pub struct LogCtx<'a> {
     pub latency: &'a mut LatencyMonitor,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    pub(super) _seal: Seal,
 }
 
 /// For commands that change the server.
@@ -184,7 +126,6 @@ pub struct ServerCtx<'a> {
     pub reply: Reply<'a>,
     /// Whether it may wait: not inside a transaction.
     pub may_wait: bool,
-    pub(super) _seal: Seal,
 }
 
 /// For DEBUG: everything.
@@ -205,7 +146,6 @@ pub struct DebugCtx<'a> {
     pub reply: Reply<'a>,
     /// Whether it may wait: not inside a transaction.
     pub may_wait: bool,
-    pub(super) _seal: Seal,
 }
 
 /// The process around, to ask and not to change.
@@ -227,11 +167,8 @@ impl Observed<'_> {
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Handler {
-    Static(fn(&mut StaticCtx<'_>, Args<'_>) -> Run),
-    Read(fn(&mut ReadCtx<'_>, Args<'_>) -> Run),
-    Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
-    /// PFCOUNT: it reads, and keeps what it computed in the value.
-    Keeping(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
+    /// A command about data.
+    Data(DataHandler),
     Dataset(fn(&mut DatasetCtx<'_>, Args<'_>) -> Run),
     Session(fn(&mut SessionCtx<'_>, Args<'_>) -> Run),
     Transaction(fn(&mut TransactionCtx<'_>, Args<'_>) -> Run),
@@ -272,19 +209,6 @@ pub(crate) enum Right {
     Change,
 }
 
-/// What may be done with keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyRights {
-    /// Nothing.
-    None,
-    /// The caller's database is read.
-    Read,
-    /// The caller's database is changed, and others by their number.
-    Write,
-    /// All databases are changed at once.
-    AllDbs,
-}
-
 impl Handler {
     /// What this kind may touch.
     pub(crate) const fn rights(self) -> Rights {
@@ -295,9 +219,7 @@ impl Handler {
             Rights { keys, session, subscriptions: control, registry, control, process }
         }
         match self {
-            Handler::Static(_) => of(KeyRights::None, [None, None, None, None]),
-            Handler::Read(_) => of(KeyRights::Read, [None, None, None, None]),
-            Handler::Write(_) | Handler::Keeping(_) => of(KeyRights::Write, [None, None, None, None]),
+            Handler::Data(handler) => of(handler.keys(), [None, None, None, None]),
             Handler::Dataset(_) => of(KeyRights::AllDbs, [Read, None, None, None]),
             Handler::Session(_) => of(KeyRights::None, [Change, None, None, None]),
             Handler::Transaction(_) => of(KeyRights::Read, [Change, None, None, None]),
@@ -329,43 +251,8 @@ pub(crate) struct Route {
 /// flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
 pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
     // DEBUG is what it was last asked to be.
-    if matches!(handler, Handler::Debug(_)) {
-        return Route { spec, handler };
-    }
-    let keys = handler.rights().keys;
-    let writes = spec.flags.has(Flags::WRITE);
-    // What it writes follows from what it reads.
-    if matches!(handler, Handler::Keeping(_)) {
-        assert!(!writes, "a command declared WRITE is no reader");
-        return Route { spec, handler };
-    }
-    match keys {
-        KeyRights::Write | KeyRights::AllDbs => {
-            assert!(writes, "a handler that may write needs a command declared WRITE");
-        }
-        KeyRights::Read | KeyRights::None => {
-            assert!(!writes, "a command declared WRITE needs a handler that may write")
-        }
-    }
-    let specs = match spec.keys {
-        Keys::Specs(specs) | Keys::Fn(specs, _) => specs,
-    };
-    let mut i = 0;
-    while i < specs.len() {
-        // The name of a shard channel is looked for as a key is, and is none.
-        if specs[i].flags.has(KeyFlags::NOT_KEY) {
-            i += 1;
-            continue;
-        }
-        match keys {
-            KeyRights::Write => {}
-            KeyRights::Read => assert!(
-                matches!(specs[i].access(), Access::Read),
-                "a written key needs a handler that may write"
-            ),
-            KeyRights::None | KeyRights::AllDbs => panic!("keys need a handler that may read or write them"),
-        }
-        i += 1;
+    if !matches!(handler, Handler::Debug(_)) {
+        check_route(spec, handler.rights().keys);
     }
     Route { spec, handler }
 }
@@ -373,7 +260,7 @@ pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::outcome::Outcome;
+    use sluice_commands::Outcome;
 
     #[test]
     fn few_routes_may_touch_everything() {
@@ -391,6 +278,7 @@ mod tests {
         for part in [rights.session, rights.registry, rights.control, rights.process] {
             assert_eq!(part, Right::Read, "a report changes nothing");
         }
-        assert_eq!(Handler::Static(|_, _| Ok(Outcome::Done)).rights().keys, KeyRights::None);
+        let data = Handler::Data(DataHandler::Static(|_, _| Ok(Outcome::Done))).rights();
+        assert_eq!((data.keys, data.session), (KeyRights::None, Right::None));
     }
 }

@@ -1,22 +1,19 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
 use super::ctx::{
-    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReadCtx, ReportCtx, Seal, ServerCtx,
-    SessionCtx, StaticCtx, TransactionCtx, WriteCtx,
+    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
+    TransactionCtx,
 };
-use crate::args::Args;
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::gate::Permit;
-use crate::exec::outcome::Run;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
-use crate::limits::Limits;
 use crate::session::Session;
-use crate::waiting::slow_reads::ask::SlowReadAsk;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
+use sluice_commands::{Args, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
 use sluice_resp::{Outbox, Reply};
 
@@ -38,47 +35,20 @@ impl Engine {
         let Permit { .. } = permit;
         let handler = self.handlers[spec.id.0 as usize];
         let access = self.access(session, spec, unit.now);
-        let Engine { keyspace, effects, control, rng, .. } = self;
-        let (number, proto) = (session.caller.db, session.caller.proto);
+        let Engine { keyspace, effects, control, .. } = self;
+        let proto = session.caller.proto;
         let limits: &Limits = &control.limits;
         match handler {
-            Handler::Read(run) => {
-                let db = keyspace.read(number, access, effects);
-                let may_wait = unit.standing.row().may_wait;
-                let slow = SlowReadAsk {
-                    reads: &mut control.clients.slow_reads,
-                    elements_max: limits.slow_read_elements,
-                    mode: session.caller.reply,
-                    may_wait,
-                };
-                let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait, _seal: Seal(()) }, args)
-            }
-            Handler::Write(run) | Handler::Keeping(run) => {
-                let db = keyspace.write(number, access, effects);
-                let may_wait = unit.standing.row().may_wait;
-                let slow = SlowReadAsk {
-                    reads: &mut control.clients.slow_reads,
-                    elements_max: limits.slow_read_elements,
-                    mode: session.caller.reply,
-                    may_wait,
-                };
-                let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait, _seal: Seal(()) }, args)
-            }
+            Handler::Data(handler) => self.run_data(handler, access, unit, session, spec, args),
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply, _seal: Seal(()) };
+                let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     self.save_emptiness(process);
                 }
                 result
-            }
-            Handler::Static(run) => {
-                let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut StaticCtx { now: unit.now, reply, _seal: Seal(()) }, args)
             }
             Handler::Session(run) => self.for_session(run, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
@@ -88,10 +58,45 @@ impl Engine {
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let Control { commandlog, latency, .. } = control;
-                run(&mut LogCtx { commandlog, latency, reply, _seal: Seal(()) }, args)
+                run(&mut LogCtx { commandlog, latency, reply }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
+        }
+    }
+
+    /// A command about data. Inlined into its only caller.
+    #[inline(always)]
+    fn run_data(
+        &mut self,
+        handler: DataHandler,
+        access: Access,
+        unit: &Unit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) -> Run {
+        let Engine { keyspace, effects, control, rng, .. } = self;
+        let (number, proto) = (session.caller.db, session.caller.proto);
+        let limits: &Limits = &control.limits;
+        let may_wait = unit.standing.row().may_wait;
+        let reply = Reply::new(&mut session.outbox, proto);
+        let slow = SlowReadAsk {
+            reads: &mut control.clients.slow_reads,
+            elements_max: limits.slow_read_elements,
+            mode: session.caller.reply,
+            may_wait,
+        };
+        match handler {
+            DataHandler::Read(run) => {
+                let db = keyspace.read(number, access, effects);
+                run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait }, args)
+            }
+            DataHandler::Write(run) | DataHandler::Keeping(run) => {
+                let db = keyspace.write(number, access, effects);
+                run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait }, args)
+            }
+            DataHandler::Static(run) => run(&mut StaticCtx { now: unit.now, reply }, args),
         }
     }
 
@@ -104,7 +109,7 @@ impl Engine {
         let Engine { control, stats, gate, .. } = self;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
         let (caller, limits) = (&mut session.caller, &control.limits);
-        let result = run(&mut SessionCtx { caller, limits, stats, reply, _seal: Seal(()) }, args);
+        let result = run(&mut SessionCtx { caller, limits, stats, reply }, args);
         session.mask = gate.session_mask(session);
         result
     }
@@ -121,7 +126,7 @@ impl Engine {
         let Session { key, caller, transaction, outbox, .. } = session;
         let reply = Reply::new(outbox, caller.proto);
         let (key, watching) = (*key, &mut control.clients.watching);
-        let mut ctx = TransactionCtx { db, key, caller, transaction, watching, reply, _seal: Seal(()) };
+        let mut ctx = TransactionCtx { db, key, caller, transaction, watching, reply };
         let result = run(&mut ctx, args);
         session.mask = gate.session_mask(session);
         result
@@ -138,7 +143,7 @@ impl Engine {
         let before = caller.subscribed;
         let reply = Reply::new(outbox, caller.proto);
         let (key, pubsub) = (*key, &mut control.clients.pubsub);
-        let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
+        let result = run(&mut PubSubCtx { key, caller, pubsub, reply }, args);
         // The replicas get a message whether a client of this server receives the message or not. It is no change of the data.
         let published = std::mem::take(&mut control.clients.pubsub.outgoing.published);
         if published && (effects.propagating || !control.clients.pubsub.outgoing.targets.is_empty()) {
@@ -163,18 +168,7 @@ impl Engine {
         let mut outbox = std::mem::take(&mut session.outbox);
         let reply = Reply::new(&mut outbox, session.caller.proto);
         let (now, process) = (unit.now, Observed(process));
-        let mut ctx = ReportCtx {
-            now,
-            session,
-            sessions,
-            control,
-            stats,
-            keyspace,
-            job,
-            process,
-            reply,
-            _seal: Seal(()),
-        };
+        let mut ctx = ReportCtx { now, session, sessions, control, stats, keyspace, job, process, reply };
         let result = run(&mut ctx, args);
         session.outbox = outbox;
         result
@@ -202,7 +196,6 @@ impl Engine {
             actions,
             reply,
             may_wait: unit.standing.row().may_wait,
-            _seal: Seal(()),
         };
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
@@ -235,8 +228,7 @@ impl Engine {
         let data = keyspace.dataset(access, effects);
         let now = access.now;
         let may_wait = unit.standing.row().may_wait;
-        let mut ctx =
-            DebugCtx { now, data, session, control, process, actions, reply, may_wait, _seal: Seal(()) };
+        let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, may_wait };
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         // A load breaks a save off.

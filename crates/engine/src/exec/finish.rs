@@ -7,15 +7,14 @@
 //! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps of a way that is
 //! known when the program is compiled cost what they do, and no question about the others.
 
-use crate::args::Args;
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
-use crate::limits::Limits;
 use crate::observe::logging::Loggable;
-use crate::session::{ReplyMode, Session};
+use crate::session::Session;
 use sluice_base::Now;
 use sluice_command::Spec;
+use sluice_commands::{Args, Limits, ReplyMode};
 use sluice_resp::Mark;
 
 /// How the run of a command has ended.

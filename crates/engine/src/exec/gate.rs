@@ -4,9 +4,7 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can reject anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
-use crate::args::Args;
 use crate::control::Control;
-use crate::error::CmdError;
 use crate::exec::standing::Standing;
 use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
@@ -16,6 +14,7 @@ use crate::upkeep::evict::Room;
 use sluice_base::Now;
 use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
 use sluice_command::{Flags, Spec};
+use sluice_commands::{Args, CmdError};
 use sluice_config::choice::Guard;
 use sluice_config::param;
 

@@ -6,24 +6,12 @@
 
 mod steps;
 
-use crate::exec::unit::Unit;
+use crate::exec::unit::{StoodStill, Unit};
 use crate::session::Session;
 use crate::session::key::SessionKey;
-use crate::session::transaction::Transaction;
 use crate::waiting::blocking::Waiting;
 use sluice_base::heap;
 use sluice_resp::Outbox;
-
-/// Where a run stands still.
-#[derive(Debug)]
-pub(crate) struct StoodStill {
-    /// The commands of the transaction.
-    pub transaction: Box<Transaction>,
-    /// The command that is next.
-    pub next: usize,
-    /// When it is to go on, ns of the monotonic clock.
-    pub until_ns: u64,
-}
 
 /// See the module.
 #[derive(Debug)]

@@ -7,11 +7,8 @@
 //! one record, one transaction.
 
 use super::ctx::Handler;
-use crate::args::Args;
 use crate::engine::Engine;
-use crate::error::CmdError;
 use crate::exec::finish::{CommandEnding, Ended};
-use crate::exec::prepare::{Hashing, PreparedBatch, Preparer};
 use crate::exec::standing::Standing;
 use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::{AofPart, LogLevel, Process};
@@ -24,6 +21,7 @@ use crate::session::{Connection, Session};
 use sluice_base::{ClientId, Now};
 use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Named, Spec};
+use sluice_commands::{Args, CmdError, DataHandler, Hashing, PreparedBatch, Preparer};
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
@@ -266,7 +264,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        let keeps = matches!(self.handlers[spec.id.0 as usize], Handler::Keeping(_));
+        let keeps = matches!(self.handlers[spec.id.0 as usize], Handler::Data(DataHandler::Keeping(_)));
         if !spec.flags.has(Flags::WRITE) && !keeps && !is_select {
             return Ok(());
         }

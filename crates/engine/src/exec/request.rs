@@ -1,22 +1,18 @@
 //! The way of one request: existence and arity, gate, unit, context, handler, commit.
 
-use crate::args::Args;
 use crate::engine::Engine;
-use crate::error::CmdError;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::{Asked, Permit, Verdict};
-use crate::exec::outcome::Outcome;
-use crate::exec::prepare::Prepared;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::{LogLevel, Process};
-use crate::session::{Closing, ReplyMode, Session};
+use crate::session::{Closing, Session};
 use crate::upkeep::evict::Room;
-use crate::waiting::blocking::WaitFor;
 use sluice_base::Now;
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Named, Spec};
+use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
 use sluice_resp::{Mark, Reply, Request};
 
 /// What became of a request.
@@ -210,7 +206,7 @@ impl Engine {
                     Err(error) => self.fail_command(&error, ended, session, now, process),
                 }
             }
-            Outcome::StandStill(at) => self.stand_still(*at, ended, session, now, process),
+            Outcome::StandStill => self.stand_still(ended, session, now, process),
             Outcome::Migrate(migration) => self.begin_migration(migration, ended, session, now, process),
         }
     }

@@ -2,20 +2,13 @@
 
 use crate::exec::ctx::{Handler, Route};
 use crate::families;
+use sluice_commands::DataRoute;
 
-/// The families in the order of `families.rs`.
+/// Those of the crate `commands`, then the families in the order of `families.rs`.
 pub(crate) fn all() -> impl Iterator<Item = Route> {
-    [
-        families::string::ROUTES,
-        families::list::ROUTES,
-        families::hash::ROUTES,
-        families::set::ROUTES,
-        families::bitmap::ROUTES,
-        families::hyperloglog::ROUTES,
-        families::stream::ROUTES,
-        families::zset::ROUTES,
-        families::geo::ROUTES,
-        families::generic::ROUTES,
+    let data = sluice_commands::routes()
+        .map(|DataRoute { spec, handler }| Route { spec, handler: Handler::Data(handler) });
+    let others = [
         families::connection::ROUTES,
         families::client::ROUTES,
         families::cluster::ROUTES,
@@ -29,7 +22,8 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     ]
     .into_iter()
     .flatten()
-    .copied()
+    .copied();
+    data.chain(others)
 }
 
 /// Handlers by `Spec::id`. A command without a route is a container, or a mistake that the test names.

@@ -4,19 +4,16 @@
 //! A command was admitted when it was queued. What depends on the state of the server at EXEC (memory, a pause) is asked
 //! for EXEC itself, with the flags of everything queued.
 
-use crate::args::Args;
 use crate::engine::Engine;
-use crate::error::CmdError;
-use crate::exec::open_unit::StoodStill;
-use crate::exec::outcome::{Outcome, Run};
-use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::standing::Standing;
+use crate::exec::unit::StoodStill;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::session::transaction::Transaction;
 use crate::session::{Closing, Session};
 use sluice_base::Now;
 use sluice_command::{Named, Spec};
+use sluice_commands::{Args, CmdError, Hashing, Outcome, Prepared, Run};
 use sluice_resp::{Reply, Request};
 
 impl Engine {
@@ -104,7 +101,8 @@ impl Engine {
             if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
                 unit.standing = outer;
                 let until_ns = now.mono_ns.saturating_add(pause_ns);
-                return Ok(Outcome::StandStill(Box::new(StoodStill { transaction, next: i + 1, until_ns })));
+                unit.stood_still = Some(Box::new(StoodStill { transaction, next: i + 1, until_ns }));
+                return Ok(Outcome::StandStill);
             }
         }
         unit.standing = outer;

@@ -5,6 +5,7 @@ mod steps;
 
 use crate::exec::standing::Standing;
 use crate::replication::unit_commands::UnitCommands;
+use crate::session::transaction::Transaction;
 use sluice_base::Now;
 
 /// An execution unit under way, and what its commands have done so far: a unit that stands still takes that along.
@@ -17,12 +18,25 @@ pub(crate) struct Unit {
     pub standing: Standing,
     /// Its commands for the replication stream and the append-only file; nothing before the first one.
     pub commands: Option<Box<UnitCommands>>,
+    /// Where its run has just come to stand still, for whoever leaves the unit open.
+    pub stood_still: Option<Box<StoodStill>>,
+}
+
+/// Where a run stands still.
+#[derive(Debug)]
+pub(crate) struct StoodStill {
+    /// The commands of the transaction.
+    pub transaction: Box<Transaction>,
+    /// The command that is next.
+    pub next: usize,
+    /// When it is to go on, ns of the monotonic clock.
+    pub until_ns: u64,
 }
 
 impl Unit {
     /// A unit without commands, which happens at `now` for the command of a client.
     #[inline]
     pub(crate) fn new(now: Now) -> Unit {
-        Unit { now, standing: Standing::Client, commands: None }
+        Unit { now, standing: Standing::Client, commands: None, stood_still: None }
     }
 }

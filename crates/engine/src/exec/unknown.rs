@@ -1,8 +1,7 @@
 //! Errors for names that are no command.
 
-use crate::args::Args;
-use crate::error::{CmdError, shown};
 use sluice_command::Spec;
+use sluice_commands::{Args, CmdError, shown};
 
 /// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
 pub(crate) fn unknown_command(args: Args<'_>) -> CmdError {

@@ -4,20 +4,18 @@ mod common;
 mod filter;
 mod tracking;
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
-use crate::exec::outcome::{Outcome, Run};
 use crate::families::client::common::on_or_off;
 use crate::families::connection::check_label;
 use crate::pubsub::watch::Watching;
 use crate::session::line::Running;
-use crate::session::{Closing, ReplyMode, Session, Sessions, Subscribed};
-use crate::waiting::blocking::{Unblock, WaitFor};
+use crate::session::{Closing, Session, Sessions, Subscribed};
+use crate::waiting::blocking::Unblock;
 use filter::{Filter, SkipMe};
 use sluice_base::num;
 use sluice_command::derive::help;
 use sluice_command::specs::connection as specs;
+use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, WaitFor, until_zero};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLIENT_CACHING, Handler::Session(tracking::caching)),

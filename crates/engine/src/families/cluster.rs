@@ -1,10 +1,9 @@
 //! READONLY and READWRITE: a setting of the connection, remembered and shown. Without a cluster it changes nothing, and the
 //! reference answers OK as well: tools send READONLY without asking what they talk to.
 
-use crate::args::Args;
 use crate::exec::ctx::{Handler, Route, SessionCtx, route};
-use crate::exec::outcome::{Outcome, Run};
 use sluice_command::specs::cluster as specs;
+use sluice_commands::{Args, Outcome, Run};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::READONLY, Handler::Session(readonly)),

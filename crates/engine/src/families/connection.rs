@@ -1,16 +1,13 @@
 //! Commands about the caller's own connection, CLIENT apart.
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
-use crate::exec::outcome::{Outcome, Run};
-use crate::limits::Limits;
 use crate::observe::stats::Stats;
 use crate::observe::version;
 use crate::session::identity::Identity;
-use crate::session::{Caller, ClientFlags, Closing, DEFAULT_USER, ReplyMode, Subscribed};
+use crate::session::{Caller, ClientFlags, Closing, DEFAULT_USER, Subscribed};
 use sluice_base::num;
 use sluice_command::specs::connection as specs;
+use sluice_commands::{Args, CmdError, Limits, Outcome, ReplyMode, Run, until_zero};
 use sluice_config::param;
 use sluice_resp::{Protocol, Reply};
 

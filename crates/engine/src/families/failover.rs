@@ -1,12 +1,10 @@
 //! FAILOVER: what a client may ask; what follows is in `failover.rs` of the engine.
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::process::LogLevel;
 use crate::replication::failover::{Failover, FailoverTarget};
 use sluice_command::specs::server as specs;
+use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
 
 pub(crate) const ROUTES: &[Route] = &[route(&specs::FAILOVER, Handler::Server(failover))];
 

@@ -1,10 +1,8 @@
 //! MONITOR: the caller is shown every command from now on; `logging.rs` feeds it.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
-use crate::exec::outcome::{Outcome, Run};
 use sluice_command::specs::server as specs;
+use sluice_commands::{Args, CmdError, Outcome, Run};
 
 pub(crate) const ROUTES: &[Route] = &[route(&specs::MONITOR, Handler::Server(monitor))];
 

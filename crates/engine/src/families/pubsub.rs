@@ -1,15 +1,12 @@
 //! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs` sends.
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
-use crate::exec::outcome::{Outcome, Run};
 use crate::families::server::common::reply_help;
 use crate::pubsub::registry::TopicKind;
-use crate::session::ReplyMode;
 use sluice_base::glob;
 use sluice_command::derive::help;
 use sluice_command::specs::pubsub as specs;
+use sluice_commands::{Args, CmdError, DataHandler, Outcome, ReplyMode, Run, until_zero};
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -18,10 +15,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PUBSUB_CHANNELS, Handler::Report(|ctx, args| channels(ctx, args, TopicKind::Channel))),
     route(
         &specs::PUBSUB_HELP,
-        Handler::Static(|ctx, _| {
+        Handler::Data(DataHandler::Static(|ctx, _| {
             reply_help(&mut ctx.reply, &help::lines(&specs::PUBSUB));
             Ok(Outcome::Done)
-        }),
+        })),
     ),
     route(&specs::PUBSUB_NUMPAT, Handler::Report(numpat)),
     route(&specs::PUBSUB_NUMSUB, Handler::Report(|ctx, args| numsub(ctx, args, TopicKind::Channel))),

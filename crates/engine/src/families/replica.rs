@@ -1,13 +1,11 @@
 //! Whom this server follows: REPLICAOF and its older name.
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::process::LogLevel;
 use crate::replication::role::RoleWanted;
 use sluice_base::num::parse_i64;
 use sluice_command::specs::server as specs;
+use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
 use sluice_replication::Primary;
 
 pub(crate) const ROUTES: &[Route] = &[

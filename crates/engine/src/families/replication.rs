@@ -3,10 +3,7 @@
 //! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
 //! A replica that was away goes on where it was, as far as the backlog reaches.
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
-use crate::exec::outcome::{Outcome, Run};
 use crate::families::replica::asked_by;
 use crate::host::action::Action;
 use crate::host::process::LogLevel;
@@ -15,12 +12,12 @@ use crate::replication::role::RoleWanted;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::sync_state::Greeting;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
-use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, SyncStage};
-use crate::waiting::blocking::{LocalWait, WaitFor};
+use crate::session::{Announced, ClientKind, ReplicaState, SyncStage};
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{Now, hex};
 use sluice_command::specs::{generic, server as specs};
+use sluice_commands::{Args, CmdError, LocalWait, Outcome, ReplyMode, Run, WaitFor, until_zero};
 use sluice_config::param;
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -12,38 +12,40 @@ mod memory;
 mod save;
 mod shutdown;
 
-use crate::args::Args;
-use crate::exec::ctx::{Handler, ReadCtx, ReportCtx, Route, StaticCtx, route};
-use crate::exec::outcome::{Outcome, Run};
+use crate::exec::ctx::{Handler, ReportCtx, Route, route};
 use crate::families::server::common::{reply_help, view};
 use crate::host::process::Facts;
 use crate::observe::info::{self};
 use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;
 use sluice_command::{Spec, derive};
+use sluice_commands::{Args, DataHandler, Outcome, ReadCtx, Run, StaticCtx};
 use sluice_replication::LinkState;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::BGREWRITEAOF, Handler::Server(save::bgrewriteaof)),
     route(&specs::BGSAVE, Handler::Server(save::bgsave)),
-    route(&specs::COMMAND, Handler::Static(command::all)),
-    route(&specs::COMMAND_COUNT, Handler::Static(command::count)),
-    route(&specs::COMMAND_DOCS, Handler::Static(command::docs)),
-    route(&specs::COMMAND_GETKEYS, Handler::Static(command::getkeys)),
-    route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Static(command::getkeysandflags)),
-    route(&specs::COMMAND_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::COMMAND))),
-    route(&specs::COMMAND_INFO, Handler::Static(command::info)),
-    route(&specs::COMMAND_LIST, Handler::Static(command::list)),
+    route(&specs::COMMAND, Handler::Data(DataHandler::Static(command::all))),
+    route(&specs::COMMAND_COUNT, Handler::Data(DataHandler::Static(command::count))),
+    route(&specs::COMMAND_DOCS, Handler::Data(DataHandler::Static(command::docs))),
+    route(&specs::COMMAND_GETKEYS, Handler::Data(DataHandler::Static(command::getkeys))),
+    route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Data(DataHandler::Static(command::getkeysandflags))),
+    route(&specs::COMMAND_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::COMMAND)))),
+    route(&specs::COMMAND_INFO, Handler::Data(DataHandler::Static(command::info))),
+    route(&specs::COMMAND_LIST, Handler::Data(DataHandler::Static(command::list))),
     route(&specs::COMMANDLOG_GET, Handler::Report(log::get)),
-    route(&specs::COMMANDLOG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
+    route(
+        &specs::COMMANDLOG_HELP,
+        Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
+    ),
     route(&specs::COMMANDLOG_LEN, Handler::Report(log::len)),
     route(&specs::COMMANDLOG_RESET, Handler::Log(log::reset)),
     route(&specs::CONFIG_GET, Handler::Report(config::get)),
-    route(&specs::CONFIG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::CONFIG))),
+    route(&specs::CONFIG_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::CONFIG)))),
     route(&specs::CONFIG_RESETSTAT, Handler::Server(config::resetstat)),
     route(&specs::CONFIG_REWRITE, Handler::Server(config::rewrite)),
     route(&specs::CONFIG_SET, Handler::Server(config::set)),
-    route(&specs::DBSIZE, Handler::Read(dbsize)),
+    route(&specs::DBSIZE, Handler::Data(DataHandler::Read(dbsize))),
     route(&specs::DEBUG, Handler::Debug(debug::debug)),
     route(&specs::FLUSHALL, Handler::Dataset(flush::flushall)),
     route(&specs::FLUSHDB, Handler::Dataset(flush::flushdb)),
@@ -51,27 +53,27 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::LASTSAVE, Handler::Report(lastsave)),
     route(&specs::LATENCY_DOCTOR, Handler::Report(latency::doctor)),
     route(&specs::LATENCY_GRAPH, Handler::Report(latency::graph)),
-    route(&specs::LATENCY_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::LATENCY))),
+    route(&specs::LATENCY_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::LATENCY)))),
     route(&specs::LATENCY_HISTOGRAM, Handler::Report(latency::histogram)),
     route(&specs::LATENCY_HISTORY, Handler::Report(latency::history)),
     route(&specs::LATENCY_LATEST, Handler::Report(latency::latest)),
     route(&specs::LATENCY_RESET, Handler::Log(latency::reset)),
-    route(&specs::LOLWUT, Handler::Read(lolwut::lolwut)),
+    route(&specs::LOLWUT, Handler::Data(DataHandler::Read(lolwut::lolwut))),
     route(&specs::MEMORY_DOCTOR, Handler::Report(memory::doctor)),
-    route(&specs::MEMORY_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::MEMORY))),
+    route(&specs::MEMORY_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::MEMORY)))),
     route(&specs::MEMORY_MALLOC_STATS, Handler::Report(memory::malloc_stats)),
     route(&specs::MEMORY_PURGE, Handler::Server(memory::purge)),
     route(&specs::MEMORY_STATS, Handler::Report(memory::stats)),
-    route(&specs::MEMORY_USAGE, Handler::Read(memory::usage)),
+    route(&specs::MEMORY_USAGE, Handler::Data(DataHandler::Read(memory::usage))),
     route(&specs::ROLE, Handler::Report(role)),
     route(&specs::SAVE, Handler::Server(save::save)),
     route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),
     route(&specs::SLOWLOG_GET, Handler::Report(log::slow_get)),
-    route(&specs::SLOWLOG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::SLOWLOG))),
+    route(&specs::SLOWLOG_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::SLOWLOG)))),
     route(&specs::SLOWLOG_LEN, Handler::Report(log::slow_len)),
     route(&specs::SLOWLOG_RESET, Handler::Log(log::slow_reset)),
     route(&specs::SWAPDB, Handler::Dataset(flush::swapdb)),
-    route(&specs::TIME, Handler::Static(time)),
+    route(&specs::TIME, Handler::Data(DataHandler::Static(time))),
 ];
 
 fn help_of(ctx: &mut StaticCtx<'_>, container: &'static Spec) -> Run {
@@ -81,7 +83,7 @@ fn help_of(ctx: &mut StaticCtx<'_>, container: &'static Spec) -> Run {
 
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
-    let text = info::text(&view(ctx, &facts), args.iter_from(1).map(crate::error::until_zero));
+    let text = info::text(&view(ctx, &facts), args.iter_from(1).map(sluice_commands::until_zero));
     ctx.reply.verbatim(b"txt", &text);
     Ok(Outcome::Done)
 }

@@ -2,8 +2,7 @@
 
 use crate::persistence::loading::LoadJob;
 use crate::session::key::SessionKey;
-use crate::waiting::migration::Migration;
-use crate::waiting::production::SlowRead;
+use sluice_commands::{Migration, SlowRead};
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
 

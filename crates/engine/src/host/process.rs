@@ -2,8 +2,8 @@
 //! [`crate::Action`]s.
 
 use crate::persistence::snapshot::SnapshotFile;
-use crate::waiting::migration::{Migration, MigrationOutcome};
 use sluice_base::{Bytes, Now};
+use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_keyspace::{Captured, Keyspace};
 

@@ -1,12 +1,12 @@
 //! What is recorded of commands: the command log and the feed of MONITOR.
 
-use crate::args::Args;
 use crate::engine::Engine;
 use crate::observe::commandlog::{self, LogEntry, LogKind};
 use crate::observe::redact;
-use crate::session::{ReplyMode, Session};
+use crate::session::Session;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
+use sluice_commands::{Args, ReplyMode};
 use sluice_config::param;
 use sluice_resp::Reply;
 

@@ -5,11 +5,11 @@
 
 use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
-use crate::exec::prepare::PreparedBatch;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
 use crate::replication::unit_commands::UnitCommands;
 use sluice_base::heap;
+use sluice_commands::PreparedBatch;
 use sluice_resp::Outbox;
 
 /// A part of memory: its name, as INFO shows it, and its bytes.

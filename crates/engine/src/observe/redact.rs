@@ -1,8 +1,8 @@
 //! Secrets in arguments: what MONITOR and the command log show in their place.
 
-use crate::args::Args;
 use sluice_command::Spec;
 use sluice_command::specs::{connection, generic, server};
+use sluice_commands::Args;
 use sluice_config::{ParamId, Traits};
 
 /// What stands for a secret.

@@ -16,7 +16,6 @@
 
 mod steps;
 
-use crate::args::Args;
 use crate::epoch::Epoch;
 use crate::host::process::AofBacklog;
 use crate::replication::stream::ReplicationStream;
@@ -27,6 +26,7 @@ use sluice_base::{Now, heap};
 use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::{generic, transactions};
 use sluice_command::{Flags, Spec, is_word};
+use sluice_commands::Args;
 use sluice_keyspace::{KeyHasher, Keyspace};
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 use std::collections::BTreeMap;

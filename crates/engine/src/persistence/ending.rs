@@ -4,9 +4,9 @@
 pub(crate) mod begin;
 pub(crate) mod steps;
 
-use crate::error::CmdError;
 use crate::persistence::saving::Ending;
 use crate::session::key::SessionKey;
+use sluice_commands::CmdError;
 
 /// An end that waits.
 #[derive(Debug)]

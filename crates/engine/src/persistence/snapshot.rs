@@ -1,7 +1,6 @@
 //! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
 
 use crate::observe::version;
-use crate::replication::unit_commands::push_command;
 use sluice_base::num::{IntBuffer, push_f64};
 use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
@@ -9,6 +8,7 @@ use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_resp::command::push_command;
 use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
 use sluice_value::{Direction, HashRef, ListItem, SetRef, ZsetEncoding};
 use std::ops::ControlFlow;

@@ -4,16 +4,15 @@
 //! large ones are shared by all. What the client that runs a command receives itself waits until the reply stands before
 //! it. A receiver whose unread output reaches its limit receives nothing more and is closed.
 
-use crate::args::Args;
 use crate::control::{ClientRelations, Control, PersistenceState};
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::limits::Notify;
 use crate::pubsub::registry::{TopicKind, TopicRef};
 use crate::session::key::SessionKey;
 use crate::session::output_limit::is_over_limit;
 use crate::session::{Closing, Session, Sessions};
 use sluice_base::{Bytes, Now, num};
+use sluice_commands::{Args, Notify};
 use sluice_keyspace::Event;
 use sluice_resp::{Outbox, Protocol, Reply};
 

@@ -20,10 +20,11 @@ pub(crate) use spooled::Spooled;
 
 use crate::epoch::Epoch;
 use crate::persistence::snapshot::StreamPoint;
-use crate::replication::unit_commands::{Audience, Grouping, UnitCommands, push_command};
+use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
 use crate::session::key::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
+use sluice_resp::command::push_command;
 
 /// The stream and its receivers.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@
 
 use sluice_base::heap;
 use sluice_keyspace::{Argv, EncodedCommands};
+use sluice_resp::command::push_command;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -149,32 +150,6 @@ impl UnitCommands {
             self.runs = Vec::new();
         }
     }
-}
-
-/// Writes a command as a RESP array of bulk strings.
-pub(crate) fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
-    push_command_head(out, argv.len());
-    for arg in argv {
-        push_argument(out, arg);
-    }
-}
-
-/// Begins a command of so many arguments.
-#[inline]
-pub(crate) fn push_command_head(out: &mut Vec<u8>, arguments: usize) {
-    out.push(b'*');
-    sluice_base::num::push_u64(out, arguments as u64);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Goes on with an argument of a command.
-#[inline]
-pub(crate) fn push_argument(out: &mut Vec<u8>, arg: &[u8]) {
-    out.push(b'$');
-    sluice_base::num::push_u64(out, arg.len() as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(arg);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// A buffer is not kept beyond this size.

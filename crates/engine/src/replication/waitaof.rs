@@ -1,6 +1,6 @@
 //! x
 
-use crate::error::CmdError;
+use sluice_commands::CmdError;
 use sluice_resp::Reply;
 
 /// WAITAOF waits for this server's own file, which there is not, or is not any more.

@@ -1,6 +1,6 @@
 //! Who a client is. What follows from that, such as what a client may send before AUTH, is derived here and nowhere else.
 
-use crate::limits::Limits;
+use sluice_commands::Limits;
 use sluice_resp::Admission;
 
 /// The user in whose name a client acts.

@@ -187,5 +187,5 @@ impl Caller {
 
 /// A label as a line shows it: up to a zero byte, behind which it was not looked at.
 fn label(label: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(crate::error::until_zero(label))
+    String::from_utf8_lossy(sluice_commands::until_zero(label))
 }

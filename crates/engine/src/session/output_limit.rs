@@ -4,10 +4,10 @@
 
 use crate::engine::Engine;
 use crate::host::process::{LogLevel, Process};
-use crate::limits::{Limits, OutputLimit};
 use crate::session::key::SessionKey;
 use crate::session::{Caller, ClientKind, Closing, Session};
 use sluice_base::Now;
+use sluice_commands::{Limits, OutputLimit};
 
 impl Engine {
     /// Marks a client whose output is beyond its limit to be closed.

@@ -1,8 +1,8 @@
 //! What MULTI has queued; `exec/transaction.rs` runs it.
 
-use crate::exec::prepare::Prepared;
 use sluice_base::heap;
 use sluice_command::{Flags, Spec};
+use sluice_commands::Prepared;
 use sluice_resp::{OwnedRequests, Request};
 
 /// A transaction that is being queued.

@@ -1,11 +1,8 @@
 //! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
 
-use crate::args::Args;
 use crate::engine::Engine;
-use crate::error::CmdError;
 use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
-use crate::exec::prepare::{Hashing, Prepared};
 use crate::exec::request::Next;
 use crate::exec::unit::Unit;
 use crate::host::action::Action;
@@ -13,9 +10,10 @@ use crate::host::process::Process;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use crate::session::key::SessionKey;
 use crate::session::{Closing, Session};
-use crate::waiting::blocking::{BlockOn, Due, Unblock, WaitFor, Waiting};
+use crate::waiting::blocking::{Due, Unblock, Waiting};
 use sluice_base::Now;
 use sluice_command::Named;
+use sluice_commands::{Args, BlockOn, CmdError, Hashing, Prepared, WaitFor};
 use sluice_keyspace::Key;
 use sluice_resp::{Mark, OwnedRequests, Reply};
 

@@ -17,56 +17,10 @@
 //! else of the session: what comes behind the reply waits in its outbox (`session/front.rs`); (3) a session that waits for its reply is parked
 //! with its request, and nothing behind that is executed.
 
-pub(crate) mod ask;
 mod steps;
 
 use sluice_base::Now;
 use sluice_resp::Outbox;
-
-/// What the engine remembers of slow reads.
-#[derive(Debug, Default)]
-pub struct SlowReads {
-    /// How many can be produced at a time; 0: none.
-    threads: usize,
-    /// Threads that produce one.
-    running: usize,
-    /// Of these, the ones that mostly wait for a client to take what it was given, as the server said last.
-    held: usize,
-    /// Bytes that only slow reads hold, as the server said last.
-    retained_bytes: usize,
-    /// Begun so far.
-    pub(crate) total: u64,
-    /// Reads so far that were slow and produced where they ran.
-    pub(crate) in_place: u64,
-}
-
-impl SlowReads {
-    pub(crate) fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
-    }
-
-    pub(crate) fn running(&self) -> usize {
-        self.running
-    }
-
-    pub(crate) fn retained_bytes(&self) -> usize {
-        self.retained_bytes
-    }
-
-    fn has_free_thread(&self) -> bool {
-        self.running < self.threads
-    }
-
-    /// Whether slow clients have all threads: whoever waits for one waits for these clients, and not for work.
-    fn are_threads_held(&self) -> bool {
-        !self.has_free_thread() && self.held >= self.running
-    }
-
-    /// CONFIG RESETSTAT.
-    pub(crate) fn reset_counts(&mut self) {
-        (self.total, self.in_place) = (0, 0);
-    }
-}
 
 /// A reply on its way from the thread that produces it to its client.
 #[derive(Debug)]
@@ -126,16 +80,3 @@ pub enum PieceRoom {
     /// Never: it is gone.
     Gone,
 }
-
-/// Bytes of a piece at most; values that it shares are more.
-pub(crate) const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that one element adds to a piece at most, a field with its value: what is larger is shared.
-pub(crate) const ELEMENT_BYTES_MAX: usize = 33 << 10;
-/// Runs of fewer bytes are copied when a piece is taken.
-pub(crate) const SHARED_RUN_BYTES_MIN: usize = 4 << 10;
-/// A read of so many times `slow-read-elements` is produced where it runs while slow readers have all threads.
-const QUICK_MULTIPLE: usize = 4;
-/// Bytes that only slow reads hold; from here on reads are produced where they run.
-const RETAINED_BYTES_MAX: usize = 64 << 20;
-/// So many bytes of a string take as long as an element: 4,096 elements are 1 MiB.
-const BYTES_OF_ELEMENT: usize = 256;

@@ -190,7 +190,7 @@ fn rename_command_is_checked_at_the_start() {
         let mut none = |_: &[u8]| Err(String::new());
         let config =
             sluice_config::parse_file(line.as_bytes(), "test", b"", &mut none).map_err(|e| e.report("0"));
-        sluice_engine::renames(&config.unwrap_or_default()).err().map(|error| error.report("0"))
+        sluice_commands::renames(&config.unwrap_or_default()).err().map(|error| error.report("0"))
     };
     assert!(error("rename-command nosuch other").is_some_and(|text| text.contains("No such command")));
     assert!(error("rename-command get set").is_some_and(|text| text.contains("already exists")));

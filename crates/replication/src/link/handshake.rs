@@ -4,6 +4,7 @@
 //! their answers are taken one by one; then the request for the data.
 
 use super::{Credentials, HistoryPoint, LinkOutput, LogLevel, Surroundings};
+use sluice_resp::command::push_command;
 
 /// A handshake under way.
 #[derive(Debug)]
@@ -302,12 +303,7 @@ pub(super) fn parse_offset(text: &str) -> Option<u64> {
 
 /// Appends a command as an array of strings.
 pub(super) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
-    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+    push_command(out, words.iter().copied());
 }
 
 fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {

@@ -1,10 +1,10 @@
 //! How commands are held to the keys that they declare.
 
 use super::DeclaredKeysCheck;
-use crate::args::Args;
 use crate::engine::Engine;
 use sluice_command::derive::{databases::databases, keys::keys_that_fit};
 use sluice_command::{Flags, KeyFlags, Spec, is_word};
+use sluice_commands::Args;
 use sluice_keyspace::MetKey;
 use std::collections::BTreeMap;
 

@@ -1,18 +1,17 @@
 //! How a unit comes to stand open, goes on and ends.
 
-use super::{OpenUnit, StoodStill};
-use crate::args::Args;
+use super::OpenUnit;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
-use crate::exec::outcome::Outcome;
-use crate::exec::prepare::Hashing;
 use crate::exec::request::Next;
+use crate::exec::unit::StoodStill;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::session::Session;
-use crate::waiting::blocking::{WaitFor, Waiting};
+use crate::waiting::blocking::Waiting;
 use sluice_base::Now;
 use sluice_command::Named;
+use sluice_commands::{Args, Hashing, Outcome, WaitFor};
 use sluice_resp::Mark;
 
 impl Engine {
@@ -40,13 +39,18 @@ impl Engine {
     #[cold]
     pub(crate) fn stand_still(
         &mut self,
-        at: StoodStill,
         ended: Ended<'_>,
         session: &mut Session,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        let Some(at) = ended.unit.stood_still.take() else {
+            debug_assert!(false, "whoever stands still says where");
+            self.end_command(CommandEnding::Done, ended, session, now, process);
+            return Next::Done;
+        };
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
+        let at = *at;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
         let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
         let unit = std::mem::replace(unit, Unit::new(*now));
@@ -85,7 +89,7 @@ impl Engine {
         let mut now = process.now();
         let StoodStill { transaction, next, .. } = at;
         let result = self.run_queued_commands(&mut unit, &mut session, transaction, next, &mut now, process);
-        if let Ok(Outcome::StandStill(at)) = result {
+        if let (Ok(Outcome::StandStill), Some(at)) = (result, unit.stood_still.take()) {
             let reply = std::mem::replace(&mut session.outbox, pushed);
             let own_messages = std::mem::take(&mut self.control.clients.pubsub.outgoing.own);
             let at = *at;

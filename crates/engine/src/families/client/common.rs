@@ -1,7 +1,6 @@
 //! What several files of this family use: arguments, look-ups, replies.
 
-use crate::args::Args;
-use crate::error::CmdError;
+use sluice_commands::{Args, CmdError};
 
 /// The argument at `index` as a switch.
 pub(crate) fn on_or_off(args: Args<'_>, index: usize) -> Result<bool, CmdError> {

@@ -4,11 +4,11 @@
 //! asked of it is true and nothing of what was excluded. Ids given again add to those before; of other options given
 //! again the last one counts.
 
-use crate::args::{Args, is_word};
-use crate::error::{CmdError, until_zero};
 use crate::pubsub::watch::Watching;
 use crate::session::{DEFAULT_USER, Session, ip_of};
 use sluice_base::num;
+use sluice_command::is_word;
+use sluice_commands::{Args, CmdError, until_zero};
 
 /// Which clients are chosen.
 #[derive(Debug)]

@@ -3,10 +3,8 @@
 //! Arguments are judged as ever, and everything that says or does nothing answers. What would promise invalidations is
 //! refused: a client that believed it would serve stale values from its cache.
 
-use crate::args::Args;
-use crate::error::{CmdError, until_zero};
 use crate::exec::ctx::{ServerCtx, SessionCtx};
-use crate::exec::outcome::{Outcome, Run};
+use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
 
 /// CLIENT TRACKING's options.
 #[derive(Default)]

@@ -1,12 +1,9 @@
 //! COMMAND: what the table says of itself.
 
-use crate::args::Args;
-use crate::error::CmdError;
-use crate::exec::ctx::StaticCtx;
-use crate::exec::outcome::{Outcome, Run};
 use sluice_command::derive::info::Filter;
 use sluice_command::derive::keys::{self, GetKeysError};
 use sluice_command::{Doc, KeyFlags, Named, Spec, derive, lookup_full, table};
+use sluice_commands::{Args, CmdError, Outcome, Run, StaticCtx};
 use sluice_resp::Reply;
 
 /// Writes a tree.

@@ -1,10 +1,8 @@
 //! CONFIG.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::{ReportCtx, ServerCtx};
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::process::LogLevel;
+use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::{Force, Origin, ParamId, Phase, param};
 
 pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {

@@ -7,10 +7,7 @@ mod load_aof;
 mod protocol;
 mod reload;
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::DebugCtx;
-use crate::exec::outcome::{Outcome, Run};
 use crate::families::server::common::reply_help;
 use crate::families::server::debug::common::ok;
 use crate::host::action::{Action, Crash};
@@ -18,6 +15,7 @@ use crate::host::process::LogLevel;
 use sluice_base::Bytes;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
+use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
@@ -182,7 +180,7 @@ pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 
 fn unknown(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend_from_slice(crate::error::shown(args.at(1), 128));
+    text.extend_from_slice(sluice_commands::shown(args.at(1), 128));
     text.extend_from_slice(b"'. Try DEBUG HELP.");
     CmdError::owned(text)
 }

@@ -1,9 +1,7 @@
 //! FLUSHALL, FLUSHDB, SWAPDB.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::DatasetCtx;
-use crate::exec::outcome::{Outcome, Run};
+use sluice_commands::{Args, CmdError, Outcome, Run};
 
 /// Where what was removed is freed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,10 @@
 mod doctor;
 mod graph;
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::{LogCtx, ReportCtx};
-use crate::exec::outcome::{Outcome, Run};
 use crate::observe::histogram::Histogram;
 use sluice_command::{Spec, lookup_full, table};
+use sluice_commands::{Args, CmdError, Outcome, Run};
 
 pub(super) fn latest(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let events = ctx.control.latency.iter();
@@ -41,8 +39,12 @@ pub(super) fn history(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn graph(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let Some(series) = ctx.control.latency.get(args.at(2)) else {
         return Err(CmdError::owned(
-            [&b"ERR No samples available for event '"[..], crate::error::shown(args.at(2), usize::MAX), b"'"]
-                .concat(),
+            [
+                &b"ERR No samples available for event '"[..],
+                sluice_commands::shown(args.at(2), usize::MAX),
+                b"'",
+            ]
+            .concat(),
         ));
     };
     let name = String::from_utf8_lossy(args.at(2));

@@ -1,10 +1,8 @@
 //! COMMANDLOG, and SLOWLOG, which is COMMANDLOG for slow commands under an older name.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::{LogCtx, ReportCtx};
-use crate::exec::outcome::{Outcome, Run};
 use crate::observe::commandlog::LogKind;
+use sluice_commands::{Args, CmdError, Outcome, Run};
 
 /// Entries shown when SLOWLOG GET names no number.
 const SHOWN_BY_DEFAULT: usize = 10;
@@ -75,7 +73,7 @@ pub(super) fn slow_get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
         3 => count(args, 2)?,
         _ => {
             let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-            text.extend_from_slice(crate::error::shown(args.at(1), 128));
+            text.extend_from_slice(sluice_commands::shown(args.at(1), 128));
             text.extend_from_slice(b"'. Try SLOWLOG HELP.");
             return Err(CmdError::owned(text));
         }

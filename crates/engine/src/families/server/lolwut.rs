@@ -1,10 +1,7 @@
 //! LOLWUT: water, and the version.
 
-use crate::args::Args;
-use crate::error::CmdError;
-use crate::exec::ctx::ReadCtx;
-use crate::exec::outcome::{Outcome, Run};
 use crate::observe::version;
+use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
 
 const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 500;

@@ -1,11 +1,9 @@
 //! MEMORY.
 
-use crate::args::Args;
-use crate::error::CmdError;
-use crate::exec::ctx::{ReadCtx, ReportCtx, ServerCtx};
-use crate::exec::outcome::{Outcome, Run};
+use crate::exec::ctx::{ReportCtx, ServerCtx};
 use crate::host::process::Facts;
 use crate::observe::info::{MemoryReport, difference, human, ratio};
+use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
 use sluice_resp::Reply;
 
 /// Bytes of a key with its value. Samples matter for nested values only, of which strings are none.

@@ -1,11 +1,9 @@
 //! SAVE and BGSAVE.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::ServerCtx;
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::process::LogLevel;
 use crate::persistence::saving::{self, Why};
+use sluice_commands::{Args, CmdError, Outcome, Run};
 
 pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     if ctx.control.rdb_began_s().is_some() {

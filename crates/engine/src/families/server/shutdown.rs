@@ -1,14 +1,11 @@
 //! SHUTDOWN.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::ServerCtx;
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::action::Action;
 use crate::host::process::LogLevel;
 use crate::persistence::ending::{self, PendingEnd};
 use crate::persistence::saving::{self, Ending};
-use crate::waiting::blocking::WaitFor;
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 
 /// Ends the server, once the replicas have everything or `shutdown-timeout` is over. A server that goes sends no reply.

@@ -350,11 +350,11 @@ fn events(view: &View<'_>, out: &mut Lines) {
 /// Replies that threads of their own produce: the reference has none.
 fn slow_reads(view: &View<'_>, out: &mut Lines) {
     let reads = &view.control.clients.slow_reads;
-    out.add("slow_reads_running", reads.running());
+    out.add("slow_reads_running", reads.running);
     out.add("slow_reads_waiting", view.control.clients.blocking.slow_reads());
     out.add("slow_reads_total", reads.total);
     out.add("slow_reads_in_place", reads.in_place);
-    out.add("slow_reads_retained_bytes", reads.retained_bytes());
+    out.add("slow_reads_retained_bytes", reads.retained_bytes);
 }
 
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {

@@ -4,7 +4,7 @@ pub(super) mod replay;
 
 use crate::control::Control;
 use crate::host::process::AofFiles;
-use crate::limits::Limits;
+use sluice_commands::Limits;
 use sluice_config::{Config, param};
 use std::sync::Arc;
 

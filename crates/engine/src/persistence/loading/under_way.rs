@@ -3,10 +3,10 @@
 mod steps;
 
 use super::NotLoaded;
-use crate::error::CmdError;
 use crate::persistence::loading::plan::LoadPlan;
 use crate::persistence::loading::progress::LoadProgress;
 use sluice_base::Now;
+use sluice_commands::CmdError;
 use sluice_config::{Config, param};
 use std::sync::Arc;
 

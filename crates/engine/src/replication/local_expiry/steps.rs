@@ -1,12 +1,12 @@
 //! Expiry of keys that clients of a replica gave an expiry.
 
-use crate::args::Args;
 use crate::engine::Engine;
 use crate::host::process::Process;
 use crate::session::Session;
 use sluice_command::derive::keys::keys;
 use sluice_command::specs::generic;
 use sluice_command::{Flags, KeyFlags, Spec};
+use sluice_commands::Args;
 use sluice_keyspace::{Access, ExpiryMode, Keyspace, Touch};
 
 /// Keys between two looks at the clock.

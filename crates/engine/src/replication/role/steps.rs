@@ -1,24 +1,22 @@
 //! How this server changes its role and follows a primary.
 
 use super::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
-use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::error::CmdError;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{LogLevel, Process};
 use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
-use crate::replication::unit_commands::push_command;
 use crate::session::identity::Identity;
 use crate::session::key::SessionKey;
-use crate::session::{Caller, ClientKind, Closing, Connection, ReplyMode, Session};
-use crate::waiting::blocking::WaitFor;
+use crate::session::{Caller, ClientKind, Closing, Connection, Session};
 use sluice_base::hex;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::{Flags, Named};
+use sluice_commands::{Args, CmdError, ReplyMode, WaitFor};
 use sluice_config::param;
 use sluice_replication::{HistoryPoint, Primary};
 use sluice_resp::Request;
+use sluice_resp::command::push_command;
 
 impl Control {
     /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.

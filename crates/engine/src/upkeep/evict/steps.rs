@@ -42,7 +42,7 @@ impl Engine {
         let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < GAUGE_FRESH_NS);
         if !is_fresh {
             let uncounted = self.held_by_job()
-                + self.control.clients.slow_reads.retained_bytes()
+                + self.control.clients.slow_reads.retained_bytes
                 + self.held_for_replicas()
                 + self.left_garbage_bytes()
                 + if self.control.persistence.aof.is_on() { process.aof().buffer_bytes as usize } else { 0 };

@@ -2,15 +2,14 @@
 
 use super::{InFlight, Migration, MigrationOutcome};
 use crate::engine::Engine;
-use crate::error::CmdError;
 use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::session::Session;
-use crate::waiting::blocking::WaitFor;
 use sluice_base::Now;
+use sluice_commands::{CmdError, WaitFor};
 use sluice_keyspace::{Access, Event, ExpiryMode, Touch};
 use sluice_resp::Reply;
 

@@ -1,6 +1,6 @@
 //! How a slow read begins, is produced and ends.
 
-use super::{PIECE_BYTES, PieceRoom, Producing};
+use super::{PieceRoom, Producing};
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
@@ -8,16 +8,15 @@ use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::session::key::SessionKey;
 use crate::session::{Closing, Session};
-use crate::waiting::blocking::WaitFor;
-use crate::waiting::production::SlowRead;
 use crate::waiting::serve::ProducedTimes;
 use sluice_base::Now;
+use sluice_commands::{PIECE_BYTES, SlowRead, WaitFor};
 use sluice_resp::{Outbox, Request};
 
 impl Engine {
     /// So many slow reads can be produced at a time.
     pub fn set_slow_read_threads(&mut self, threads: usize) {
-        self.control.clients.slow_reads.set_threads(threads);
+        self.control.clients.slow_reads.threads = threads;
     }
 
     /// What slow reads hold alone: `each_alone` is the sum of what every one of them holds, and nobody else, not even another one.

@@ -1,7 +1,7 @@
 //! What several files of this family use: arguments, look-ups, replies.
 
 use crate::exec::ctx::DebugCtx;
-use crate::exec::outcome::{Outcome, Run};
+use sluice_commands::{Outcome, Run};
 
 pub(crate) fn ok(ctx: &mut DebugCtx<'_>) -> Run {
     ctx.reply.ok();

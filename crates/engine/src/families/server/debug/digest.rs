@@ -3,12 +3,11 @@
 //! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so that order
 //! does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that order matters.
 
-use crate::args::Args;
 use crate::exec::ctx::DebugCtx;
-use crate::exec::outcome::{Outcome, Run};
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
 use sluice_base::num::{IntBuffer, push_f64_shortest};
+use sluice_commands::{Args, Outcome, Run};
 use sluice_keyspace::{Entry, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
 

@@ -1,12 +1,9 @@
 //! DEBUG LOADAOF: the append-only file loaded again.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::DebugCtx;
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::action::Action;
 use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
-use crate::waiting::blocking::WaitFor;
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 
 /// What was appended is written first. The files are loaded into databases of their own, which take the place of the old ones
 /// when all of them were loaded.

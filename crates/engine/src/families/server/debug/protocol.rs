@@ -1,9 +1,7 @@
 //! DEBUG PROTOCOL: one value of each type of the protocol.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::DebugCtx;
-use crate::exec::outcome::{Outcome, Run};
+use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_resp::Protocol;
 
 pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {

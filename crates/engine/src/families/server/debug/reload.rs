@@ -1,17 +1,14 @@
 //! DEBUG RELOAD: the data saved and loaded again.
 
-use crate::args::Args;
-use crate::error::CmdError;
 use crate::exec::ctx::DebugCtx;
-use crate::exec::outcome::{Outcome, Run};
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::persistence::loading::{
     Duplicates, LoadPlan, LoadPurpose, LoadSource, LoadThread, NOT_RELOADED, OldData,
 };
 use crate::persistence::saving;
-use crate::waiting::blocking::WaitFor;
 use sluice_base::Now;
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 
 /// The file is loaded into databases of its own, which take the place of the old ones; these go when the file's header was

@@ -1,0 +1,189 @@
+//! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
+
+use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
+use sluice_base::Bytes;
+use sluice_command::is_word;
+use sluice_command::{Named, Spec};
+use sluice_keyspace::{Key, NewValue};
+use sluice_resp::apart::{Apart, named};
+use sluice_resp::{Request, Span};
+
+/// The arguments of one request, its name first.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    input: &'a [u8],
+    ranges: &'a [Span],
+    /// Arguments that are no ranges of `input`.
+    apart: &'a Apart,
+    /// The request's first key, hashed ahead for the prefetch.
+    prepared: &'a Prepared,
+    hashing: &'a Hashing,
+}
+
+/// Members or fields of one command that are asked for together: as many as a hash table asks for at a time.
+const MEMBERS_AHEAD: usize = 16;
+
+impl<'a> Args<'a> {
+    /// The arguments of `request`, of which some were hashed ahead.
+    #[inline]
+    pub fn new(request: &Request<'a>, prepared: &'a Prepared, hashing: &'a Hashing) -> Args<'a> {
+        Args { input: request.bytes(), ranges: request.spans(), apart: request.apart(), prepared, hashing }
+    }
+
+    #[inline]
+    fn slice(&self, span: &Span) -> &'a [u8] {
+        named(*span, self.input, self.apart)
+    }
+
+    /// How many, the name included. Never 0.
+    #[inline]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The argument at `index`, which must be below [`Args::len`]; the arity check has seen to that for fixed places.
+    #[inline]
+    pub fn at(&self, index: usize) -> &'a [u8] {
+        self.slice(&self.ranges[index])
+    }
+
+    /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came apart.
+    #[inline]
+    pub(crate) fn string(&self, index: usize) -> NewValue<'a> {
+        match self.shared(index) {
+            None => NewValue::Str(self.at(index)),
+            Some(bytes) => NewValue::StrShared(bytes),
+        }
+    }
+
+    /// The large argument at `index`, if it came apart.
+    #[inline]
+    pub fn shared(&self, index: usize) -> Option<&'a Bytes> {
+        let span = self.ranges[index];
+        if span.start <= self.input.len() { None } else { Some(self.apart.get(span)) }
+    }
+
+    /// The argument at `index`, if there is one.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.ranges.get(index).map(|span| self.slice(span))
+    }
+
+    /// The key at `index`, with its hash.
+    #[inline]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        let bytes = self.at(index);
+        let first = self.prepared.first;
+        let hash = if index == first { self.prepared.hash } else { self.other_hash(index, bytes) };
+        Key { bytes, hash, arg: index.min(usize::from(Key::NO_ARG)) as u16 }
+    }
+
+    /// The hash of an argument that is not the first key.
+    fn other_hash(&self, index: usize, bytes: &[u8]) -> u64 {
+        let pairs = u32::from(self.prepared.are_pairs);
+        let distance = index.wrapping_sub(self.prepared.first);
+        let ordinal = distance >> pairs;
+        match self.prepared.more(self.hashing).get(ordinal.wrapping_sub(1)) {
+            Some(hash) if ordinal << pairs == distance => *hash,
+            _ => self.hashing.hasher.hash(bytes),
+        }
+    }
+
+    /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are prefetched
+    /// together by `prefetch` before they are visited with their positions. What was prefetched with the batch is not
+    /// prefetched again.
+    pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
+        KeyWindows { args: *self, at: range.start, end: range.end.min(self.len()), step }
+    }
+
+    /// The positions of members or fields, every `step`-th from `first` on, in groups: what it takes to look a group up in a large
+    /// collection is prefetched before its first member is looked up.
+    pub(crate) fn member_groups(
+        &self,
+        first: usize,
+        step: usize,
+    ) -> impl Iterator<Item = std::iter::StepBy<std::ops::Range<usize>>> + use<> {
+        let (len, group) = (self.len(), MEMBERS_AHEAD * step);
+        (first..len).step_by(group).map(move |at| (at..len.min(at + group)).step_by(step))
+    }
+
+    /// From `index` on.
+    pub fn iter_from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        let args = *self;
+        self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
+    }
+
+    /// The command that was called.
+    pub fn spec(&self) -> Option<&'static Spec> {
+        match self.prepared.named {
+            Named::Command(spec) => Some(spec),
+            Named::UnknownSubcommand(_) | Named::Unknown => None,
+        }
+    }
+
+    /// Whether the argument at `index` is this word, in any case.
+    #[inline]
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).is_some_and(|arg| is_word(arg, word))
+    }
+
+    /// The argument at `index` as an integer.
+    #[inline]
+    pub fn int(&self, index: usize) -> Result<i64, crate::CmdError> {
+        self.get(index).and_then(sluice_base::num::parse_i64).ok_or(crate::CmdError::NotInteger)
+    }
+
+    /// Copies of all arguments, for what outlives the command.
+    pub(crate) fn to_vecs(self) -> Vec<Vec<u8>> {
+        self.iter_from(0).map(<[u8]>::to_vec).collect()
+    }
+
+    /// Bytes of all arguments together.
+    pub fn bytes(&self) -> usize {
+        self.iter_from(0).map(<[u8]>::len).sum()
+    }
+}
+
+/// Keys of a command, some at a time.
+pub struct KeyWindows<'a> {
+    args: Args<'a>,
+    at: usize,
+    end: usize,
+    step: usize,
+}
+
+/// Some keys with their positions.
+pub struct KeyWindow<'a> {
+    keys: [(usize, Key<'a>); KEYS_AHEAD],
+    len: usize,
+}
+
+impl<'a> KeyWindows<'a> {
+    /// The next keys, at least one; `prefetch` gets the hashes of those that were not prefetched with the batch.
+    pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<KeyWindow<'a>> {
+        if self.at >= self.end {
+            return None;
+        }
+        let none = (0, Key { bytes: &[], hash: 0, arg: Key::NO_ARG });
+        let mut window = KeyWindow { keys: [none; KEYS_AHEAD], len: 0 };
+        while self.at < self.end && window.len < KEYS_AHEAD {
+            window.keys[window.len] = (self.at, self.args.key(self.at));
+            window.len += 1;
+            self.at += self.step;
+        }
+        let known = self.args.prepared.more(self.args.hashing).len() + 1;
+        let is_first = window.keys[0].0 == self.args.prepared.first;
+        if !(is_first && known >= window.len) && window.len > 1 {
+            prefetch(window.keys());
+        }
+        Some(window)
+    }
+}
+
+impl<'a> KeyWindow<'a> {
+    /// The keys with their positions, in order.
+    pub fn keys(&self) -> &[(usize, Key<'a>)] {
+        &self.keys[..self.len]
+    }
+}

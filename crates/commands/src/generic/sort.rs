@@ -1,0 +1,389 @@
+//! SORT and SORT_RO.
+
+mod texts;
+
+use crate::args::Args;
+use crate::ctx::{ReadCtx, WriteCtx};
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
+use sluice_base::num::{IntBuffer, parse_f64};
+use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, Str, ValueRef};
+use sluice_resp::Reply;
+use sluice_value::{Direction, List, ListContext, ListItem, ListLimits};
+use std::cmp::Ordering;
+use std::ops::Range;
+use texts::{SortText, Texts};
+
+/// The options of a call.
+struct SortOptions<'a> {
+    /// What an element weighs, if not itself.
+    by: Option<&'a [u8]>,
+    /// The elements stay in their order: BY without an asterisk.
+    keeps_order: bool,
+    is_alphabetic: bool,
+    is_descending: bool,
+    /// First element and number of elements; negative: all.
+    limit: (i64, i64),
+    /// What is returned of each element; empty: the element.
+    get: Vec<&'a [u8]>,
+    /// Where the key of STORE stands.
+    store: Option<usize>,
+}
+
+impl<'a> SortOptions<'a> {
+    fn parse(args: Args<'a>, may_store: bool) -> Result<SortOptions<'a>, CmdError> {
+        let mut options = SortOptions {
+            by: None,
+            keeps_order: false,
+            is_alphabetic: false,
+            is_descending: false,
+            limit: (0, -1),
+            get: Vec::new(),
+            store: None,
+        };
+        let mut at = 2;
+        while at < args.len() {
+            let behind = args.len() - at - 1;
+            match () {
+                () if args.is(at, "ASC") => options.is_descending = false,
+                () if args.is(at, "DESC") => options.is_descending = true,
+                () if args.is(at, "ALPHA") => options.is_alphabetic = true,
+                () if args.is(at, "LIMIT") && behind >= 2 => {
+                    options.limit = (args.int(at + 1)?, args.int(at + 2)?);
+                    at += 2;
+                }
+                () if args.is(at, "STORE") && may_store && behind >= 1 => {
+                    options.store = Some(at + 1);
+                    at += 1;
+                }
+                () if args.is(at, "BY") && behind >= 1 => {
+                    options.by = Some(args.at(at + 1));
+                    options.keeps_order |= !args.at(at + 1).contains(&b'*');
+                    at += 1;
+                }
+                () if args.is(at, "GET") && behind >= 1 => {
+                    options.get.push(args.at(at + 1));
+                    at += 1;
+                }
+                () => return Err(CmdError::Syntax),
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    /// Which of `len` elements are returned.
+    fn range(&self, len: usize) -> Range<usize> {
+        let (first, count) = self.limit;
+        let start = usize::try_from(first.max(0)).unwrap_or(usize::MAX).min(len);
+        let count = usize::try_from(count).unwrap_or(len);
+        start..start.saturating_add(count).min(len)
+    }
+}
+
+pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let options = SortOptions::parse(args, false)?;
+    sorted(&mut ctx.db, args, options)?.reply(&mut ctx.reply);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let options = SortOptions::parse(args, true)?;
+    let store = options.store;
+    let result = sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options)?;
+    let Some(target) = store.map(|at| args.key(at)) else {
+        result.reply(&mut ctx.reply);
+        return Ok(Outcome::Done);
+    };
+    match result.list(ctx.limits.list) {
+        Some(list) => ctx.db.store_list(target, list, Event::SortStore),
+        None => {
+            ctx.db.remove_stored(target, Event::Del);
+        }
+    }
+    ctx.reply.int(result.rows.len() as i64);
+    Ok(Outcome::Done)
+}
+
+/// What a call returns, row by row.
+#[derive(Debug, Default)]
+struct Sorted {
+    texts: Texts,
+    /// `None` is what GET did not find.
+    rows: Vec<Option<SortText>>,
+}
+
+impl Sorted {
+    fn reply(&self, reply: &mut Reply<'_>) {
+        reply.array(self.rows.len());
+        for row in &self.rows {
+            match row.map(|text| self.texts.item(text)) {
+                Some(ListItem::Int(number)) => reply.bulk_int(number),
+                Some(ListItem::Bytes(bytes)) => reply.bulk(bytes),
+                Some(ListItem::Shared(bytes)) => reply.bulk_shared(bytes),
+                None => reply.null(),
+            }
+        }
+    }
+
+    /// The rows as a list; what is not there is an empty element.
+    fn list(&self, limits: ListLimits) -> Option<List> {
+        let mut list = List::new();
+        let mut context = ListContext { limits, ..ListContext::default() };
+        for row in &self.rows {
+            let item = row.map_or(ListItem::Bytes(b""), |text| self.texts.item(text));
+            list.push_back_item(item, &mut context);
+        }
+        list.convert_after_loading(1, limits);
+        (!list.is_empty()).then_some(list)
+    }
+}
+
+/// What the call returns.
+fn sorted(db: &mut DbRef<'_>, args: Args<'_>, mut options: SortOptions<'_>) -> Result<Sorted, CmdError> {
+    let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
+    let value = entry.value();
+    // A set has no order that a replica has too.
+    if options.keeps_order && options.store.is_some() && matches!(value, ValueRef::Set(_)) {
+        (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
+    }
+    let (mut texts, elements) = elements(value, &options)?;
+    let range = options.range(elements.len());
+    let elements: Vec<SortText> = if options.keeps_order {
+        elements.into_iter().skip(range.start).take(range.len()).collect()
+    } else {
+        in_order(db, &texts, elements, range, &options)?
+    };
+    if options.get.is_empty() {
+        return Ok(Sorted { texts, rows: elements.into_iter().map(Some).collect() });
+    }
+    let (mut rows, mut name) = (Vec::with_capacity(elements.len() * options.get.len()), Vec::new());
+    for element in elements {
+        name.clear();
+        texts.append_to(element, &mut name);
+        for pattern in &options.get {
+            rows.push(match *pattern {
+                b"#" => Some(element),
+                _ => looked_up(db, pattern, &name, |found| texts.add_bytes(found)),
+            });
+        }
+    }
+    Ok(Sorted { texts, rows })
+}
+
+/// All elements; where they stay in their order, a list or a sorted set that is descending is turned round. Those of an
+/// alphabetic order are bytes.
+fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
+    let is_turned = options.keeps_order && options.is_descending;
+    let mut texts = Texts::default();
+    let mut digits = IntBuffer::new();
+    let mut copy = |item: ListItem<'_>| match item {
+        ListItem::Int(number) if !options.is_alphabetic => SortText::Int(number),
+        _ => texts.add_bytes(item.bytes(&mut digits)),
+    };
+    let mut all;
+    match value {
+        ValueRef::List(list) => {
+            all = Vec::with_capacity(list.len());
+            let mut items = list.iter(0..list.len());
+            while let Some(item) = items.next() {
+                all.push(copy(item));
+            }
+            if is_turned {
+                all.reverse();
+            }
+        }
+        ValueRef::Set(set) => all = set.iter().map(copy).collect(),
+        ValueRef::Zset(zset) => {
+            let direction = if is_turned { Direction::Down } else { Direction::Up };
+            let members = zset.iter(0..zset.len(), direction);
+            all = members.map(|(member, _)| copy(ListItem::Bytes(member))).collect();
+        }
+        ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => return Err(CmdError::WrongType),
+    }
+    Ok((texts, all))
+}
+
+/// The elements of a range of the order that their weights give.
+fn in_order(
+    db: &mut DbRef<'_>,
+    texts: &Texts,
+    elements: Vec<SortText>,
+    range: Range<usize>,
+    options: &SortOptions<'_>,
+) -> Result<Vec<SortText>, CmdError> {
+    if options.is_alphabetic && options.by.is_some() {
+        let mut weighed = Vec::with_capacity(elements.len());
+        let mut name = Vec::new();
+        for element in elements {
+            name.clear();
+            texts.append_to(element, &mut name);
+            let text = options.by.and_then(|pattern| looked_up(db, pattern, &name, <[u8]>::to_vec));
+            weighed.push((element, text));
+        }
+        weighed.sort_by(|a, b| options.turned(a.1.cmp(&b.1)));
+        let chosen = weighed.into_iter().skip(range.start).take(range.len());
+        return Ok(chosen.map(|(element, _)| element).collect());
+    }
+    if options.is_alphabetic {
+        // The first bytes decide most comparisons without a look at the rest.
+        let mut headed: Vec<(u64, SortText)> =
+            elements.iter().map(|element| (texts.head(*element), *element)).collect();
+        order_part(&mut headed, range.clone(), |a, b| {
+            options.turned(a.0.cmp(&b.0).then_with(|| texts.compare(a.1, b.1)))
+        });
+        return Ok(headed[range].iter().map(|(_, element)| *element).collect());
+    }
+    in_numeric_order(db, texts, &elements, range, options)
+}
+
+/// The same, where weights are numbers.
+fn in_numeric_order(
+    db: &mut DbRef<'_>,
+    texts: &Texts,
+    elements: &[SortText],
+    range: Range<usize>,
+    options: &SortOptions<'_>,
+) -> Result<Vec<SortText>, CmdError> {
+    // Numbers with places are moved about, not elements.
+    let mut numbers = Vec::with_capacity(elements.len());
+    for (place, element) in elements.iter().enumerate() {
+        let rank = rank_of(number_of(db, texts, *element, options)?);
+        numbers.push((if options.is_descending { !rank } else { rank }, place));
+    }
+    // Elements of one weight in the order of their bytes: the result is the same everywhere.
+    let by_bytes =
+        |a: &(u64, usize), b: &(u64, usize)| options.turned(texts.compare(elements[a.1], elements[b.1]));
+    if range.len() < numbers.len() {
+        order_part(&mut numbers, range.clone(), |a, b| a.0.cmp(&b.0).then_with(|| by_bytes(a, b)));
+    } else {
+        // Comparing numbers alone takes no branch.
+        numbers.sort_unstable_by_key(|number| number.0);
+        let ties = numbers.chunk_by_mut(|a, b| a.0 == b.0).filter(|ties| ties.len() > 1);
+        ties.for_each(|ties| ties.sort_unstable_by(by_bytes));
+    }
+    Ok(numbers[range].iter().map(|(_, place)| elements[*place]).collect())
+}
+
+/// A number that is no NaN as an integer of the same order; the zeros are equal.
+fn rank_of(number: f64) -> u64 {
+    // The sum of the zeros is the positive one.
+    let bits = (number + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// Brings the items of a range into the places that they have in the whole order, in which those that are equal are the same. The
+/// others are not ordered among themselves.
+fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
+    let mut part = items;
+    if range.is_empty() {
+        return;
+    }
+    if range.end < part.len() {
+        part.select_nth_unstable_by(range.end, &compare);
+        part = &mut part[..range.end];
+    }
+    if range.start > 0 {
+        part.select_nth_unstable_by(range.start, &compare);
+        part = &mut part[range.start..];
+    }
+    part.sort_unstable_by(compare);
+}
+
+/// What an element weighs.
+fn number_of(
+    db: &mut DbRef<'_>,
+    texts: &Texts,
+    element: SortText,
+    options: &SortOptions<'_>,
+) -> Result<f64, CmdError> {
+    const NO_NUMBER: CmdError = CmdError::text("ERR One or more scores can't be converted into double");
+    match (options.by, element) {
+        (None, SortText::Int(number)) => Ok(number as f64),
+        (None, _) => weight_in(texts.item(element).bytes(&mut IntBuffer::new())).ok_or(NO_NUMBER),
+        (Some(pattern), _) => {
+            let mut digits = IntBuffer::new();
+            let found = looked_up(db, pattern, texts.item(element).bytes(&mut digits), weight_in);
+            // What has no weight weighs nothing.
+            found.map_or(Ok(0.0), |number| number.ok_or(NO_NUMBER))
+        }
+    }
+}
+
+/// The number that a text begins with, up to its end or a byte of zero.
+fn weight_in(text: &[u8]) -> Option<f64> {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    parse_f64(&text[..end])
+}
+
+impl SortOptions<'_> {
+    /// An order, or its reverse where that is asked for.
+    fn turned(&self, order: Ordering) -> Ordering {
+        if self.is_descending { order.reverse() } else { order }
+    }
+}
+
+/// What a pattern of BY or GET means for an element: the string of the key that it names, or with `->` the field of a hash; the
+/// element itself for `#`. `take` is given its bytes, where there are any.
+fn looked_up<R>(
+    db: &mut DbRef<'_>,
+    pattern: &[u8],
+    element: &[u8],
+    take: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
+    if pattern == b"#" {
+        return Some(take(element));
+    }
+    let star = pattern.iter().position(|byte| *byte == b'*')?;
+    let (before, behind) = (&pattern[..star], &pattern[star + 1..]);
+    let arrow = behind.windows(2).position(|two| two == b"->").filter(|at| at + 2 < behind.len());
+    let (behind, field) = match arrow {
+        Some(at) => (&behind[..at], Some(&behind[at + 2..])),
+        None => (behind, None),
+    };
+    let name = [before, element, behind].concat();
+    let now_ms = live_from(&db.access);
+    let value = db.get(db.key(&name))?.value();
+    match (value, field) {
+        // What lies in pages is the only text that is brought into one piece.
+        (ValueRef::Str(Str::Pages(pages)), None) => Some(take(&pages.to_vec())),
+        (ValueRef::Str(text), None) => text.in_one_piece(take),
+        (ValueRef::Hash(hash), Some(field)) => {
+            let found = hash.get(field).filter(|field| !field.is_expired(now_ms))?;
+            Some(take(found.value.bytes(&mut IntBuffer::new())))
+        }
+        (ValueRef::Str(_) | ValueRef::Hash(_), _) => None,
+        (ValueRef::List(_) | ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_), _) => None,
+    }
+}
+
+/// Fields with an earlier expiry are absent.
+fn live_from(access: &Access) -> i64 {
+    match access.expiry {
+        ExpiryMode::Delete | ExpiryMode::Hide => access.now.unix_ms(),
+        ExpiryMode::Ignore => i64::MIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank_of;
+
+    #[test]
+    fn ranks_are_in_the_order_of_the_numbers() {
+        let numbers = [
+            f64::NEG_INFINITY,
+            f64::MIN,
+            -2.0,
+            -1.0,
+            -f64::MIN_POSITIVE,
+            0.0,
+            1e-300,
+            1.0,
+            2.0,
+            f64::INFINITY,
+        ];
+        assert!(numbers.is_sorted_by(|a, b| rank_of(*a) < rank_of(*b)));
+        assert_eq!(rank_of(-0.0), rank_of(0.0));
+    }
+}

@@ -1,0 +1,180 @@
+//! Commands that walk a database: KEYS, SCAN, RANDOMKEY.
+
+use crate::args::Args;
+use crate::ctx::ReadCtx;
+use crate::error::{CmdError, until_zero};
+use crate::outcome::{Outcome, Run};
+use sluice_base::glob;
+use sluice_base::num::IntBuffer;
+use sluice_keyspace::Entry;
+
+pub(super) fn keys(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let pattern = args.at(1);
+    let all = pattern == b"*";
+    let array = ctx.reply.defer();
+    let mut count = 0;
+    let reply = &mut ctx.reply;
+    ctx.db.for_each(|entry| {
+        let key = entry.key();
+        if all || glob::matches(pattern, key) {
+            reply.bulk(key);
+            count += 1;
+        }
+    });
+    ctx.reply.end_array(array, count);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn randomkey(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
+    match ctx.db.random(ctx.rng) {
+        Some(entry) => ctx.reply.bulk(entry.key()),
+        None => ctx.reply.null(),
+    }
+    Ok(Outcome::Done)
+}
+
+/// SCAN's options.
+struct ScanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+    count: u64,
+}
+
+pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let mut cursor = parse_cursor(args.at(1)).ok_or(CmdError::text("ERR invalid cursor"))?;
+    let options = ScanOptions::parse(args)?;
+    ctx.reply.array(2);
+    // The cursor's text comes first and is known last: the keys wait in a list of references.
+    let mut found = Vec::new();
+    let mut seen = 0u64;
+    let mut steps = options.count.saturating_mul(STEPS_PER_KEY);
+    loop {
+        cursor = ctx.db.scan(
+            cursor,
+            |entry| {
+                seen += 1;
+                options.wants(entry)
+            },
+            |entry| found.push(entry.key()),
+        );
+        steps -= 1;
+        if cursor == 0 || seen >= options.count || steps == 0 {
+            break;
+        }
+    }
+    reply_cursor(ctx, cursor);
+    ctx.reply.array(found.len());
+    found.iter().for_each(|key| ctx.reply.bulk(key));
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
+    match i64::try_from(cursor) {
+        Ok(small) => ctx.reply.bulk(IntBuffer::new().format(small)),
+        Err(_) => ctx.reply.bulk(cursor.to_string().as_bytes()),
+    }
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(args: Args<'a>) -> Result<ScanOptions<'a>, CmdError> {
+        let mut options = ScanOptions { pattern: None, type_name: None, count: 10 };
+        let mut i = 2;
+        while i < args.len() {
+            let value = args.get(i + 1);
+            if args.is(i, "COUNT") && value.is_some() {
+                let count = args.int(i + 1)?;
+                options.count = u64::try_from(count).ok().filter(|n| *n > 0).ok_or(CmdError::Syntax)?;
+            } else if args.is(i, "MATCH") && value.is_some() {
+                options.pattern = value.filter(|pattern| *pattern != b"*");
+            } else if args.is(i, "TYPE")
+                && let Some(name) = value
+            {
+                options.type_name = Some(known_type(name)?);
+            } else if args.is(i, "NOVALUES") {
+                return Err(CmdError::text("ERR NOVALUES option can only be used in HSCAN"));
+            } else if args.is(i, "NOSCORES") {
+                return Err(CmdError::text("ERR NOSCORES option can only be used in ZSCAN"));
+            } else {
+                return Err(CmdError::Syntax);
+            }
+            i += 2;
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, entry: Entry<'_>) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, entry.key()))
+            && self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(entry.type_of().name().as_bytes()))
+    }
+}
+
+fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
+    let name = until_zero(name);
+    if TYPES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        return Ok(name);
+    }
+    Err(CmdError::owned([b"ERR unknown type name '", name, b"'"].concat()))
+}
+
+/// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it, and a
+/// negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
+pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
+    if let Some(number) = sluice_base::num::parse_i64(text) {
+        return u64::try_from(number).ok();
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
+    let text = until_zero(text);
+    let start = text.iter().position(|byte| !is_space(byte))?;
+    let (sign, digits) = match &text[start..] {
+        [sign @ (b'+' | b'-'), digits @ ..] => (*sign, digits),
+        digits => (b'+', digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })?;
+    Some(if sign == b'-' { number.wrapping_neg() } else { number })
+}
+
+/// Names of the types there are, some of which no key can have yet.
+const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
+/// Buckets that one call visits at most, per key asked for: bounds a call in a sparse table.
+const STEPS_PER_KEY: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_are_read_as_the_reference_reads_them() {
+        let cases: &[(&str, Option<u64>)] = &[
+            ("0", Some(0)),
+            ("00", Some(0)),
+            ("+0", Some(0)),
+            (" 0", Some(0)),
+            ("-0", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("-18446744073709551615", Some(1)),
+            ("18446744073709551616", None),
+            ("-1", None),
+            ("0 ", None),
+            ("1\0x", Some(1)),
+            ("\0", None),
+            ("+ 0", None),
+            ("0x10", None),
+            ("", None),
+            (" ", None),
+            ("1\0", Some(1)),
+            ("-1\0x", Some(u64::MAX)),
+            ("\0", None),
+            ("-", None),
+            ("abc", None),
+        ];
+        for (text, cursor) in cases {
+            assert_eq!(parse_cursor(text.as_bytes()), *cursor, "{text:?}");
+        }
+    }
+}

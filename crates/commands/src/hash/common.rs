@@ -1,0 +1,77 @@
+//! What several files of this family use: arguments, look-ups, replies.
+
+use crate::args::Args;
+use crate::ctx::ReadCtx;
+use crate::error::CmdError;
+use sluice_base::num::parse_i64;
+use sluice_keyspace::{Access, ExpiryMode};
+use sluice_resp::Reply;
+use sluice_value::{HashField, HashRef, ListItem};
+
+/// By what time fields are absent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldClock {
+    /// Fields with an earlier expiry are absent.
+    pub(super) now_ms: i64,
+}
+
+impl FieldClock {
+    pub(crate) fn of(access: &Access) -> FieldClock {
+        match access.expiry {
+            ExpiryMode::Delete | ExpiryMode::Hide => FieldClock { now_ms: access.now.unix_ms() },
+            // A primary's link, and an import source, see what is stored.
+            ExpiryMode::Ignore => FieldClock { now_ms: i64::MIN },
+        }
+    }
+
+    pub(crate) fn is_live(self, field: &HashField<'_>) -> bool {
+        !field.is_expired(self.now_ms)
+    }
+
+    /// A field that has not expired.
+    pub(crate) fn get<'a>(self, hash: HashRef<'a>, name: &[u8]) -> Option<HashField<'a>> {
+        hash.get(name).filter(|field| self.is_live(field))
+    }
+
+    /// Whether no field of a hash has expired. O(1).
+    pub(crate) fn all_live(self, hash: HashRef<'_>) -> bool {
+        hash.earliest().is_none_or(|at| at >= self.now_ms)
+    }
+}
+
+/// Writes a string of a hash as a bulk reply.
+#[inline]
+pub(crate) fn reply_item(reply: &mut Reply<'_>, item: ListItem<'_>) {
+    match item {
+        ListItem::Int(number) => reply.bulk_int(number),
+        ListItem::Bytes(bytes) => reply.bulk(bytes),
+        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
+    }
+}
+
+/// The value of a field, or null.
+#[inline]
+pub(crate) fn reply_value(reply: &mut Reply<'_>, field: Option<HashField<'_>>) {
+    match field {
+        Some(field) => reply_item(reply, field.value),
+        None => reply.null(),
+    }
+}
+
+/// The hash under the command's key, to read from.
+#[inline]
+pub(crate) fn hash_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>) -> Result<Option<HashRef<'a>>, CmdError> {
+    match ctx.db.get(args.key(1)) {
+        Some(entry) => Ok(Some(entry.as_hash()?)),
+        None => Ok(None),
+    }
+}
+
+/// An integer that a field holds.
+pub(crate) fn int_of(item: ListItem<'_>) -> Option<i64> {
+    match item {
+        ListItem::Int(number) => Some(number),
+        ListItem::Bytes(bytes) => parse_i64(bytes),
+        ListItem::Shared(bytes) => parse_i64(bytes),
+    }
+}

@@ -1,0 +1,296 @@
+//! HSETEX, HGETEX, HGETDEL: several fields at once, with options.
+
+use super::expiry::{FIELD_COUNT, NamedFields, has_passed, hdel_argv};
+use super::write::{before_adding, set_field};
+use crate::args::Args;
+use crate::ctx::WriteCtx;
+use crate::error::CmdError;
+use crate::hash::common::{FieldClock, reply_value};
+use crate::outcome::{Outcome, Run};
+use crate::string::ExpiryUnit;
+use sluice_keyspace::{Argv, Event, HashEdit};
+use sluice_value::HashExpiry;
+use std::ops::Range;
+
+/// What becomes of the fields' expiry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldExpiry {
+    /// Nothing was said.
+    Unsaid,
+    Keep,
+    Persist,
+    /// The argument at this index says it.
+    Given(ExpiryUnit, usize),
+}
+
+/// Whether something has to be there, or must not be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Any,
+    Absent,
+    Present,
+}
+
+/// Which command's options they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldCommand {
+    Hsetex,
+    Hgetex,
+}
+
+struct FieldOptions {
+    key: Presence,
+    fields: Presence,
+    expiry: FieldExpiry,
+}
+
+impl FieldOptions {
+    fn parse(args: Args<'_>, range: Range<usize>, asked: FieldCommand) -> Result<FieldOptions, CmdError> {
+        let mut options =
+            FieldOptions { key: Presence::Any, fields: Presence::Any, expiry: FieldExpiry::Unsaid };
+        let mut i = range.start;
+        while i < range.end {
+            i += options.take(args, i, range.end, asked).ok_or(CmdError::Syntax)?;
+        }
+        Ok(options)
+    }
+
+    /// Takes the option at `i`; how many arguments it has.
+    fn take(&mut self, args: Args<'_>, i: usize, end: usize, asked: FieldCommand) -> Option<usize> {
+        let stores = asked == FieldCommand::Hsetex;
+        let want = |place: &mut Presence, wanted: Presence| {
+            (*place == Presence::Any || *place == wanted).then(|| *place = wanted).map(|()| 1)
+        };
+        match () {
+            () if stores && args.is(i, "NX") => return want(&mut self.key, Presence::Absent),
+            () if stores && args.is(i, "XX") => return want(&mut self.key, Presence::Present),
+            () if stores && args.is(i, "FNX") => return want(&mut self.fields, Presence::Absent),
+            () if stores && args.is(i, "FXX") => return want(&mut self.fields, Presence::Present),
+            () => {}
+        }
+        let simple = match () {
+            () if stores && args.is(i, "KEEPTTL") => Some(FieldExpiry::Keep),
+            () if !stores && args.is(i, "PERSIST") => Some(FieldExpiry::Persist),
+            () => None,
+        };
+        if let Some(simple) = simple {
+            let fits = self.expiry == FieldExpiry::Unsaid || self.expiry == simple;
+            self.expiry = simple;
+            return fits.then_some(1);
+        }
+        let unit = ExpiryUnit::of(args.at(i))?;
+        let again = matches!(self.expiry, FieldExpiry::Given(before, _) if before == unit);
+        if i + 1 >= end || !(again || self.expiry == FieldExpiry::Unsaid) {
+            return None;
+        }
+        self.expiry = FieldExpiry::Given(unit, i + 1);
+        Some(2)
+    }
+
+    /// The time that was given, ms since the epoch; zero is as good as any time that has passed.
+    fn at(&self, ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Option<i64>, CmdError> {
+        let FieldExpiry::Given(unit, index) = self.expiry else { return Ok(None) };
+        let amount = args.int(index)?;
+        let at = Some(amount).filter(|amount| *amount >= 0);
+        let at =
+            at.and_then(|amount| crate::generic::expiry::time(amount, unit, ctx.db.access.now.unix_ms()));
+        at.map(Some).ok_or(CmdError::InvalidExpire(ctx.spec.full_name))
+    }
+}
+
+pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let fields = NamedFields::find(args, 1)?;
+    let options = FieldOptions::parse(args, 2..fields.word, FieldCommand::Hsetex)?;
+    fields.check(args, 2, FIELD_COUNT)?;
+    let clock = FieldClock::of(&ctx.db.access);
+    let key = args.key(1);
+    let present = match ctx.db.get_uncounted(key) {
+        Some(entry) => entry.as_hash().map(|_| true)?,
+        None => false,
+    };
+    if options.key == Presence::Absent && present || options.key == Presence::Present && !present {
+        ctx.reply.int(0);
+        return Ok(Outcome::Done);
+    }
+    let at = options.at(ctx, args)?;
+    let passed = at.is_some_and(|at| has_passed(ctx, at));
+    let names = || args.iter_from(fields.first).step_by(2);
+    let edit = ctx.db.edit_or_create_hash(key, ctx.limits.hash)?;
+    let view = edit.value().view();
+    let allowed = names().all(|name| match options.fields {
+        Presence::Any => true,
+        Presence::Absent => clock.get(view, name).is_none(),
+        Presence::Present => clock.get(view, name).is_some(),
+    });
+    if !allowed {
+        edit.unchanged();
+        ctx.reply.int(0);
+        return Ok(Outcome::Done);
+    }
+    if passed {
+        let deleted = set_in_the_past(edit, clock, names());
+        ctx.db.effects.count_fields_deleted(names().len() as u64);
+        match deleted.is_empty() {
+            true => ctx.db.effects.do_not_propagate(),
+            false => ctx.db.effects.rewrite(|| hdel_argv(args, &deleted)),
+        }
+    } else {
+        let expiry = match (options.expiry, at) {
+            (FieldExpiry::Keep, _) => HashExpiry::Keep,
+            (_, Some(at)) => HashExpiry::At(at),
+            (_, None) => HashExpiry::Clear,
+        };
+        let is_kept = expiry == HashExpiry::Keep && !clock.all_live(view);
+        let is_expired = |name: &[u8]| view.get(name).is_some_and(|field| field.is_expired(clock.now_ms));
+        let expired: Vec<Vec<u8>> =
+            names().filter(|name| is_kept && is_expired(name)).map(<[u8]>::to_vec).collect();
+        store(edit, clock, args, fields.first, expiry);
+        if !expired.is_empty() {
+            ctx.db.effects.propagate_expired_fields(ctx.db.number(), key, expired);
+        }
+        ctx.db.effects.rewrite(|| hsetex_argv(args, &fields, expiry));
+    }
+    ctx.reply.int(1);
+    Ok(Outcome::Done)
+}
+
+/// Stores the pairs from an argument on.
+fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize, expiry: HashExpiry) {
+    before_adding(&mut edit, args, first);
+    let mut met_expired = 0;
+    for at in (first..args.len()).step_by(2) {
+        met_expired += u64::from(set_field(&mut edit, clock, args.at(at), args.at(at + 1), expiry).1);
+    }
+    edit.met_expired(met_expired);
+    let count = (args.len() - first) as u64 / 2;
+    if matches!(expiry, HashExpiry::At(_)) {
+        edit.also(Event::HSet);
+        edit.done(Event::HExpire, count);
+    } else {
+        edit.done(Event::HSet, count);
+    }
+}
+
+/// Fields that are stored with an expiry that is over leave nothing behind. Gives the fields that were there.
+fn set_in_the_past<'a>(
+    mut edit: HashEdit<'_>,
+    clock: FieldClock,
+    names: impl Iterator<Item = &'a [u8]>,
+) -> Vec<&'a [u8]> {
+    let mut deleted = Vec::new();
+    let mut count = 0;
+    for name in names {
+        let (hash, context) = edit.parts();
+        let live = clock.get(hash.view(), name).is_some();
+        if hash.remove(name, context) && live {
+            deleted.push(name);
+        }
+        count += 1;
+    }
+    edit.came_and_went();
+    edit.also(Event::HSet);
+    edit.also(Event::HExpire);
+    edit.done(Event::HExpired, count);
+    deleted
+}
+
+/// HSETEX with the time in place of a span, and without conditions: they were met.
+fn hsetex_argv(args: Args<'_>, fields: &NamedFields, expiry: HashExpiry) -> Argv {
+    let mut argv = vec![b"HSETEX".to_vec(), args.at(1).to_vec()];
+    match expiry {
+        HashExpiry::Keep => argv.push(b"KEEPTTL".to_vec()),
+        HashExpiry::At(at) => argv.extend([b"PXAT".to_vec(), at.to_string().into_bytes()]),
+        HashExpiry::Clear => {}
+    }
+    argv.extend(args.iter_from(fields.word).map(<[u8]>::to_vec));
+    argv
+}
+
+pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let fields = NamedFields::find(args, 1)?;
+    let options = FieldOptions::parse(args, 2..fields.word, FieldCommand::Hgetex)?;
+    fields.check(args, 1, FIELD_COUNT)?;
+    let clock = FieldClock::of(&ctx.db.access);
+    let entry = ctx.db.get(args.key(1));
+    entry.map(|entry| entry.as_hash()).transpose()?;
+    let at = options.at(ctx, args)?;
+    let passed = at.is_some_and(|at| has_passed(ctx, at));
+    let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
+        ctx.reply.array(args.len() - fields.first);
+        args.iter_from(fields.first).for_each(|_| ctx.reply.null());
+        return Ok(Outcome::Done);
+    };
+    ctx.reply.array(args.len() - fields.first);
+    let mut changed = Vec::new();
+    for name in args.iter_from(fields.first) {
+        let (hash, context) = edit.parts();
+        let field = clock.get(hash.view(), name);
+        reply_value(&mut ctx.reply, field);
+        let Some(expiry) = field.map(|field| field.expiry) else { continue };
+        let changes = match options.expiry {
+            FieldExpiry::Persist if expiry.is_some() => hash.set_expiry(name, None, context),
+            FieldExpiry::Given(..) if passed => hash.remove(name, context),
+            FieldExpiry::Given(..) => hash.set_expiry(name, at, context),
+            FieldExpiry::Persist | FieldExpiry::Unsaid | FieldExpiry::Keep => false,
+        };
+        if changes {
+            changed.push(name);
+        }
+    }
+    if changed.is_empty() {
+        edit.unchanged();
+        return Ok(Outcome::Done);
+    }
+    let event = match at {
+        None => Event::HPersist,
+        Some(_) if passed => Event::HExpired,
+        Some(_) => Event::HExpire,
+    };
+    edit.done(event, changed.len() as u64);
+    if passed {
+        ctx.db.effects.count_fields_deleted(changed.len() as u64);
+    }
+    ctx.db.effects.rewrite(|| match at {
+        Some(_) if passed => hdel_argv(args, &changed),
+        _ => expiry_argv(args, at, &changed),
+    });
+    Ok(Outcome::Done)
+}
+
+/// The change of some fields' expiry.
+fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> Argv {
+    let mut argv = match at {
+        Some(at) => vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at.to_string().into_bytes()],
+        None => vec![b"HPERSIST".to_vec(), args.at(1).to_vec()],
+    };
+    argv.extend([b"FIELDS".to_vec(), names.len().to_string().into_bytes()]);
+    argv.extend(names.iter().map(|name| name.to_vec()));
+    argv
+}
+
+pub(super) fn hgetdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    if !args.is(2, "FIELDS") {
+        return Err(CmdError::Syntax);
+    }
+    let fields = NamedFields { word: 2, first: 4 };
+    fields.check(args, 1, FIELD_COUNT)?;
+    let clock = FieldClock::of(&ctx.db.access);
+    let edit = ctx.db.edit_hash(args.key(1), ctx.limits.hash)?;
+    ctx.reply.array(args.len() - fields.first);
+    let Some(mut edit) = edit else {
+        args.iter_from(fields.first).for_each(|_| ctx.reply.null());
+        return Ok(Outcome::Done);
+    };
+    let mut removed = 0;
+    for name in args.iter_from(fields.first) {
+        let (hash, context) = edit.parts();
+        let field = clock.get(hash.view(), name);
+        reply_value(&mut ctx.reply, field);
+        removed += u64::from(field.is_some() && hash.remove(name, context));
+    }
+    match removed {
+        0 => edit.unchanged(),
+        removed => edit.done(Event::HDel, removed),
+    }
+    Ok(Outcome::Done)
+}

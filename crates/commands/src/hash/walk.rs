@@ -1,0 +1,218 @@
+//! HRANDFIELD and HSCAN.
+
+use crate::args::Args;
+use crate::ctx::ReadCtx;
+use crate::error::CmdError;
+use crate::generic::walk::{parse_cursor, reply_cursor};
+use crate::hash::common::{FieldClock, hash_at, reply_item};
+use crate::outcome::{Outcome, Run};
+use sluice_base::num::IntBuffer;
+use sluice_base::{Rng, glob};
+use sluice_resp::{Protocol, Reply};
+use sluice_value::{HashField, HashRef};
+use std::collections::HashSet;
+
+/// Whether values stand beside fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DrawnParts {
+    Names,
+    Pairs,
+}
+
+pub(super) fn hrandfield(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let clock = FieldClock::of(&ctx.db.access);
+    if args.len() == 2 {
+        let field = hash_at(ctx, args)?.and_then(|hash| random(hash, clock, ctx.rng));
+        match field {
+            Some(field) => reply_item(&mut ctx.reply, field.name),
+            None => ctx.reply.null(),
+        }
+        return Ok(Outcome::Done);
+    }
+    let count = match args.int(2)? {
+        i64::MIN => {
+            return Err(CmdError::text(
+                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            ));
+        }
+        count => count,
+    };
+    let shown = match args.len() {
+        3 => DrawnParts::Names,
+        4 if args.is(3, "WITHVALUES") => DrawnParts::Pairs,
+        _ => return Err(CmdError::Syntax),
+    };
+    let output_max = ctx.limits.output[0].hard;
+    if shown == DrawnParts::Pairs && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2
+        || count < -REPEATED_MAX && output_max == 0
+    {
+        return Err(CmdError::text("ERR value is out of range"));
+    }
+    let Some(hash) = hash_at(ctx, args)? else {
+        ctx.reply.array(0);
+        return Ok(Outcome::Done);
+    };
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count < 0 {
+        repeated(ctx, hash, clock, wanted, shown);
+    } else {
+        distinct(ctx, hash, clock, wanted, shown);
+    }
+    Ok(Outcome::Done)
+}
+
+/// A field drawn at random among those that live.
+fn random<'a>(hash: HashRef<'a>, clock: FieldClock, rng: &mut Rng) -> Option<HashField<'a>> {
+    for _ in 0..RANDOM_TRIES {
+        let field = hash.nth(rng.below(hash.len() as u64) as usize)?;
+        if clock.is_live(&field) {
+            return Some(field);
+        }
+    }
+    let live = hash.iter().filter(|field| clock.is_live(field)).count();
+    let rank = rng.below(live as u64) as usize;
+    hash.iter().filter(|field| clock.is_live(field)).nth(rank)
+}
+
+fn reply_field(reply: &mut Reply<'_>, field: HashField<'_>, shown: DrawnParts) {
+    if shown == DrawnParts::Pairs && reply.protocol() == Protocol::Resp3 {
+        reply.array(2);
+    }
+    reply_item(reply, field.name);
+    if shown == DrawnParts::Pairs {
+        reply_item(reply, field.value);
+    }
+}
+
+fn reply_count(reply: &mut Reply<'_>, count: usize, shown: DrawnParts) {
+    let each = if shown == DrawnParts::Pairs && reply.protocol() == Protocol::Resp2 { 2 } else { 1 };
+    reply.array(count * each);
+}
+
+/// So many fields, each drawn from all.
+fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
+    // Fields that can be found by rank, if not all of them live or ranks are found one by one.
+    let listed: Option<Vec<HashField<'_>>> = (hash.row().is_some() || !clock.all_live(hash))
+        .then(|| hash.iter().filter(|field| clock.is_live(field)).collect());
+    let len = listed.as_ref().map_or(hash.len(), Vec::len);
+    if len == 0 {
+        return ctx.reply.array(0);
+    }
+    reply_count(&mut ctx.reply, count, shown);
+    let output_max = ctx.limits.output[0].hard;
+    for _ in 0..count {
+        let rank = ctx.rng.below(len as u64) as usize;
+        let field = match &listed {
+            Some(listed) => listed.get(rank).copied(),
+            None => hash.nth(rank),
+        };
+        if let Some(field) = field {
+            reply_field(&mut ctx.reply, field, shown);
+        }
+        // The client is closed behind the command, as soon as somebody looks at its output.
+        if output_max > 0 && ctx.reply.outbox().len() > output_max {
+            return;
+        }
+    }
+}
+
+/// So many different fields, or all.
+fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
+    let all_live = clock.all_live(hash);
+    let live = |field: &HashField<'_>| clock.is_live(field);
+    let len = if all_live { hash.len() } else { hash.iter().filter(live).count() };
+    let count = count.min(len);
+    reply_count(&mut ctx.reply, count, shown);
+    if all_live && hash.row().is_none() && count <= len / 3 {
+        let mut ranks = HashSet::with_capacity(count);
+        while ranks.len() < count {
+            let rank = ctx.rng.below(len as u64) as usize;
+            if ranks.insert(rank)
+                && let Some(field) = hash.nth(rank)
+            {
+                reply_field(&mut ctx.reply, field, shown);
+            }
+        }
+        return;
+    }
+    // Each field with the probability that is left for it: every choice is equally likely.
+    let (mut needed, mut left) = (count as u64, len as u64);
+    for field in hash.iter().filter(live) {
+        if ctx.rng.below(left) < needed {
+            reply_field(&mut ctx.reply, field, shown);
+            needed -= 1;
+        }
+        left -= 1;
+    }
+}
+
+/// The options of HSCAN.
+struct HscanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    shown: DrawnParts,
+}
+
+impl<'a> HscanOptions<'a> {
+    fn parse(args: Args<'a>) -> Result<HscanOptions<'a>, CmdError> {
+        let mut options = HscanOptions { pattern: None, count: 10, shown: DrawnParts::Pairs };
+        let mut i = 3;
+        while i < args.len() {
+            let value = args.get(i + 1);
+            if args.is(i, "COUNT") && value.is_some() {
+                let count = args.int(i + 1)?;
+                options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CmdError::Syntax)?;
+                i += 2;
+            } else if args.is(i, "MATCH") && value.is_some() {
+                options.pattern = value.filter(|pattern| *pattern != b"*");
+                i += 2;
+            } else if args.is(i, "NOVALUES") {
+                options.shown = DrawnParts::Names;
+                i += 1;
+            } else if args.is(i, "NOSCORES") {
+                return Err(CmdError::text("ERR NOSCORES option can only be used in ZSCAN"));
+            } else {
+                return Err(CmdError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let cursor = parse_cursor(args.at(2)).ok_or(CmdError::text("ERR invalid cursor"))?;
+    let clock = FieldClock::of(&ctx.db.access);
+    let Some(hash) = hash_at(ctx, args)? else {
+        ctx.reply.array(2);
+        ctx.reply.bulk(b"0");
+        ctx.reply.array(0);
+        return Ok(Outcome::Done);
+    };
+    let options = HscanOptions::parse(args)?;
+    let mut found = Vec::new();
+    let next = hash.scan(cursor, options.count, |field| {
+        let matches = options
+            .pattern
+            .is_none_or(|pattern| glob::matches(pattern, field.name.bytes(&mut IntBuffer::new())));
+        if matches && clock.is_live(&field) {
+            found.push(field);
+        }
+    });
+    ctx.reply.array(2);
+    reply_cursor(ctx, next);
+    let each = if options.shown == DrawnParts::Pairs { 2 } else { 1 };
+    ctx.reply.array(found.len() * each);
+    for field in found {
+        reply_item(&mut ctx.reply, field.name);
+        if options.shown == DrawnParts::Pairs {
+            reply_item(&mut ctx.reply, field.value);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Draws that meet a field that has expired, before the fields that live are counted.
+const RANDOM_TRIES: usize = 50;
+/// Fields that one call gives at most where it gives fields again and again, and the client's output has no limit: the reply is
+/// kept in memory.
+const REPEATED_MAX: i64 = 1 << 27;

@@ -1,0 +1,222 @@
+//! Changes of single fields.
+
+use crate::args::Args;
+use crate::ctx::WriteCtx;
+use crate::error::CmdError;
+use crate::hash::common::{FieldClock, int_of};
+use crate::outcome::{Outcome, Run};
+use sluice_base::longdouble::LongDouble;
+use sluice_base::num::IntBuffer;
+use sluice_keyspace::{Argv, Event, HashEdit};
+use sluice_value::HashExpiry;
+
+pub(super) fn hset(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let added = set_pairs(ctx, args)?;
+    ctx.reply.int(added);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn hmset(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    set_pairs(ctx, args)?;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+/// Stores the pairs of a command; how many fields are new.
+fn set_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<i64, CmdError> {
+    if args.len() % 2 == 1 {
+        return Err(CmdError::Arity(ctx.spec.full_name));
+    }
+    let clock = FieldClock::of(&ctx.db.access);
+    let mut edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
+    before_adding(&mut edit, args, 2);
+    let (mut added, mut met_expired) = (0, 0);
+    for group in args.member_groups(2, 2) {
+        edit.value().view().prefetch_group(group.clone().map(|at| args.at(at)));
+        for at in group {
+            let (name, value) = (args.at(at), args.at(at + 1));
+            let (is_new, expired) = set_field(&mut edit, clock, name, value, HashExpiry::Clear);
+            added += i64::from(is_new);
+            met_expired += u64::from(expired);
+        }
+    }
+    edit.met_expired(met_expired);
+    edit.done(Event::HSet, (args.len() as u64 - 2) / 2);
+    Ok(added)
+}
+
+/// How a hash is about to grow by the pairs from an argument on: see [`sluice_value::Hash::convert_before_adding`].
+pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usize) {
+    let (hash, context) = edit.parts();
+    let texts = args.iter_from(first);
+    let count = texts.len() / 2;
+    hash.convert_before_adding(count, texts.map(<[u8]>::len).max().unwrap_or(0), context.limits);
+}
+
+/// Stores a value under a field: whether the field is new, and whether one that had expired was in its place.
+pub(super) fn set_field(
+    edit: &mut HashEdit<'_>,
+    clock: FieldClock,
+    name: &[u8],
+    value: &[u8],
+    expiry: HashExpiry,
+) -> (bool, bool) {
+    let (hash, context) = edit.parts();
+    // Fields without an expiry, and that is all of most hashes, need no look at what was there.
+    let expired = !clock.all_live(hash.view())
+        && hash.view().get(name).is_some_and(|field| field.is_expired(clock.now_ms));
+    let expiry = if expired && expiry == HashExpiry::Keep { HashExpiry::Clear } else { expiry };
+    let is_new = hash.set(name, value, expiry, context);
+    (is_new || expired, expired)
+}
+
+pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let clock = FieldClock::of(&ctx.db.access);
+    let mut edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
+    if clock.get(edit.value().view(), args.at(2)).is_some() {
+        edit.unchanged();
+        ctx.reply.int(0);
+        return Ok(Outcome::Done);
+    }
+    before_adding(&mut edit, args, 2);
+    let (_, expired) = set_field(&mut edit, clock, args.at(2), args.at(3), HashExpiry::Clear);
+    edit.met_expired(u64::from(expired));
+    edit.done(Event::HSet, 1);
+    if expired {
+        // A receiver may still have the field that has expired here.
+        ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), args.at(3), None));
+    }
+    ctx.reply.int(1);
+    Ok(Outcome::Done)
+}
+
+/// The command that stores a value, and the expiry that the field has.
+fn hset_argv(key: &[u8], name: &[u8], value: &[u8], expiry: Option<i64>) -> Argv {
+    let mut argv = match expiry {
+        None => vec![b"HSET".to_vec(), key.to_vec()],
+        Some(at) => {
+            let at = at.to_string().into_bytes();
+            vec![b"HSETEX".to_vec(), key.to_vec(), b"PXAT".to_vec(), at, b"FIELDS".to_vec(), b"1".to_vec()]
+        }
+    };
+    argv.extend([name.to_vec(), value.to_vec()]);
+    argv
+}
+
+pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let clock = FieldClock::of(&ctx.db.access);
+    let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
+        ctx.reply.int(0);
+        return Ok(Outcome::Done);
+    };
+    let mut removed = 0;
+    for group in args.member_groups(2, 1) {
+        let (hash, context) = edit.parts();
+        hash.view().prefetch_group(group.clone().map(|at| args.at(at)));
+        for at in group {
+            let name = args.at(at);
+            let live = clock.all_live(hash.view()) || clock.get(hash.view(), name).is_some();
+            removed += u64::from(live && hash.remove(name, context));
+        }
+    }
+    match removed {
+        0 => edit.unchanged(),
+        removed => edit.done(Event::HDel, removed),
+    }
+    ctx.reply.int(removed as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn hincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let amount = args.int(3)?;
+    let clock = FieldClock::of(&ctx.db.access);
+    let edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
+    let sum = match clock.get(edit.value().view(), args.at(2)) {
+        None => Ok(amount),
+        Some(field) => match int_of(field.value) {
+            None => Err(CmdError::text("ERR hash value is not an integer")),
+            Some(old) => {
+                old.checked_add(amount).ok_or(CmdError::text("ERR increment or decrement would overflow"))
+            }
+        },
+    };
+    let sum = match sum {
+        Ok(sum) => sum,
+        Err(error) => {
+            edit.unchanged();
+            return Err(error);
+        }
+    };
+    let mut buffer = IntBuffer::new();
+    let text = buffer.format(sum);
+    store_number((edit, clock), args, text, Event::HIncrBy).propagate(ctx, args, text, Exact::Integer);
+    ctx.reply.int(sum);
+    Ok(Outcome::Done)
+}
+
+/// Whether the receivers of a command come to the same number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Exact {
+    Integer,
+    Float,
+}
+
+/// A number that was stored: the expiry of its field, and whether the field had expired before.
+struct StoredNumber {
+    expiry: Option<i64>,
+    expired: bool,
+}
+
+fn store_number(
+    (mut edit, clock): (HashEdit<'_>, FieldClock),
+    args: Args<'_>,
+    text: &[u8],
+    event: Event,
+) -> StoredNumber {
+    let (_, expired) = set_field(&mut edit, clock, args.at(2), text, HashExpiry::Keep);
+    let expiry = edit.value().view().get(args.at(2)).and_then(|field| field.expiry);
+    edit.met_expired(u64::from(expired));
+    edit.done(event, 1);
+    StoredNumber { expiry, expired }
+}
+
+impl StoredNumber {
+    /// The sum instead of the amount where a receiver may come to another: machines and versions round elsewhere, and a field that has
+    /// expired here may still be there.
+    fn propagate(self, ctx: &mut WriteCtx<'_>, args: Args<'_>, text: &[u8], exact: Exact) {
+        if exact == Exact::Float || self.expired || self.expiry.is_some() {
+            ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), text, self.expiry));
+        }
+    }
+}
+
+pub(super) fn hincrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let amount = LongDouble::parse(args.at(3)).ok_or(CmdError::NotFloat)?;
+    if !amount.is_finite() {
+        return Err(CmdError::text("ERR value is NaN or Infinity"));
+    }
+    let clock = FieldClock::of(&ctx.db.access);
+    let edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
+    let old = match clock.get(edit.value().view(), args.at(2)) {
+        None => LongDouble::parse(b"0"),
+        Some(field) => LongDouble::parse(field.value.bytes(&mut IntBuffer::new())),
+    };
+    let error = match old.map(|old| old + amount) {
+        Some(sum) if sum.is_finite() => {
+            let mut text = Vec::with_capacity(32);
+            sum.push(&mut text);
+            store_number((edit, clock), args, &text, Event::HIncrByFloat).propagate(
+                ctx,
+                args,
+                &text,
+                Exact::Float,
+            );
+            ctx.reply.bulk(&text);
+            return Ok(Outcome::Done);
+        }
+        Some(_) => CmdError::text("ERR increment would produce NaN or Infinity"),
+        None => CmdError::text("ERR hash value is not a float"),
+    };
+    edit.unchanged();
+    Err(error)
+}

@@ -1,0 +1,162 @@
+//! HyperLogLogs.
+
+mod common;
+mod debug;
+
+use crate::args::Args;
+use crate::ctx::{DataHandler, DataRoute, WriteCtx, route};
+use crate::error::CmdError;
+use crate::hyperloglog::common::{checked, read};
+use crate::outcome::{Outcome, Run};
+use sluice_command::specs::hyperloglog as specs;
+use sluice_keyspace::{Entry, Event, Str, StrEdit};
+use sluice_value::hll::{self, ESTIMATE, Hll, HllEncoding, Mark, REGISTERS, Registers};
+
+pub(crate) const ROUTES: &[DataRoute] = &[
+    route(&specs::PFADD, DataHandler::Write(pfadd)),
+    route(&specs::PFCOUNT, DataHandler::Keeping(pfcount)),
+    route(&specs::PFDEBUG, DataHandler::Write(debug::pfdebug)),
+    route(&specs::PFMERGE, DataHandler::Write(pfmerge)),
+    route(&specs::PFSELFTEST, DataHandler::Static(debug::pfselftest)),
+];
+
+/// Raises registers to those of an entry; how these are written.
+fn merge(entry: Entry<'_>, registers: &mut Registers) -> Result<HllEncoding, CmdError> {
+    let (text, encoding, _) = checked(entry)?;
+    match text {
+        Str::Inline(bytes) => hll::merge(bytes, encoding, registers)?,
+        Str::Shared(bytes) => hll::merge(bytes, encoding, registers)?,
+        Str::Int(_) | Str::Pages(_) => hll::merge(&text.to_vec(), encoding, registers)?,
+    }
+    Ok(encoding)
+}
+
+fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let key = args.key(1);
+    let marks = args.iter_from(2).map(Mark::of);
+    let changes = match ctx.db.get_uncounted(key).map(checked).transpose()? {
+        Some((_, HllEncoding::Dense, _)) => {
+            let mut edit = ctx.db.edit_str(key, 0)?;
+            let changes = marks.filter(|mark| raise_dense(&mut edit, *mark)).count() as u64;
+            if changes > 0 {
+                invalidate(&mut edit);
+            }
+            end(edit, changes);
+            changes
+        }
+        Some((text, HllEncoding::Sparse, _)) => {
+            let hll = Hll::read(text.to_vec())?;
+            add(ctx, args, hll, marks, 0)?
+        }
+        None => add(ctx, args, Hll::empty(), marks, 1)?,
+    };
+    ctx.reply.int(i64::from(changes > 0));
+    Ok(Outcome::Done)
+}
+
+/// Adds to a HyperLogLog that is not in its place, and puts it there; the number of changes, of which `changes` were made.
+fn add(
+    ctx: &mut WriteCtx<'_>,
+    args: Args<'_>,
+    mut hll: Hll,
+    marks: impl Iterator<Item = Mark>,
+    mut changes: u64,
+) -> Result<u64, CmdError> {
+    for mark in marks {
+        changes += u64::from(hll.add(mark, ctx.limits.hll_sparse_bytes_max)?);
+    }
+    let mut edit = ctx.db.edit_str(args.key(1), 0)?;
+    if changes > 0 {
+        hll.invalidate_estimate();
+        edit.replace(hll.into_bytes());
+    }
+    end(edit, changes);
+    Ok(changes)
+}
+
+fn end(edit: StrEdit<'_, '_>, changes: u64) {
+    match changes {
+        0 => edit.unchanged(),
+        changes => edit.done(Event::PfAdd, changes),
+    }
+}
+
+/// Raises a register where it stands; whether it was lower.
+fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: Mark) -> bool {
+    let (at, len) = mark.dense_place();
+    let mut bytes = [0; 2];
+    edit.text().copy_at(at, &mut bytes[..len]);
+    let Some(raised) = mark.raised_dense(bytes) else { return false };
+    edit.write(at, &raised[..len]);
+    true
+}
+
+/// Marks the estimate as out of date, where it stands.
+fn invalidate(edit: &mut StrEdit<'_, '_>) {
+    let mut estimate = [0; 8];
+    edit.text().copy_at(ESTIMATE.start, &mut estimate);
+    let invalid = hll::invalidated(estimate);
+    if invalid != estimate {
+        edit.write(ESTIMATE.start, &invalid);
+    }
+}
+
+/// The estimate of one HyperLogLog is kept in it, which counts as a change; that of several is not.
+fn pfcount(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let estimate = if args.len() == 2 { count_one(ctx, args)? } else { count_union(ctx, args)? };
+    ctx.reply.int(estimate as i64);
+    Ok(Outcome::Done)
+}
+
+fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
+    let key = args.key(1);
+    let Some(entry) = ctx.db.get(key) else { return Ok(0) };
+    let (text, _, header) = checked(entry)?;
+    if let Some(estimate) = hll::kept_estimate(&header) {
+        return Ok(estimate);
+    }
+    let estimate = Hll::read(text.to_vec())?.estimate()?;
+    let mut edit = ctx.db.edit_str(key, 0)?;
+    edit.write(ESTIMATE.start, &estimate.to_le_bytes());
+    edit.done(Event::Silent, 1);
+    Ok(estimate)
+}
+
+fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
+    let mut registers = [0; REGISTERS];
+    for at in 1..args.len() {
+        // One by one: a key that holds something else ends the command, and what is behind it stays, expired or not.
+        let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
+        if let Some(entry) = db.get(args.key(at)) {
+            merge(entry, &mut registers)?;
+        }
+    }
+    Ok(hll::estimate(&registers))
+}
+
+fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let mut registers: Registers = [0; REGISTERS];
+    let mut is_dense = false;
+    let mut target = None;
+    for at in 1..args.len() {
+        let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
+        let Some(entry) = db.get(args.key(at)) else { continue };
+        is_dense |= merge(entry, &mut registers)? == HllEncoding::Dense;
+        if at == 1 {
+            target = Some(read(entry)?);
+        }
+    }
+    let mut target = target.unwrap_or_else(Hll::empty);
+    if is_dense {
+        // The target's own are among them.
+        target.set_dense(&registers)?;
+    } else {
+        target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;
+    }
+    target.invalidate_estimate();
+    let mut edit = ctx.db.edit_str(args.key(1), 0)?;
+    edit.replace(target.into_bytes());
+    edit.done(Event::PfAdd, 1);
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}

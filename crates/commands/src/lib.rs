@@ -1,0 +1,49 @@
+//! The commands about data: their arguments, what they do to the keys of a database, and their replies.
+//!
+//! ```text
+//!  request ──prepare──► command, hashes of its keys ──Args──► handler(ReadCtx or WriteCtx) ──► reply, effects, Outcome
+//! ```
+//!
+//! Invariants: (1) no session, no other client, no configuration that changes, no replication, no process: a handler has a database, numbers
+//! ([`Limits`]), randomness, and a place for its reply; (2) what must wait, or takes long, is told as an [`Outcome`], and the engine
+//! does it; (3) what a route may touch follows from its [`DataHandler`], and flags of the command that contradict that do not compile.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bitmap;
+mod ctx;
+mod error;
+mod generic;
+mod geo;
+mod hash;
+mod hyperloglog;
+mod limits;
+mod list;
+mod migration;
+mod outcome;
+mod payload;
+mod prepare;
+mod production;
+mod renames;
+mod reply_mode;
+mod routes;
+mod set;
+mod slow_reads;
+mod stream;
+mod string;
+mod wait;
+mod zset;
+
+pub use args::Args;
+pub use ctx::{DataHandler, DataRoute, KeyRights, ReadCtx, StaticCtx, WriteCtx, check_route};
+pub use error::{CmdError, shown, until_zero};
+pub use limits::{EvictionLimits, Limits, Notify, OutputLimit};
+pub use migration::{Migration, MigrationOutcome};
+pub use outcome::{Outcome, Run};
+pub use prepare::{Hashing, KEYS_AHEAD, Prepared, PreparedBatch, Preparer};
+pub use production::{PIECE_BYTES, Progress, SlowRead};
+pub use renames::{Renames, rename_errors, renames};
+pub use reply_mode::ReplyMode;
+pub use routes::routes;
+pub use slow_reads::{SlowReadAsk, SlowReads};
+pub use wait::{BlockOn, LocalWait, WaitFor};

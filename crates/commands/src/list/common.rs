@@ -1,0 +1,151 @@
+//! What several files of this family use: arguments, look-ups, replies.
+
+use crate::args::Args;
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
+use sluice_base::num::parse_i64;
+use sluice_keyspace::{Entry, Event, ListEdit};
+use sluice_resp::Reply;
+use sluice_value::{ListItem, ListRef};
+use std::ops::Range;
+
+/// An end of a list, as commands name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The front.
+    Left,
+    /// The back.
+    Right,
+}
+
+impl Side {
+    /// The word at `index`.
+    pub(crate) fn parse(args: Args<'_>, index: usize) -> Result<Side, CmdError> {
+        if args.is(index, "LEFT") {
+            Ok(Side::Left)
+        } else if args.is(index, "RIGHT") {
+            Ok(Side::Right)
+        } else {
+            Err(CmdError::Syntax)
+        }
+    }
+
+    pub(crate) fn pushed(self) -> Event {
+        match self {
+            Side::Left => Event::LPush,
+            Side::Right => Event::RPush,
+        }
+    }
+
+    pub(crate) fn popped(self) -> Event {
+        match self {
+            Side::Left => Event::LPop,
+            Side::Right => Event::RPop,
+        }
+    }
+
+    /// The command that pops there.
+    pub(crate) fn pop_name(self) -> &'static [u8] {
+        match self {
+            Side::Left => b"LPOP",
+            Side::Right => b"RPOP",
+        }
+    }
+}
+
+/// Writes an element as a bulk reply.
+#[inline]
+pub(crate) fn reply_item(reply: &mut Reply<'_>, item: ListItem<'_>) {
+    match item {
+        ListItem::Int(number) => reply.bulk_int(number),
+        ListItem::Bytes(bytes) => reply.bulk(bytes),
+        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
+    }
+}
+
+/// The list of an entry, or what a command answers to another type.
+#[inline]
+pub(crate) fn list_of(entry: Entry<'_>) -> Result<ListRef<'_>, CmdError> {
+    Ok(entry.as_list()?)
+}
+
+/// The position that an index names; negative ones count from the end. It may be behind the end.
+pub(crate) fn position(index: i64, len: usize) -> Option<usize> {
+    match usize::try_from(index) {
+        Ok(index) => Some(index),
+        Err(_) => len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?),
+    }
+}
+
+/// The positions from `start` to `stop`, both included, of `len`; what lies outside is cut off.
+pub(crate) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let start = position(start, len).unwrap_or(0);
+    let Some(stop) = position(stop, len) else { return 0..0 };
+    if start > stop || start >= len { 0..0 } else { start..stop.saturating_add(1).min(len) }
+}
+
+/// An integer argument of at least `min`; else this error, whatever is wrong.
+pub(crate) fn int_from(
+    args: Args<'_>,
+    index: usize,
+    min: i64,
+    error: &'static str,
+) -> Result<usize, CmdError> {
+    match args.get(index).and_then(parse_i64) {
+        Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
+        Some(_) | None => Err(CmdError::text(error)),
+    }
+}
+
+/// An integer argument but the smallest, whose magnitude is none.
+pub(crate) fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, CmdError> {
+    match args.int(index)? {
+        i64::MIN => Err(CmdError::text(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        )),
+        number => Ok(number),
+    }
+}
+
+/// Ends an edit that took `removed` elements out: what is left may be a listpack again.
+pub(crate) fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize) {
+    let (list, context) = edit.parts();
+    list.convert_after_removing(context.limits);
+    match removed {
+        0 => edit.publish_unchanged(event),
+        removed => edit.done(event, removed as u64),
+    }
+}
+
+/// How a list is about to grow: see [`sluice_value::List::convert_before_adding`].
+pub(crate) fn before_adding<'v>(edit: &mut ListEdit<'_>, values: impl ExactSizeIterator<Item = &'v [u8]>) {
+    let (list, context) = edit.parts();
+    let count = values.len();
+    list.convert_before_adding(count, values.map(<[u8]>::len).sum(), context.limits);
+}
+
+/// Adds an element at an end.
+#[inline]
+pub(crate) fn push(edit: &mut ListEdit<'_>, side: Side, value: &[u8]) {
+    let (list, context) = edit.parts();
+    match side {
+        Side::Left => list.push_front(value, context),
+        Side::Right => list.push_back(value, context),
+    }
+}
+
+/// Removes so many elements at an end.
+#[inline]
+pub(crate) fn remove(edit: &mut ListEdit<'_>, side: Side, count: usize) {
+    let (list, context) = edit.parts();
+    match side {
+        Side::Left => list.remove_front(count, context),
+        Side::Right => list.remove_back(count, context),
+    }
+}
+
+/// Answers with a length.
+pub(crate) fn reply_len(reply: &mut Reply<'_>, len: usize) -> Run {
+    reply.int(len as i64);
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,181 @@
+//! Adding and taking at the ends.
+
+use crate::args::Args;
+use crate::ctx::WriteCtx;
+use crate::error::CmdError;
+use crate::list::common::{
+    Side, before_adding, done_removing, int_from, list_of, push, remove, reply_item, reply_len,
+};
+use crate::outcome::{Outcome, Run};
+use sluice_keyspace::Key;
+
+/// What is pushed onto.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Onto {
+    /// Any list: it comes into being.
+    Any,
+    /// One that exists.
+    Existing,
+}
+
+pub(super) fn lpush(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    push_all(ctx, args, Side::Left, Onto::Any)
+}
+
+pub(super) fn rpush(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    push_all(ctx, args, Side::Right, Onto::Any)
+}
+
+pub(super) fn lpushx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    push_all(ctx, args, Side::Left, Onto::Existing)
+}
+
+pub(super) fn rpushx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    push_all(ctx, args, Side::Right, Onto::Existing)
+}
+
+fn push_all(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side, onto: Onto) -> Run {
+    let (key, limits) = (args.key(1), ctx.limits.list);
+    let edit = match onto {
+        Onto::Any => Some(ctx.db.edit_or_create_list(key, limits)?),
+        Onto::Existing => ctx.db.edit_list(key, limits)?,
+    };
+    let Some(mut edit) = edit else { return reply_len(&mut ctx.reply, 0) };
+    let values = args.iter_from(2);
+    before_adding(&mut edit, values.clone());
+    let added = values.len();
+    values.for_each(|value| push(&mut edit, side, value));
+    let len = edit.value().len();
+    edit.done(side.pushed(), added as u64);
+    reply_len(&mut ctx.reply, len)
+}
+
+pub(super) fn lpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    pop(ctx, args, Side::Left, "lpop")
+}
+
+pub(super) fn rpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    pop(ctx, args, Side::Right, "rpop")
+}
+
+fn pop(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side, name: &'static str) -> Run {
+    if args.len() > 3 {
+        return Err(CmdError::Arity(name));
+    }
+    if args.len() == 2 {
+        if op_pop(ctx, args.key(1), side, Shape::Single)? == 0 {
+            ctx.reply.null();
+        }
+        return Ok(Outcome::Done);
+    }
+    let count = int_from(args, 2, 0, "ERR value is out of range, must be positive")?;
+    if count == 0 {
+        match ctx.db.get_uncounted(args.key(1)) {
+            Some(entry) => {
+                list_of(entry)?;
+                ctx.reply.array(0);
+            }
+            None => ctx.reply.null_array(),
+        }
+    } else if op_pop(ctx, args.key(1), side, Shape::Array(count))? == 0 {
+        ctx.reply.null_array();
+    }
+    Ok(Outcome::Done)
+}
+
+/// How many elements are taken, and how the reply shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One, by itself.
+    Single,
+    /// At most so many, at least 1, in an array.
+    Array(usize),
+}
+
+/// Takes elements from an end and writes them as the reply; how many. Of a key that is absent none, and no reply.
+pub(crate) fn op_pop(
+    ctx: &mut WriteCtx<'_>,
+    key: Key<'_>,
+    side: Side,
+    shape: Shape,
+) -> Result<usize, CmdError> {
+    let Some(mut edit) = ctx.db.edit_list(key, ctx.limits.list)? else { return Ok(0) };
+    let list = edit.value();
+    let len = list.len();
+    let count = match shape {
+        Shape::Single => 1,
+        Shape::Array(count) => {
+            ctx.reply.array(count.min(len));
+            count.min(len)
+        }
+    };
+    let mut iter = match side {
+        Side::Left => list.view().iter(0..count),
+        Side::Right => list.view().iter_rev(len - count..len),
+    };
+    while let Some(item) = iter.next() {
+        reply_item(&mut ctx.reply, item);
+    }
+    remove(&mut edit, side, count);
+    done_removing(edit, side.popped(), count);
+    Ok(count)
+}
+
+pub(super) fn lmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let call = Many::parse(args, 1)?;
+    for key in call.keys.clone() {
+        if call.pop(ctx, args.key(key))? {
+            return Ok(Outcome::Done);
+        }
+    }
+    ctx.reply.null_array();
+    Ok(Outcome::Done)
+}
+
+/// The arguments of LMPOP and BLMPOP from the number of keys on.
+pub(crate) struct Many {
+    /// Positions of the keys.
+    pub(crate) keys: std::ops::Range<usize>,
+    side: Side,
+    count: usize,
+}
+
+impl Many {
+    /// `at` is the position of the number of keys.
+    pub(crate) fn parse(args: Args<'_>, at: usize) -> Result<Many, CmdError> {
+        let number = int_from(args, at, 1, "ERR numkeys should be greater than 0")?;
+        let keys = at + 1..number.saturating_add(at + 1);
+        if keys.end >= args.len() {
+            return Err(CmdError::Syntax);
+        }
+        let side = Side::parse(args, keys.end)?;
+        let count = match args.len() - keys.end - 1 {
+            0 => 1,
+            2.. if args.is(keys.end + 1, "COUNT") => {
+                let count = int_from(args, keys.end + 2, 1, "ERR count should be greater than 0")?;
+                if args.len() > keys.end + 3 {
+                    return Err(CmdError::Syntax);
+                }
+                count
+            }
+            _ => return Err(CmdError::Syntax),
+        };
+        Ok(Many { keys, side, count })
+    }
+
+    /// Takes elements from the list of a key, with key and elements as the reply; `false`, and no reply, where there is no
+    /// list.
+    pub(crate) fn pop(&self, ctx: &mut WriteCtx<'_>, key: Key<'_>) -> Result<bool, CmdError> {
+        match ctx.db.get_uncounted(key) {
+            Some(entry) => list_of(entry)?,
+            None => return Ok(false),
+        };
+        ctx.reply.array(2);
+        ctx.reply.bulk(key.bytes);
+        let count = op_pop(ctx, key, self.side, Shape::Array(self.count))?;
+        let name = self.side.pop_name();
+        let argv = || vec![name.to_vec(), key.bytes.to_vec(), count.to_string().into_bytes()];
+        ctx.db.effects.rewrite(argv);
+        Ok(true)
+    }
+}

@@ -1,0 +1,309 @@
+//! What can be known of a request before its turn comes: its command, and the hashes of its first keys.
+//!
+//! Pure functions of the command table, the renames and the hash of keys, so that an I/O thread can compute them beside the main
+//! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
+
+use crate::renames::Renames;
+use sluice_base::heap;
+use sluice_command::derive::keys::key_row;
+use sluice_command::{Group, Named, Spec};
+use sluice_keyspace::{Db, Key, KeyHasher};
+use sluice_resp::Request;
+use std::sync::Arc;
+
+/// A request, looked up and hashed.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared {
+    /// The command.
+    pub named: Named,
+    /// Position of the first key, or [`Prepared::NOWHERE`].
+    pub first: usize,
+    /// Hash of the first key.
+    pub hash: u64,
+    /// Where the hashes of the keys behind it begin among those of the batch.
+    more_at: u32,
+    /// How many these are.
+    more: u16,
+    /// One argument stands between two keys.
+    pub are_pairs: bool,
+}
+
+impl Prepared {
+    /// `first` where no argument has been hashed.
+    const NOWHERE: usize = usize::MAX;
+
+    /// Hashes of the keys behind the first.
+    #[inline]
+    pub fn more(self, hashing: &Hashing) -> &[u64] {
+        match self.more {
+            0 => &[],
+            more => &hashing.hashes[self.more_at as usize..][..usize::from(more)],
+        }
+    }
+
+    /// Whether the command is one of sets or of hashes.
+    fn concerns_members(self) -> bool {
+        matches!(self.named, Named::Command(spec) if matches!(spec.group, Group::Set | Group::Hash))
+    }
+
+    /// The request on its own, outside of its batch: of its keys, the hash of the first is known.
+    pub fn alone(self) -> Prepared {
+        Prepared { more: 0, ..self }
+    }
+}
+
+/// What the hashes of keys need, and some that were computed ahead.
+#[derive(Clone, Debug, Default)]
+pub struct Hashing {
+    /// How keys are hashed.
+    pub hasher: KeyHasher,
+    /// Hashes of keys of a batch that are not the first of their request.
+    pub hashes: Vec<u64>,
+}
+
+/// Keys that are hashed and prefetched together: as many look-ups as a processor keeps under way.
+pub const KEYS_AHEAD: usize = 16;
+
+/// Requests of a batch, prepared.
+#[derive(Debug, Default)]
+pub struct PreparedBatch {
+    items: Vec<Prepared>,
+    /// Requests that have a key.
+    with_key: usize,
+    /// The hashes behind the first keys.
+    pub hashing: Hashing,
+}
+
+impl PreparedBatch {
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.items) + heap::vec(&self.hashing.hashes)
+    }
+
+    /// Forgets the requests and keeps the memory.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.with_key = 0;
+        self.hashing.hashes.clear();
+    }
+
+    /// How many requests there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Keys hashed, about: each request has one, and those that have more are counted in full.
+    pub fn keys(&self) -> usize {
+        self.items.len() + self.hashing.hashes.len()
+    }
+
+    /// The requests in order.
+    #[inline]
+    pub fn items(&self) -> &[Prepared] {
+        &self.items
+    }
+
+    /// The hashes of the first keys of requests, then those of the keys behind them. Two lists rather than a chain, so that
+    /// each loop over one is a loop.
+    #[inline(always)]
+    pub fn hashes(&self) -> (impl Iterator<Item = u64>, impl Iterator<Item = u64>) {
+        let first = self.items.iter().filter(|item| item.first != Prepared::NOWHERE).map(|item| item.hash);
+        (first, self.hashing.hashes.iter().copied())
+    }
+
+    /// Asks the processor for the buckets of all keys that were hashed.
+    #[inline]
+    pub fn prefetch_buckets(&self, db: &Db) {
+        let (first, more) = self.hashes();
+        db.prefetch_buckets(first);
+        if !self.hashing.hashes.is_empty() {
+            db.prefetch_buckets(more);
+        }
+    }
+
+    /// Asks the processor for their entries, ahead of which their buckets should have come.
+    #[inline]
+    pub fn prefetch_entries(&self, db: &Db) {
+        let (first, more) = self.hashes();
+        db.prefetch_entries(first);
+        if !self.hashing.hashes.is_empty() {
+            db.prefetch_entries(more);
+        }
+    }
+
+    /// Asks the processor for what requests in a row will look up in the set or hash of one key: the argument behind the key is a
+    /// member or a field of most commands of these groups, and of others the question costs little. `request` gives a request by
+    /// number. Requests of changing keys are left alone: to find each key once more would cost what it brings.
+    #[inline]
+    pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
+        // Most batches hold requests of one kind: two of them tell, and all others pay for nothing more.
+        let [first, _, ..] = self.items.as_slice() else { return };
+        if first.concerns_members() || self.items[self.items.len() / 2].concerns_members() {
+            self.prefetch_runs(db, request);
+        }
+    }
+
+    fn prefetch_runs<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
+        let mut at = 0;
+        while at + 1 < self.items.len() {
+            let next = at + run_len(self.items[at..].iter());
+            if next - at > 1 {
+                let first = request(at);
+                let key = Key { bytes: first.arg(1), hash: self.items[at].hash, arg: 1 };
+                let with_member = (at..next).map(&request).filter(|request| request.spans().len() > 2);
+                db.prefetch_members(key, with_member.map(|request| request.arg(2)));
+            }
+            at = next;
+        }
+    }
+
+    /// How many these are.
+    pub fn hashes_len(&self) -> u64 {
+        (self.with_key + self.hashing.hashes.len()) as u64
+    }
+}
+
+/// How many of these requests, from the first on, concern one key, a set's or a hash's by the first's command; 1 where no other
+/// does. No more of them are looked at than these, and one.
+#[inline]
+fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
+    match requests.next() {
+        // The command is asked first: requests of any other kind for one key would all be counted, once from each.
+        Some(first) if first.first == 1 && first.concerns_members() => {
+            1 + requests.take_while(|item| item.hash == first.hash && item.first == 1).count()
+        }
+        Some(_) | None => 1,
+    }
+}
+
+/// Prepares requests as the engine that gave it out would.
+#[derive(Clone, Debug)]
+pub struct Preparer {
+    hasher: KeyHasher,
+    renames: Option<Arc<Renames>>,
+}
+
+impl Preparer {
+    /// One that hashes by this, and knows commands by these names.
+    pub fn new(hasher: KeyHasher, renames: &Arc<Renames>) -> Preparer {
+        Preparer { hasher, renames: (!renames.is_empty()).then(|| renames.clone()) }
+    }
+
+    /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is not judged here:
+    /// a call with the wrong number of arguments never reaches key extraction, which needs its place only.
+    #[inline]
+    pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
+        batch.hashing.hasher = self.hasher;
+        self.append(*request, batch);
+    }
+
+    /// The same for some requests in order.
+    #[inline]
+    pub fn prepare_all<'a>(&self, requests: impl Iterator<Item = Request<'a>>, batch: &mut PreparedBatch) {
+        batch.hashing.hasher = self.hasher;
+        requests.for_each(|request| self.append(request, batch));
+    }
+
+    // Inlined into the loop over a batch: a call would copy the request to memory first.
+    #[inline(always)]
+    fn append(&self, request: Request<'_>, batch: &mut PreparedBatch) {
+        let named = match &self.renames {
+            None => sub_named(sluice_command::lookup(request.arg(0)), request),
+            Some(renames) => renamed(renames, request),
+        };
+        let mut item =
+            Prepared { named, first: Prepared::NOWHERE, hash: 0, more_at: 0, more: 0, are_pairs: false };
+        if let Named::Command(spec) = named {
+            let (row, count) = (key_row(spec), request.spans().len());
+            if let Some(first) = row.first(count) {
+                (item.first, item.hash) = (first, self.hasher.hash(request.arg(first)));
+                batch.with_key += 1;
+                let more = row.behind_first(count);
+                if more > 0 {
+                    item = self.hash_more(request, item, more, row.are_pairs(), &mut batch.hashing);
+                }
+            }
+        }
+        batch.items.push(item);
+    }
+
+    // By value, so that a request of one key stays in registers.
+    #[inline(never)]
+    fn hash_more(
+        &self,
+        request: Request<'_>,
+        item: Prepared,
+        more: usize,
+        are_pairs: bool,
+        hashing: &mut Hashing,
+    ) -> Prepared {
+        let (at, step) = (hashing.hashes.len(), 1 + usize::from(are_pairs));
+        let places = (1..=more.min(KEYS_AHEAD - 1)).map(|ordinal| item.first + ordinal * step);
+        hashing.hashes.extend(places.map(|place| self.hasher.hash(request.arg(place))));
+        Prepared { more_at: at as u32, more: (hashing.hashes.len() - at) as u16, are_pairs, ..item }
+    }
+}
+
+#[cold]
+fn renamed(renames: &Renames, request: Request<'_>) -> Named {
+    let lower = request.arg(0).to_ascii_lowercase();
+    match renames.get(lower.as_slice()) {
+        Some(Some(old)) => sub_named(sluice_command::lookup(old.as_bytes()), request),
+        Some(None) => Named::Unknown,
+        None => sub_named(sluice_command::lookup(&lower), request),
+    }
+}
+
+#[inline(always)]
+fn sub_named(spec: Option<&'static Spec>, request: Request<'_>) -> Named {
+    match spec {
+        None => Named::Unknown,
+        Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
+        Some(spec) => named_sub(spec, request),
+    }
+}
+
+#[cold]
+fn named_sub(container: &'static Spec, request: Request<'_>) -> Named {
+    match request.spans().get(1) {
+        None => Named::Command(container),
+        Some(_) => sluice_command::lookup_sub(container, request.arg(1))
+            .map_or(Named::UnknownSubcommand(container), Named::Command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request of this command whose first key has this hash.
+    fn request(name: &[u8], hash: u64) -> Prepared {
+        let named = Named::Command(sluice_command::lookup(name).expect("a command of the table"));
+        Prepared { named, first: 1, hash, more_at: 0, more: 0, are_pairs: false }
+    }
+
+    /// The length of the run at the beginning, and how many requests were looked at for it.
+    fn run(requests: &[Prepared]) -> (usize, usize) {
+        let mut seen = 0;
+        let len = run_len(requests.iter().inspect(|_| seen += 1));
+        (len, seen)
+    }
+
+    #[test]
+    fn a_run_costs_its_requests_and_anything_else_one() {
+        let (add, other, get) = (request(b"sadd", 7), request(b"sadd", 8), request(b"get", 7));
+        assert_eq!(run(&[add; 100]), (100, 100));
+        assert_eq!(run(&[add, add, get, other, add, add]), (3, 4));
+        assert_eq!(run(&[add, other, other, other]), (1, 2));
+        assert_eq!(run(&[get; 100]), (1, 1));
+        assert_eq!(run(&[get, add, add, add]), (1, 1));
+        let elsewhere = Prepared { first: 2, ..add };
+        assert_eq!(run(&[elsewhere, add, add]), (1, 1));
+        assert_eq!(run(&[add, elsewhere, add]), (1, 2));
+    }
+}

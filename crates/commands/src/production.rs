@@ -1,0 +1,148 @@
+//! How a reply is produced piece by piece.
+
+use sluice_base::Bytes;
+use sluice_keyspace::{Str, ValueRef};
+use sluice_resp::{Outbox, Protocol, Reply};
+use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetRef};
+
+/// Whether more of a reply is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is.
+    More,
+    /// The reply is whole.
+    End,
+}
+
+/// Makes a reply out of shared roots, piece by piece. It knows no keys and no clients.
+pub(crate) trait Production: Send + std::fmt::Debug {
+    /// Goes on until [`is_piece`] says that the reply is long enough, or a millisecond or so of work is done.
+    /// Roots that are not needed any more can be taken out.
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress;
+}
+
+/// A reply that is made whole, and handed over in pieces.
+struct OneStep<F> {
+    make: Option<F>,
+    made: Vec<u8>,
+    /// Bytes of `made` that were handed over.
+    handed_over: usize,
+}
+
+impl<F> std::fmt::Debug for OneStep<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneStep").field("made", &self.made.len()).finish_non_exhaustive()
+    }
+}
+
+impl<F: FnOnce(&[Value], &mut Reply<'_>) + Send> Production for OneStep<F> {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
+        if let Some(make) = self.make.take() {
+            let mut made = Outbox::new();
+            make(roots, &mut Reply::new(&mut made, reply.protocol()));
+            roots.clear();
+            self.made = if made.is_plain() { made.into_parts().0 } else { made.flatten() };
+            return Progress::More;
+        }
+        let end = self.made.len().min(self.handed_over + PIECE_BYTES);
+        reply.raw(&self.made[self.handed_over..end]);
+        self.handed_over = end;
+        if end < self.made.len() { Progress::More } else { Progress::End }
+    }
+}
+
+/// A read that another thread produces: its roots, and what is to be made of them.
+#[derive(Debug)]
+pub struct SlowRead {
+    roots: Vec<Value>,
+    production: Box<dyn Production>,
+    /// The protocol of the reply.
+    pub proto: Protocol,
+    /// The roots were taken out of the data: the read holds no earlier version of anything.
+    is_of_taken: bool,
+    /// Bytes of the last piece: the next one may have as many.
+    last_len: usize,
+}
+
+impl SlowRead {
+    /// A read of these roots, which `production` gets in the same order.
+    pub(crate) fn new(roots: Vec<Value>, production: impl Production + 'static) -> SlowRead {
+        let production = Box::new(production);
+        SlowRead { roots, production, proto: Protocol::Resp2, is_of_taken: false, last_len: 0 }
+    }
+
+    /// The reply of a command that has taken these roots out of the data.
+    pub(crate) fn of_taken(roots: Vec<Value>, production: impl Production + 'static) -> SlowRead {
+        SlowRead { is_of_taken: true, ..SlowRead::new(roots, production) }
+    }
+
+    /// A read whose reply `make` writes in one step: until it has, nobody can end it.
+    pub(crate) fn in_one_step(
+        roots: Vec<Value>,
+        make: impl FnOnce(&[Value], &mut Reply<'_>) + Send + 'static,
+    ) -> SlowRead {
+        SlowRead::new(roots, OneStep { make: Some(make), made: Vec::new(), handed_over: 0 })
+    }
+
+    /// The next piece of the reply: of about 256 KiB, large values not counted, which it shares. It may be empty before the end.
+    pub fn next_piece(&mut self) -> (Outbox, Progress) {
+        let mut piece = Outbox::from_buffer(Vec::with_capacity(self.last_len.min(PIECE_BYTES)));
+        let progress = self.production.go_on(&mut self.roots, &mut Reply::new(&mut piece, self.proto));
+        self.last_len = piece.len();
+        // The main thread only passes it on.
+        piece.share_runs(SHARED_RUN_BYTES_MIN);
+        (piece, progress)
+    }
+
+    /// Bytes of the roots, whoever else has them; 0 of what was taken out of the data.
+    pub fn root_bytes(&self) -> usize {
+        if self.is_of_taken { 0 } else { self.roots.iter().map(Value::heap_bytes).sum() }
+    }
+
+    /// Bytes of the roots that nobody else has any more, because the data have changed since. Cost: one step for each of their parts that is not
+    /// shared.
+    pub fn retained_bytes(&self) -> usize {
+        if self.is_of_taken {
+            return 0;
+        }
+        self.roots.iter().map(Value::own_bytes).sum()
+    }
+}
+
+/// Whether a reply has as many bytes as a piece shall have.
+#[inline]
+pub(crate) fn is_piece(reply: &mut Reply<'_>) -> bool {
+    reply.outbox().len() >= PIECE_BYTES - ELEMENT_BYTES_MAX
+}
+
+/// A root of a value: O(1), but for one that lives in the block of its entry.
+pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Str(text @ Str::Int(_)) => Value::Str(Bytes::from_vec(text.to_vec())),
+        ValueRef::Str(Str::Inline(bytes)) => Value::Str(Bytes::copy_from(bytes)),
+        ValueRef::Str(Str::Shared(bytes)) => Value::Str(bytes.clone()),
+        ValueRef::Str(Str::Pages(pages)) => Value::Pages(pages.share()),
+        ValueRef::List(ListRef::Inline { bytes, encoding }) => {
+            Value::List(List::from_inline(bytes, encoding))
+        }
+        ValueRef::List(ListRef::Value(list)) => Value::List(list.share()),
+        ValueRef::Hash(HashRef::Inline { bytes, encoding }) => {
+            Value::Hash(Hash::from_inline(bytes, encoding))
+        }
+        ValueRef::Hash(HashRef::Value(hash)) => Value::Hash(hash.share()),
+        ValueRef::Set(SetRef::Inline { bytes, encoding }) => Value::Set(Set::from_inline(bytes, encoding)),
+        ValueRef::Set(SetRef::Value(set)) => Value::Set(set.share()),
+        ValueRef::Zset(ZsetRef::Inline { bytes, encoding }) => {
+            Value::Zset(Zset::from_inline(bytes, encoding))
+        }
+        ValueRef::Zset(ZsetRef::Value(zset)) => Value::Zset(zset.share()),
+        ValueRef::Stream(stream) => Value::Stream(stream.share()),
+    }
+}
+
+/// Bytes of a piece at most; values that it shares are more.
+pub const PIECE_BYTES: usize = 256 << 10;
+/// Bytes that one element adds to a piece at most, a field with its value: what is larger is shared.
+pub(crate) const ELEMENT_BYTES_MAX: usize = 33 << 10;
+/// Runs of fewer bytes are copied when a piece is taken.
+pub(crate) const SHARED_RUN_BYTES_MIN: usize = 4 << 10;

@@ -1,0 +1,22 @@
+//! The routes of all families.
+
+use crate::ctx::DataRoute;
+
+/// Every command about data, with its handler.
+pub fn routes() -> impl Iterator<Item = DataRoute> {
+    [
+        crate::string::ROUTES,
+        crate::list::ROUTES,
+        crate::hash::ROUTES,
+        crate::set::ROUTES,
+        crate::bitmap::ROUTES,
+        crate::hyperloglog::ROUTES,
+        crate::stream::ROUTES,
+        crate::zset::ROUTES,
+        crate::geo::ROUTES,
+        crate::generic::ROUTES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

@@ -1,0 +1,302 @@
+//! SPOP and SRANDMEMBER.
+
+use super::slow;
+use crate::args::Args;
+use crate::ctx::{ReadCtx, WriteCtx};
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
+use crate::reply_mode::ReplyMode;
+use crate::set::common::{reply_member, set_of};
+use sluice_base::Rng;
+use sluice_base::num::{IntBuffer, parse_i64};
+use sluice_keyspace::{EncodedCommands, Event, Key};
+use sluice_resp::command::{push_argument, push_command_head};
+use sluice_value::{ListItem, Set, SetEncoding, SetRef, Value};
+use std::collections::HashSet;
+
+/// Calls `visit` with `count` different members drawn at random, fewer than there are. Cost: O(count · log n), or O(n).
+fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(ListItem<'_>)) {
+    let len = set.len();
+    if set.encoding() != SetEncoding::Hashtable || count.saturating_mul(DENSE) > len {
+        // Each member is taken with the chance that fills what is left to be drawn.
+        let mut left = count;
+        for (at, member) in set.iter().enumerate() {
+            if rng.below((len - at) as u64) < left as u64 {
+                visit(member);
+                left -= 1;
+            }
+        }
+        return;
+    }
+    // Robert Floyd's way: each step adds one rank, and no draw is thrown away.
+    let mut ranks = HashSet::with_capacity(count);
+    for bound in len - count..len {
+        let drawn = rng.below(bound as u64 + 1) as usize;
+        let rank = if ranks.insert(drawn) { drawn } else { bound };
+        ranks.insert(rank);
+        if let Some(member) = set.nth(rank) {
+            visit(member);
+        }
+    }
+}
+
+/// Where more than one member of so many is drawn, the set is walked.
+const DENSE: usize = 3;
+
+pub(super) fn srandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    if args.len() > 3 {
+        return Err(CmdError::Syntax);
+    }
+    if args.len() == 3 {
+        return srandmember_count(ctx, args);
+    }
+    let Some(entry) = ctx.db.get(args.key(1)) else {
+        ctx.reply.null();
+        return Ok(Outcome::Done);
+    };
+    let set = set_of(entry)?;
+    match set.nth(ctx.rng.below(set.len() as u64) as usize) {
+        Some(member) => reply_member(&mut ctx.reply, member),
+        None => ctx.reply.null(),
+    }
+    Ok(Outcome::Done)
+}
+
+fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let count = match args.int(2)? {
+        i64::MIN => {
+            return Err(CmdError::text(
+                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            ));
+        }
+        count => count,
+    };
+    let Some(entry) = ctx.db.get(args.key(1)) else {
+        ctx.reply.array(0);
+        return Ok(Outcome::Done);
+    };
+    let set = set_of(entry)?;
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let reply = &mut ctx.reply;
+    if count < 0 {
+        // The reply alone would take more memory than there is.
+        if wanted > REPEATED_MAX {
+            return Err(CmdError::text("ERR value is out of range"));
+        }
+        reply.array(wanted);
+        for _ in 0..wanted {
+            if let Some(member) = set.nth(ctx.rng.below(set.len() as u64) as usize) {
+                reply_member(reply, member);
+            }
+        }
+    } else if wanted >= set.len() {
+        reply.array(set.len());
+        set.iter().for_each(|member| reply_member(reply, member));
+    } else {
+        reply.array(wanted);
+        draw(set, wanted, ctx.rng, |member| reply_member(reply, member));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Members that one call returns at most, where they may be returned again and again.
+const REPEATED_MAX: usize = 1 << 27;
+
+pub(super) fn spop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    match args.len() {
+        2 => spop_one(ctx, args),
+        3 => spop_count(ctx, args),
+        _ => Err(CmdError::Syntax),
+    }
+}
+
+fn spop_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let key = args.key(1);
+    let Some(mut edit) = ctx.db.edit_set(key, ctx.limits.set)? else {
+        ctx.reply.null();
+        return Ok(Outcome::Done);
+    };
+    let (set, context) = edit.parts();
+    let rank = ctx.rng.below(set.len() as u64) as usize;
+    let drawn = set.view().nth(rank).map(|member| {
+        reply_member(&mut ctx.reply, member);
+        member.bytes(&mut IntBuffer::new()).to_vec()
+    });
+    let member = drawn.expect("a set in the keyspace has members, and the rank is below their number");
+    let was_there = set.remove(&member, context);
+    debug_assert!(was_there, "what is drawn is found");
+    edit.done(Event::SPop, 1);
+    ctx.db.effects.rewrite(|| vec![b"SREM".to_vec(), key.bytes.to_vec(), member]);
+    Ok(Outcome::Done)
+}
+
+fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let count = parse_i64(args.at(2)).and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or(CmdError::text("ERR value is out of range, must be positive"))?;
+    let key = args.key(1);
+    let Some(mut edit) = ctx.db.edit_set(key, ctx.limits.set)? else {
+        ctx.reply.set(0);
+        return Ok(Outcome::Done);
+    };
+    let len = edit.value().len();
+    if count == 0 {
+        edit.unchanged();
+        ctx.reply.set(0);
+        return Ok(Outcome::Done);
+    }
+    let is_slow = count.min(len) >= CUT_FROM && ctx.slow.suits(count.min(len));
+    if is_slow && ctx.slow.must_wait() {
+        edit.unchanged();
+        return ctx.slow.begin(|| slow::popped(Vec::new()));
+    }
+    if count >= len {
+        let whole = std::mem::replace(edit.parts().0, Set::new(SetEncoding::Intset, ctx.limits.set));
+        edit.done(Event::SPop, len as u64);
+        let name: &[u8] = if ctx.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
+        ctx.db.effects.rewrite(|| vec![name.to_vec(), key.bytes.to_vec()]);
+        return give_away(ctx, vec![whole], is_slow);
+    }
+    if count >= CUT_FROM
+        && let Some(pieces) = cut(edit.parts().0, count, ctx.rng)
+    {
+        let rest = edit.value();
+        if is_little(rest.len(), count) && rest.len() <= ctx.limits.set.max_entries {
+            let rest = rest_of(rest, &[], ctx.limits.set);
+            edit.replace(rest);
+        }
+        edit.done(Event::SPop, count as u64);
+        let members = pieces.iter().flat_map(|piece| piece.view().iter());
+        ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
+        return give_away(ctx, pieces, is_slow);
+    }
+    let mut drawn = Vec::with_capacity(count);
+    ctx.reply.set(count);
+    draw(edit.value().view(), count, ctx.rng, |member| {
+        drawn.push(member.bytes(&mut IntBuffer::new()).to_vec());
+        reply_member(&mut ctx.reply, member);
+    });
+    // The reference makes a new set of what is left where that is little: a hash table becomes a listpack again.
+    if edit.value().encoding() != SetEncoding::Listpack && is_little(len - count, count) {
+        let rest = rest_of(edit.value(), &drawn, ctx.limits.set);
+        edit.replace(rest);
+    } else {
+        let (set, context) = edit.parts();
+        drawn.iter().for_each(|member| {
+            set.remove(member, context);
+        });
+    }
+    edit.done(Event::SPop, count as u64);
+    let members = drawn.iter().map(|member| ListItem::Bytes(member));
+    ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
+    Ok(Outcome::Done)
+}
+
+/// Replies with members that are in the data no more: they are freed by another thread, which produces the reply where it is slow.
+fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
+    let is_sent = ctx.slow.mode == ReplyMode::On;
+    if is_slow && is_sent {
+        let pieces: Vec<Value> = pieces.into_iter().map(Value::Set).collect();
+        pieces.iter().for_each(|piece| ctx.db.effects.leave_to_others(piece));
+        return ctx.slow.begin(|| slow::popped(pieces));
+    }
+    if is_sent {
+        ctx.reply.set(pieces.iter().map(Set::len).sum());
+        let members = pieces.iter().flat_map(|piece| piece.view().iter());
+        members.for_each(|member| reply_member(&mut ctx.reply, member));
+    }
+    pieces.into_iter().for_each(|piece| ctx.db.effects.discard(Some(Value::Set(piece))));
+    Ok(Outcome::Done)
+}
+
+/// Takes so many members, fewer than there are, out of a large set in a few steps: neighbours in the order of their hashes, which say nothing about
+/// members, since nobody knows the server's seed. Every member has the same chance. `None`: the set is not so large that it is a tree.
+fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
+    let len = set.len();
+    let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
+    // Members that are drawn in front of a rank: in each section as many as its part of the set, never more than it has. Where that is no
+    // whole number, chance decides which sections have one more.
+    let chance = u128::from(rng.below(len as u64));
+    let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
+    let mut pieces = Vec::new();
+    // From the end, so that the ranks in front of what was cut stay as they are.
+    for section in (0..SECTIONS).rev() {
+        let (start, end) = (rank_of(section), rank_of(section + 1));
+        let (section_len, wanted) = (end - start, drawn_before(end) - drawn_before(start));
+        if wanted == 0 {
+            continue;
+        }
+        let first = start + rng.below(section_len as u64) as usize;
+        let straight = wanted.min(end - first);
+        pieces.extend(set.take_ranks(first..first + straight)?);
+        if straight < wanted {
+            pieces.extend(set.take_ranks(start..start + wanted - straight)?);
+        }
+    }
+    Some(pieces)
+}
+
+/// Parts of a large set out of each of which neighbours are taken.
+const SECTIONS: usize = 8;
+/// From so many members on, neighbours are taken rather than single members.
+const CUT_FROM: usize = 1024;
+
+/// Whether the reference makes a new set of what is left.
+fn is_little(left: usize, drawn: usize) -> bool {
+    left.saturating_mul(LITTLE) <= drawn
+}
+
+/// What is left is little where this many times as much is less than what was drawn.
+const LITTLE: usize = 5;
+
+/// The set without what was drawn, in the encoding that it begins with.
+fn rest_of(set: &Set, drawn: &[Vec<u8>], limits: sluice_value::SetLimits) -> Set {
+    let drawn: HashSet<&[u8]> = drawn.iter().map(Vec::as_slice).collect();
+    let encoding = match set.encoding() {
+        SetEncoding::Intset => SetEncoding::Intset,
+        SetEncoding::Listpack | SetEncoding::Hashtable => SetEncoding::Listpack,
+    };
+    let mut rest = Set::new(encoding, limits);
+    let mut context = sluice_value::SetContext { limits, ..Default::default() };
+    let mut digits = IntBuffer::new();
+    for member in set.view().iter() {
+        let bytes = member.bytes(&mut digits);
+        if !drawn.contains(bytes) {
+            rest.add(bytes, &mut context);
+        }
+    }
+    rest
+}
+
+/// So many members as commands that remove them, some at a time.
+fn removals<'m>(
+    key: Key<'_>,
+    count: usize,
+    mut members: impl Iterator<Item = ListItem<'m>>,
+) -> EncodedCommands {
+    let mut commands = EncodedCommands::default();
+    let bytes = &mut commands.bytes;
+    let mut left = count;
+    while left > 0 {
+        let some = left.min(REMOVED_AT_ONCE);
+        left -= some;
+        push_command_head(bytes, 2 + some);
+        push_argument(bytes, b"SREM");
+        push_argument(bytes, key.bytes);
+        for member in members.by_ref().take(some) {
+            push_argument(bytes, member.bytes(&mut IntBuffer::new()));
+        }
+        commands.count += 1;
+        if commands.count == 1 {
+            // The others are about as long: memory that grows again and again would take as much time as the members.
+            let others = bytes.len().saturating_mul(left.div_ceil(REMOVED_AT_ONCE));
+            bytes.reserve(others.saturating_add(others / 16).min(RESERVED_MAX));
+        }
+    }
+    debug_assert!(members.next().is_none(), "all are removed");
+    commands
+}
+
+/// Members that one SREM of the replication stream removes at most.
+const REMOVED_AT_ONCE: usize = 1024;
+/// Bytes that are reserved for these commands at most, as the first ones may be much longer than the others.
+const RESERVED_MAX: usize = 64 << 20;

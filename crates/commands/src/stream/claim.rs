@@ -1,0 +1,507 @@
+//! XACK, XPENDING, XCLAIM and XAUTOCLAIM: entries that a consumer was sent and has not acknowledged.
+
+use crate::args::Args;
+use crate::ctx::{ReadCtx, WriteCtx};
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
+use crate::stream::common::{
+    INVALID_ID, id_at, interval_end, interval_start, no_group, reply_entry, reply_id, stream_of,
+};
+use sluice_base::num::parse_i64;
+use sluice_keyspace::{Argv, Event, StreamEdit};
+use sluice_resp::Reply;
+use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
+
+/// XCLAIM as it makes an entry pending elsewhere: key, group and consumer; the group's last id.
+pub(super) fn claim_argv(names: (&[u8], &[u8], &[u8]), entry: PendingEntry, last_id: StreamId) -> Argv {
+    let (key, group, consumer) = names;
+    let mut argv: Argv = [&b"XCLAIM"[..], key, group, consumer, b"0"].map(<[u8]>::to_vec).to_vec();
+    argv.push(entry.id.to_text());
+    argv.push(b"TIME".to_vec());
+    argv.push(entry.delivered_ms.to_string().into_bytes());
+    argv.push(b"RETRYCOUNT".to_vec());
+    argv.push(entry.deliveries.to_string().into_bytes());
+    argv.extend([&b"FORCE"[..], b"JUSTID", b"LASTID"].map(<[u8]>::to_vec));
+    argv.push(last_id.to_text());
+    argv
+}
+
+/// XGROUP SETID as it moves a group elsewhere.
+pub(super) fn position_argv(
+    (key, group): (&[u8], &[u8]),
+    last_id: StreamId,
+    entries_read: Option<u64>,
+) -> Argv {
+    let mut argv: Argv = [&b"XGROUP"[..], b"SETID", key, group].map(<[u8]>::to_vec).to_vec();
+    argv.push(last_id.to_text());
+    argv.push(b"ENTRIESREAD".to_vec());
+    argv.push(entries_read.map_or_else(|| b"-1".to_vec(), |read| read.to_string().into_bytes()));
+    argv
+}
+
+pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    // A key that is absent counts as a look-up that missed, as for a command that reads.
+    ctx.db.get(args.key(1));
+    let edit = ctx.db.edit_stream(args.key(1), ctx.limits.stream)?;
+    let Some(mut edit) = edit.filter(|edit| edit.stream().group(args.at(2)).is_some()) else {
+        ctx.reply.int(0);
+        return Ok(Outcome::Done);
+    };
+    // No entry is acknowledged before all ids are known to be ids.
+    if args.iter_from(3).any(|text| StreamId::parse(text, 0).is_none()) {
+        return Err(INVALID_ID);
+    }
+    let (stream, context) = edit.parts();
+    let ids = args.iter_from(3).filter_map(|text| StreamId::parse(text, 0));
+    let acknowledged = stream.with_group(args.at(2), context, |group, _, copied| {
+        ids.filter(|id| group.acknowledge(*id, copied)).count()
+    });
+    let acknowledged = acknowledged.unwrap_or(0);
+    edit.pending_modified(acknowledged as u64);
+    drop(edit);
+    ctx.reply.int(acknowledged as i64);
+    Ok(Outcome::Done)
+}
+
+/// The arguments of XPENDING behind the group.
+struct PendingRange<'a> {
+    min_idle_ms: i64,
+    start: StreamId,
+    end: StreamId,
+    count: usize,
+    consumer: Option<&'a [u8]>,
+}
+
+impl<'a> PendingRange<'a> {
+    /// `None` where a summary is asked for.
+    fn parse(args: Args<'a>) -> Result<Option<PendingRange<'a>>, CmdError> {
+        if args.len() == 3 {
+            return Ok(None);
+        }
+        if !(6..=9).contains(&args.len()) {
+            return Err(CmdError::Syntax);
+        }
+        let (mut at, mut min_idle_ms) = (3, 0);
+        if args.is(3, "IDLE") {
+            min_idle_ms = args.int(4)?;
+            if args.len() < 8 {
+                return Err(CmdError::Syntax);
+            }
+            at = 5;
+        }
+        let count = usize::try_from(args.int(at + 2)?).unwrap_or(0);
+        let (start, end) = (interval_start(args.at(at))?, interval_end(args.at(at + 1))?);
+        Ok(Some(PendingRange { min_idle_ms, start, end, count, consumer: args.get(at + 3) }))
+    }
+}
+
+pub(super) fn xpending(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let range = PendingRange::parse(args)?;
+    let stream = match ctx.db.get(args.key(1)) {
+        Some(entry) => Some(stream_of(entry)?),
+        None => None,
+    };
+    let group = stream.and_then(|stream| stream.group(args.at(2)));
+    let group = group.ok_or_else(|| no_group(args.at(1), args.at(2)))?;
+    match range {
+        None => pending_summary(&mut ctx.reply, group),
+        Some(range) => range.reply(&mut ctx.reply, group, ctx.db.access.now.unix_ms()),
+    }
+    Ok(Outcome::Done)
+}
+
+fn pending_summary(reply: &mut Reply<'_>, group: &ConsumerGroup) {
+    reply.array(4);
+    reply.int(group.pending_len() as i64);
+    let first = group.pending_from(StreamId::MIN).next().map(|entry| entry.id);
+    let (Some(first), Some(last)) = (first, group.last_pending()) else {
+        reply.null();
+        reply.null();
+        return reply.null_array();
+    };
+    reply_id(reply, first);
+    reply_id(reply, last);
+    let deferred = reply.defer();
+    let mut len = 0;
+    for consumer in group.consumers().filter(|consumer| consumer.pending_len() > 0) {
+        reply.array(2);
+        reply.bulk(consumer.name());
+        reply.bulk_int(consumer.pending_len() as i64);
+        len += 1;
+    }
+    reply.end_array(deferred, len);
+}
+
+impl PendingRange<'_> {
+    fn reply(&self, reply: &mut Reply<'_>, group: &ConsumerGroup, now_ms: i64) {
+        let Some(name) = self.consumer else {
+            let entries = group.pending_from(self.start);
+            return self.reply_entries(reply, group, entries, now_ms);
+        };
+        match group.consumer(name) {
+            Some(consumer) => {
+                let ids = consumer.pending_from(self.start);
+                self.reply_entries(reply, group, ids.filter_map(|id| group.pending(id)), now_ms);
+            }
+            None => reply.array(0),
+        }
+    }
+
+    fn reply_entries(
+        &self,
+        reply: &mut Reply<'_>,
+        group: &ConsumerGroup,
+        entries: impl Iterator<Item = PendingEntry>,
+        now_ms: i64,
+    ) {
+        let deferred = reply.defer();
+        let mut len = 0;
+        let idle = |entry: &PendingEntry| now_ms.saturating_sub(entry.delivered_ms);
+        let wanted = entries
+            .take_while(|entry| entry.id <= self.end)
+            .filter(|entry| self.min_idle_ms == 0 || idle(entry) >= self.min_idle_ms);
+        for entry in wanted.take(self.count) {
+            reply.array(4);
+            reply_id(reply, entry.id);
+            reply.bulk(group.consumer_of(entry.consumer).map_or(b"", |consumer| consumer.name()));
+            reply.int(idle(&entry).max(0));
+            reply.int(entry.deliveries as i64);
+            len += 1;
+        }
+        reply.end_array(deferred, len);
+    }
+}
+
+/// How a reply shows claimed entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClaimReply {
+    Entries,
+    Ids,
+}
+
+/// What claiming does to an entry.
+#[derive(Clone, Copy)]
+struct Claim {
+    min_idle_ms: i64,
+    now_ms: i64,
+    delivered_ms: i64,
+    retry_count: Option<u64>,
+    force: bool,
+    shown: ClaimReply,
+}
+
+/// What came of an attempt to claim an entry.
+enum Claimed {
+    /// It is the consumer's now.
+    Taken,
+    /// It was pending and is in the stream no more: it was removed.
+    Gone,
+    /// Nothing: it is not pending, or not for long enough.
+    Left,
+}
+
+/// A group in which a consumer claims entries.
+struct Claiming<'a, 'c> {
+    names: (&'a [u8], &'a [u8]),
+    group: &'c mut ConsumerGroup,
+    log: &'c EntryLog,
+    consumer: u32,
+    /// For the replication stream, where somebody reads it.
+    commands: Option<Vec<Argv>>,
+    changes: u64,
+    copied: &'c mut u64,
+}
+
+impl Claiming<'_, '_> {
+    fn claim(&mut self, id: StreamId, claim: Claim, reply: &mut Reply<'_>) -> Claimed {
+        let pending = self.group.pending(id);
+        let Some(entry) = self.log.get(id) else {
+            let Some(pending) = pending else { return Claimed::Left };
+            self.propagate(pending);
+            self.group.acknowledge(id, self.copied);
+            return Claimed::Gone;
+        };
+        let before = match pending {
+            Some(pending) => {
+                let idle_ms = claim.now_ms.saturating_sub(pending.delivered_ms);
+                if claim.min_idle_ms > 0 && idle_ms < claim.min_idle_ms {
+                    return Claimed::Left;
+                }
+                pending
+            }
+            None if claim.force => {
+                PendingEntry { id, delivered_ms: claim.now_ms, deliveries: 1, consumer: self.consumer }
+            }
+            None => return Claimed::Left,
+        };
+        let deliveries = match (claim.retry_count, claim.shown) {
+            (Some(count), _) => count,
+            (None, ClaimReply::Entries) => before.deliveries.wrapping_add(1),
+            (None, ClaimReply::Ids) => before.deliveries,
+        };
+        let after =
+            PendingEntry { id, delivered_ms: claim.delivered_ms, deliveries, consumer: self.consumer };
+        self.group.set_pending(after, self.copied);
+        match claim.shown {
+            ClaimReply::Entries => reply_entry(reply, entry),
+            ClaimReply::Ids => reply_id(reply, id),
+        }
+        self.propagate(after);
+        Claimed::Taken
+    }
+
+    fn propagate(&mut self, entry: PendingEntry) {
+        self.changes += 1;
+        if let Some(commands) = &mut self.commands {
+            let name = self.group.consumer_of(entry.consumer).map_or(&b""[..], |consumer| consumer.name());
+            let (key, group) = self.names;
+            commands.push(claim_argv((key, group, name), entry, self.group.last_id()));
+        }
+    }
+}
+
+/// Runs `claim` for the consumer that `args` name, who is created where there is none.
+fn claiming<R>(
+    edit: &mut StreamEdit<'_>,
+    args: Args<'_>,
+    now_ms: i64,
+    claim: impl FnOnce(&mut Claiming<'_, '_>) -> (R, bool),
+) -> Option<R> {
+    let propagating = edit.effects().propagating;
+    let (stream, context) = edit.parts();
+    let done = stream.with_group(args.at(2), context, |group, log, copied| {
+        let added = group.add_consumer(args.at(3), now_ms, copied);
+        let consumer = added.or_else(|| Some(group.consumer(args.at(3))?.number()))?;
+        let mut claiming = Claiming {
+            names: (args.at(1), args.at(2)),
+            group,
+            log,
+            consumer,
+            commands: propagating.then(Vec::new),
+            changes: 0,
+            copied,
+        };
+        let (result, is_active) = claim(&mut claiming);
+        let Claiming { group, commands, changes, copied, .. } = claiming;
+        group.note_seen(consumer, now_ms, is_active.then_some(now_ms), copied);
+        Some((result, commands, changes, added.is_some()))
+    });
+    let (result, commands, changes, is_added) = done??;
+    if is_added {
+        edit.state_modified(Event::XGroupCreateConsumer, 1);
+    }
+    edit.pending_modified(changes);
+    edit.effects().rewrite_as(|| commands.unwrap_or_default());
+    Some(result)
+}
+
+fn has_group(stream: &Stream, args: Args<'_>) -> bool {
+    stream.group(args.at(2)).is_some()
+}
+
+/// XCLAIM's arguments behind the consumer.
+struct ClaimCall {
+    claim: Claim,
+    /// Where ids end.
+    ids_end: usize,
+    last_id: StreamId,
+}
+
+impl ClaimCall {
+    fn parse(args: Args<'_>, now_ms: i64) -> Result<ClaimCall, CmdError> {
+        let number =
+            |at: usize, error: &'static str| args.get(at).and_then(parse_i64).ok_or(CmdError::text(error));
+        let min_idle_ms = number(4, "ERR Invalid min-idle-time argument for XCLAIM")?.max(0);
+        let mut at = 5;
+        while args.get(at).is_some_and(|text| StreamId::parse(text, 0).is_some()) {
+            at += 1;
+        }
+        let mut claim = Claim {
+            min_idle_ms,
+            now_ms,
+            delivered_ms: now_ms,
+            retry_count: None,
+            force: false,
+            shown: ClaimReply::Entries,
+        };
+        let (ids_end, mut last_id) = (at, StreamId::MIN);
+        while at < args.len() {
+            let has_value = at + 1 < args.len();
+            if args.is(at, "FORCE") {
+                claim.force = true;
+            } else if args.is(at, "JUSTID") {
+                claim.shown = ClaimReply::Ids;
+            } else if args.is(at, "IDLE") && has_value {
+                at += 1;
+                let idle_ms = number(at, "ERR Invalid IDLE option argument for XCLAIM")?;
+                claim.delivered_ms = now_ms.wrapping_sub(idle_ms);
+            } else if args.is(at, "TIME") && has_value {
+                at += 1;
+                claim.delivered_ms = number(at, "ERR Invalid TIME option argument for XCLAIM")?;
+            } else if args.is(at, "RETRYCOUNT") && has_value {
+                at += 1;
+                let count = number(at, "ERR Invalid RETRYCOUNT option argument for XCLAIM")?;
+                claim.retry_count = u64::try_from(count).ok();
+            } else if args.is(at, "LASTID") && has_value {
+                at += 1;
+                last_id = id_at(args.at(at), 0)?;
+            } else {
+                let mut text = b"ERR Unrecognized XCLAIM option '".to_vec();
+                text.extend_from_slice(crate::error::until_zero(args.at(at)));
+                text.push(b'\'');
+                return Err(CmdError::owned(text));
+            }
+            at += 1;
+        }
+        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms {
+            claim.delivered_ms = now_ms;
+        }
+        Ok(ClaimCall { claim, ids_end, last_id })
+    }
+}
+
+pub(super) fn xclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let now_ms = ctx.db.access.now.unix_ms();
+    let WriteCtx { db, reply, limits, .. } = ctx;
+    db.get(args.key(1));
+    let edit = db.edit_stream(args.key(1), limits.stream)?;
+    let edit = edit.filter(|edit| has_group(edit.stream(), args));
+    let mut edit = edit.ok_or_else(|| no_group(args.at(1), args.at(2)))?;
+    let call = ClaimCall::parse(args, now_ms)?;
+    claiming(&mut edit, args, now_ms, |claiming| {
+        let is_behind = call.last_id > claiming.group.last_id();
+        if is_behind {
+            let entries_read = claiming.group.entries_read();
+            claiming.group.set_position(call.last_id, entries_read, claiming.copied);
+        }
+        let deferred = reply.defer();
+        let mut len = 0;
+        for id in (5..call.ids_end).filter_map(|at| StreamId::parse(args.at(at), 0)) {
+            if matches!(claiming.claim(id, call.claim, reply), Claimed::Taken) {
+                len += 1;
+            }
+        }
+        reply.end_array(deferred, len);
+        // Otherwise each of the commands says so.
+        if is_behind && claiming.changes == 0 {
+            claiming.changes = 1;
+            let position = (claiming.group.last_id(), claiming.group.entries_read());
+            if let Some(commands) = &mut claiming.commands {
+                commands.push(position_argv(claiming.names, position.0, position.1));
+            }
+        }
+        ((), len > 0)
+    });
+    Ok(Outcome::Done)
+}
+
+/// XAUTOCLAIM's arguments behind the consumer.
+struct AutoClaimCall {
+    claim: Claim,
+    start: StreamId,
+    count: usize,
+}
+
+impl AutoClaimCall {
+    fn parse(args: Args<'_>, now_ms: i64) -> Result<AutoClaimCall, CmdError> {
+        let min_idle_ms = args.get(4).and_then(parse_i64);
+        let min_idle_ms =
+            min_idle_ms.ok_or(CmdError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?.max(0);
+        let start = interval_start(args.at(5))?;
+        let (mut count, mut shown, mut at) = (100, ClaimReply::Entries, 6);
+        while at < args.len() {
+            if args.is(at, "COUNT") && at + 1 < args.len() {
+                at += 1;
+                let given = parse_i64(args.at(at)).filter(|count| (1..=AUTOCLAIM_COUNT_MAX).contains(count));
+                let given = given.ok_or(CmdError::text("ERR COUNT must be > 0"))?;
+                count = usize::try_from(given).unwrap_or(usize::MAX);
+            } else if args.is(at, "JUSTID") {
+                shown = ClaimReply::Ids;
+            } else {
+                return Err(CmdError::Syntax);
+            }
+            at += 1;
+        }
+        let claim =
+            Claim { min_idle_ms, now_ms, delivered_ms: now_ms, retry_count: None, force: false, shown };
+        Ok(AutoClaimCall { claim, start, count })
+    }
+}
+
+/// What the reference takes for COUNT, from the size of its ids.
+const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
+/// Pending entries that are looked at for each that may be claimed.
+const ATTEMPTS_PER_CLAIM: usize = 10;
+
+pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let now_ms = ctx.db.access.now.unix_ms();
+    let WriteCtx { db, reply, limits, .. } = ctx;
+    // A key that is absent is told before a bad argument is refused.
+    db.get(args.key(1));
+    let call = AutoClaimCall::parse(args, now_ms)?;
+    let edit = db.edit_stream(args.key(1), limits.stream)?;
+    let edit = edit.filter(|edit| has_group(edit.stream(), args));
+    let mut edit = edit.ok_or_else(|| no_group(args.at(1), args.at(2)))?;
+    claiming(&mut edit, args, now_ms, |claiming| {
+        let attempts = call.count.saturating_mul(ATTEMPTS_PER_CLAIM);
+        let mut ids: Vec<StreamId> = Vec::new();
+        let (mut at, mut left, mut looked_at) = (Some(call.start), call.count, 0);
+        let (mut taken, mut gone) = (Vec::new(), Vec::new());
+        // The reply begins with where the next call goes on.
+        while left > 0 && looked_at < attempts {
+            if looked_at.is_multiple_of(BATCH) {
+                ids = at.map_or_else(Vec::new, |from| next_ids(claiming.group, from));
+            }
+            let Some(id) = ids.get(looked_at % BATCH).copied() else {
+                at = None;
+                break;
+            };
+            looked_at += 1;
+            at = id.next();
+            match claiming.will(id, call.claim) {
+                Claimed::Taken => {
+                    taken.push(id);
+                    left -= 1;
+                }
+                Claimed::Gone => {
+                    gone.push(id);
+                    left -= 1;
+                }
+                Claimed::Left => {}
+            }
+        }
+        let next = at.and_then(|from| claiming.group.pending_from(from).next()).map(|entry| entry.id);
+        reply.array(3);
+        reply_id(reply, next.unwrap_or(StreamId::MIN));
+        reply.array(taken.len());
+        // In the order of their ids, as the replication stream has them.
+        let mut all: Vec<StreamId> = taken.iter().chain(&gone).copied().collect();
+        all.sort_unstable();
+        for id in all {
+            claiming.claim(id, call.claim, reply);
+        }
+        reply.array(gone.len());
+        gone.iter().for_each(|id| reply_id(reply, *id));
+        ((), !taken.is_empty())
+    });
+    Ok(Outcome::Done)
+}
+
+/// Pending entries that are looked up together.
+const BATCH: usize = 64;
+
+fn next_ids(group: &ConsumerGroup, from: StreamId) -> Vec<StreamId> {
+    group.pending_from(from).take(BATCH).map(|entry| entry.id).collect()
+}
+
+impl Claiming<'_, '_> {
+    /// What [`Claiming::claim`] of a pending entry will come to.
+    fn will(&self, id: StreamId, claim: Claim) -> Claimed {
+        let Some(pending) = self.group.pending(id) else { return Claimed::Left };
+        if self.log.get(id).is_none() {
+            return Claimed::Gone;
+        }
+        let idle_ms = claim.now_ms.saturating_sub(pending.delivered_ms);
+        if claim.min_idle_ms > 0 && idle_ms < claim.min_idle_ms { Claimed::Left } else { Claimed::Taken }
+    }
+}

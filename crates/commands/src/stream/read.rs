@@ -1,0 +1,446 @@
+//! XREAD and XREADGROUP.
+//!
+//! Both answer what is there, and wait where there is nothing and they are told to. One that waited is run again when an entry
+//! was added, with the ids that `$` and `+` stood for when it came.
+
+use crate::args::Args;
+use crate::ctx::{ReadCtx, WriteCtx};
+use crate::error::{CmdError, until_zero};
+use crate::outcome::{Outcome, Run};
+use crate::stream::common::{id_at, reply_entries, reply_entry, reply_id, stream_of};
+use crate::wait::{BlockOn, WaitFor};
+use sluice_base::Now;
+use sluice_base::num::parse_i64;
+use sluice_keyspace::{Argv, Event};
+use sluice_resp::{Protocol, Reply};
+use sluice_value::Type;
+use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
+
+/// The arguments of both commands.
+struct ReadCall<'a> {
+    count: usize,
+    /// When a wait ends, ms of the monotonic clock; 0: never; `None`: there is none.
+    deadline_ms: Option<u64>,
+    group: Option<(&'a [u8], &'a [u8])>,
+    no_ack: bool,
+    /// Where keys begin, and how many there are.
+    first: usize,
+    keys: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReadKind {
+    Plain,
+    Group,
+}
+
+impl ReadKind {
+    fn name(self) -> &'static str {
+        match self {
+            ReadKind::Plain => "xread",
+            ReadKind::Group => "xreadgroup",
+        }
+    }
+}
+
+impl<'a> ReadCall<'a> {
+    fn parse(args: Args<'a>, reader: ReadKind, now: Now) -> Result<ReadCall<'a>, CmdError> {
+        let mut call =
+            ReadCall { count: usize::MAX, deadline_ms: None, group: None, no_ack: false, first: 0, keys: 0 };
+        let mut at = 1;
+        while at < args.len() && call.first == 0 {
+            let more = args.len() - at - 1;
+            if args.is(at, "BLOCK") && more > 0 {
+                call.deadline_ms = Some(deadline_ms(args.at(at + 1), now)?);
+                at += 2;
+            } else if args.is(at, "COUNT") && more > 0 {
+                let count = usize::try_from(args.int(at + 1)?).unwrap_or(0);
+                call.count = if count == 0 { usize::MAX } else { count };
+                at += 2;
+            } else if args.is(at, "STREAMS") && more > 0 {
+                call.first = at + 1;
+                call.keys = more / 2;
+                if !more.is_multiple_of(2) {
+                    return Err(unbalanced(reader));
+                }
+            } else if args.is(at, "GROUP") && more >= 2 {
+                if reader == ReadKind::Plain {
+                    return Err(CmdError::text(
+                        "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                call.group = Some((args.at(at + 1), args.at(at + 2)));
+                at += 3;
+            } else if args.is(at, "NOACK") {
+                if reader == ReadKind::Plain {
+                    return Err(CmdError::text(
+                        "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                call.no_ack = true;
+                at += 1;
+            } else {
+                return Err(CmdError::Syntax);
+            }
+        }
+        if call.first == 0 {
+            return Err(CmdError::Syntax);
+        }
+        Ok(call)
+    }
+
+    fn wait_for(&self, db: usize, deadline_ms: u64, reader: ReadKind) -> Box<WaitFor> {
+        Box::new(WaitFor::Keys(BlockOn {
+            db,
+            first: self.first,
+            count: self.keys,
+            wanted: Type::Stream,
+            ends_without_key: reader == ReadKind::Group,
+            deadline_ms,
+        }))
+    }
+}
+
+fn unbalanced(reader: ReadKind) -> CmdError {
+    let sign = if reader == ReadKind::Plain { '$' } else { '>' };
+    CmdError::owned(format!(
+        "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{sign}' must be specified.",
+        reader.name()
+    ))
+}
+
+/// A timeout in milliseconds as the moment at which it is over; 0: never.
+fn deadline_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
+    let ms = parse_i64(text).ok_or(CmdError::text("ERR timeout is not an integer or out of range"))?;
+    match u64::try_from(ms) {
+        Err(_) => Err(CmdError::text("ERR timeout is negative")),
+        Ok(0) => Ok(0),
+        Ok(_) if ms > i64::MAX - now.unix_ms() => Err(CmdError::text("ERR timeout is out of range")),
+        // Rounded up: a wait must not end before its time.
+        Ok(ms) => Ok(now.mono_ns.div_ceil(1_000_000).saturating_add(ms)),
+    }
+}
+
+/// The reply of streams with their entries, of which nobody knows before how many there are.
+struct StreamsReply {
+    begun: Option<sluice_resp::Deferred>,
+    len: usize,
+}
+
+impl StreamsReply {
+    fn new() -> StreamsReply {
+        StreamsReply { begun: None, len: 0 }
+    }
+
+    /// The entries of a stream follow.
+    fn begin(&mut self, reply: &mut Reply<'_>, key: &[u8]) {
+        if self.begun.is_none() {
+            self.begun = Some(reply.defer());
+        }
+        self.len += 1;
+        if reply.protocol() == Protocol::Resp2 {
+            reply.array(2);
+        }
+        reply.bulk(key);
+    }
+
+    /// Ends the reply; whether there was one.
+    fn end(self, reply: &mut Reply<'_>) -> bool {
+        let Some(deferred) = self.begun else { return false };
+        match reply.protocol() {
+            Protocol::Resp2 => reply.end_array(deferred, self.len),
+            Protocol::Resp3 => reply.end_map(deferred, self.len),
+        }
+        true
+    }
+}
+
+fn last_entry(log: &EntryLog) -> Option<StreamId> {
+    // What is remembered as the last id may be that of an entry that is gone.
+    match log.get(log.last_id()) {
+        Some(entry) => Some(entry.id()),
+        None => log.iter_rev(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id()),
+    }
+}
+
+pub(super) fn xread(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let now = ctx.db.access.now;
+    let call = ReadCall::parse(args, ReadKind::Plain, now)?;
+    let mut since = Vec::with_capacity(call.keys);
+    let mut replaced = Vec::new();
+    for index in 0..call.keys {
+        let id_at_arg = call.first + call.keys + index;
+        let stream = match ctx.db.get(args.key(call.first + index)) {
+            Some(entry) => Some(stream_of(entry)?),
+            None => None,
+        };
+        let text = args.at(id_at_arg);
+        let id = read_from(text, stream)?;
+        if matches!(until_zero(text), b"$" | b"+") {
+            replaced.push((id_at_arg, id.to_text()));
+        }
+        since.push(id);
+    }
+    let mut streams = StreamsReply::new();
+    for (index, since) in since.into_iter().enumerate() {
+        let key = args.key(call.first + index);
+        let Some(entry) = ctx.db.get(key) else { continue };
+        let log = stream_of(entry)?.log();
+        let Some(start) = since.next() else { continue };
+        if last_entry(log).is_some_and(|last| last > since) {
+            streams.begin(&mut ctx.reply, key.bytes);
+            reply_entries(&mut ctx.reply, log.iter(start, StreamId::MAX), call.count);
+        }
+    }
+    if streams.end(&mut ctx.reply) {
+        return Ok(Outcome::Done);
+    }
+    match call.deadline_ms.filter(|_| ctx.may_wait) {
+        Some(deadline_ms) => {
+            let on = call.wait_for(ctx.db.number(), deadline_ms, ReadKind::Plain);
+            Ok(Outcome::WaitSince(on, replaced))
+        }
+        None => {
+            ctx.reply.null_array();
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+/// The id behind which XREAD begins.
+fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError> {
+    let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
+    match until_zero(text) {
+        b"$" => Ok(last_id),
+        // The last id, not the last entry: one that is gone hides those before.
+        b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
+            Ok(last_id.previous().unwrap_or(last_id))
+        }
+        b"+" => Ok(last_id),
+        b">" => Err(CmdError::text(
+            "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        )),
+        _ => id_at(text, 0),
+    }
+}
+
+/// What XREADGROUP reads of a stream.
+#[derive(Clone, Copy)]
+enum GroupRead {
+    /// Entries that no consumer was sent.
+    New,
+    /// Pending entries of the consumer behind an id.
+    Pending(StreamId),
+}
+
+pub(super) fn xreadgroup(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let now = ctx.db.access.now;
+    let call = ReadCall::parse(args, ReadKind::Group, now)?;
+    let Some((group, consumer)) = call.group else {
+        return Err(CmdError::text("ERR Missing GROUP option for XREADGROUP"));
+    };
+    let mut reads = Vec::with_capacity(call.keys);
+    for index in 0..call.keys {
+        let key = args.key(call.first + index);
+        let stream = match ctx.db.get(key) {
+            Some(entry) => Some(stream_of(entry)?),
+            None => None,
+        };
+        if stream.and_then(|stream| stream.group(group)).is_none() {
+            return Err(no_group_to_read(key.bytes, group));
+        }
+        reads.push(group_read(args.at(call.first + call.keys + index))?);
+    }
+    let turn = GroupTurn { group, consumer, now_ms: now.unix_ms(), count: call.count, no_ack: call.no_ack };
+    let (mut streams, mut commands) = (StreamsReply::new(), Vec::new());
+    for (index, read) in reads.into_iter().enumerate() {
+        turn.serve(ctx, args.key(call.first + index), read, &mut streams, &mut commands)?;
+    }
+    ctx.db.effects.rewrite_as(|| commands);
+    if streams.end(&mut ctx.reply) {
+        return Ok(Outcome::Done);
+    }
+    match call.deadline_ms.filter(|_| ctx.may_wait) {
+        Some(deadline_ms) => Ok(Outcome::Wait(call.wait_for(ctx.db.number(), deadline_ms, ReadKind::Group))),
+        None => {
+            ctx.reply.null_array();
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn group_read(text: &[u8]) -> Result<GroupRead, CmdError> {
+    let meaningless = |sign: &str| {
+        CmdError::owned(format!(
+            "ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty result set."
+        ))
+    };
+    match until_zero(text) {
+        b">" => Ok(GroupRead::New),
+        b"$" => Err(meaningless("$")),
+        b"+" => Err(meaningless("+")),
+        _ => match id_at(text, 0)? {
+            // The reference's mark for new entries.
+            StreamId::MAX => Ok(GroupRead::New),
+            id => Ok(GroupRead::Pending(id)),
+        },
+    }
+}
+
+fn no_group_to_read(key: &[u8], group: &[u8]) -> CmdError {
+    let mut text = super::common::no_group(key, group).wire().into_owned();
+    text.extend_from_slice(b" in XREADGROUP with GROUP option");
+    CmdError::owned(text)
+}
+
+/// One XREADGROUP.
+struct GroupTurn<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+    now_ms: i64,
+    count: usize,
+    no_ack: bool,
+}
+
+/// What reading new entries did, for the replication stream.
+#[derive(Default)]
+struct Delivered {
+    ids: Vec<StreamId>,
+    position: Option<(StreamId, Option<u64>)>,
+}
+
+impl GroupTurn<'_> {
+    /// Reads one stream.
+    fn serve(
+        &self,
+        ctx: &mut WriteCtx<'_>,
+        key: sluice_keyspace::Key<'_>,
+        read: GroupRead,
+        streams: &mut StreamsReply,
+        commands: &mut Vec<Argv>,
+    ) -> Result<(), CmdError> {
+        let WriteCtx { db, reply, limits, .. } = ctx;
+        let propagating = db.effects.propagating;
+        let Some(mut edit) = db.edit_stream(key, limits.stream)? else { return Ok(()) };
+        let (stream, context) = edit.parts();
+        let served = stream.with_group(self.group, context, |group, log, copied| {
+            let added = group.add_consumer(self.consumer, self.now_ms, copied);
+            let number = added.or_else(|| Some(group.consumer(self.consumer)?.number()));
+            let Some(number) = number else { return (false, false, Delivered::default()) };
+            let has_new = last_entry(log).is_some_and(|last| last > group.last_id());
+            let (is_served, delivered) = match read {
+                GroupRead::New if has_new => {
+                    streams.begin(reply, key.bytes);
+                    (true, self.deliver(group, log, number, reply, propagating, copied))
+                }
+                GroupRead::New => (false, Delivered::default()),
+                GroupRead::Pending(behind) => {
+                    streams.begin(reply, key.bytes);
+                    self.repeat(group, log, (number, behind), reply, copied);
+                    (true, Delivered::default())
+                }
+            };
+            let active_ms = delivered.position.filter(|_| !self.no_ack).map(|_| self.now_ms);
+            group.note_seen(number, self.now_ms, active_ms, copied);
+            (added.is_some(), is_served, delivered)
+        });
+        let Some((is_added, is_served, delivered)) = served else { return Ok(()) };
+        if is_added {
+            edit.state_modified(Event::XGroupCreateConsumer, 1);
+        }
+        if is_served {
+            edit.pending_modified(1);
+        }
+        if propagating {
+            // Otherwise the command that makes an entry pending makes the consumer.
+            if is_added && self.no_ack {
+                let words = [&b"XGROUP"[..], b"CREATECONSUMER", key.bytes, self.group, self.consumer];
+                commands.push(words.map(<[u8]>::to_vec).to_vec());
+            }
+            self.propagate(key.bytes, delivered, commands);
+        }
+        Ok(())
+    }
+
+    /// Sends entries that no consumer was sent.
+    fn deliver(
+        &self,
+        group: &mut ConsumerGroup,
+        log: &EntryLog,
+        consumer: u32,
+        reply: &mut Reply<'_>,
+        propagating: bool,
+        copied: &mut u64,
+    ) -> Delivered {
+        let mut delivered = Delivered::default();
+        let Some(start) = group.last_id().next() else { return delivered };
+        let (mut last_id, mut entries_read) = (group.last_id(), group.entries_read());
+        let deferred = reply.defer();
+        let mut len = 0;
+        for entry in log.iter(start, StreamId::MAX).take(self.count) {
+            let id = entry.id();
+            reply_entry(reply, entry);
+            len += 1;
+            entries_read = match entries_read {
+                Some(read) if last_id >= log.first_id() && !log.has_gap_from(last_id) => {
+                    Some(read.wrapping_add(1))
+                }
+                before if log.entries_added() == 0 => before,
+                Some(_) | None => log.entries_up_to(id),
+            };
+            last_id = id;
+            if self.no_ack {
+                continue;
+            }
+            let pending = PendingEntry { id, delivered_ms: self.now_ms, deliveries: 1, consumer };
+            group.set_pending(pending, copied);
+            if propagating {
+                delivered.ids.push(id);
+            }
+        }
+        reply.end_array(deferred, len);
+        group.set_position(last_id, entries_read, copied);
+        delivered.position = Some((last_id, entries_read));
+        delivered
+    }
+
+    /// Sends pending entries of the consumer again.
+    fn repeat(
+        &self,
+        group: &mut ConsumerGroup,
+        log: &EntryLog,
+        (consumer, behind): (u32, StreamId),
+        reply: &mut Reply<'_>,
+        copied: &mut u64,
+    ) {
+        let ids: Vec<StreamId> = match (behind.next(), group.consumer_of(consumer)) {
+            (Some(from), Some(consumer)) => consumer.pending_from(from).take(self.count).collect(),
+            (None, _) | (_, None) => Vec::new(),
+        };
+        reply.array(ids.len());
+        for id in ids {
+            match (log.get(id), group.pending(id)) {
+                (Some(entry), Some(pending)) => {
+                    reply_entry(reply, entry);
+                    let deliveries = pending.deliveries.wrapping_add(1);
+                    let again = PendingEntry { delivered_ms: self.now_ms, deliveries, ..pending };
+                    group.set_pending(again, copied);
+                }
+                (None, _) | (_, None) => {
+                    reply.array(2);
+                    reply_id(reply, id);
+                    reply.null_array();
+                }
+            }
+        }
+    }
+
+    fn propagate(&self, key: &[u8], delivered: Delivered, commands: &mut Vec<Argv>) {
+        let Some((last_id, entries_read)) = delivered.position else { return };
+        for id in delivered.ids {
+            let entry = PendingEntry { id, delivered_ms: self.now_ms, deliveries: 1, consumer: 0 };
+            commands.push(super::claim::claim_argv((key, self.group, self.consumer), entry, id));
+        }
+        commands.push(super::claim::position_argv((key, self.group), last_id, entries_read));
+    }
+}

@@ -1,0 +1,141 @@
+//! SET and its older forms.
+
+use super::options::{Accepted, Condition, Expiry, ExpiryUnit, Options, expiry_at, has_passed};
+use crate::args::Args;
+use crate::ctx::WriteCtx;
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
+use crate::string::common::{reply_str, str_of};
+use sluice_base::Bytes;
+use sluice_command::is_word;
+use sluice_keyspace::{Argv, Event, Key, NewValue, SetExpiry};
+
+pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    if args.len() == 3 {
+        match args.shared(2) {
+            None => ctx.db.set(args.key(1), NewValue::Str(args.at(2)), SetExpiry::Clear, Event::Set),
+            Some(bytes) => set_shared(ctx, args.key(1), bytes),
+        };
+        ctx.reply.ok();
+        return Ok(Outcome::Done);
+    }
+    let options = Options::parse(args, 3, Accepted::Set)?;
+    let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "set")?;
+    let stores = look_before(ctx, args, options)?;
+    if stores {
+        store(ctx, args, options, at);
+    }
+    match (options.get, stores) {
+        (true, _) => {}
+        (false, true) => ctx.reply.ok(),
+        (false, false) => ctx.reply.null(),
+    }
+    Ok(Outcome::Done)
+}
+
+/// SET of a large value, apart from that of a small one, which is the usual.
+#[cold]
+#[inline(never)]
+fn set_shared(ctx: &mut WriteCtx<'_>, key: Key<'_>, value: &Bytes) -> bool {
+    ctx.db.set(key, NewValue::StrShared(value), SetExpiry::Clear, Event::Set)
+}
+
+/// Whether the condition holds. Replies what is there when that was asked.
+fn look_before(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>) -> Result<bool, CmdError> {
+    if !options.get && options.condition == Condition::Always {
+        return Ok(true);
+    }
+    let key = args.key(1);
+    let found = if options.get { ctx.db.get(key) } else { ctx.db.look(key) };
+    if options.get {
+        match found {
+            Some(entry) => reply_str(&mut ctx.reply, str_of(entry)?),
+            None => ctx.reply.null(),
+        }
+    }
+    Ok(match (options.condition, found) {
+        (Condition::Always, _) => true,
+        (Condition::Absent, found) => found.is_none(),
+        (Condition::Present, found) => found.is_some(),
+        (Condition::Equal(wanted), Some(entry)) => str_of(entry)?.is(wanted),
+        (Condition::Equal(_), None) => false,
+    })
+}
+
+fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Option<i64>) {
+    let key = args.key(1);
+    if let Some(at) = at
+        && has_passed(ctx, at)
+    {
+        ctx.db.expire_now(key);
+        return;
+    }
+    ctx.db.set(key, args.string(2), options.expiry.to_set(at), Event::Set);
+    match (options.expiry, at) {
+        // The client's own words say the time already.
+        (Expiry::Given(ExpiryUnit::AtMs, _), _) => {}
+        (_, Some(at)) => ctx.db.effects.rewrite(|| set_pxat(args.at(0), key, args.at(2), at)),
+        (_, None) if options.get => ctx.db.effects.rewrite(|| without_get(args)),
+        (_, None) => {}
+    }
+}
+
+/// SET with the time itself, which means the same whenever it arrives.
+fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
+    let at = at_ms.to_string().into_bytes();
+    vec![name.to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
+}
+
+/// SET without its option GET, for replicas and log, which read no reply. The operand of IFEQ may be the same word and stays.
+fn without_get(args: Args<'_>) -> Argv {
+    let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
+    let mut rest = args.iter_from(3);
+    while let Some(arg) = rest.next() {
+        if is_word(arg, "GET") {
+            continue;
+        }
+        argv.push(arg.to_vec());
+        if is_word(arg, "IFEQ") {
+            argv.extend(rest.next().map(<[u8]>::to_vec));
+        }
+    }
+    argv
+}
+
+pub(super) fn setnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let key = args.key(1);
+    let absent = ctx.db.look(key).is_none();
+    if absent {
+        ctx.db.set(key, args.string(2), SetExpiry::Clear, Event::Set);
+    }
+    ctx.reply.int(i64::from(absent));
+    Ok(Outcome::Done)
+}
+
+pub(super) fn setex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    set_for(ctx, args, ExpiryUnit::Seconds)
+}
+
+pub(super) fn psetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    set_for(ctx, args, ExpiryUnit::Ms)
+}
+
+fn set_for(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
+    let at = expiry_at(args, 2, unit, ctx.db.access.now.unix_ms(), ctx.spec.full_name)?;
+    let (key, value) = (args.key(1), args.at(3));
+    ctx.db.set(key, args.string(3), SetExpiry::At(at), Event::Set);
+    ctx.db.effects.rewrite(|| set_pxat(b"SET", key, value, at));
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+pub(super) fn getset(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let (key, value) = (args.key(1), args.at(2));
+    match ctx.db.get(key) {
+        Some(entry) => reply_str(&mut ctx.reply, str_of(entry)?),
+        None => ctx.reply.null(),
+    }
+    ctx.db.set(key, args.string(2), SetExpiry::Clear, Event::Set);
+    ctx.db.effects.rewrite(|| vec![b"SET".to_vec(), key.bytes.to_vec(), value.to_vec()]);
+    Ok(Outcome::Done)
+}

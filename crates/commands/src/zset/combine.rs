@@ -1,0 +1,110 @@
+//! ZUNION, ZINTER, ZDIFF, their forms that store, and ZINTERCARD.
+
+mod slow;
+
+use crate::args::Args;
+use crate::ctx::{ReadCtx, WriteCtx};
+use crate::outcome::{Outcome, Run};
+use crate::zset::inputs::{Call, CombineOptions, Members, SetOperation, keys_of};
+use sluice_keyspace::{Event, Key};
+use sluice_resp::Reply;
+use sluice_value::Zset;
+
+pub(super) fn zunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    reply(ctx, args, SetOperation::Union, "zunion")
+}
+
+pub(super) fn zinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    reply(ctx, args, SetOperation::Inter, "zinter")
+}
+
+pub(super) fn zdiff(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    reply(ctx, args, SetOperation::Diff, "zdiff")
+}
+
+pub(crate) fn reply(
+    ctx: &mut ReadCtx<'_>,
+    args: Args<'_>,
+    operation: SetOperation,
+    name: &'static str,
+) -> Run {
+    let keys = keys_of(args, 1, name)?;
+    let options =
+        if operation == SetOperation::Diff { CombineOptions::DiffReply } else { CombineOptions::Reply };
+    let call = Call::parse(|key| ctx.db.get(key), args, keys, options)?;
+    if ctx.slow.suits(call.members()) {
+        return ctx.slow.begin(|| slow::combined(&call, operation));
+    }
+    call.reply(operation, &mut ctx.reply);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let keys = keys_of(args, 1, "zintercard")?;
+    let mut call = Call::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
+    call.sources.sort_by_key(|source| source.members.len());
+    // The smallest of them is walked.
+    if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
+        return ctx.slow.begin(|| slow::counted(&call));
+    }
+    ctx.reply.int(call.count() as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn zunionstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, SetOperation::Union, ("zunionstore", Event::ZUnionStore))
+}
+
+pub(super) fn zinterstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, SetOperation::Inter, ("zinterstore", Event::ZInterStore))
+}
+
+pub(super) fn zdiffstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, SetOperation::Diff, ("zdiffstore", Event::ZDiffStore))
+}
+
+fn store(
+    ctx: &mut WriteCtx<'_>,
+    args: Args<'_>,
+    operation: SetOperation,
+    (name, event): (&'static str, Event),
+) -> Run {
+    let keys = keys_of(args, 2, name)?;
+    // What has expired is deleted before the command propagates: a replica reads what is there.
+    for index in keys.clone() {
+        if let Some(entry) = ctx.db.get(args.key(index)) {
+            Members::of(entry.value())?;
+        }
+    }
+    let limits = ctx.limits.zset;
+    let mut context = ctx.db.zset_context(limits);
+    let options =
+        if operation == SetOperation::Diff { CombineOptions::DiffStore } else { CombineOptions::Store };
+    let mut db = ctx.db.reading();
+    let elements = Call::parse(|key| db.look(key), args, keys, options)?.run(operation);
+    let elements: Vec<(&[u8], f64)> = elements.iter().map(|(member, score)| (&**member, *score)).collect();
+    let encoding = limits.encoding_for(elements.len(), longest(&elements));
+    let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);
+    store_sorted(ctx, args.key(1), new, event)
+}
+
+/// Bytes of the longest member.
+pub(super) fn longest(elements: &[(&[u8], f64)]) -> usize {
+    elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0)
+}
+
+/// Stores a result, with its size as the reply; an empty one takes the key away.
+pub(crate) fn store_sorted(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: Zset, event: Event) -> Run {
+    let len = new.len();
+    if len == 0 {
+        ctx.db.remove_stored(key, Event::Del);
+    } else {
+        ctx.db.store_zset(key, new, event);
+    }
+    reply_len(&mut ctx.reply, len)
+}
+
+fn reply_len(reply: &mut Reply<'_>, len: usize) -> Run {
+    reply.int(len as i64);
+    Ok(Outcome::Done)
+}

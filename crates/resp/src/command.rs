@@ -1,0 +1,29 @@
+//! Writes requests, as a client, a primary and an append-only file do.
+
+use sluice_base::num::push_u64;
+
+/// Writes a command as a RESP array of bulk strings.
+pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
+    push_command_head(out, argv.len());
+    for arg in argv {
+        push_argument(out, arg);
+    }
+}
+
+/// Begins a command of so many arguments.
+#[inline]
+pub fn push_command_head(out: &mut Vec<u8>, arguments: usize) {
+    out.push(b'*');
+    push_u64(out, arguments as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Goes on with an argument of a command.
+#[inline]
+pub fn push_argument(out: &mut Vec<u8>, arg: &[u8]) {
+    out.push(b'$');
+    push_u64(out, arg.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(arg);
+    out.extend_from_slice(b"\r\n");
+}
