@@ -5,9 +5,8 @@ use crate::observe::commandlog::CommandLog;
 use crate::observe::latency::LatencyMonitor;
 use crate::persistence::aof::AofStream;
 use crate::persistence::ending::PendingEnd;
-use crate::persistence::loading::{LoadCounts, LoadUnderWay};
+use crate::persistence::loading::LoadUnderWay;
 use crate::persistence::rewriting::Rewriting;
-use crate::persistence::snapshot::Kept;
 use crate::pubsub::multicast::Multicasts;
 use crate::pubsub::registry::PubSub;
 use crate::pubsub::watch::Watching;
@@ -22,6 +21,7 @@ use sluice_base::Now;
 use sluice_commands::{Limits, SlowReads};
 use sluice_config::{Config, param};
 use sluice_replication::LinkOutput;
+use sluice_snapshot::{Kept, LoadCounts};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -217,7 +217,7 @@ impl Engine {
             }
             false => "There is room for entries again: writes are accepted",
         };
-        process.log(crate::LogLevel::Warning, text);
+        process.log(sluice_base::LogLevel::Warning, text);
     }
 
     /// Begins to record what happens to keys: for tests.
@@ -387,7 +387,7 @@ impl Engine {
             false => shown_input(input),
         };
         let text = format!("Protocol error ({reason}) from client: {client}. Query buffer: {shown}");
-        process.log(crate::LogLevel::Verbose, &text);
+        process.log(sluice_base::LogLevel::Verbose, &text);
         session.caller.flags.protocol_error = true;
         if let Some(role) = self.control.replication.replica.as_mut().filter(|_| session.caller.is_primary())
         {
@@ -410,7 +410,7 @@ impl Engine {
     pub(crate) fn note_query_buffer_disconnection(&mut self, addr: &str, process: &mut dyn Process) {
         self.stats.disconnections.query_buffer += 1;
         let text = format!("Closing client that reached max query buffer length: {addr}");
-        process.log(crate::LogLevel::Warning, &text);
+        process.log(sluice_base::LogLevel::Warning, &text);
     }
 
     /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask

@@ -21,22 +21,20 @@ mod waiting;
 
 pub use crate::host::process::AofBacklog;
 pub use crate::persistence::loading::LoadJob;
-pub use crate::persistence::loading::{LoadProgress, LoadThread};
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use exec::batch::{Flow, Submitted};
 pub use exec::declared::DeclaredKeysCheck;
 pub use host::action::{Action, Crash};
 pub use host::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
-    Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
+    Facts, IoThreads, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
+    StreamBufferFacts, StreamSpool, SyncFacts,
 };
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;
 pub use persistence::background::Slice;
-pub use persistence::loading::{LoadCounts, LoadEnded, NotLoaded};
+pub use persistence::loading::LoadEnded;
 pub use persistence::saving::{Ending, key_delay_us};
-pub use persistence::snapshot::{Give, Kept, SnapshotFile};
 pub use pubsub::delivery::SHARED_BYTES_MIN;
 pub use pubsub::multicast::{GroupOutput, Multicast, OutputGroup};
 pub use replication::role::{LinkCounts, SyncSource};

@@ -8,4 +8,3 @@ pub(crate) mod logging;
 pub(crate) mod memory_parts;
 pub(crate) mod redact;
 pub(crate) mod stats;
-pub(crate) mod version;

@@ -6,4 +6,3 @@ pub(crate) mod ending;
 pub(crate) mod loading;
 pub(crate) mod rewriting;
 pub(crate) mod saving;
-pub(crate) mod snapshot;

@@ -13,6 +13,5 @@ mod link;
 pub use framing::{Extent, Framing, FramingError};
 pub use fuzz::fuzz_primary;
 pub use link::{
-    Credentials, HistoryPoint, Input, LinkOutput, LinkState, LogLevel, Primary, ReplicaLink, Surroundings,
-    SyncFailure,
+    Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
 };

@@ -26,12 +26,13 @@ mod messages;
 mod second_channel;
 
 pub use messages::{
-    Credentials, HistoryPoint, Input, LinkOutput, LinkState, LogLevel, Primary, Surroundings, SyncFailure,
+    Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, Surroundings, SyncFailure,
 };
 
 use crate::backoff::Backoff;
 use handshake::{Answer, HandsOver, Handshake};
 use second_channel::{Greeted, MainChannel, SnapshotGreeting, StreamAnswer, StreamRequest};
+use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 
 /// How far a transfer is.

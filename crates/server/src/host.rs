@@ -18,6 +18,7 @@ use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_clock::{Clock, News, SourceWatch};
 use sluice_commands::{Migration, MigrationOutcome};
@@ -25,11 +26,12 @@ use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampForm
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
-    IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamBufferFacts, StreamSpool, SyncFacts,
+    IoThreads, Peaks, Process, SaveError, SnapshotPieces, SnapshotSink, StreamBufferFacts, StreamSpool,
+    SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
+use sluice_snapshot::{LoadProgress, SnapshotFile, SnapshotSource};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;

@@ -36,13 +36,12 @@ use crate::slow_reads::SlowReads;
 use crate::switches;
 use batches::Batches;
 use save_pace::SavePace;
+use sluice_base::LogLevel;
 use sluice_base::heap;
 use sluice_commands::SlowRead;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
-use sluice_engine::{
-    Action, Crash, Ending, Engine, LoadEnded, LoadJob, LogLevel, Process, SessionKey, Slice,
-};
+use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Process, SessionKey, Slice};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;

@@ -2,8 +2,9 @@
 
 use sluice_base::Now;
 use sluice_clock::Clock;
-use sluice_engine::{LoadJob, LoadThread};
+use sluice_engine::LoadJob;
 use sluice_evloop::Waker;
+use sluice_snapshot::LoadThread;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 //! same five facts with names. One line each whatever the text holds.
 
 use crate::syslog::Syslog;
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::choice::{LogFormat, LogTimestampFormat};
-use sluice_engine::LogLevel;
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

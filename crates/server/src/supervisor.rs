@@ -2,9 +2,9 @@
 
 use crate::host::Host;
 use crate::os::plain_error;
+use sluice_base::LogLevel;
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};
-use sluice_engine::LogLevel;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

@@ -1,7 +1,7 @@
 //! Lines for the system's log: datagrams to its socket, as `syslog(3)` sends them.
 
+use sluice_base::LogLevel;
 use sluice_config::choice::SyslogFacility;
-use sluice_engine::LogLevel;
 use std::os::unix::net::UnixDatagram;
 
 /// A way to the system's log. A line is lost without a receiver.

@@ -8,7 +8,8 @@
 //! A disk that is faulty refuses what [`DiskFault`] says until it is healed. A write that it refuses may have been written in part.
 
 use sluice_base::Rng;
-use sluice_engine::{AofFiles, AofPart, AofSource, SnapshotSource};
+use sluice_engine::{AofFiles, AofPart, AofSource};
+use sluice_snapshot::SnapshotSource;
 use sluice_testkit::Snapshots;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

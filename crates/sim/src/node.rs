@@ -18,10 +18,11 @@ use sluice_commands::Progress;
 use sluice_config::Config;
 use sluice_engine::{
     Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkCounts, LinkState, LoadEnded, LoadJob,
-    LoadThread, Primary, Seeds, SessionKey,
+    Primary, Seeds, SessionKey,
 };
 use sluice_replication::Input;
 use sluice_resp::{Admission, Limits, Parser, Requests, State};
+use sluice_snapshot::LoadThread;
 
 /// What a node is started with.
 #[derive(Clone, Debug)]

@@ -2,14 +2,16 @@
 
 use crate::aof::AofWriter;
 use crate::disk::{Disk, DiskFault};
+use sluice_base::LogLevel;
 use sluice_base::{Now, Rng};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts,
-    LogLevel, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
+    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts, Process,
+    SaveError, SnapshotPieces, SnapshotSink, StreamSpool,
 };
 use sluice_keyspace::Keyspace;
+use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use sluice_testkit::FakeProcess;
 
 /// See the module.

@@ -23,9 +23,10 @@ use sluice_base::{HashSeed, Now};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey, Slice,
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, Process, Seeds, SessionKey, Slice,
 };
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
+use sluice_snapshot::LoadThread;
 
 /// An engine and its fake process, with one client connected.
 pub struct Rig {

@@ -1,14 +1,15 @@
 //! A process that does nothing but remember.
 
+use sluice_base::LogLevel;
 use sluice_base::{Bytes, Now};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool,
+    Facts, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink, StreamSpool,
 };
 use sluice_keyspace::{Captured, Keyspace};
+use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;

@@ -11,13 +11,14 @@ use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::standing::Standing;
 use crate::exec::unknown::{unknown_command, unknown_subcommand};
-use crate::host::process::{AofPart, LogLevel, Process};
+use crate::host::process::{AofPart, Process};
+use crate::persistence::loading::ReplayProcess;
 use crate::persistence::loading::aof::AofEnd;
-use crate::persistence::loading::{LoadCounts, NotLoaded, PreambleLoad, ReplayProcess, piece_bytes};
 use crate::session::identity::Identity;
 use crate::session::key::SessionKey;
 use crate::session::transaction::Transaction;
 use crate::session::{Connection, Session};
+use sluice_base::LogLevel;
 use sluice_base::{ClientId, Now};
 use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Named, Spec};
@@ -27,6 +28,7 @@ use sluice_config::param;
 use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
+use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, piece_bytes};
 use std::sync::Arc;
 
 /// A replay under way.

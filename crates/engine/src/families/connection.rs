@@ -2,10 +2,10 @@
 
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
 use crate::observe::stats::Stats;
-use crate::observe::version;
 use crate::session::identity::Identity;
 use crate::session::{Caller, ClientFlags, Closing, DEFAULT_USER, Subscribed};
 use sluice_base::num;
+use sluice_base::version;
 use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Limits, Outcome, ReplyMode, Run, until_zero};
 use sluice_config::param;

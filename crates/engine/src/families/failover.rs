@@ -1,8 +1,8 @@
 //! FAILOVER: what a client may ask; what follows is in `failover.rs` of the engine.
 
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
-use crate::host::process::LogLevel;
 use crate::replication::failover::{Failover, FailoverTarget};
+use sluice_base::LogLevel;
 use sluice_command::specs::server as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
 

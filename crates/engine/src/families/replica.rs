@@ -1,8 +1,8 @@
 //! Whom this server follows: REPLICAOF and its older name.
 
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
-use crate::host::process::LogLevel;
 use crate::replication::role::RoleWanted;
+use sluice_base::LogLevel;
 use sluice_base::num::parse_i64;
 use sluice_command::specs::server as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};

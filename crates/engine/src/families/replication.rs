@@ -6,13 +6,13 @@
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
 use crate::families::replica::asked_by;
 use crate::host::action::Action;
-use crate::host::process::LogLevel;
 use crate::replication::acks::{aof_replicas_at, replicas_at};
 use crate::replication::role::RoleWanted;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::sync_state::Greeting;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use crate::session::{Announced, ClientKind, ReplicaState, SyncStage};
+use sluice_base::LogLevel;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{Now, hex};

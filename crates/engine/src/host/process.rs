@@ -1,11 +1,13 @@
 //! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer are
 //! [`crate::Action`]s.
 
-use crate::persistence::snapshot::SnapshotFile;
+use sluice_base::LogLevel;
 use sluice_base::{Bytes, Now};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_keyspace::{Captured, Keyspace};
+use sluice_snapshot::SnapshotFile;
+use sluice_snapshot::SnapshotSource;
 
 /// The process around an engine. `server` implements it; tests use a fake.
 pub trait Process {
@@ -283,19 +285,6 @@ pub enum NextPiece {
     Failed,
 }
 
-/// A snapshot that is read, on the thread that loads it.
-pub trait SnapshotSource: Send {
-    /// Opens it, where that was not done: how many bytes it has, or 0 where nobody knows; `None` where there is no such file.
-    /// Errors: the system's reason.
-    fn open(&mut self) -> Result<Option<u64>, String>;
-
-    /// Reads the next bytes of what was opened, some at least; none at the end of the file. Errors: the system's reason.
-    fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
-
-    /// The snapshot was read whole: what stands behind it is nobody's.
-    fn end(&mut self) {}
-}
-
 /// The files of an append-only file, for the thread that loads them.
 pub trait AofFiles: Send {
     /// All of them in the order in which they are loaded, opened. Waits until what was appended is written. Errors: lines for
@@ -324,19 +313,6 @@ pub trait AofSource: SnapshotSource {
 /// Why a snapshot could not be written: a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaveError(pub String);
-
-/// Levels of the log, in the reference's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// For developers.
-    Debug,
-    /// Rarely useful.
-    Verbose,
-    /// Worth knowing in production.
-    Notice,
-    /// An operator should act.
-    Warning,
-}
 
 /// What the process knows and the engine reports.
 #[derive(Clone, Debug, Default)]

@@ -27,22 +27,13 @@
 //! old data stay until then: no log that turns out to be damaged takes them.
 
 pub(crate) mod aof;
-mod brought;
-mod file;
-mod history;
 mod job;
 mod plan;
-mod progress;
-mod staged;
 mod under_way;
 
 pub(crate) use aof::replay::ReplayProcess;
-pub use brought::{LoadCounts, NotLoaded};
-pub(crate) use file::{PreambleLoad, piece_bytes};
-pub(crate) use history::LoadedHistory;
 pub use job::LoadJob;
 pub(crate) use job::LoadSource;
-pub(crate) use plan::{Duplicates, LoadPlan, LoadPurpose, OldData};
-pub use progress::{LoadProgress, LoadThread};
+pub(crate) use plan::{LoadPlan, LoadPurpose, OldData};
 pub use under_way::LoadEnded;
 pub(crate) use under_way::{LoadUnderWay, NOT_RELOADED};

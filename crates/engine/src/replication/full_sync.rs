@@ -19,18 +19,19 @@
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
+use crate::host::process::{NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
 use crate::persistence::background::JobState;
-use crate::persistence::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
 use crate::replication::replicas::StreamTaken;
 use crate::replication::stream::ReplicationStream;
 use crate::replication::sync_state::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
 use crate::session::key::SessionKey;
 use crate::session::{Announced, Closing, Session, SyncStage};
+use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_persist::rdb::Version;
+use sluice_snapshot::{RdbAux, SnapshotFile, StreamPoint};
 
 /// What a replica can read.
 fn version_for(announced: &Announced) -> Version {
@@ -277,7 +278,7 @@ impl Engine {
         replicas: usize,
         process: &mut dyn Process,
     ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
-        let options = snapshot::options(&self.control.config, version);
+        let options = sluice_snapshot::options(&self.control.config, version);
         let sizes = self.database_sizes();
         let about = self.about_stream(process);
         let file =
@@ -315,9 +316,9 @@ impl Engine {
         for one in wanted {
             let Some(session) = self.sessions.get(one.client) else { continue };
             let announced = session.caller.announced.as_deref().cloned().unwrap_or_default();
-            let options = snapshot::options(&self.control.config, version_for(&announced));
+            let options = sluice_snapshot::options(&self.control.config, version_for(&announced));
             let about = self.about_stream(process);
-            let pieces = snapshot::pieces_without_keys(
+            let pieces = sluice_snapshot::pieces_without_keys(
                 &self.control.config,
                 options,
                 &about,

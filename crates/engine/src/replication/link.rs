@@ -7,14 +7,13 @@
 
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::host::process::{LogLevel, Process};
-use crate::observe::version::COMPATIBLE;
+use crate::host::process::Process;
 use crate::replication::role::{LinkCounts, SyncSource};
+use sluice_base::version::COMPATIBLE;
 use sluice_config::choice::DisklessLoad;
 use sluice_config::param;
 use sluice_replication::{
-    self as replication, Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink,
-    Surroundings, SyncFailure,
+    Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
 };
 
 impl Engine {
@@ -91,10 +90,7 @@ impl Engine {
                 continue;
             };
             match output {
-                LinkOutput::Log(replication::LogLevel::Notice, line) => process.log(LogLevel::Notice, &line),
-                LinkOutput::Log(replication::LogLevel::Warning, line) => {
-                    process.log(LogLevel::Warning, &line)
-                }
+                LinkOutput::Log(level, line) => process.log(level, &line),
                 LinkOutput::Load if self.is_loading() => {
                     self.step_link(Input::Failed(self.link_attempt(), SyncFailure::Transfer), 0, process);
                 }

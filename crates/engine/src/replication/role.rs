@@ -15,10 +15,10 @@
 
 mod steps;
 
-use crate::host::process::SnapshotSource;
 use crate::session::Session;
 use crate::session::key::SessionKey;
 use sluice_replication::{LinkState, Primary, ReplicaLink};
+use sluice_snapshot::SnapshotSource;
 use std::collections::BTreeSet;
 
 /// This server as a replica.

@@ -19,12 +19,12 @@ pub use spooled::SpoolPlace;
 pub(crate) use spooled::Spooled;
 
 use crate::epoch::Epoch;
-use crate::persistence::snapshot::StreamPoint;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
 use crate::session::key::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_resp::command::push_command;
+use sluice_snapshot::StreamPoint;
 
 /// The stream and its receivers.
 #[derive(Debug, Default)]

@@ -5,11 +5,12 @@
 //! process names the attempt that a connection was made for: what comes of an attempt that was given up is ignored (D-1).
 
 use crate::engine::Engine;
-use crate::host::process::{LogLevel, Process, SnapshotSource};
-use crate::persistence::loading::NotLoaded;
+use crate::host::process::Process;
 use crate::replication::role::SyncSource;
+use sluice_base::LogLevel;
 use sluice_config::choice::DisklessLoad;
 use sluice_replication::{HistoryPoint, Input, LinkOutput, Primary, SyncFailure};
+use sluice_snapshot::{NotLoaded, SnapshotSource};
 
 /// Connections to a primary, and what receives a snapshot from one. One holder has a connection at a time.
 pub trait LinkTransport {

@@ -3,9 +3,10 @@
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
 use crate::engine::Engine;
-use crate::host::process::{LogLevel, Process};
+use crate::host::process::Process;
 use crate::session::key::SessionKey;
 use crate::session::{Caller, ClientKind, Closing, Session};
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Limits, OutputLimit};
 

@@ -2,8 +2,9 @@
 
 use crate::engine::Engine;
 use crate::host::action::Action;
-use crate::host::process::{LogLevel, Process};
+use crate::host::process::Process;
 use crate::session::{ClientKind, Closing};
+use sluice_base::LogLevel;
 use sluice_config::param;
 
 impl Engine {

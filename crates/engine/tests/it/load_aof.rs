@@ -1,7 +1,8 @@
 //! Loading an append-only file: at the start, and by DEBUG LOADAOF. The load is run where the test wants it.
 
-use sluice_engine::{LoadEnded, NotLoaded, Process};
+use sluice_engine::{LoadEnded, Process};
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_snapshot::NotLoaded;
 use sluice_testkit::Rig;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory";
@@ -100,7 +101,7 @@ fn clients_are_answered_while_the_log_is_loaded_and_have_the_data_behind_it() {
 /// A thread that wakes nobody and does not wait.
 struct Nothing;
 
-impl sluice_engine::LoadThread for Nothing {
+impl sluice_snapshot::LoadThread for Nothing {
     fn wake(&mut self) {}
     fn sleep(&mut self, _: u64) {}
     fn now(&mut self) -> sluice_base::Now {

@@ -1,6 +1,7 @@
 //! What clients see while the data are loaded, and the hand-over. The load is run where the test wants it.
 
-use sluice_engine::{Action, LoadEnded, NotLoaded};
+use sluice_engine::{Action, LoadEnded};
+use sluice_snapshot::NotLoaded;
 use sluice_testkit::Rig;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory";
@@ -174,7 +175,7 @@ fn info_shows_how_far_the_load_is() {
 /// A thread that wakes nobody and does not wait.
 struct Nothing;
 
-impl sluice_engine::LoadThread for Nothing {
+impl sluice_snapshot::LoadThread for Nothing {
     fn wake(&mut self) {}
     fn sleep(&mut self, _: u64) {}
     fn now(&mut self) -> sluice_base::Now {

@@ -3,7 +3,8 @@
 //! The first question is sent alone, because a primary that is none answers nothing. The introductions follow all at once, and
 //! their answers are taken one by one; then the request for the data.
 
-use super::{Credentials, HistoryPoint, LinkOutput, LogLevel, Surroundings};
+use super::{Credentials, HistoryPoint, LinkOutput, Surroundings};
+use sluice_base::LogLevel;
 use sluice_resp::command::push_command;
 
 /// A handshake under way.

@@ -1,6 +1,8 @@
 //! What goes into a link and what comes out of it: inputs with what a step can see around it, outputs, and
 //! the nouns of both.
 
+use sluice_base::LogLevel;
+
 /// A primary that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
@@ -110,15 +112,6 @@ pub enum Input<'a> {
     Loaded(u64),
     /// There is no snapshot.
     Failed(u64, SyncFailure),
-}
-
-/// Levels of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Worth knowing.
-    Notice,
-    /// An operator should act.
-    Warning,
 }
 
 /// What a link wants done.

@@ -6,8 +6,9 @@
 use super::folder::Folder;
 use crate::os::plain_error;
 use crate::storage::{Storage, StorageFile};
-use sluice_engine::{AofFiles, AofPart, AofSource, SnapshotSource};
+use sluice_engine::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
+use sluice_snapshot::SnapshotSource;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,9 +6,10 @@ use super::{
 };
 use crate::host::Host;
 use crate::os::plain_error;
+use sluice_base::LogLevel;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
-use sluice_engine::{AofBacklog, AofFiles, AofIncrement, Engine, LogLevel, SaveError};
+use sluice_engine::{AofBacklog, AofFiles, AofIncrement, Engine, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

@@ -7,9 +7,10 @@ use super::message::Settings;
 use super::policy::{Policy, Signals};
 use super::pool::Pool;
 use crate::host::{Host, NO_IO_THREADS};
+use sluice_base::LogLevel;
 use sluice_commands::Limits;
 use sluice_config::param;
-use sluice_engine::{Engine, LogLevel};
+use sluice_engine::Engine;
 use sluice_evloop::{Backend, Waker};
 use std::sync::Arc;
 

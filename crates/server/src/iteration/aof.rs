@@ -3,10 +3,10 @@
 use super::Server;
 use crate::aof::{AofEnding, AofNews, Folder, History, Order};
 use crate::host::Host;
+use sluice_base::LogLevel;
 use sluice_config::Config;
 use sluice_config::choice::AppendFsync;
 use sluice_config::param;
-use sluice_engine::LogLevel;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The server cannot keep what it is asked to keep; the log says why.

@@ -11,7 +11,8 @@ use crate::clients::SocketOwner;
 use crate::connection::Traffic;
 use crate::connection::input::QueryBufUsage;
 use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
-use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
+use sluice_base::LogLevel;
+use sluice_engine::{Closing, Flow, Process, SessionKey};
 use sluice_value::Value;
 
 /// Batches whose keys are prefetched together, at most: enough to hide the misses.

@@ -6,7 +6,8 @@ use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay};
-use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
+use sluice_base::LogLevel;
+use sluice_engine::{Closing, Flow, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Fd, SendBuf, Shared};
 use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
 

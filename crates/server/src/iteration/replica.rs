@@ -15,15 +15,15 @@ use crate::replica::main_channel::{MainLink, StreamBuffer};
 use crate::replica::memory::{MemoryReport, MemorySync};
 use crate::replica::{LinkHolder, is_of_link};
 use crate::storage;
+use sluice_base::LogLevel;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
-use sluice_engine::{
-    Engine, LinkDriver, LinkState, LinkTransport, LogLevel, NotLoaded, Process, SessionKey, SnapshotSource,
-};
+use sluice_engine::{Engine, LinkDriver, LinkState, LinkTransport, Process, SessionKey};
 use sluice_evloop::{Event, Fd, Received, SendBuf, Source};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::{Input, Primary, SyncFailure};
 use sluice_resp::Admission;
+use sluice_snapshot::{NotLoaded, SnapshotSource};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;

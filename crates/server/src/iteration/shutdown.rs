@@ -4,7 +4,8 @@ use super::Server;
 use crate::clients::SocketOwner;
 use crate::connection::Stay;
 use crate::supervisor;
-use sluice_engine::{LogLevel, Process};
+use sluice_base::LogLevel;
+use sluice_engine::Process;
 use sluice_evloop::Deadline;
 use std::time::Duration;
 

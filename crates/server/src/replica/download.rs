@@ -15,7 +15,7 @@ use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Stage, folder_of};
 use crate::storage::{Replacement, Storage};
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
-use sluice_engine::LogLevel;
+use sluice_base::LogLevel;
 use sluice_evloop::Waker;
 use sluice_persist::rdb::{Judge, LoadError, Problem, ReadOptions};
 use sluice_replication::{Extent, Framing};

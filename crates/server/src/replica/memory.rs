@@ -11,9 +11,10 @@
 use super::progress::SyncProgress;
 use crate::os::plain_error;
 use nix::sys::socket::{Shutdown, shutdown};
-use sluice_engine::{LogLevel, SnapshotSource};
+use sluice_base::LogLevel;
 use sluice_evloop::Waker;
 use sluice_replication::{Extent, Framing};
+use sluice_snapshot::SnapshotSource;
 use socket2::Socket;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, Read};

@@ -18,9 +18,10 @@ use super::LockHold;
 use super::Storage;
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use sluice_base::Bytes;
-use sluice_engine::{Background, SaveError, SnapshotFile, key_delay_us};
+use sluice_engine::{Background, SaveError, key_delay_us};
 use sluice_evloop::Waker;
 use sluice_keyspace::Captured;
+use sluice_snapshot::SnapshotFile;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -467,7 +468,7 @@ fn delay(number: usize, shared: &WriterState) {
 mod tests {
     use super::*;
     use crate::storage::{LockRefused, Real, StorageFile, snapshot};
-    use sluice_engine::SnapshotFile;
+    use sluice_snapshot::SnapshotFile;
     use std::ffi::OsString;
     use std::io;
     use std::path::Path;

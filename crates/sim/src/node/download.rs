@@ -9,8 +9,9 @@ pub(super) use self::stage::{Download, DownloadStage};
 use self::stage::SharedSnapshot;
 use super::{Here, Holder, SimNode};
 use crate::net::{Net, Side};
+use sluice_base::LogLevel;
 use sluice_config::param;
-use sluice_engine::{LoadEnded, LogLevel};
+use sluice_engine::LoadEnded;
 use sluice_replication::{Input, SyncFailure};
 use std::sync::PoisonError;
 

@@ -1,7 +1,7 @@
 //! CONFIG.
 
 use crate::exec::ctx::{ReportCtx, ServerCtx};
-use crate::host::process::LogLevel;
+use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::{Force, Origin, ParamId, Phase, param};
 

@@ -1,6 +1,6 @@
 //! LOLWUT: water, and the version.
 
-use crate::observe::version;
+use sluice_base::version;
 use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
 
 const COLUMNS_MAX: i64 = 1000;

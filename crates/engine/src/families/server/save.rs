@@ -1,8 +1,8 @@
 //! SAVE and BGSAVE.
 
 use crate::exec::ctx::ServerCtx;
-use crate::host::process::LogLevel;
 use crate::persistence::saving::{self, Why};
+use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
 pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {

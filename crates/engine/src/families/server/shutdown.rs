@@ -2,9 +2,9 @@
 
 use crate::exec::ctx::ServerCtx;
 use crate::host::action::Action;
-use crate::host::process::LogLevel;
 use crate::persistence::ending::{self, PendingEnd};
 use crate::persistence::saving::{self, Ending};
+use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 

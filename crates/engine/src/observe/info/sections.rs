@@ -4,13 +4,13 @@ use super::lines::Lines;
 use super::numbers::{MemoryReport, difference, ratio};
 use super::view::View;
 use crate::host::process::SyncFacts;
-use crate::observe::version;
 use crate::persistence::loading::LoadUnderWay;
 use crate::pubsub::registry::TopicKind;
 use crate::replication::role::ReplicaRole;
 use crate::replication::stream::Backlog;
 use crate::session::SyncStage;
 use sluice_base::Now;
+use sluice_base::version;
 use sluice_config::param;
 use sluice_replication::LinkState;
 

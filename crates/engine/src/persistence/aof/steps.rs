@@ -2,13 +2,14 @@
 
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
-use crate::host::process::{AofBacklog, LogLevel, Process};
-use crate::persistence::snapshot::{self, RdbAux};
+use crate::host::process::{AofBacklog, Process};
 use crate::session::key::SessionKey;
 use crate::session::{Caller, Closing, Session};
+use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 use sluice_persist::rdb::Version;
 use sluice_resp::Outbox;
+use sluice_snapshot::RdbAux;
 use std::ops::{ControlFlow, Range};
 
 /// Whether a client is sent what it did not ask for: messages, commands of others, the stream.
@@ -155,10 +156,10 @@ impl Engine {
         let about = RdbAux { now: process.now(), used_memory, stream: None, is_aof_base: true };
         let Control { persistence: PersistenceState { kept, .. }, config, .. } = &self.control;
         let mut result = Ok(());
-        snapshot::write(
+        sluice_snapshot::write(
             &self.keyspace,
             config,
-            snapshot::options(config, Version::Valkey),
+            sluice_snapshot::options(config, Version::Valkey),
             &about,
             kept,
             &mut || {},

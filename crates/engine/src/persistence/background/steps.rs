@@ -3,12 +3,13 @@
 use super::{Job, JobStage, JobState, Slice};
 use crate::engine::Engine;
 use crate::host::action::Action;
-use crate::host::process::{Background, BackgroundFile, LogLevel, Process, SaveError};
-use crate::persistence::snapshot::{self, RdbAux, SnapshotFile};
+use crate::host::process::{Background, BackgroundFile, Process, SaveError};
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
 use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
+use sluice_snapshot::{RdbAux, SnapshotFile};
 
 /// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which may be much at
 /// once, later.
@@ -41,7 +42,7 @@ impl Engine {
             is_aof_base: target.is_aof_base,
         };
         let sizes = self.database_sizes();
-        let options = snapshot::options(&control.config, Version::Valkey);
+        let options = sluice_snapshot::options(&control.config, Version::Valkey);
         let mut file = SnapshotFile::new(&control.config, options, &about, &control.persistence.kept, sizes);
         if target.as_commands {
             let stamp = control.limits.aof_timestamps.then_some(about.now);

@@ -1,10 +1,11 @@
 //! What SHUTDOWN asks and begins.
 
 use crate::control::Control;
-use crate::host::process::{LogLevel, Process};
+use crate::host::process::Process;
 use crate::persistence::ending::PendingEnd;
 use crate::persistence::saving::Ending;
 use crate::session::Sessions;
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
 

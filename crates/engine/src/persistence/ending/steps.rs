@@ -4,9 +4,10 @@ use super::{NOT_ENDED, PendingEnd};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
-use crate::host::process::{LogLevel, Process};
+use crate::host::process::Process;
 use crate::persistence::ending::begin::{are_replicas_at, begin};
 use crate::persistence::saving::Ending;
+use sluice_base::LogLevel;
 use sluice_config::param;
 
 impl Engine {

@@ -1,14 +1,17 @@
 //! A load as a value: made by the engine, run by a thread of the server.
 
 use super::aof::AofLoad;
-use super::file::FileLoad;
 use super::plan::{LoadPlan, LoadPurpose, OldData};
-use super::progress::{LoadOutcome, LoadProgress, LoadThread, Reporter};
 use crate::control::Control;
-use crate::host::process::{AofFiles, SnapshotSource};
+use crate::host::process::AofFiles;
 use sluice_base::Now;
+use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
+use sluice_keyspace::KeyHasher;
 use sluice_keyspace::Keyspace;
+use sluice_persist::rdb::{ReadOptions, Unknown};
+use sluice_snapshot::{FileLoad, LoadOutcome, LoadProgress, LoadThread, Reporter, SnapshotSource};
+use sluice_snapshot::{LoadOptions, piece_bytes};
 use std::sync::Arc;
 
 /// Where the data come from.
@@ -52,11 +55,8 @@ impl LoadJob {
         progress.set_key_delay(control.config.int(param::KEY_LOAD_DELAY));
         let reader = match source {
             LoadSource::Snapshot(source) => {
-                let mut file = FileLoad::new(control, keyspace.hasher(), plan.duplicates, now);
-                file.ends_process = plan.purpose == LoadPurpose::Start;
-                // The primary says when a key goes.
-                file.keeps_expired = control.replication.replica.is_some();
-                LoadReader::Snapshot(source, Box::new(file))
+                let options = load_options(control, keyspace.hasher(), plan, now);
+                LoadReader::Snapshot(source, Box::new(FileLoad::new(options)))
             }
             LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
         };
@@ -83,6 +83,32 @@ impl LoadJob {
         };
         progress.news().outcome = Some(LoadOutcome { keyspace, result });
         out.thread.wake();
+    }
+}
+
+/// How the configuration wants a snapshot read.
+fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now) -> LoadOptions {
+    let (config, limits) = (&control.config, &control.limits);
+    let is_relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
+    LoadOptions {
+        reading: ReadOptions {
+            unknown: if is_relaxed { Unknown::Skip } else { Unknown::Refuse },
+            checksum: config.bool(param::RDBCHECKSUM) && !control.debug.skip_checksum,
+            list: limits.list,
+            hash: limits.hash,
+            zset: limits.zset,
+            set: limits.set,
+            member_seed: hasher.seed(),
+        },
+        duplicates: plan.duplicates,
+        now,
+        lfu: limits.lfu,
+        is_relaxed,
+        piece_bytes: piece_bytes(config),
+        name: config.bytes(param::DBFILENAME).to_vec(),
+        ends_process: plan.purpose == LoadPurpose::Start,
+        // The primary says when a key goes.
+        keeps_expired: control.replication.replica.is_some(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a load is for, what becomes of the old data, and of keys that come twice.
 
 use crate::session::key::SessionKey;
+use sluice_snapshot::Duplicates;
 
 /// What a load is to do.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +42,4 @@ pub(crate) enum OldData {
     Filled,
     /// They stay until the snapshot is loaded whole, and are freed then: a failure leaves them.
     Kept,
-}
-
-/// What becomes of a key that the keyspace has already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duplicates {
-    /// The file is no good.
-    Refused,
-    /// The file's value replaces what is there.
-    Replace,
 }

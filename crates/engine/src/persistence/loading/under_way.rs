@@ -2,12 +2,11 @@
 
 mod steps;
 
-use super::NotLoaded;
 use crate::persistence::loading::plan::LoadPlan;
-use crate::persistence::loading::progress::LoadProgress;
 use sluice_base::Now;
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
+use sluice_snapshot::{LoadProgress, NotLoaded};
 use std::sync::Arc;
 
 /// Where the data of a load come from.

@@ -3,10 +3,9 @@
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{
-    AofBacklog, AofFacts, AofIncrement, BackgroundFile, LogLevel, Process, SaveError,
-};
+use crate::host::process::{AofBacklog, AofFacts, AofIncrement, BackgroundFile, Process, SaveError};
 use crate::persistence::background::JobState;
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;

@@ -3,13 +3,14 @@
 use crate::control::Control;
 #[cfg(doc)]
 use crate::host::action::Action;
-use crate::host::process::{LogLevel, Process, SaveError, SnapshotSink};
+use crate::host::process::{Process, SaveError, SnapshotSink};
 use crate::persistence::saving::{Ending, SAID_EVERY_NS, key_delay_us};
-use crate::persistence::snapshot::{self, RdbAux};
 use sluice_base::Bytes;
+use sluice_base::LogLevel;
 use sluice_config::param;
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::Version;
+use sluice_snapshot::RdbAux;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 
@@ -102,8 +103,8 @@ pub(crate) fn write(
             process.borrow_mut().sleep(microseconds);
         }
     };
-    let options = snapshot::options(config, Version::Valkey);
-    snapshot::write(keyspace, config, options, about, &control.persistence.kept, &mut each, &mut give);
+    let options = sluice_snapshot::options(config, Version::Valkey);
+    sluice_snapshot::write(keyspace, config, options, about, &control.persistence.kept, &mut each, &mut give);
     result
 }
 

@@ -4,9 +4,10 @@ use super::{Ending, UnderWay, Why};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{LogLevel, Process, SaveError};
+use crate::host::process::{Process, SaveError};
 use crate::persistence::background::JobState;
 use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save};
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
 

@@ -4,10 +4,11 @@ use super::FailoverTarget;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{LogLevel, Process};
+use crate::host::process::Process;
 use crate::replication::acks::has_reached;
 use crate::replication::role::RoleWanted;
 use crate::session::{ReplicaState, Session, Sessions};
+use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 use sluice_replication::Primary;
 

@@ -4,11 +4,12 @@ use super::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{LogLevel, Process};
-use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::host::process::Process;
+use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::session::identity::Identity;
 use crate::session::key::SessionKey;
 use crate::session::{Caller, ClientKind, Closing, Connection, Session};
+use sluice_base::LogLevel;
 use sluice_base::hex;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::{Flags, Named};
@@ -17,6 +18,7 @@ use sluice_config::param;
 use sluice_replication::{HistoryPoint, Primary};
 use sluice_resp::Request;
 use sluice_resp::command::push_command;
+use sluice_snapshot::Duplicates;
 
 impl Control {
     /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.

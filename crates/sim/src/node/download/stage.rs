@@ -1,8 +1,8 @@
 //! What a node keeps of a snapshot on its way.
 
 use crate::net::ConnId;
-use sluice_engine::SnapshotSource;
 use sluice_replication::{Extent, Framing};
+use sluice_snapshot::SnapshotSource;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A snapshot that is received.

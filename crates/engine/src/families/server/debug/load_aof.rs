@@ -2,8 +2,9 @@
 
 use crate::exec::ctx::DebugCtx;
 use crate::host::action::Action;
-use crate::persistence::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
+use sluice_snapshot::Duplicates;
 
 /// What was appended is written first. The files are loaded into databases of their own, which take the place of the old ones
 /// when all of them were loaded.

@@ -3,13 +3,12 @@
 use crate::exec::ctx::DebugCtx;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::persistence::loading::{
-    Duplicates, LoadPlan, LoadPurpose, LoadSource, LoadThread, NOT_RELOADED, OldData,
-};
+use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, NOT_RELOADED, OldData};
 use crate::persistence::saving;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
+use sluice_snapshot::{Duplicates, LoadThread};
 
 /// The file is loaded into databases of its own, which take the place of the old ones; these go when the file's header was
 /// found good. NOFLUSH loads into the databases that are there.

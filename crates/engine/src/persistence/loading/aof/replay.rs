@@ -8,17 +8,15 @@ use super::AofLoad;
 use crate::engine::Engine;
 use crate::host::process::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts,
-    LogLevel, Process, SaveError, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
+    Process, SaveError, SnapshotPieces, SnapshotSink, StreamSpool,
 };
 use crate::persistence::loading::aof::AofEnd;
-use crate::persistence::loading::brought::Brought;
-use crate::persistence::loading::progress::Reporter;
-use crate::persistence::loading::{LoadedHistory, NotLoaded};
-use crate::persistence::snapshot::SnapshotFile;
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId, param};
 use sluice_keyspace::Keyspace;
+use sluice_snapshot::{Brought, LoadedHistory, NotLoaded, Reporter, SnapshotFile, SnapshotSource};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 

@@ -4,17 +4,17 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
-use crate::host::process::{AofFiles, LogLevel, Process};
+use crate::host::process::{AofFiles, Process};
 use crate::persistence::loading::job::{LoadJob, LoadSource};
 use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
-use crate::persistence::loading::progress::LoadOutcome;
 use crate::persistence::loading::under_way::{LoadEnded, LoadUnderWay, LoadedFrom};
-use crate::persistence::loading::{Duplicates, LoadCounts, LoadedHistory, NotLoaded};
 use crate::persistence::saving::SAID_EVERY_NS;
 use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
+use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
 use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
+use sluice_snapshot::{Duplicates, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
 use std::time::Duration;
 
 /// The line of the log about how far a load is: percentage, rate and what is left.

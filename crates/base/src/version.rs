@@ -3,4 +3,4 @@
 /// The version of Valkey whose behaviour this server keeps.
 pub const COMPATIBLE: &str = "9.1.2";
 /// The version of Redis that INFO and HELLO report to clients of that age.
-pub(crate) const REDIS_COMPATIBLE: &str = "7.2.4";
+pub const REDIS_COMPATIBLE: &str = "7.2.4";

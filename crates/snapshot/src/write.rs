@@ -1,6 +1,5 @@
 //! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
 
-use crate::observe::version;
 use sluice_base::num::{IntBuffer, push_f64};
 use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
@@ -14,7 +13,7 @@ use sluice_value::{Direction, HashRef, ListItem, SetRef, ZsetEncoding};
 use std::ops::ControlFlow;
 
 /// What a snapshot says about itself beside the data.
-pub(crate) struct RdbAux<'a> {
+pub struct RdbAux<'a> {
     /// When it was made.
     pub now: Now,
     /// Bytes of memory in use then.
@@ -26,7 +25,7 @@ pub(crate) struct RdbAux<'a> {
 }
 
 /// A point of the propagation stream.
-pub(crate) struct StreamPoint<'a> {
+pub struct StreamPoint<'a> {
     /// Database that the stream has selected.
     pub db: usize,
     /// Id of the history.
@@ -36,7 +35,7 @@ pub(crate) struct StreamPoint<'a> {
 }
 
 /// The file's options as the configuration has them, for a reader of that version.
-pub(crate) fn options(config: &Config, version: Version) -> WriteOptions {
+pub fn options(config: &Config, version: Version) -> WriteOptions {
     WriteOptions {
         version,
         compression: config.bool(param::RDBCOMPRESSION),
@@ -57,7 +56,7 @@ pub struct Kept {
 
 impl Kept {
     /// Takes what another file held, each record once.
-    pub(crate) fn merge(&mut self, other: Kept) {
+    pub fn merge(&mut self, other: Kept) {
         for code in other.libraries {
             if !self.libraries.contains(&code) {
                 self.libraries.push(code);
@@ -78,7 +77,7 @@ impl Kept {
 }
 
 /// A file without databases, in pieces. Cost: O(records that are kept).
-pub(crate) fn pieces_without_keys(
+pub fn pieces_without_keys(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
@@ -95,7 +94,7 @@ pub(crate) fn pieces_without_keys(
 
 /// Gives a file of all databases away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called behind each
 /// entry. Memory: one piece, and of a string that is compressed the whole compressed string.
-pub(crate) fn write(
+pub fn write(
     keyspace: &Keyspace,
     config: &Config,
     options: WriteOptions,
@@ -143,7 +142,7 @@ impl std::fmt::Debug for SnapshotFile {
 
 impl SnapshotFile {
     /// Begins a file with what it says about itself.
-    pub(crate) fn new(
+    pub fn new(
         config: &Config,
         options: WriteOptions,
         about: &RdbAux<'_>,
@@ -162,11 +161,7 @@ impl SnapshotFile {
     }
 
     /// The same contents as commands. `stamp`: with the time in front.
-    pub(crate) fn written_as_commands(
-        self,
-        stamp: Option<Now>,
-        point: Option<StreamPoint<'_>>,
-    ) -> SnapshotFile {
+    pub fn written_as_commands(self, stamp: Option<Now>, point: Option<StreamPoint<'_>>) -> SnapshotFile {
         SnapshotFile { commands: Some(CommandBase::new(stamp, point)), ..self }
     }
 
@@ -282,7 +277,7 @@ impl SnapshotFile {
 }
 
 fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
-    writer.aux("valkey-ver", Text::Bytes(version::COMPATIBLE.as_bytes()));
+    writer.aux("valkey-ver", Text::Bytes(sluice_base::version::COMPATIBLE.as_bytes()));
     writer.aux("redis-bits", Text::Int(i64::from(usize::BITS)));
     writer.aux("ctime", Text::Int(about.now.unix_s()));
     writer.aux("used-mem", Text::Int(about.used_memory as i64));

@@ -10,7 +10,7 @@ use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 
 /// What the files that were loaded have told so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LoadedHistory {
+pub struct LoadedHistory {
     replid: Option<String>,
     offset: Option<u64>,
     /// The database that the stream has selected there.
@@ -47,16 +47,17 @@ impl LoadedHistory {
 
     /// Another file follows, behind a log or behind a base. A base may be older than its history; a log that says nothing, behind which a
     /// history goes on, may have lost all that it said.
-    pub(crate) fn begin_file(&mut self, is_behind_log: bool) {
+    pub fn begin_file(&mut self, is_behind_log: bool) {
         self.left_at = (is_behind_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }
 
     /// Whether the end of a file is missing, and another follows: then the data belong to no history.
-    pub(crate) fn has_gap(&self) -> bool {
+    pub fn has_gap(&self) -> bool {
         self.has_gap
     }
 
-    pub(crate) fn note(&mut self, note: ReplicationNote) {
+    /// Takes what a log says.
+    pub fn note(&mut self, note: ReplicationNote) {
         match note {
             ReplicationNote::Id(id) => self.note_id(&id),
             ReplicationNote::Offset(offset) => self.note_offset(offset),
@@ -71,11 +72,12 @@ impl LoadedHistory {
 
     /// The data have been changed since.
     #[inline]
-    pub(crate) fn note_change(&mut self) {
+    pub fn note_change(&mut self) {
         self.offset = None;
         self.left_at = None;
     }
 
+    /// The stream has selected this database.
     pub(crate) fn note_db(&mut self, db: Option<usize>) {
         self.db = db;
     }
@@ -88,17 +90,17 @@ impl LoadedHistory {
     }
 
     /// The keys that had expired, with their databases.
-    pub(crate) fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
+    pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
         take(&mut self.expired)
     }
 
     /// The database that the stream has selected there, where that is known.
-    pub(crate) fn db(&self) -> Option<usize> {
+    pub fn db(&self) -> Option<usize> {
         self.db
     }
 
     /// Id and offset, where both are known.
-    pub(crate) fn point(self) -> Option<(String, u64)> {
+    pub fn point(self) -> Option<(String, u64)> {
         self.replid.zip(self.offset).filter(|_| !self.has_gap)
     }
 }

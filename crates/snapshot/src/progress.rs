@@ -1,8 +1,7 @@
 //! What a load shows to other threads while it runs.
 
-use super::brought::{Brought, NotLoaded};
-use crate::host::process::LogLevel;
-use sluice_base::Now;
+use crate::outcome::{Brought, NotLoaded};
+use sluice_base::{LogLevel, Now};
 use sluice_keyspace::{ChunkMemory, Keyspace};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
@@ -10,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a load asks of the thread that it runs on.
 pub trait LoadThread {
-    /// Wakes the main thread: there is something for [`crate::Engine::advance_load`].
+    /// Wakes the main thread: there is something for `Engine::advance_load`.
     fn wake(&mut self);
 
     /// Waits, for the directive `key-load-delay`.
@@ -26,12 +25,15 @@ pub trait LoadThread {
 #[derive(Debug, Default)]
 pub struct LoadProgress {
     /// Bytes of the file; 0: unknown.
-    pub(super) bytes_total: AtomicU64,
-    pub(super) bytes_read: AtomicU64,
+    pub bytes_total: AtomicU64,
+    /// Bytes of the file so far.
+    pub bytes_read: AtomicU64,
     /// The file's field `used-mem`.
-    pub(super) rdb_used_memory: AtomicU64,
-    pub(super) keys_loaded: AtomicU64,
-    pub(super) keys_expired: AtomicU64,
+    pub rdb_used_memory: AtomicU64,
+    /// Keys that were loaded.
+    pub keys_loaded: AtomicU64,
+    /// Keys that had expired.
+    pub keys_expired: AtomicU64,
     /// What the chunks of the keyspace take, which is not yet the engine's.
     chunk_bytes_used: AtomicUsize,
     chunk_bytes_touched: AtomicUsize,
@@ -44,20 +46,22 @@ pub struct LoadProgress {
 
 /// What the main thread has to do something about.
 #[derive(Debug, Default)]
-pub(crate) struct LoadNews {
+pub struct LoadNews {
     /// Lines for the log, in order; about [`LINES_MAX`] at most.
-    pub(super) lines: Vec<(LogLevel, String)>,
+    pub lines: Vec<(LogLevel, String)>,
     /// The file's header was good: the old data can go.
-    pub(super) is_accepted: bool,
-    pub(super) outcome: Option<LoadOutcome>,
+    pub is_accepted: bool,
+    /// The end of the load.
+    pub outcome: Option<LoadOutcome>,
 }
 
 /// What came of a load.
 #[derive(Debug)]
-pub(crate) struct LoadOutcome {
+pub struct LoadOutcome {
     /// What was filled; none where it has been freed.
-    pub(super) keyspace: Option<Keyspace>,
-    pub(super) result: Result<Brought, NotLoaded>,
+    pub keyspace: Option<Keyspace>,
+    /// What it brought beside the keys.
+    pub result: Result<Brought, NotLoaded>,
 }
 
 impl LoadProgress {
@@ -75,45 +79,51 @@ impl LoadProgress {
     }
 
     /// Bytes of the file, 0 where that is not known; bytes read; bytes of memory that the writer of the file had in use.
-    pub(crate) fn bytes(&self) -> [u64; 3] {
+    pub fn bytes(&self) -> [u64; 3] {
         [&self.bytes_total, &self.bytes_read, &self.rdb_used_memory].map(|number| number.load(Relaxed))
     }
 
     /// Keys loaded so far, and keys left out because they have expired.
-    pub(crate) fn keys(&self) -> (u64, u64) {
+    pub fn keys(&self) -> (u64, u64) {
         (self.keys_loaded.load(Relaxed), self.keys_expired.load(Relaxed))
     }
 
-    pub(crate) fn set_key_delay(&self, value: i64) {
+    /// The directive `key-load-delay` has another value.
+    pub fn set_key_delay(&self, value: i64) {
         self.key_delay.store(value, Relaxed);
     }
 
-    pub(crate) fn publish_memory(&self, keyspace: &Keyspace) {
+    /// The keyspace takes so much memory now.
+    pub fn publish_memory(&self, keyspace: &Keyspace) {
         let memory = keyspace.chunk_memory();
         self.chunk_bytes_used.store(memory.used_bytes, Relaxed);
         self.chunk_bytes_touched.store(memory.touched_bytes, Relaxed);
     }
 
-    pub(crate) fn news(&self) -> MutexGuard<'_, LoadNews> {
+    /// What is for the main thread, to be changed.
+    pub fn news(&self) -> MutexGuard<'_, LoadNews> {
         // A panic ends the process.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn take_news(&self) -> LoadNews {
+    /// What is for the main thread, and is not any more.
+    pub fn take_news(&self) -> LoadNews {
         std::mem::take(&mut *self.news())
     }
 }
 
 /// The load's side of [`LoadProgress`].
-pub(crate) struct Reporter<'a> {
-    pub(super) progress: &'a LoadProgress,
-    pub(super) thread: &'a mut dyn LoadThread,
+pub struct Reporter<'a> {
+    /// What is shown.
+    pub progress: &'a LoadProgress,
+    /// The thread of the load.
+    pub thread: &'a mut dyn LoadThread,
 }
 
 impl Reporter<'_> {
     /// Has the main thread write a line to the log. A file may have any number of fields: what the main thread has not come to
     /// write yet is bounded.
-    pub(crate) fn log(&mut self, level: LogLevel, line: impl Into<String>) {
+    pub fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {
             news.lines.push((level, line.into()));
@@ -123,18 +133,19 @@ impl Reporter<'_> {
     }
 
     /// Says that the file is one that can be loaded.
-    pub(crate) fn accept(&mut self) {
+    pub fn accept(&mut self) {
         self.progress.news().is_accepted = true;
         self.thread.wake();
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Whether the load shall end.
+    pub fn is_stopped(&self) -> bool {
         self.progress.is_stopped.load(Relaxed)
     }
 
     /// Waits behind a key, as `key-load-delay` wants it. `number` counts keys.
     #[inline]
-    pub(crate) fn delay(&mut self, number: u64) {
+    pub fn delay(&mut self, number: u64) {
         let delay = self.progress.key_delay.load(Relaxed);
         if delay != 0 {
             self.wait(delay, number);

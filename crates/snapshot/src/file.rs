@@ -1,20 +1,17 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
-use super::LoadedHistory;
-use super::staged::Staged;
-use crate::control::Control;
-use crate::host::process::{LogLevel, SnapshotSource};
-use crate::persistence::loading::brought::{Brought, LoadCounts, NotLoaded};
-use crate::persistence::loading::plan::Duplicates;
-use crate::persistence::loading::progress::Reporter;
-use crate::persistence::snapshot::Kept;
-use sluice_base::Now;
+use crate::history::LoadedHistory;
+use crate::outcome::{Brought, LoadCounts, NotLoaded};
+use crate::progress::Reporter;
+use crate::source::SnapshotSource;
+use crate::staged::Staged;
+use crate::write::Kept;
 use sluice_base::num::parse_i64;
-use sluice_config::choice::RdbVersionCheck;
+use sluice_base::{LogLevel, Now};
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Key, KeyHasher, Keyspace, NewValue};
+use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
+    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Usage,
 };
 use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,22 +21,47 @@ use std::sync::atomic::Ordering::Relaxed;
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes that are read at once.
-pub(crate) fn piece_bytes(config: &Config) -> usize {
+pub fn piece_bytes(config: &Config) -> usize {
     let interval = usize::try_from(config.int(param::LOADING_PROCESS_EVENTS_INTERVAL_BYTES));
     interval.unwrap_or(PIECE_BYTES_MAX).clamp(1, PIECE_BYTES_MAX)
 }
 
-/// A file that is read.
-pub(super) struct FileLoad {
-    reader: Reader,
-    duplicates: Duplicates,
-    now: Now,
-    lfu: bool,
+/// What becomes of a key that the keyspace has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The file is no good.
+    Refused,
+    /// The file's value replaces what is there.
+    Replace,
+}
+
+/// How a file is to be read.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// What the reader of the format needs.
+    pub reading: ReadOptions,
+    /// Keys that the keyspace has already.
+    pub duplicates: Duplicates,
+    /// When the load happens: keys expire by it.
+    pub now: Now,
+    /// Access clocks are frequencies, not times.
+    pub lfu: bool,
     /// Setting `rdb-version-check relaxed`.
-    relaxed: bool,
-    piece_bytes: usize,
+    pub is_relaxed: bool,
+    /// Bytes that are read at once: [`piece_bytes`].
+    pub piece_bytes: usize,
     /// The file's name, for the log.
-    name: Vec<u8>,
+    pub name: Vec<u8>,
+    /// Whether the process ends where the file is no good.
+    pub ends_process: bool,
+    /// Keys past their expiry are loaded too.
+    pub keeps_expired: bool,
+}
+
+/// A file that is read.
+pub struct FileLoad {
+    options: LoadOptions,
+    reader: Reader,
     db: usize,
     counts: LoadCounts,
     /// Keys so far, whatever became of them.
@@ -54,33 +76,14 @@ pub(super) struct FileLoad {
     head: Vec<u8>,
     /// Whether the header was found good, and the main thread told so.
     is_accepted: bool,
-    /// Whether the process ends where the file is no good.
-    pub ends_process: bool,
-    /// Keys past their expiry are loaded too.
-    pub keeps_expired: bool,
 }
 
 impl FileLoad {
-    pub(super) fn new(control: &Control, hasher: KeyHasher, duplicates: Duplicates, now: Now) -> FileLoad {
-        let config = &control.config;
-        let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
-        let options = ReadOptions {
-            unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
-            checksum: config.bool(param::RDBCHECKSUM) && !control.debug.skip_checksum,
-            list: control.limits.list,
-            hash: control.limits.hash,
-            zset: control.limits.zset,
-            set: control.limits.set,
-            member_seed: hasher.seed(),
-        };
+    /// A load that has not begun.
+    pub fn new(options: LoadOptions) -> FileLoad {
         FileLoad {
-            reader: Reader::new(options),
-            duplicates,
-            now,
-            lfu: control.limits.lfu,
-            relaxed,
-            piece_bytes: piece_bytes(config),
-            name: config.bytes(param::DBFILENAME).to_vec(),
+            reader: Reader::new(options.reading),
+            options,
             db: 0,
             counts: LoadCounts::default(),
             entries: 0,
@@ -90,26 +93,24 @@ impl FileLoad {
             left: 0,
             head: Vec::new(),
             is_accepted: false,
-            ends_process: false,
-            keeps_expired: false,
         }
     }
 
     /// Reads the whole file into `keyspace`. Cost: O(file).
-    pub(super) fn run(
+    pub fn run(
         mut self,
         source: &mut dyn SnapshotSource,
         keyspace: &mut Keyspace,
         out: &mut Reporter<'_>,
     ) -> Result<Brought, NotLoaded> {
         let opened = source.open().map_err(|reason| {
-            let text = format!("Opening the RDB file {} failed: {reason}", self.name.escape_ascii());
+            let text = format!("Opening the RDB file {} failed: {reason}", self.options.name.escape_ascii());
             out.log(LogLevel::Warning, text);
             NotLoaded::Failed
         })?;
         let size = opened.ok_or(NotLoaded::Missing)?;
         out.progress.bytes_total.store(size, Relaxed);
-        let mut piece = vec![0; self.piece_bytes];
+        let mut piece = vec![0; self.options.piece_bytes];
         let mut read = 0u64;
         loop {
             if out.is_stopped() {
@@ -160,8 +161,9 @@ impl FileLoad {
         out: &mut Reporter<'_>,
     ) -> Result<bool, NotLoaded> {
         let FileLoad { reader, db, counts, entries, kept, history, staged, is_accepted, .. } = self;
-        let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
-        let expired = match (self.keeps_expired, self.ends_process) {
+        let LoadOptions { duplicates, now, lfu, .. } = self.options;
+        let left = self.left;
+        let expired = match (self.options.keeps_expired, self.options.ends_process) {
             (true, _) => ExpiredKeys::Loaded,
             (false, true) => ExpiredKeys::ToldToReplicas,
             (false, false) => ExpiredKeys::LeftOut,
@@ -237,7 +239,7 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 say("Short read or OOM loading DB. Unrecoverable error, aborting now.".to_owned());
             }
-            Problem::Unknown(code) if self.relaxed && (12..80).contains(&version) => {
+            Problem::Unknown(code) if self.options.is_relaxed && (12..80).contains(&version) => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 say(format!("Can't handle foreign type or opcode {code} in RDB with version {version}"));
             }
@@ -274,7 +276,7 @@ impl FileLoad {
             "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
         );
         out.log(LogLevel::Warning, text);
-        if self.ends_process {
+        if self.options.ends_process {
             out.log(LogLevel::Warning, "Terminating server after rdb file reading failure.");
         }
     }
@@ -505,21 +507,25 @@ impl LoadTarget<'_> {
 }
 
 /// The snapshot at the beginning of an append-only file, item by item, on the thread that replays the rest.
-pub(crate) struct PreambleLoad {
+pub struct PreambleLoad {
     now: Now,
     lfu: bool,
     /// Bytes of the file.
     size: u64,
     db: usize,
-    pub(crate) counts: LoadCounts,
-    pub(crate) kept: Kept,
-    pub(crate) history: LoadedHistory,
+    /// Numbers for INFO.
+    pub counts: LoadCounts,
+    /// What is written again.
+    pub kept: Kept,
+    /// Where the data stand in a history of replication.
+    pub history: LoadedHistory,
     entries: u64,
     staged: Staged,
 }
 
 impl PreambleLoad {
-    pub(crate) fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
+    /// The beginning of a log of `size` bytes.
+    pub fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
         PreambleLoad {
             now,
             lfu,
@@ -534,7 +540,7 @@ impl PreambleLoad {
     }
 
     /// Takes an item. Errors: a line for the log.
-    pub(crate) fn item(
+    pub fn item(
         &mut self,
         item: Item<'_>,
         keyspace: &mut Keyspace,
@@ -544,7 +550,7 @@ impl PreambleLoad {
     }
 
     /// The snapshot has ended. Errors: a line for the log.
-    pub(crate) fn finish(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
+    pub fn finish(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
         self.target(keyspace).insert_staged()
     }
 

@@ -1,7 +1,7 @@
 //! What a load has brought, or why it has brought nothing.
 
-use super::history::LoadedHistory;
-use crate::persistence::snapshot::Kept;
+use crate::history::LoadedHistory;
+use crate::write::Kept;
 
 /// What a load brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum NotLoaded {
 
 /// What a file brought beside the keys.
 #[derive(Debug)]
-pub(crate) struct Brought {
+pub struct Brought {
     /// Numbers for INFO.
     pub counts: LoadCounts,
     /// What is written again.

@@ -5,7 +5,7 @@ use sluice_keyspace::{Key, Keyspace, NewValue};
 
 /// Strings with their keys, to be inserted into one database.
 #[derive(Default)]
-pub(super) struct Staged {
+pub(crate) struct Staged {
     /// Keys and values, one behind the other.
     bytes: Vec<u8>,
     entries: Vec<StagedEntry>,
@@ -22,12 +22,12 @@ struct StagedEntry {
 
 impl Staged {
     /// Whether a string of this length is one of those that are put here.
-    pub(super) fn takes(key: &[u8], text: &[u8]) -> bool {
+    pub(crate) fn takes(key: &[u8], text: &[u8]) -> bool {
         key.len() + text.len() <= STAGED_BYTES_MAX
     }
 
     /// Puts a string here and has its bucket fetched; whether no more fit.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         keyspace: &Keyspace,
         number: usize,
@@ -45,7 +45,7 @@ impl Staged {
     }
 
     /// Inserts all of them; how many. Errors: the key that is there already.
-    pub(super) fn insert(&mut self, keyspace: &mut Keyspace, number: usize) -> Result<u64, Vec<u8>> {
+    pub(crate) fn insert(&mut self, keyspace: &mut Keyspace, number: usize) -> Result<u64, Vec<u8>> {
         let mut start = 0;
         for entry in &self.entries {
             let StagedEntry { hash, key_end, end, expiry, clock } = *entry;

@@ -1,0 +1,14 @@
+//! Levels of the log.
+
+/// Levels of the log, in the reference's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// For developers.
+    Debug,
+    /// Rarely useful.
+    Verbose,
+    /// Worth knowing in production.
+    Notice,
+    /// An operator should act.
+    Warning,
+}

@@ -1,0 +1,26 @@
+//! Snapshots of a keyspace: written as an RDB file or as commands, piece by piece, and read back into a keyspace.
+//!
+//! ```text
+//!  Keyspace, or what a cut captured ──SnapshotFile──► pieces of 256 KiB ──► a file, a replica
+//!  a file, a primary ──SnapshotSource──► FileLoad ──► Keyspace, records that are kept, a point of a history
+//! ```
+//!
+//! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2) memory beside the keyspace: one
+//! piece, and the value under way; (3) what a file says about itself are hints, bounded by its size; (4) records of other servers
+//! that mean nothing here are kept and written again ([`Kept`]).
+#![forbid(unsafe_code)]
+
+mod file;
+mod history;
+mod outcome;
+mod progress;
+mod source;
+mod staged;
+mod write;
+
+pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, piece_bytes};
+pub use history::LoadedHistory;
+pub use outcome::{Brought, LoadCounts, NotLoaded};
+pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};
+pub use source::SnapshotSource;
+pub use write::{Give, Kept, RdbAux, SnapshotFile, StreamPoint, options, pieces_without_keys, write};
