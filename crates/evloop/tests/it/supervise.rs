@@ -71,7 +71,8 @@ fn a_command_that_takes_too_long_is_ended_each_time() {
         |plan| (plan.runs_max, plan.patience_ms) = (2, 60),
         |outcome, log| {
             assert_eq!(outcome.ended, [-9, -9]);
-            assert_eq!(log, "1: begun\n2: begun\n");
+            // A loaded machine may end a shell before its first word.
+            assert!(["", "1: begun\n", "2: begun\n", "1: begun\n2: begun\n"].contains(&log), "{log}");
         },
     );
 }
