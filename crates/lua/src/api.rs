@@ -15,7 +15,7 @@ use crate::heap::{Heap, HostState, SLICE_BYTES};
 use crate::libs::{INSECURE, open_all};
 use crate::native::Library;
 use crate::object::{Coroutine, Status};
-use crate::table::{TableSlot, guard};
+use crate::table::guard;
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
 use crate::vm::machine::{Halt, Machine};
@@ -65,7 +65,7 @@ pub struct LoadedChunk {
 
 /// A global variable that the host sets for a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Global(TableSlot);
+pub struct Global(Value);
 
 /// The objects of a run that was large: dropping it takes time, on whatever thread that is.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub struct Vm {
     /// The number of the last load.
     last_load: u32,
     /// Globals that this run has set.
-    set: Vec<TableSlot>,
+    set: Vec<Value>,
     results: usize,
 }
 
@@ -179,11 +179,8 @@ impl Vm {
         let globals = self.machine.heap.globals.unwrap_or_default();
         let key = self.machine.heap.new_string(name)?;
         self.machine.heap.set(globals, key, Value::FALSE)?;
-        let object = self.machine.heap.tables.at(globals.0);
-        match object.find(key, &self.machine.heap.strings) {
-            Some(slot) => Ok(Global(slot)),
-            None => Err(Fault::memory()),
-        }
+        self.machine.heap.pin(key);
+        Ok(Global(key))
     }
 
     /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot be written.
@@ -376,6 +373,8 @@ impl Vm {
         self.unmark_if_sparse();
         let machine = &mut self.machine;
         machine.heap.host.numbers = self.initial.numbers;
+        machine.heap.collector.be_normal();
+        self.results = 0;
         let len = args.len() + 1;
         if machine.co.stack.len() < len + STACK_FIRST {
             machine.co.stack.resize(len + STACK_FIRST, Value::NIL);
@@ -402,8 +401,11 @@ impl Vm {
         self.machine.stop();
         let heap = &mut self.machine.heap;
         if let Some(globals) = heap.globals {
-            for slot in self.set.drain(..) {
-                heap.tables.at_mut(globals.0).write(slot, Value::FALSE);
+            for key in self.set.drain(..) {
+                let table = heap.tables.at_mut(globals.0);
+                if let Some(slot) = table.find(key, &heap.strings) {
+                    table.write(slot, Value::FALSE);
+                }
             }
         }
         if heap.old_written {
@@ -533,18 +535,27 @@ impl Run<'_> {
         self.vm.machine.stepwise = true;
     }
 
-    /// The results of a run that is done.
+    /// The results of a run that is done, else nothing.
     pub fn results(&self) -> &[Value] {
         &self.vm.machine.co.stack[..self.vm.results]
     }
 
-    /// Sets a global variable until the run ends, even where globals are read-only.
-    pub fn set_global(&mut self, global: Global, value: Value) {
+    /// Sets a global variable until the run ends, even where globals are read-only. Behind the run, the variable is `false`.
+    ///
+    /// # Errors
+    /// `not enough memory`, where globals can be written and a program has removed the variable.
+    pub fn set_global(&mut self, global: Global, value: Value) -> Result<(), Fault> {
         let globals = self.vm.globals();
         let heap = &mut self.vm.machine.heap;
-        heap.shade_if_marking(value);
-        heap.tables.at_mut(globals.0).write(global.0, value);
+        match heap.tables.at(globals.0).find(global.0, &heap.strings) {
+            Some(slot) => {
+                heap.shade_if_marking(value);
+                heap.tables.at_mut(globals.0).write(slot, value);
+            }
+            None => heap.set(globals, global.0, value)?,
+        }
         self.vm.set.push(global.0);
+        Ok(())
     }
 
     /// The arguments of a request.
@@ -577,6 +588,7 @@ impl Machine {
     /// Does a slice of a collection, or all of one. True when a cycle has ended.
     fn collect(&mut self, work: Option<usize>) -> bool {
         self.heap.slice_due = false;
+        self.heap.strings.set_due(false);
         let top = self.used_slots();
         let co: &Coroutine = &self.co;
         let roots = Roots { running: co, thread: self.thread, top };
@@ -599,8 +611,12 @@ impl Machine {
         done
     }
 
-    /// The slice that is due while a program runs.
+    /// The slice that is due while a program runs; none where the loop was left for the sake of the budget alone.
     fn collect_on(&mut self) {
+        self.heap.strings.set_due(false);
+        if !self.heap.slice_due {
+            return;
+        }
         // Close to the limit a cycle is ended before the program goes on: better late than an error.
         let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
             && self.heap.bytes > self.heap.collector.threshold;

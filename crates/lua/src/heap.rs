@@ -8,6 +8,7 @@ use sluice_base::Bytes;
 use crate::arena::{Arena, Colour, Dying, Object};
 use crate::code::Linked;
 use crate::fault::Fault;
+use crate::held::HeldBytes;
 use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvaluePlace, Userdata};
 use crate::pattern_cache::PatternCache;
 use crate::strings::{StringSlot, Strings};
@@ -127,6 +128,13 @@ pub(crate) struct Collector {
     pub(crate) next_slice: usize,
 }
 
+impl Collector {
+    /// Takes back what a program has set by `collectgarbage`: it is that program's alone.
+    pub(crate) fn be_normal(&mut self) {
+        (self.stopped, self.pause, self.multiplier) = (false, 200, 200);
+    }
+}
+
 /// All objects of a machine.
 #[derive(Debug, Default)]
 pub struct Heap {
@@ -148,7 +156,7 @@ pub struct Heap {
     /// The colour of what this cycle has marked.
     pub(crate) marked: Colour,
     pub(crate) collector: Collector,
-    /// A collection of some work is due.
+    /// A collection of some work is due. Whoever sets it sets [`Strings::set_due`] too.
     pub(crate) slice_due: bool,
     /// Something made before the mark was given a newer value.
     pub(crate) old_written: bool,
@@ -160,6 +168,8 @@ pub struct Heap {
     pub(crate) singles: Vec<Value>,
     /// Patterns that were compiled lately.
     pub(crate) patterns: PatternCache,
+    /// What native functions that wait for a call hold outside of the heap.
+    pub(crate) held: HeldBytes,
     /// A buffer for short texts that are put together.
     scratch: Vec<u8>,
     /// Names of events.
@@ -192,8 +202,7 @@ impl Heap {
         let mut heap = Heap { limit, colour: 1, marked: 1, ..Heap::default() };
         heap.collector.threshold = FIRST_THRESHOLD;
         heap.collector.next_slice = FIRST_THRESHOLD;
-        heap.collector.pause = 200;
-        heap.collector.multiplier = 200;
+        heap.collector.be_normal();
         for byte in 0..=u8::MAX {
             let (string, _) = heap.strings.add(&[byte], 1);
             heap.singles.push(string.into());
@@ -221,8 +230,8 @@ impl Heap {
 
     #[cold]
     fn charged(&mut self) -> Result<(), Fault> {
-        self.slice_due = !self.collector.stopped;
-        if self.bytes > self.limit { Err(Fault::memory()) } else { Ok(()) }
+        self.ask_for_slice();
+        if self.bytes + self.held.sum() > self.limit { Err(Fault::memory()) } else { Ok(()) }
     }
 
     /// Asks for `bytes` beyond those in use, without taking them: to be asked before a buffer grows.
@@ -234,11 +243,25 @@ impl Heap {
         if self.fails() {
             return Err(Fault::memory());
         }
-        if self.bytes.saturating_add(bytes) > self.limit {
-            self.slice_due = !self.collector.stopped;
+        if (self.bytes + self.held.sum()).saturating_add(bytes) > self.limit {
+            self.ask_for_slice();
             return Err(Fault::memory());
         }
         Ok(())
+    }
+
+    /// Has the loop over instructions left for a slice of the collector, if it is not stopped.
+    fn ask_for_slice(&mut self) {
+        if !self.collector.stopped {
+            self.slice_due = true;
+            self.strings.set_due(true);
+        }
+    }
+
+    /// Whether the loop over instructions is to be left, for the collector or for work to be paid.
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        self.strings.is_due()
     }
 
     /// Counts a growth. True for the one that is to fail.
@@ -373,7 +396,7 @@ impl Heap {
     /// The value of an integer.
     #[inline]
     pub fn get_int(&self, table: TableRef, index: i64) -> Value {
-        self.tables.at(table.0).get_index(index)
+        self.tables.at(table.0).get_index(index, &self.strings)
     }
 
     /// The value of a string with this text. Makes no string.
@@ -515,7 +538,7 @@ impl Heap {
 
     /// What `#` answers.
     pub fn border(&self, table: TableRef) -> i64 {
-        self.tables.at(table.0).border() as i64
+        self.tables.at(table.0).border(&self.strings) as i64
     }
 
     /// The entry behind `key`, or the first for nil.
@@ -804,6 +827,7 @@ impl Heap {
     pub(crate) fn forget_young(&mut self) {
         self.bytes = self.old_bytes;
         self.slice_due = false;
+        self.strings.set_due(false);
         // What a cycle in the run has set was for its objects too.
         let latest = self.bytes + self.limit.saturating_sub(self.bytes) / 2;
         self.collector.threshold = (self.collector.kept * 2).max(FIRST_THRESHOLD).min(latest.max(1 << 16));

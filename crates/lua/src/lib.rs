@@ -11,6 +11,7 @@ mod gc;
 #[cfg(test)]
 mod growth;
 mod heap;
+mod held;
 mod hostile;
 mod libs;
 mod murmur3;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
-use crate::object::{Frame, Protection};
+use crate::object::{Frame, Protection, SLOT_BYTES};
 use crate::text::number::{parse_number, push_number};
 use crate::value::{StrRef, TableRef, Value};
 
@@ -146,6 +146,15 @@ impl Ctx<'_> {
         if at < self.top { self.stack[at] } else { Value::NIL }
     }
 
+    /// Makes the stack `len` slots long at least. The slots are counted; who goes beyond the limit so is told by the next
+    /// growth.
+    #[cold]
+    fn grow_stack(&mut self, len: usize) {
+        let len = len.max(self.stack.len() * 2);
+        self.heap.bytes += (len - self.stack.len()) * SLOT_BYTES;
+        self.stack.resize(len, Value::NIL);
+    }
+
     /// Replaces the value at `index`, which exists.
     #[inline]
     pub fn set(&mut self, index: usize, value: Value) {
@@ -156,11 +165,10 @@ impl Ctx<'_> {
     /// Adds a value at the end.
     #[inline]
     pub fn push(&mut self, value: Value) {
-        if self.top < self.stack.len() {
-            self.stack[self.top] = value
-        } else {
-            self.stack.push(value)
+        if self.top >= self.stack.len() {
+            self.grow_stack(self.top + 1);
         }
+        self.stack[self.top] = value;
         self.top += 1;
     }
 
@@ -190,7 +198,7 @@ impl Ctx<'_> {
     pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
         let (at, end) = (self.top, self.top + 1 + args.len());
         if self.stack.len() < end {
-            self.stack.resize(end, Value::NIL);
+            self.grow_stack(end);
         }
         self.stack[at] = function;
         self.stack[at + 1..end].copy_from_slice(args);
@@ -223,9 +231,11 @@ impl Ctx<'_> {
 
     // The budget.
 
-    /// Takes `units` from the budget, one for about an instruction's work. False: nothing is left, pause.
+    /// Takes `units` from the budget, one for about an instruction's work, and what long searches in tables have cost since the
+    /// last charge. False: nothing is left, pause.
     #[inline]
     pub fn charge(&mut self, units: u64) -> bool {
+        let units = units.saturating_add(u64::from(self.heap.strings.take_work()));
         *self.budget = self.budget.saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
         *self.budget > 0
     }
@@ -416,6 +426,7 @@ pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) 
     }
     if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
         let (x, y) = (heap.bytes(x), heap.bytes(y));
+        heap.strings.compared(x.len().min(y.len()));
         return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
     }
     match comparison(heap, a, b, event) {

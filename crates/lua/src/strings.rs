@@ -85,9 +85,18 @@ impl StringSlot {
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     pub(crate) texts: Arena<StringSlot>,
-    /// Steps beyond the first few that searches in tables have taken: they are taken from the budget later.
-    pub(crate) probes: Cell<u32>,
+    /// Units of work beyond an instruction's own: long searches in tables, long texts compared. They are taken from the budget
+    /// when the loop over instructions is left, or by a native function's next charge.
+    work: Cell<u32>,
+    /// The loop over instructions is to be left: the collector has work, or there is much work to be paid.
+    is_due: Cell<bool>,
 }
+
+/// Units of work from which on the loop over instructions is left, so that they are paid.
+const WORK_DUE: u32 = 1000;
+
+/// Bytes of a text whose comparison costs nothing beyond the instruction.
+const COMPARED_FREE: usize = 512;
 
 impl Strings {
     /// Copies `bytes`; answers the index and the bytes outside of the slot.
@@ -199,7 +208,22 @@ impl Strings {
         }
         let (x, y) = (self.texts.at(a.0), self.texts.at(b.0));
         let differ = x.hashed.get() && y.hashed.get() && x.hash.get() != y.hash.get();
-        !differ && x.bytes() == y.bytes()
+        if differ {
+            return false;
+        }
+        let (x, y) = (x.bytes(), y.bytes());
+        if x.len() == y.len() {
+            self.compared(x.len());
+        }
+        x == y
+    }
+
+    /// Takes the comparison of so many bytes into account.
+    #[inline]
+    pub(crate) fn compared(&self, bytes: usize) {
+        if bytes > COMPARED_FREE {
+            self.worked(bytes / 64);
+        }
     }
 
     /// Raw equality of two values.
@@ -215,9 +239,28 @@ impl Strings {
         }
     }
 
-    /// Notes a long search.
+    /// Notes units of work, one for about an instruction's.
     #[cold]
-    pub(crate) fn probed(&self) {
-        self.probes.set(self.probes.get().saturating_add(1));
+    pub(crate) fn worked(&self, units: usize) {
+        let work = self.work.get().saturating_add(u32::try_from(units).unwrap_or(u32::MAX));
+        self.work.set(work);
+        if work >= WORK_DUE {
+            self.is_due.set(true);
+        }
+    }
+
+    /// The units of work that were noted, which count as paid from here on.
+    #[inline]
+    pub(crate) fn take_work(&self) -> u32 {
+        self.work.take()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due.get()
+    }
+
+    pub(crate) fn set_due(&self, is_due: bool) {
+        self.is_due.set(is_due);
     }
 }

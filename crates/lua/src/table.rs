@@ -19,6 +19,9 @@ const ARRAY_BITS: usize = 26;
 /// Steps along a chain that cost nothing.
 const PROBES_FREE: u32 = 8;
 
+/// Empty entries that a walk steps over for a unit of work; the first so many cost nothing.
+const SKIPPED_FREE: usize = 16;
+
 /// Why a write to a table is not simply a write.
 pub(crate) mod guard {
     /// Writes are errors.
@@ -177,7 +180,7 @@ impl LuaTable {
             node = self.nodes.get(at)?;
             steps += 1;
             if steps > PROBES_FREE {
-                strings.probed();
+                strings.worked(1);
             }
         }
     }
@@ -196,33 +199,34 @@ impl LuaTable {
 
     /// The value of an index.
     #[inline(always)]
-    pub(crate) fn get_index(&self, index: i64) -> Value {
+    pub(crate) fn get_index(&self, index: i64, strings: &Strings) -> Value {
         if let Some(value) = self.array.get((index as usize).wrapping_sub(1)) {
             return *value;
         }
-        self.get_number_node(index as f64)
+        self.get_number_node(index as f64, strings)
     }
 
     /// The value of a number.
     #[inline(always)]
-    pub(crate) fn get_number(&self, number: f64) -> Value {
+    pub(crate) fn get_number(&self, number: f64, strings: &Strings) -> Value {
         if let Some(index) = to_index(number)
             && let Some(value) = self.array.get(index.wrapping_sub(1))
         {
             return *value;
         }
-        self.get_number_node(number)
+        self.get_number_node(number, strings)
     }
 
-    fn get_number_node(&self, number: f64) -> Value {
-        self.find_number(number).map_or(Value::NIL, |at| self.nodes[at].value)
+    fn get_number_node(&self, number: f64, strings: &Strings) -> Value {
+        self.find_number(number, strings).map_or(Value::NIL, |at| self.nodes[at].value)
     }
 
-    fn find_number(&self, number: f64) -> Option<usize> {
+    fn find_number(&self, number: f64, strings: &Strings) -> Option<usize> {
         if self.nodes.is_empty() {
             return None;
         }
         let mut at = self.by_remainder(number_hash(number));
+        let mut steps = 0;
         loop {
             let node = &self.nodes[at];
             if node.key.is_number() && node.key.double() == number {
@@ -232,6 +236,10 @@ impl LuaTable {
                 return None;
             }
             at = node.next as usize;
+            steps += 1;
+            if steps > PROBES_FREE {
+                strings.worked(1);
+            }
         }
     }
 
@@ -239,7 +247,7 @@ impl LuaTable {
     #[inline]
     pub(crate) fn get(&self, key: Value, strings: &Strings) -> Value {
         if let Some(number) = key.as_number() {
-            return self.get_number(number);
+            return self.get_number(number, strings);
         }
         match self.find(key, strings) {
             Some(slot) => self.read(slot),
@@ -259,12 +267,13 @@ impl LuaTable {
             {
                 return Some(TableSlot::Array(index - 1));
             }
-            return self.find_number(number).map(TableSlot::Node);
+            return self.find_number(number, strings).map(TableSlot::Node);
         }
         if self.nodes.is_empty() || key.is_nil() {
             return None;
         }
         let mut at = self.main_position(key, 0);
+        let mut steps = 0;
         loop {
             let node = &self.nodes[at];
             if node.key.same(key) {
@@ -274,6 +283,10 @@ impl LuaTable {
                 return None;
             }
             at = node.next as usize;
+            steps += 1;
+            if steps > PROBES_FREE {
+                strings.worked(1);
+            }
         }
     }
 
@@ -326,7 +339,12 @@ impl LuaTable {
                 None => return Err(()),
             },
         };
-        Ok(self.entry_from(from).map(|(_, key, value)| (key, value)))
+        let entry = self.entry_from(from);
+        let found = entry.map_or(self.array.len() + self.nodes.len(), |(at, ..)| at);
+        if found - from > SKIPPED_FREE {
+            strings.worked((found - from) / SKIPPED_FREE);
+        }
+        Ok(entry.map(|(_, key, value)| (key, value)))
     }
 
     /// The first entry at or behind a position of the walk: its position, key and value.
@@ -347,7 +365,7 @@ impl LuaTable {
     }
 
     /// A border: a `n` with a value at `n` and none at `n + 1`, the one that PUC finds.
-    pub(crate) fn border(&self) -> usize {
+    pub(crate) fn border(&self, strings: &Strings) -> usize {
         let len = self.array.len();
         if len > 0 && self.array[len - 1].is_nil() {
             let (mut low, mut high) = (0, len);
@@ -357,11 +375,11 @@ impl LuaTable {
             }
             return low;
         }
-        if self.nodes.is_empty() { len } else { self.unbound_border(len) }
+        if self.nodes.is_empty() { len } else { self.unbound_border(len, strings) }
     }
 
-    fn unbound_border(&self, len: usize) -> usize {
-        let absent = |index: usize| self.get_index(index as i64).is_nil();
+    fn unbound_border(&self, len: usize, strings: &Strings) -> usize {
+        let absent = |index: usize| self.get_index(index as i64, strings).is_nil();
         let (mut low, mut high) = (len, len + 1);
         while !absent(high) {
             low = high;
@@ -372,6 +390,7 @@ impl LuaTable {
                 while !absent(index) {
                     index += 1;
                 }
+                strings.worked(index / 2);
                 return index - 1;
             }
         }
@@ -405,9 +424,13 @@ impl LuaTable {
                 self.nodes[main].next = free as u32;
                 main = free;
             } else {
-                let mut before = other;
+                let (mut before, mut steps) = (other, 0);
                 while self.nodes[before].next != main as u32 {
                     before = self.nodes[before].next as usize;
+                    steps += 1;
+                }
+                if steps > PROBES_FREE {
+                    strings.worked(steps as usize);
                 }
                 self.nodes[before].next = free as u32;
                 self.nodes[free] = self.nodes[main];
@@ -475,6 +498,7 @@ impl LuaTable {
 
     /// Gives both parts new sizes and inserts again what lay in parts that went.
     pub(crate) fn resize(&mut self, array: usize, nodes: usize, strings: &Strings) {
+        strings.worked((self.array.len() + self.nodes.len()) / 8);
         let old = std::mem::take(&mut self.nodes);
         self.make_nodes(nodes);
         if array >= self.array.len() {
@@ -492,9 +516,13 @@ impl LuaTable {
         }
     }
 
+    /// Inserts a key that no node has. It is not looked for among the nodes, where a chain may be as long as the table.
     fn put_back(&mut self, key: Value, value: Value, strings: &Strings) {
-        if let Some(slot) = self.find(key, strings) {
-            return self.write(slot, value);
+        if let Some(index) = key.as_number().and_then(to_index)
+            && let Some(place) = self.array.get_mut(index.wrapping_sub(1))
+        {
+            *place = value;
+            return;
         }
         loop {
             if let Ok((at, _)) = self.insert(key, strings) {

@@ -3,10 +3,13 @@
 use crate::compile::compile;
 use crate::fault::Fault;
 use crate::heap::Metamethod;
+use crate::held::Held;
 use crate::native::{Ctx, Demand, Library, Native, NativeStep, State};
 use crate::object::{Protection, Work};
 use crate::text::number::parse_radix;
 use crate::value::{Kind, TableRef, Value};
+
+use super::output::{cost, reserve};
 
 /// Results that a native function may have, as in the reference.
 const RESULTS_MAX: i64 = 8000;
@@ -294,15 +297,15 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     chunk(ctx, &source, &name)
 }
 
-/// The text that a reader function has given so far.
-struct Pieces(Vec<u8>);
+/// The text that a reader function has given so far, and what it counts.
+struct Pieces(Vec<u8>, Option<Held>);
 
 fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let reader = ctx.check_function(1)?;
     ctx.opt_str(2)?;
     ctx.truncate(2);
     let read_piece = ctx.upvalue(1);
-    ctx.call(read_piece, &[reader], Box::new(Pieces(Vec::new())))
+    ctx.call(read_piece, &[reader], Box::new(Pieces(Vec::new(), None)))
 }
 
 fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -319,8 +322,10 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
         let bytes = ctx.heap.bytes(text);
         if !bytes.is_empty() {
             let len = bytes.len();
-            pieces.0.extend_from_slice(bytes);
-            ctx.heap.room(pieces.0.len().saturating_add(len))?;
+            reserve(ctx.heap, &mut pieces.0, len)?;
+            pieces.0.extend_from_slice(ctx.heap.bytes(text));
+            ctx.charge(cost(len));
+            ctx.heap.held.hold(&mut pieces.1, pieces.0.capacity());
             let (reader, read_piece) = (ctx.arg(1), ctx.upvalue(1));
             return ctx.call(read_piece, &[reader], pieces);
         }

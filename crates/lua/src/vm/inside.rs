@@ -82,7 +82,7 @@ pub(super) fn push_frame(
 
 /// The end of the loop, where the run is to stand still at the top frame.
 fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
-    if heap.slice_due {
+    if heap.is_due() {
         return Some(Exit::Collect);
     }
     if budget <= 0 { Some(Exit::Budget) } else { None }
@@ -232,9 +232,6 @@ fn go_on(
         step => return Some(Exit::Resumed(step)),
     };
     co.states.push(state);
-    if let Err(fault) = ensure(heap, &mut co.stack, top) {
-        return Some(Exit::Fault(fault));
-    }
     let call = CallWanted { func: top - values, args: values - 1, want: -1, after: After::Results };
     let callee = co.stack[call.func].as_closure();
     let Some(closure) = callee.filter(|_| co.frames.len() < FRAMES_MAX) else {

@@ -103,10 +103,10 @@ pub(super) fn execute<const EACH: bool>(
                 let target = $target as usize;
                 if target < pc && !EACH {
                     *budget -= (pc - target) as i64;
-                    if *budget <= 0 || heap.slice_due {
+                    if *budget <= 0 || heap.is_due() {
                         pc = target;
                         save!();
-                        return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                        return if heap.is_due() { Exit::Collect } else { Exit::Budget };
                     }
                 }
                 pc = target;
@@ -209,9 +209,9 @@ pub(super) fn execute<const EACH: bool>(
 
         loop {
             if EACH {
-                if *budget <= 0 || heap.slice_due {
+                if *budget <= 0 || heap.is_due() {
                     save!();
-                    return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                    return if heap.is_due() { Exit::Collect } else { Exit::Budget };
                 }
                 *budget -= 1;
             }
@@ -284,7 +284,7 @@ pub(super) fn execute<const EACH: bool>(
                     if let Some(table) = object.as_table() {
                         let t = heap.tables.at(table.0);
                         let value = if key.is_number() {
-                            t.get_number(key.double())
+                            t.get_number(key.double(), &heap.strings)
                         } else if let Some(string) = key.as_str() {
                             t.get_str(key, heap.strings.hash(string), &heap.strings)
                         } else {
@@ -315,7 +315,7 @@ pub(super) fn execute<const EACH: bool>(
                     let key = consts[i.d as usize];
                     if let Some(table) = object.as_table() {
                         let t = heap.tables.at(table.0);
-                        let value = t.get_number(key.double());
+                        let value = t.get_number(key.double(), &heap.strings);
                         if !value.is_nil() || !t.has_meta() {
                             regs[i.a as usize] = value;
                             continue;
@@ -459,7 +459,8 @@ pub(super) fn execute<const EACH: bool>(
                 Op::Length => {
                     let value = regs[i.b as usize];
                     if let Some(table) = value.as_table() {
-                        regs[i.a as usize] = Value::result(heap.tables.at(table.0).border() as f64);
+                        regs[i.a as usize] =
+                            Value::result(heap.tables.at(table.0).border(&heap.strings) as f64);
                     } else if let Some(string) = value.as_str() {
                         regs[i.a as usize] = Value::result(heap.bytes(string).len() as f64);
                     } else {
@@ -548,8 +549,8 @@ pub(super) fn execute<const EACH: bool>(
                         }
                         if !EACH {
                             *budget -= 1;
-                            if *budget <= 0 || heap.slice_due {
-                                return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                            if *budget <= 0 || heap.is_due() {
+                                return if heap.is_due() { Exit::Collect } else { Exit::Budget };
                             }
                         }
                         continue 'frame;
@@ -590,7 +591,7 @@ pub(super) fn execute<const EACH: bool>(
                                 }
                                 place_results(co, top - count, count, func, want);
                             }
-                            if heap.slice_due {
+                            if heap.is_due() {
                                 return Exit::Collect;
                             }
                             window!();
@@ -601,8 +602,8 @@ pub(super) fn execute<const EACH: bool>(
                                 let step = Ok(NativeStep::Machine(demand));
                                 return native_step(step, func, top, native.0, want);
                             }
-                            if *budget <= 0 || heap.slice_due {
-                                return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                            if *budget <= 0 || heap.is_due() {
+                                return if heap.is_due() { Exit::Collect } else { Exit::Budget };
                             }
                             continue 'frame;
                         }
@@ -632,11 +633,11 @@ pub(super) fn execute<const EACH: bool>(
                     frame.function = closure.0;
                     frame.proto = index;
                     frame.pc = 0;
-                    frame.tails += 1;
+                    frame.tails = frame.tails.saturating_add(1);
                     if !EACH {
                         *budget -= 1;
-                        if *budget <= 0 || heap.slice_due {
-                            return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                        if *budget <= 0 || heap.is_due() {
+                            return if heap.is_due() { Exit::Collect } else { Exit::Budget };
                         }
                     }
                     continue 'frame;
@@ -653,7 +654,7 @@ pub(super) fn execute<const EACH: bool>(
                             After::Each { first, count } => Some((first, count)),
                             _ => None,
                         };
-                        if EACH || *budget <= 0 || heap.slice_due {
+                        if EACH || *budget <= 0 || heap.is_due() {
                             save!();
                             return Exit::Return { from, count };
                         }
@@ -739,7 +740,7 @@ pub(super) fn execute<const EACH: bool>(
                         }
                         if native == known.inext && control.is_number() {
                             let index = control.double() + 1.0;
-                            let value = heap.tables.at(table.0).get_number(index);
+                            let value = heap.tables.at(table.0).get_number(index, &heap.strings);
                             if value.is_nil() {
                                 continue;
                             }
@@ -766,8 +767,8 @@ pub(super) fn execute<const EACH: bool>(
                         }
                         co.nested += 1;
                         *budget -= 1;
-                        if *budget <= 0 || heap.slice_due {
-                            return if heap.slice_due { Exit::Collect } else { Exit::Budget };
+                        if *budget <= 0 || heap.is_due() {
+                            return if heap.is_due() { Exit::Collect } else { Exit::Budget };
                         }
                         continue 'frame;
                     }

@@ -19,6 +19,7 @@ use crate::arena::Arena;
 use crate::code::Linked;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
+use crate::held::HeldBytes;
 use crate::native::{Native, NativeStep};
 use crate::object::{After, Coroutine, Frame, Protection, SLOT_BYTES, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
@@ -135,6 +136,10 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
+        // What states of other coroutines hold is freed with these, elsewhere perhaps.
+        if self.heap.held.sum() > 0 {
+            self.heap.held = HeldBytes::default();
+        }
         self.co.nested = 0;
         self.co.top = 0;
         self.stepwise = false;
@@ -197,7 +202,7 @@ impl Machine {
                 } else {
                     interp::execute::<false>(heap, world, running, budget)
                 };
-                self.probes();
+                self.pay_work();
                 self.follow(exit)
             }
             Work::Native => self.resume_native(),
@@ -225,10 +230,9 @@ impl Machine {
         }
     }
 
-    /// Takes the steps of long searches from the budget.
-    fn probes(&mut self) {
-        let probes = self.heap.strings.probes.take();
-        self.budget -= i64::from(probes);
+    /// Takes work beyond that of instructions from the budget.
+    fn pay_work(&mut self) {
+        self.budget = self.budget.saturating_sub(i64::from(self.heap.strings.take_work()));
     }
 
     fn follow(&mut self, exit: Exit) -> Result<Onward, Fault> {

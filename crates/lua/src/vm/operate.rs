@@ -199,6 +199,7 @@ pub(super) enum Compared {
 pub(super) fn order(heap: &mut Heap, strict: bool, a: Value, b: Value) -> Result<Compared, Fault> {
     if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
         let (x, y) = (heap.bytes(x), heap.bytes(y));
+        heap.strings.compared(x.len().min(y.len()));
         return Ok(Compared::Known(if strict { x < y } else { x <= y }));
     }
     if a.is_number() && b.is_number() {

@@ -142,7 +142,11 @@ fn place_varargs(
 #[inline(always)]
 pub(super) fn place_results(co: &mut Coroutine, from: usize, count: usize, func: usize, want: i32) {
     if want < 0 {
-        co.stack.copy_within(from..from + count, func);
+        if count == 1 {
+            co.stack[func] = co.stack[from];
+        } else {
+            co.stack.copy_within(from..from + count, func);
+        }
         co.top = (func + count) as u32;
         return;
     }

@@ -58,7 +58,7 @@ impl Machine {
         if self.budget <= 0 {
             return Ok(Onward::Halt(Halt::OutOfBudget));
         }
-        if self.heap.slice_due {
+        if self.heap.is_due() {
             return Ok(Onward::Halt(Halt::Collect));
         }
         let Some(frame) = self.co.frames.last().copied() else { return Ok(Onward::Go) };

@@ -82,11 +82,62 @@ fn globals_of_the_host_last_for_a_run() {
     let mut run = vm.start(chunk);
     let table = run.heap().new_table(1, 0).expect("room");
     run.heap().set_int(table, 1, Value::number(5.0)).expect("room");
-    run.set_global(keys, table.into());
+    run.set_global(keys, table.into()).expect("room");
     assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
     assert_eq!(run.results()[0].as_number(), Some(5.0));
     drop(run.end());
     let mut run = vm.start(chunk);
     assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
     assert_eq!(run.results()[0], Value::FALSE);
+}
+
+#[test]
+fn globals_of_the_host_stay_where_they_are_however_many_follow() {
+    let mut vm = Vm::new(64 << 20).expect("room");
+    let declared: Vec<_> =
+        (0..200).map(|at| vm.declare(format!("HOST{at}").as_bytes()).expect("room")).collect();
+    vm.seal(true);
+    let proto =
+        compile(b"for i = 0, 199 do if _G['HOST' .. i] ~= i then return i end end return 'all'", b"=test");
+    let chunk = vm.load(&proto.expect("a program")).expect("room");
+    let mut run = vm.start(chunk);
+    for (at, global) in declared.iter().enumerate() {
+        run.set_global(*global, Value::number(at as f64)).expect("room");
+    }
+    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    let value = run.results()[0];
+    assert_eq!(text(&mut vm, value), "all");
+}
+
+#[test]
+fn globals_of_the_host_are_there_again_where_a_program_removed_them() {
+    let mut vm = Vm::new(64 << 20).expect("room");
+    let keys = vm.declare(b"KEYS").expect("room");
+    vm.seal(false);
+    let load = |vm: &mut Vm, source: &[u8]| {
+        let proto = compile(source, b"=test").expect("a program");
+        vm.load(&proto).expect("room")
+    };
+    let remove = load(&mut vm, b"KEYS = nil for i = 1, 300 do _G['other' .. i] = i end");
+    let read = load(&mut vm, b"return KEYS");
+    assert!(matches!(vm.start(remove).resume(PLENTY), RunOutcome::Done));
+    drop(vm.end());
+    let mut run = vm.start(read);
+    run.set_global(keys, Value::number(5.0)).expect("room");
+    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert_eq!(run.results()[0].as_number(), Some(5.0));
+}
+
+#[test]
+fn a_run_that_fails_has_no_results() {
+    let mut vm = with_host();
+    let good = vm.load(&compile(b"return 1, 2", b"=test").expect("a program")).expect("room");
+    let bad = vm.load(&compile(b"error('no')", b"=test").expect("a program")).expect("room");
+    let mut run = vm.start(good);
+    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert_eq!(run.results().len(), 2);
+    drop(run.end());
+    let mut run = vm.start(bad);
+    assert!(matches!(run.resume(PLENTY), RunOutcome::Failed(_)));
+    assert_eq!(run.results().len(), 0);
 }

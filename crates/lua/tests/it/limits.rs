@@ -190,3 +190,78 @@ fn long_texts_are_copied_in_pieces() {
         drop(vm.end());
     }
 }
+
+#[test]
+fn buffers_of_calls_that_nest_are_within_the_limit() {
+    let mut vm = machine(16 << 20);
+    let nested = [
+        "local big = ('x'):rep(2000000) local function f(n) \
+         return (('ab'):gsub('.', function(c) if n > 0 and c == 'b' then f(n - 1) end return big end)) end return #f(100)",
+        "local big = ('x'):rep(2000000) local function f(n) local pieces = {'--', big, '', n > 0} \
+         local i = 0 local g, e = load(function() i = i + 1 if i == 4 and n > 0 then f(n - 1) end if i == 3 then return '--' end \
+         return pieces[i] end) if not g then error(e, 0) end return g end return type(f(100))",
+    ];
+    for source in nested {
+        let caught = format!("return pcall(function() {source} end)");
+        assert_eq!(answer_of(&mut vm, &caught), "false not enough memory", "{source}");
+        assert_eq!(answer_of(&mut vm, "return #('y'):rep(12000000)"), "12000000", "behind {source}");
+    }
+}
+
+#[test]
+fn slots_of_a_stack_that_a_native_function_adds_are_counted() {
+    let source = "local t = {} for i = 1, 7000 do t[i] = i end collectgarbage() local before = collectgarbage('count') \
+        for i = 1, 50 do coroutine.wrap(function() return select('#', unpack(t)) end)() end return collectgarbage('count') >= before";
+    assert_eq!(answer(source), "true");
+}
+
+/// Slices of so many instructions that a program takes.
+fn slices(source: &str, budget: u64) -> usize {
+    let mut vm = machine(256 << 20);
+    let chunk = vm.load(&compile(source.as_bytes(), b"=test").expect("a program")).expect("room");
+    let (mut slices, mut run) = (1, vm.start(chunk));
+    while matches!(run.resume(budget), RunOutcome::OutOfBudget) {
+        slices += 1;
+    }
+    slices
+}
+
+#[test]
+fn an_instruction_that_works_much_takes_much_of_the_budget() {
+    let dear = [
+        // Doubles whose halves have one sum lie in one chain.
+        "local t, k = {}, struct.pack for i = 1, 3000 do t[struct.unpack('<d', k('<I4I4', i, 0x40000000 - i))] = i end",
+        // Texts that differ in their last byte.
+        "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a == b end",
+        "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a < b end",
+        "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {b, a, b, a, b, a, b, a} for i = 1, 20 do table.sort(t) end",
+        // A walk that begins in front of all that was removed.
+        "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do t[next(t)] = nil end",
+        "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do for k in pairs(t) do t[k] = nil break end end",
+        // A border that is looked for step by step.
+        "local t = {} for i = 1, 33000 do t['k' .. i] = i end for i = 1, 33000 do t['k' .. i] = nil end \
+         for i = 0, 31 do t[2 ^ i] = i end for i = 8000, 1, -1 do t[i] = i end for i = 1, 1000 do local n = #t end",
+    ];
+    for source in dear {
+        let taken = slices(source, 10_000);
+        assert!(taken > 100, "{taken} slices: {source}");
+    }
+}
+
+#[test]
+fn what_a_program_sets_of_the_collector_is_its_own() {
+    let mut vm = machine(64 << 20);
+    assert_eq!(answer_of(&mut vm, "collectgarbage('stop') return collectgarbage('setpause', 1000)"), "200");
+    assert_eq!(
+        answer_of(&mut vm, "return collectgarbage('setpause', 100), collectgarbage('setstepmul', 0)"),
+        "200 200"
+    );
+    // With a collector that is stopped this would be an error.
+    assert_eq!(
+        answer_of(
+            &mut vm,
+            "for i = 1, 100000 do local t = {i, i, i, i, i, i, i, i} end for i = 1, 200 do local s = ('x'):rep(1e6) end return 1"
+        ),
+        "1"
+    );
+}

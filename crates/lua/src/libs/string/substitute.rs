@@ -3,6 +3,7 @@
 //! The window holds text, pattern and replacement in its first three slots; results of calls come behind `window` slots.
 
 use crate::fault::Fault;
+use crate::held::Held;
 use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
 use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch};
 use crate::value::{Kind, StrRef, Value};
@@ -28,6 +29,8 @@ struct Substitution {
     is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
+    /// What the buffer counts while a function is called.
+    held: Option<Held>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         is_plain: is_plain && anchor == Anchor::Anywhere,
         phase: SubstitutionPhase::Next,
         window,
+        held: None,
     };
     match run(ctx, &mut state)? {
         // A substitution that does not stand still is never boxed.
@@ -151,6 +155,7 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                         state.count += 1;
                         if let Some(values) = replace(ctx, state, text, (start, end))? {
                             state.phase = SubstitutionPhase::Called(start, end);
+                            ctx.heap.held.hold(&mut state.held, state.out.capacity());
                             return Ok(SubstitutionStop::Call(values));
                         }
                         step_over(ctx, state, text, (start, end))?;

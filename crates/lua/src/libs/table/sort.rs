@@ -74,6 +74,10 @@ trait Elements {
     fn set(&mut self, index: i64, value: Value) -> Result<(), Fault>;
     /// Whether `a < b`, or the function that says so.
     fn less(&mut self, a: Value, b: Value) -> Result<Less, Fault>;
+    /// Units of work beyond a comparison's own since it was last asked.
+    fn work(&self) -> u32 {
+        0
+    }
 }
 
 /// A copy of a table's numbers, without a NaN: their order has no contradiction that would lead beyond the ends.
@@ -125,6 +129,11 @@ impl Elements for InTable<'_> {
             return Ok(Less::Call(self.comparator));
         }
         crate::native::find_less(self.heap, a, b, crate::heap::Metamethod::Lt)
+    }
+
+    #[inline]
+    fn work(&self) -> u32 {
+        self.heap.strings.take_work()
     }
 }
 
@@ -246,7 +255,10 @@ fn advance(
                 *fuel -= 1;
                 let (a, b) = operands(state.point, registers);
                 match elements.less(a, b)? {
-                    Less::Known(is_less) => is_less,
+                    Less::Known(is_less) => {
+                        *fuel = fuel.saturating_sub(u64::from(elements.work()));
+                        is_less
+                    }
                     Less::Call(function) => return Ok(SortStop::Call(function, a, b)),
                 }
             }
