@@ -99,6 +99,14 @@ const CHECK: &str = "local t = {} for i = 1, 20 do t[i] = {i, 's' .. i} end tabl
     collectgarbage() local ok, e = pcall(error, 'thrown') \
     return #cjson.encode(t) .. s .. ('x'):rep(3):gsub('x', 'yz') .. cmsgpack.unpack(cmsgpack.pack('p')) .. struct.size('i') .. e .. loadstring('return 5')()";
 
+/// Does something whose growth of that number fails. What it answers, and whether it had not so many growths.
+fn failing_at<T>(vm: &mut Vm, number: u64, work: impl FnOnce(&mut Vm) -> T) -> (T, bool) {
+    vm.heap().growths_left = number;
+    let answer = work(vm);
+    let passed = std::mem::take(&mut vm.heap().growths_left) > 0;
+    (answer, passed)
+}
+
 /// Runs a program once for each of its growths. Answers how many there were.
 fn each_growth(vm: &mut Vm, source: &str, check: (LoadedChunk, &str)) -> u64 {
     let caught =
@@ -110,10 +118,7 @@ fn each_growth(vm: &mut Vm, source: &str, check: (LoadedChunk, &str)) -> u64 {
         drop(vm.end());
         let base = vm.bytes();
         for number in 1..=GROWTHS_MAX {
-            vm.heap().growths_left = number;
-            let (text, is_error) = outcome(vm, chunk);
-            let passed = vm.heap().growths_left > 0;
-            vm.heap().growths_left = 0;
+            let ((text, is_error), passed) = failing_at(vm, number, |vm| outcome(vm, chunk));
             drop(vm.end());
             if passed {
                 assert_eq!((text, is_error), expected, "{source}");
@@ -205,10 +210,7 @@ fn each_growth_while_a_machine_is_made_and_a_chunk_loaded_fails_in_turn() {
     whole(&mut vm);
     let mut base = vm.bytes();
     for number in 1.. {
-        vm.heap().growths_left = number;
-        let linked = vm.link(&proto);
-        let passed = vm.heap().growths_left > 0;
-        vm.heap().growths_left = 0;
+        let (linked, passed) = failing_at(&mut vm, number, |vm| vm.link(&proto));
         if linked.is_err() {
             whole(&mut vm);
             assert_eq!(vm.bytes(), base, "growth {number} of a load left bytes");
@@ -250,10 +252,7 @@ fn each_growth_of_a_load_fails_where_an_unloaded_chunk_left_room() {
     let base = vm.bytes();
     assert!(base < full);
     for number in 1.. {
-        vm.heap().growths_left = number;
-        let linked = vm.link(&proto);
-        let passed = vm.heap().growths_left > 0;
-        vm.heap().growths_left = 0;
+        let (linked, passed) = failing_at(&mut vm, number, |vm| vm.link(&proto));
         if linked.is_ok() {
             assert!(passed, "growth {number} failed, and the chunk was linked");
             break;

@@ -5,12 +5,12 @@
 //! `machine.rs`, before anything has changed.
 
 use super::exit::{Exit, World};
-use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, ensure, place_args, place_results};
+use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, WindowPlace, ensure, place_args, place_results, window};
 use crate::arena::Arena;
 use crate::code::Linked;
 use crate::fault::Fault;
 use crate::heap::Heap;
-use crate::native::{Ctx, Demand, NativeStep};
+use crate::native::{Demand, NativeStep};
 use crate::object::{After, Coroutine, Frame, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
 
@@ -172,17 +172,8 @@ fn call_native(
     }
     let native = world.natives[heap.natives.at(function).native as usize].call;
     *budget -= 1;
-    let mut ctx = Ctx {
-        heap: &mut *heap,
-        stack: &mut co.stack,
-        frames: &co.frames,
-        base: func + 1,
-        top,
-        function,
-        budget: &mut *budget,
-        thread: thread.0,
-        is_main: thread == world.main,
-    };
+    let place = WindowPlace { base: func + 1, top, function, thread, main: world.main };
+    let mut ctx = window(heap, co, budget, place);
     let step = native(&mut ctx);
     let top = ctx.top;
     match step {
@@ -213,17 +204,8 @@ fn go_on(
     if let Err(fault) = ensure(heap, &mut co.stack, top) {
         return Some(Exit::Resumed(Err(fault)));
     }
-    let mut ctx = Ctx {
-        heap: &mut *heap,
-        stack: &mut co.stack,
-        frames: &co.frames,
-        base,
-        top,
-        function,
-        budget: &mut *budget,
-        thread: thread.0,
-        is_main: thread == world.main,
-    };
+    let place = WindowPlace { base, top, function, thread, main: world.main };
+    let mut ctx = window(heap, co, budget, place);
     let step = resume(&mut ctx, state);
     let top = ctx.top;
     co.top = top as u32;

@@ -14,12 +14,13 @@ use super::inside::{
 use super::names::operand_error;
 use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
-    FRAMES_MAX, WINDOW, close_upvalues, ensure, extra_args, open_upvalue, place_args, place_results,
+    FRAMES_MAX, WINDOW, WindowPlace, close_upvalues, ensure, extra_args, open_upvalue, place_args,
+    place_results, window,
 };
 use crate::code::Op;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
-use crate::native::{Ctx, NativeStep, coerce};
+use crate::native::{NativeStep, coerce};
 use crate::object::{After, UpvaluePlace, Work};
 use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
@@ -566,17 +567,8 @@ pub(super) fn execute<const EACH: bool>(
                     if !EACH {
                         *budget -= 1;
                     }
-                    let mut ctx = Ctx {
-                        heap: &mut *heap,
-                        stack: &mut co.stack,
-                        frames: &co.frames,
-                        base: func + 1,
-                        top,
-                        function: native.0,
-                        budget: &mut *budget,
-                        thread: thread.0,
-                        is_main: thread == main,
-                    };
+                    let place = WindowPlace { base: func + 1, top, function: native.0, thread, main };
+                    let mut ctx = window(heap, co, budget, place);
                     let step = call(&mut ctx);
                     let top = ctx.top;
                     match step {

@@ -3,6 +3,7 @@
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::Heap;
+use crate::native::Ctx;
 use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvaluePlace, Work};
 use crate::value::{ThreadRef, Value};
 
@@ -136,6 +137,30 @@ fn place_varargs(
         stack[base + params] = Value::NIL;
     }
     Ok(base)
+}
+
+/// Which window a native function gets, and in which coroutine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowPlace {
+    pub(super) base: usize,
+    pub(super) top: usize,
+    /// The native closure.
+    pub(super) function: u32,
+    pub(super) thread: ThreadRef,
+    pub(super) main: ThreadRef,
+}
+
+/// What a native function sees of the machine.
+#[inline(always)]
+pub(super) fn window<'m>(
+    heap: &'m mut Heap,
+    co: &'m mut Coroutine,
+    budget: &'m mut i64,
+    place: WindowPlace,
+) -> Ctx<'m> {
+    let WindowPlace { base, top, function, thread, main } = place;
+    let (stack, frames) = (&mut co.stack, &co.frames[..]);
+    Ctx { heap, stack, frames, base, top, function, budget, thread: thread.0, is_main: thread == main }
 }
 
 /// Puts results where a call's caller wants them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::link;
 use super::machine::{Halt, Machine, Onward, SymbolMap};
-use super::stack::{Carried, FRAMES_MAX, NESTED_MAX, OVERFLOW, ensure};
+use super::stack::{Carried, FRAMES_MAX, NESTED_MAX, OVERFLOW, WindowPlace, ensure, window};
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::native::{Ctx, Demand, NativeStep};
@@ -36,17 +36,9 @@ impl Machine {
         top: usize,
         work: impl FnOnce(&mut Ctx<'_>) -> Result<NativeStep, Fault>,
     ) -> Result<NativeStep, Fault> {
-        let mut ctx = Ctx {
-            heap: &mut self.heap,
-            stack: &mut self.co.stack,
-            frames: &self.co.frames,
-            base: frame.base as usize,
-            top,
-            function: frame.function,
-            budget: &mut self.budget,
-            thread: self.thread.0,
-            is_main: self.thread == self.main,
-        };
+        let (base, function) = (frame.base as usize, frame.function);
+        let place = WindowPlace { base, top, function, thread: self.thread, main: self.main };
+        let mut ctx = window(&mut self.heap, &mut self.co, &mut self.budget, place);
         let step = work(&mut ctx);
         let top = ctx.top;
         self.co.top = top as u32;
