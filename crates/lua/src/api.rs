@@ -58,7 +58,13 @@ pub enum RunOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
     closure: Value,
-    /// Its place among the values that are kept, and which load it was: places are used again.
+    pin: Pinned,
+}
+
+/// A value that is kept, until [`Vm::unpin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// Its place among the values that are kept, and which of all pins it is: places are used again.
     place: u32,
     number: u32,
 }
@@ -93,18 +99,19 @@ pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// By the place of a chunk, the number of the load that it belongs to; 0 for other values and what is unloaded.
-    loads: Vec<u32>,
-    /// Places of chunks that were unloaded.
+    /// By place, the number of the pin that holds it; 0 where none does.
+    pins: Vec<u32>,
+    /// Places that no pin holds any more.
     free_places: Vec<u32>,
-    /// The number of the last load.
-    last_load: u32,
+    /// The number of the last pin.
+    last_pin: u32,
     /// Globals that this run has set.
     set: Vec<Value>,
     results: usize,
 }
 
-/// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source.
+/// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source. Costs time and memory in proportion to
+/// the source, in one go: a host bounds its length.
 ///
 /// # Errors
 /// The text of the error, with its position.
@@ -137,9 +144,9 @@ impl Vm {
             machine,
             stage: VmStage::Opening,
             initial: HostState::default(),
-            loads: Vec::new(),
+            pins: Vec::new(),
             free_places: Vec::new(),
-            last_load: 0,
+            last_pin: 0,
             set: Vec::new(),
             results: 0,
         };
@@ -212,9 +219,15 @@ impl Vm {
         self.mark();
     }
 
-    /// All objects.
+    /// All objects, to be made and changed. What is made between runs goes with the next run, as what that makes; a load in between
+    /// keeps it.
     pub fn heap(&mut self) -> &mut Heap {
         &mut self.machine.heap
+    }
+
+    /// All objects, to be read.
+    pub fn objects(&self) -> &Heap {
+        &self.machine.heap
     }
 
     /// The table of globals.
@@ -244,40 +257,18 @@ impl Vm {
                 self.link(proto)?
             }
         };
-        self.last_load = self.last_load.wrapping_add(1).max(1);
-        let place = match self.free_places.pop() {
-            Some(place) => {
-                self.machine.heap.shade_if_marking(closure);
-                self.machine.heap.pinned[place as usize] = closure;
-                place
-            }
-            None => self.machine.heap.pin(closure) as u32,
-        };
-        if self.loads.len() <= place as usize {
-            self.loads.resize(place as usize + 1, 0);
-        }
-        self.loads[place as usize] = self.last_load;
+        let pin = self.pin(closure);
         // Not before the closure is one of the values that are kept.
         if self.machine.heap.slice_due {
             self.machine.collect(Some(FULL_WORK));
         }
-        Ok(LoadedChunk { closure, place, number: self.last_load })
+        Ok(LoadedChunk { closure, pin })
     }
 
     /// Gives a chunk back: slices of the collector free it, in loads that follow or by [`Vm::collect`], when no run and no value
     /// refers to it any more. A run of it that is open goes on. False when the chunk was unloaded before. O(1).
     pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
-        if !self.is_loaded(chunk) {
-            return false;
-        }
-        self.loads[chunk.place as usize] = 0;
-        self.machine.heap.pinned[chunk.place as usize] = Value::NIL;
-        self.free_places.push(chunk.place);
-        true
-    }
-
-    fn is_loaded(&self, chunk: LoadedChunk) -> bool {
-        self.loads.get(chunk.place as usize) == Some(&chunk.number)
+        self.unpin(chunk.pin)
     }
 
     /// The closure of a chunk, made before the mark.
@@ -299,14 +290,48 @@ impl Vm {
         closure
     }
 
-    /// Keeps a value from being collected. Answers the value's number for [`Vm::pinned`].
-    pub fn pin(&mut self, value: Value) -> usize {
-        self.machine.heap.pin(value)
+    /// Keeps a value, and what it refers to, until it is unpinned: a function that a library registers. A value that the open run
+    /// made has the run kept, as [`Vm::end_and_keep`] does. O(1).
+    pub fn pin(&mut self, value: Value) -> Pinned {
+        let heap = &mut self.machine.heap;
+        if heap.watching && !heap.is_old(value) {
+            heap.old_written = true;
+        }
+        let place = match self.free_places.pop() {
+            Some(place) => {
+                heap.shade_if_marking(value);
+                heap.pinned[place as usize] = value;
+                place
+            }
+            None => heap.pin(value) as u32,
+        };
+        if self.pins.len() <= place as usize {
+            self.pins.resize(place as usize + 1, 0);
+        }
+        self.last_pin = self.last_pin.wrapping_add(1).max(1);
+        self.pins[place as usize] = self.last_pin;
+        Pinned { place, number: self.last_pin }
     }
 
-    /// A value that was kept.
-    pub fn pinned(&self, number: usize) -> Value {
-        self.machine.heap.pinned.get(number).copied().unwrap_or_default()
+    /// The value that a pin keeps; nil when it was unpinned.
+    pub fn pinned(&self, pin: Pinned) -> Value {
+        if self.holds(pin) { self.machine.heap.pinned[pin.place as usize] } else { Value::NIL }
+    }
+
+    /// Lets go of a value: slices of the collector free it, as what [`Vm::unload`] gives back. False when it was unpinned before.
+    /// O(1).
+    pub fn unpin(&mut self, pin: Pinned) -> bool {
+        if !self.holds(pin) {
+            return false;
+        }
+        self.pins[pin.place as usize] = 0;
+        self.machine.heap.pinned[pin.place as usize] = Value::NIL;
+        self.free_places.push(pin.place);
+        true
+    }
+
+    fn holds(&self, pin: Pinned) -> bool {
+        self.pins.get(pin.place as usize) == Some(&pin.number)
     }
 
     /// What is there now outlives what comes.
@@ -360,11 +385,12 @@ impl Vm {
 
     /// Begins a run of a chunk; of one that was unloaded, a run that fails.
     pub fn start(&mut self, chunk: LoadedChunk) -> Run<'_> {
-        let closure = if self.is_loaded(chunk) { chunk.closure } else { Value::NIL };
+        let closure = if self.holds(chunk.pin) { chunk.closure } else { Value::NIL };
         self.start_call(closure, &[])
     }
 
-    /// Begins a run of a function with arguments. A run that was open is ended.
+    /// Begins a run of a function, such as one that is pinned, with arguments. A run that was open is ended: arguments are made
+    /// behind that end, by [`Vm::heap`].
     pub fn start_call(&mut self, function: Value, args: &[Value]) -> Run<'_> {
         if self.stage == VmStage::Running {
             drop(self.end());
@@ -573,9 +599,14 @@ impl Run<'_> {
         self.vm.machine.answer_error(fault);
     }
 
-    /// All objects.
+    /// All objects, to be made and changed.
     pub fn heap(&mut self) -> &mut Heap {
         &mut self.vm.machine.heap
+    }
+
+    /// All objects, to be read while results or arguments are.
+    pub fn objects(&self) -> &Heap {
+        &self.vm.machine.heap
     }
 
     /// Ends the run: see [`Vm::end`].

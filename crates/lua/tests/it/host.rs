@@ -1,7 +1,9 @@
 //! Functions of the host, and requests to it.
 
 use super::common::{PLENTY, text};
-use sluice_lua::{Ctx, Fault, Native, NativeStep, RunOutcome, Value, Vm, compile};
+use sluice_lua::{
+    Ctx, Fault, Garbage, LoadedChunk, Native, NativeStep, Pinned, RunOutcome, Value, Vm, compile,
+};
 
 fn ask(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_any(1)?;
@@ -140,4 +142,104 @@ fn a_run_that_fails_has_no_results() {
     let mut run = vm.start(bad);
     assert!(matches!(run.resume(PLENTY), RunOutcome::Failed(_)));
     assert_eq!(run.results().len(), 0);
+}
+
+/// Keeps each function that a library registers, as a host does.
+fn library(vm: &mut Vm, source: &[u8]) -> (LoadedChunk, Vec<Pinned>) {
+    let chunk = vm.load(&compile(source, b"@lib").expect("a program")).expect("room");
+    let mut pins = Vec::new();
+    vm.start(chunk);
+    loop {
+        let mut run = vm.run().expect("an open run");
+        match run.resume(PLENTY) {
+            RunOutcome::Call(_) => {
+                let function = run.request_args()[0];
+                run.answer(&[]);
+                pins.push(vm.pin(function));
+            }
+            RunOutcome::Done => break,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+    drop(vm.end());
+    (chunk, pins)
+}
+
+fn called(vm: &mut Vm, pin: Pinned) -> String {
+    let function = vm.pinned(pin);
+    let argument = vm.heap().new_string(b"an argument that is made between two runs").expect("room");
+    let mut run = vm.start_call(function, &[argument]);
+    let outcome = run.resume(PLENTY);
+    let value = match outcome {
+        RunOutcome::Failed(value) => value,
+        _ => run.results().first().copied().unwrap_or_default(),
+    };
+    let shown = text(vm, value);
+    drop(vm.end());
+    shown
+}
+
+#[test]
+fn pinned_functions_outlive_the_run_that_made_them_until_they_are_unpinned() {
+    let mut vm = with_host();
+    let base = {
+        for _ in 0..2 {
+            while !vm.collect(1 << 16) {}
+        }
+        vm.bytes()
+    };
+    let source = b"local n, long = 0, ('x'):rep(1000000) host.call(function(a) n = n + 1 return n .. #long .. #a end) \
+        host.call(function() return 'second' end)";
+    for _ in 0..3 {
+        let (chunk, pins) = library(&mut vm, source);
+        assert_eq!(called(&mut vm, pins[0]), "1100000041");
+        assert_eq!(called(&mut vm, pins[0]), "2100000041");
+        assert_eq!(called(&mut vm, pins[1]), "second");
+        assert!(vm.unload(chunk) && !vm.unload(chunk));
+        for _ in 0..2 {
+            while !vm.collect(1 << 16) {}
+        }
+        assert_eq!(called(&mut vm, pins[0]), "3100000041");
+        assert!(vm.unpin(pins[0]) && !vm.unpin(pins[0]));
+        // A pin whose place is used again is not the new one.
+        let other = vm.pin(Value::TRUE);
+        assert_eq!((vm.pinned(pins[0]), vm.pinned(other)), (Value::NIL, Value::TRUE));
+        assert!(vm.unpin(other) && vm.unpin(pins[1]));
+        assert_eq!(called(&mut vm, pins[0]), "attempt to call a nil value");
+    }
+    for _ in 0..2 {
+        while !vm.collect(1 << 16) {}
+    }
+    assert!(vm.bytes() < base + 10_000, "{} bytes, {base} before", vm.bytes());
+}
+
+#[test]
+fn a_machine_and_its_garbage_can_go_to_another_thread() {
+    fn goes<T: Send>() {}
+    goes::<Vm>();
+    goes::<Garbage>();
+}
+
+/// The reference's error for a global that is not there.
+fn no_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let name = ctx.check_str(2)?;
+    let name = String::from_utf8_lossy(ctx.heap.bytes(name)).into_owned();
+    Err(Fault::text(format!("Script attempted to access nonexistent global variable '{name}'")))
+}
+
+#[test]
+fn globals_can_have_a_metatable_of_the_host() {
+    let mut vm = Vm::new(64 << 20).expect("room");
+    let globals = vm.globals();
+    let mut library = vm.library();
+    let index = library.function(Native::plain("index", no_global), &[]).expect("room");
+    let meta = library.heap.new_table(0, 1).expect("room");
+    library.field(meta, b"__index", index).expect("room");
+    library.heap.set_metatable(globals, Some(meta)).expect("not read-only yet");
+    vm.seal(true);
+    assert_eq!(
+        super::common::answer_of(&mut vm, "\nreturn other"),
+        "test:2: Script attempted to access nonexistent global variable 'other'"
+    );
+    assert_eq!(super::common::answer_of(&mut vm, "return type(pairs)"), "function");
 }
