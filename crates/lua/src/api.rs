@@ -14,7 +14,7 @@ use crate::gc::{self, Roots};
 use crate::heap::{Heap, HostState, SLICE_BYTES};
 use crate::libs::{INSECURE, open_all};
 use crate::native::Library;
-use crate::object::{Coroutine, Status};
+use crate::object::{Coroutine, SLOT_BYTES, Status};
 use crate::table::guard;
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
@@ -108,6 +108,8 @@ pub struct Vm {
     /// Globals that this run has set.
     set: Vec<Value>,
     results: usize,
+    /// Slots that the main program's stack had when the run began.
+    stack_before: usize,
 }
 
 /// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source. Costs time and memory in proportion to
@@ -149,6 +151,7 @@ impl Vm {
             last_pin: 0,
             set: Vec::new(),
             results: 0,
+            stack_before: 0,
         };
         let (next, inext) = open_all(&mut vm.library())?;
         let index = |value: Value| value.as_native().map_or(u32::MAX, |native| native.0);
@@ -405,6 +408,7 @@ impl Vm {
         if machine.co.stack.len() < len + STACK_FIRST {
             machine.co.stack.resize(len + STACK_FIRST, Value::NIL);
         }
+        self.stack_before = machine.co.stack.len();
         machine.co.stack[0] = function;
         machine.co.stack[1..len].copy_from_slice(args);
         machine.co.top = len as u32;
@@ -459,7 +463,16 @@ impl Vm {
     }
 
     fn keep(&mut self) {
-        let heap = &mut self.machine.heap;
+        let machine = &mut self.machine;
+        let heap = &mut machine.heap;
+        // The main program's stack is the machine's own: what it grew by was this run's.
+        let grown = machine.co.stack.len().saturating_sub(self.stack_before);
+        heap.bytes = heap.bytes.saturating_sub(grown * SLOT_BYTES);
+        if machine.co.stack.len() > STACK_KEPT {
+            let stack = std::mem::replace(&mut machine.co.stack, vec![Value::NIL; STACK_FIRST]);
+            heap.collector.dying.push(Box::new(stack));
+            machine.co.frames = Vec::new();
+        }
         let from = heap.tables.len() - heap.tables.young();
         for table in &mut heap.tables.slots[from..] {
             table.guard |= guard::OLD;

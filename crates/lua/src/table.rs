@@ -19,7 +19,7 @@ const ARRAY_BITS: usize = 26;
 /// Steps along a chain that cost nothing.
 const PROBES_FREE: u32 = 8;
 
-/// Empty entries that a walk steps over for a unit of work; the first so many cost nothing.
+/// Empty entries that a walk steps over for a unit of work.
 const SKIPPED_FREE: usize = 16;
 
 /// Why a write to a table is not simply a write.
@@ -339,17 +339,24 @@ impl LuaTable {
                 None => return Err(()),
             },
         };
-        let entry = self.entry_from(from);
-        let found = entry.map_or(self.array.len() + self.nodes.len(), |(at, ..)| at);
-        if found - from > SKIPPED_FREE {
-            strings.worked((found - from) / SKIPPED_FREE);
+        let (entry, work) = self.entry_behind(from);
+        if work > 0 {
+            strings.worked(work);
         }
         Ok(entry.map(|(_, key, value)| (key, value)))
     }
 
+    /// The first entry at or behind a position of the walk, and the units of work for the empty ones in between.
+    #[inline]
+    pub(crate) fn entry_behind(&self, from: usize) -> (Option<(usize, Value, Value)>, usize) {
+        let entry = self.entry_from(from);
+        let found = entry.map_or(self.array.len() + self.nodes.len(), |(at, ..)| at);
+        (entry, found.saturating_sub(from) / SKIPPED_FREE)
+    }
+
     /// The first entry at or behind a position of the walk: its position, key and value.
     #[inline]
-    pub(crate) fn entry_from(&self, from: usize) -> Option<(usize, Value, Value)> {
+    fn entry_from(&self, from: usize) -> Option<(usize, Value, Value)> {
         let len = self.array.len();
         for (at, value) in self.array.iter().enumerate().skip(from) {
             if !value.is_nil() {

@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::native::Ctx;
+use crate::table::LuaTable;
 use crate::value::{StrRef, TableRef, Value};
 
 /// Bytes that a simple loop handles between two looks at the budget.
@@ -67,6 +68,14 @@ pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value)
         heap.resize(table, len.next_power_of_two(), 0)?;
     }
     heap.set_int(table, index, value)
+}
+
+/// The first entry of a table at or behind a position of a walk: its position, key and value. Empty entries take fuel.
+#[inline]
+pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<(usize, Value, Value)> {
+    let (entry, work) = table.entry_behind(at);
+    *fuel = fuel.saturating_sub(work as u64);
+    entry
 }
 
 /// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither its bytes nor

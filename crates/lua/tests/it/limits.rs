@@ -238,6 +238,11 @@ fn an_instruction_that_works_much_takes_much_of_the_budget() {
         // A walk that begins in front of all that was removed.
         "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do t[next(t)] = nil end",
         "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do for k in pairs(t) do t[k] = nil break end end",
+        // Tables that hold nothing, with room for much.
+        "local e = {} for i = 1, 30000 do e['k' .. i] = i end for i = 1, 30000 do e['k' .. i] = nil end \
+         local t = {} for i = 1, 500 do t[i] = e end return #cjson.encode(t)",
+        "local e = {} for i = 1, 30000 do e['k' .. i] = i end for i = 1, 30000 do e['k' .. i] = nil end \
+         local t = {} for i = 1, 500 do t[i] = e end return #cmsgpack.pack(t)",
         // A border that is looked for step by step.
         "local t = {} for i = 1, 33000 do t['k' .. i] = i end for i = 1, 33000 do t['k' .. i] = nil end \
          for i = 0, 31 do t[2 ^ i] = i end for i = 8000, 1, -1 do t[i] = i end for i = 1, 1000 do local n = #t end",
@@ -264,4 +269,31 @@ fn what_a_program_sets_of_the_collector_is_its_own() {
         ),
         "1"
     );
+}
+
+#[test]
+fn the_stack_of_a_run_that_is_kept_is_not_counted_behind_it() {
+    let mut vm = machine(64 << 20);
+    let program = |source: &str| compile(source.as_bytes(), b"=test").expect("a program");
+    let keeper = "local n = 0 local function f(i) if i == 0 then return 0 end return 1 + f(i - 1) end \
+        return function() n = {} return f(16000) end";
+    let chunk = vm.load(&program(keeper)).expect("room");
+    let large = vm.load(&program("local t = {} for i = 1, 200000 do t[i] = {} end return #t")).expect("room");
+    let mut run = vm.start(chunk);
+    assert!(matches!(run.resume(u64::MAX), RunOutcome::Done));
+    let function = run.results()[0];
+    let pin = vm.pin(function);
+    drop(vm.end());
+    let base = vm.bytes();
+    for _ in 0..20 {
+        let function = vm.pinned(pin);
+        assert!(matches!(vm.start_call(function, &[]).resume(u64::MAX), RunOutcome::Done));
+        drop(vm.end());
+        assert!(matches!(vm.start(large).resume(u64::MAX), RunOutcome::Done));
+        drop(vm.end());
+    }
+    for _ in 0..2 {
+        while !vm.collect(1 << 16) {}
+    }
+    assert!(vm.bytes() < base + 50_000, "{} bytes, {base} before", vm.bytes());
 }

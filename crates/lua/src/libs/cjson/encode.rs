@@ -8,7 +8,7 @@ use crate::text::decimal::{Alternate, Case, push_general};
 use crate::text::number::{push_number, to_i32};
 use crate::value::{Kind, StrRef, TableRef, Value};
 
-use super::super::output::{CHUNK, cost, fuel, reserve};
+use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 use super::settings::{SLOTS_MAX, Setting, read};
 
 /// What a value that has parts is doing. Positions are those of the table's entries.
@@ -272,7 +272,7 @@ fn measure(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
             return Ok(());
         }
         *left -= 1;
-        let Some((found, key, _)) = entries.entry_from(at) else { break };
+        let Some((found, key, _)) = entry_from(entries, at, left) else { break };
         at = found + 1;
         match key.as_number() {
             Some(number) if number >= 1.0 && number.floor() == number => {
@@ -346,7 +346,7 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
             return Ok(());
         }
         *left -= 1;
-        let Some((found, key, value)) = ctx.heap.tables.at(table.0).entry_from(at) else {
+        let Some((found, key, value)) = entry_from(ctx.heap.tables.at(table.0), at, left) else {
             reserve(ctx.heap, &mut state.out, 1)?;
             state.out.push(b'}');
             state.depth -= 1;

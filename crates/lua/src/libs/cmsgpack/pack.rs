@@ -7,7 +7,7 @@ use crate::native::{Ctx, NativeStep, State};
 use crate::text::number::{to_i32, to_i64};
 use crate::value::{Kind, StrRef, TableRef, Value};
 
-use super::super::output::{CHUNK, cost, fuel, reserve};
+use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 
 /// Tables in each other at most; what lies deeper becomes nil.
 const DEPTH_MAX: usize = 16;
@@ -219,7 +219,7 @@ fn check(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u64
             return Ok(());
         }
         *left -= 1;
-        let Some((found, key, _)) = table.entry_from(at) else { break max == count };
+        let Some((found, key, _)) = entry_from(table, at, left) else { break max == count };
         at = found + 1;
         match key.as_number() {
             Some(number) if number > 0.0 && f64::from(to_i32(number)) == number => {
@@ -248,7 +248,7 @@ fn count(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u64
             return Ok(());
         }
         *left -= 1;
-        let Some((found, ..)) = table.entry_from(at) else { break };
+        let Some((found, ..)) = entry_from(table, at, left) else { break };
         at = found + 1;
         count += 1;
     }
@@ -284,7 +284,7 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u
             return Ok(());
         }
         *left -= 1;
-        let Some((found, key, value)) = ctx.heap.tables.at(table.0).entry_from(at) else {
+        let Some((found, key, value)) = entry_from(ctx.heap.tables.at(table.0), at, left) else {
             close(ctx, state);
             return Ok(());
         };
