@@ -7,11 +7,13 @@
 
 pub mod bytes;
 pub mod crc16;
+mod epoch;
 pub mod glob;
 mod grisu;
 pub mod hash;
 pub mod heap;
 mod hex;
+mod histogram;
 pub mod id;
 mod log_level;
 pub mod longdouble;
@@ -22,14 +24,20 @@ pub mod now;
 pub mod num;
 pub mod quote;
 pub mod rng;
+mod session_key;
+mod stream_position;
 pub mod version;
 
 pub use bytes::Bytes;
 pub use crc16::key_slot;
+pub use epoch::{Epoch, Watched};
 pub use hash::{HashSeed, siphash13};
 pub use hex::hex;
+pub use histogram::Histogram;
 pub use id::ClientId;
 pub use log_level::LogLevel;
 pub use longdouble::LongDouble;
 pub use now::Now;
 pub use rng::Rng;
+pub use session_key::SessionKey;
+pub use stream_position::StreamPosition;

@@ -1,6 +1,5 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
-use crate::epoch::{Epoch, Watched};
 use crate::observe::commandlog::CommandLog;
 use crate::observe::latency::LatencyMonitor;
 use crate::persistence::aof::AofStream;
@@ -12,15 +11,16 @@ use crate::pubsub::registry::PubSub;
 use crate::pubsub::watch::Watching;
 use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
-use crate::replication::stream::ReplicationStream;
-use crate::replication::sync_state::FullSyncs;
-use crate::session::key::SessionKey;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
 use sluice_base::Now;
+use sluice_base::SessionKey;
+use sluice_base::{Epoch, Watched};
 use sluice_commands::{Limits, SlowReads};
 use sluice_config::{Config, param};
+use sluice_replication::FullSyncs;
 use sluice_replication::LinkOutput;
+use sluice_replication::ReplicationStream;
 use sluice_snapshot::{Kept, LoadCounts};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,7 +7,6 @@
 
 mod control;
 mod engine;
-mod epoch;
 mod exec;
 mod families;
 mod host;
@@ -27,8 +26,7 @@ pub use exec::declared::DeclaredKeysCheck;
 pub use host::action::{Action, Crash};
 pub use host::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
-    Facts, IoThreads, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    StreamBufferFacts, StreamSpool, SyncFacts,
+    Facts, IoThreads, Process, SaveError, SnapshotSink, StreamBufferFacts, SyncFacts,
 };
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;
@@ -39,7 +37,5 @@ pub use pubsub::delivery::SHARED_BYTES_MIN;
 pub use pubsub::multicast::{GroupOutput, Multicast, OutputGroup};
 pub use replication::role::{LinkCounts, SyncSource};
 pub use replication::transport::{LinkDriver, LinkTransport};
-pub use session::key::SessionKey;
 pub use session::{Caller, Closing, Connection, Session};
-pub use sluice_replication::{HistoryPoint, LinkState, Primary};
 pub use waiting::slow_reads::PieceRoom;

@@ -1,7 +1,6 @@
 //! What operators see: INFO, counters, latencies, logs.
 
 pub(crate) mod commandlog;
-pub(crate) mod histogram;
 pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod logging;

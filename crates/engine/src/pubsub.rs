@@ -1,7 +1,6 @@
 //! What clients hear of: subscriptions, messages on their way, keys that are watched.
 
 pub(crate) mod delivery;
-pub(crate) mod key_map;
 pub(crate) mod multicast;
 pub(crate) mod registry;
 pub(crate) mod watch;

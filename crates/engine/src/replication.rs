@@ -8,8 +8,5 @@ pub(crate) mod link;
 pub(crate) mod local_expiry;
 pub(crate) mod replicas;
 pub(crate) mod role;
-pub(crate) mod stream;
-pub(crate) mod sync_state;
 pub(crate) mod transport;
-pub(crate) mod unit_commands;
 pub(crate) mod waitaof;

@@ -6,23 +6,22 @@
 
 pub(crate) mod front;
 pub(crate) mod identity;
-pub(crate) mod key;
 pub(crate) mod line;
 pub(crate) mod output_limit;
 pub(crate) mod transaction;
 
-use crate::replication::stream::SpoolPlace;
-use crate::replication::sync_state::Feed;
 use crate::session::front::FrontOutput;
 use crate::session::identity::Identity;
-use crate::session::key::SessionKey;
 use crate::session::transaction::Transaction;
 use crate::waiting::blocking::Waiting;
 use crate::waiting::slow_reads::Producing;
+use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
 use sluice_commands::{Limits, ReplyMode};
+use sluice_replication::Feed;
+use sluice_replication::SpoolPlace;
 use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! What the commonest commands allocate once they are warm: nothing.
 #![allow(missing_docs)]
 
-use sluice_engine::{DeclaredKeysCheck, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::DeclaredKeysCheck;
 use sluice_resp::{Admission, Limits, Parser, Requests};
 use sluice_testkit::Rig;
 use std::alloc::{GlobalAlloc, Layout, System};

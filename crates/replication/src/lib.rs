@@ -6,12 +6,20 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod feeds;
 mod framing;
+mod full_syncs;
 mod fuzz;
 mod link;
+mod stream;
+mod unit_commands;
 
+pub use feeds::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
 pub use framing::{Extent, Framing, FramingError};
+pub use full_syncs::{Feed, FeedSource, FullSyncs, Greeting, SharedSnapshot, Wanted};
 pub use fuzz::fuzz_primary;
 pub use link::{
     Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
 };
+pub use stream::{Backlog, ReplicationStream, Reserved, SpoolPlace, Spooled, WINDOW_BYTES};
+pub use unit_commands::{Audience, Grouping, UnitCommands};

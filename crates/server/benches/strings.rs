@@ -12,7 +12,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use sluice_base::Rng;
-use sluice_engine::{Process, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::Process;
 use sluice_testkit::Rig;
 use std::hint::black_box;
 use std::time::Duration;

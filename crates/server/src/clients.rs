@@ -11,8 +11,8 @@
 
 use crate::connection::Connection;
 use crate::iothreads::IoThreadId;
+use sluice_base::SessionKey;
 use sluice_base::heap;
-use sluice_engine::SessionKey;
 
 /// The owner of a client's socket.
 pub enum SocketOwner {

@@ -26,11 +26,11 @@ use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampForm
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
-    IoThreads, Peaks, Process, SaveError, SnapshotPieces, SnapshotSink, StreamBufferFacts, StreamSpool,
-    SyncFacts,
+    IoThreads, Peaks, Process, SaveError, SnapshotSink, StreamBufferFacts, SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
+use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{LoadProgress, SnapshotFile, SnapshotSource};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

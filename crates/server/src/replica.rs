@@ -44,7 +44,7 @@ pub enum LinkHolder {
     /// The main thread, until the snapshot is loaded; these bytes have come behind it.
     Received(OwnedFd, Vec<u8>),
     /// The event loop, as that of a client.
-    Session(sluice_engine::SessionKey),
+    Session(sluice_base::SessionKey),
 }
 
 /// The link and what it stands on.
@@ -91,7 +91,7 @@ impl Follower {
     }
 
     /// The session of the link, while commands are received.
-    pub fn session(&self) -> Option<sluice_engine::SessionKey> {
+    pub fn session(&self) -> Option<sluice_base::SessionKey> {
         match self.holder {
             LinkHolder::Session(key) => Some(key),
             _ => None,

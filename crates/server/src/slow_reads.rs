@@ -11,8 +11,9 @@
 //! the end of the server, is told so and ends behind the piece in hand; (4) the main thread waits for no thread but at the end of the server.
 
 use crate::longest::thread_ns;
+use sluice_base::SessionKey;
 use sluice_commands::{Progress, SlowRead};
-use sluice_engine::{Engine, PieceRoom, Process, SessionKey};
+use sluice_engine::{Engine, PieceRoom, Process};
 use sluice_evloop::{Finished, JobOutcome, Mailbox, Sender, Token, Waker, WorkerPool};
 use sluice_resp::Outbox;
 use std::collections::VecDeque;

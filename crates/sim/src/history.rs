@@ -1,6 +1,6 @@
 //! What the data must be at each point of each history: whoever stands there first says so, and all others must have the same.
 
-use sluice_engine::HistoryPoint;
+use sluice_replication::HistoryPoint;
 use std::collections::HashMap;
 
 /// See the module.

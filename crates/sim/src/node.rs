@@ -13,14 +13,13 @@ use crate::digest::digest;
 use crate::disk::Disk;
 use crate::net::{ConnId, Net, NodeId, Side};
 use crate::process::SimProcess;
+use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_commands::Progress;
 use sluice_config::Config;
-use sluice_engine::{
-    Action, Closing, Connection, Engine, Flow, HistoryPoint, LinkCounts, LinkState, LoadEnded, LoadJob,
-    Primary, Seeds, SessionKey,
-};
+use sluice_engine::{Action, Closing, Connection, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Seeds};
 use sluice_replication::Input;
+use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::{Admission, Limits, Parser, Requests, State};
 use sluice_snapshot::LoadThread;
 

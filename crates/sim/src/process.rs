@@ -8,9 +8,10 @@ use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts, Process,
-    SaveError, SnapshotPieces, SnapshotSink, StreamSpool,
+    SaveError, SnapshotSink,
 };
 use sluice_keyspace::Keyspace;
+use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use sluice_testkit::FakeProcess;
 

@@ -2,7 +2,7 @@
 //! its own disk (`appendfsync always`).
 
 use crate::net::NodeId;
-use sluice_engine::SessionKey;
+use sluice_base::SessionKey;
 use std::collections::BTreeSet;
 
 /// What is asked for behind a write.

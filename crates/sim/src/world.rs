@@ -23,8 +23,10 @@ use crate::node::{SimNode, node_of};
 use crate::plan::Plan;
 use crate::promises::{AskedFor, Given, PendingPromise, key_of};
 use crate::workload::{self, SessionState, Words};
+use sluice_base::SessionKey;
 use sluice_base::{Now, Rng};
-use sluice_engine::{LinkState, Process, SessionKey};
+use sluice_engine::Process;
+use sluice_replication::LinkState;
 use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;
 

@@ -23,4 +23,4 @@ pub use history::LoadedHistory;
 pub use outcome::{Brought, LoadCounts, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};
 pub use source::SnapshotSource;
-pub use write::{Give, Kept, RdbAux, SnapshotFile, StreamPoint, options, pieces_without_keys, write};
+pub use write::{Give, Kept, RdbAux, SnapshotFile, options, pieces_without_keys, write};

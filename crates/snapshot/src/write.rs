@@ -1,7 +1,7 @@
 //! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
 
 use sluice_base::num::{IntBuffer, push_f64};
-use sluice_base::{Bytes, Now};
+use sluice_base::{Bytes, Now, StreamPosition};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
@@ -21,17 +21,7 @@ pub struct RdbAux<'a> {
     /// Whether an append-only file goes on behind it.
     pub is_aof_base: bool,
     /// The point of the stream it stands at, when it is for a replica.
-    pub stream: Option<StreamPoint<'a>>,
-}
-
-/// A point of the propagation stream.
-pub struct StreamPoint<'a> {
-    /// Database that the stream has selected.
-    pub db: usize,
-    /// Id of the history.
-    pub replid: &'a str,
-    /// Bytes of the history before it.
-    pub offset: u64,
+    pub stream: Option<StreamPosition<'a>>,
 }
 
 /// The file's options as the configuration has them, for a reader of that version.
@@ -161,7 +151,7 @@ impl SnapshotFile {
     }
 
     /// The same contents as commands. `stamp`: with the time in front.
-    pub fn written_as_commands(self, stamp: Option<Now>, point: Option<StreamPoint<'_>>) -> SnapshotFile {
+    pub fn written_as_commands(self, stamp: Option<Now>, point: Option<StreamPosition<'_>>) -> SnapshotFile {
         SnapshotFile { commands: Some(CommandBase::new(stamp, point)), ..self }
     }
 
@@ -307,7 +297,7 @@ struct CommandBase {
 const ELEMENTS_PER_COMMAND: usize = 64;
 
 impl CommandBase {
-    fn new(stamp: Option<Now>, point: Option<StreamPoint<'_>>) -> CommandBase {
+    fn new(stamp: Option<Now>, point: Option<StreamPosition<'_>>) -> CommandBase {
         let stamp = stamp.map_or_else(String::new, |now| format!("#TS:{}\r\n", now.unix_s()));
         let mut notes = Vec::new();
         if let Some(point) = point

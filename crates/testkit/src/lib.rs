@@ -19,12 +19,11 @@ pub use link::RigLink;
 pub use process::{FakeProcess, Snapshots};
 pub use render::render;
 
+use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
-use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, Process, Seeds, SessionKey, Slice,
-};
+use sluice_engine::{Action, Closing, Connection, Engine, LoadEnded, LoadJob, Process, Seeds, Slice};
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 use sluice_snapshot::LoadThread;
 

@@ -6,9 +6,10 @@ use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink, StreamSpool,
+    Facts, Process, SaveError, SnapshotSink,
 };
 use sluice_keyspace::{Captured, Keyspace};
+use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

@@ -5,9 +5,9 @@
 use crate::engine::Engine;
 use crate::exec::request::Next;
 use crate::host::process::Process;
-use crate::session::key::SessionKey;
 use crate::session::{Closing, Session};
 use sluice_base::Now;
+use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
 use sluice_resp::{Admission, OwnedRequests, Request, Requests};
 

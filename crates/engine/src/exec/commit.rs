@@ -11,13 +11,13 @@ use crate::host::action::Action;
 use crate::persistence::aof::hash_of;
 use crate::pubsub::delivery::Delivery;
 use crate::pubsub::watch::{Change, KeyPresence};
-use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
 use sluice_base::Now;
 use sluice_commands::Args;
 use sluice_keyspace::{
     Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
     Touch,
 };
+use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_resp::Protocol;
 
 /// The command whose effects are committed.

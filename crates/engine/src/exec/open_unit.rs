@@ -8,8 +8,8 @@ mod steps;
 
 use crate::exec::unit::{StoodStill, Unit};
 use crate::session::Session;
-use crate::session::key::SessionKey;
 use crate::waiting::blocking::Waiting;
+use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 

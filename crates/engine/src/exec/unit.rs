@@ -4,9 +4,9 @@
 mod steps;
 
 use crate::exec::standing::Standing;
-use crate::replication::unit_commands::UnitCommands;
 use crate::session::transaction::Transaction;
 use sluice_base::Now;
+use sluice_replication::UnitCommands;
 
 /// An execution unit under way, and what its commands have done so far: a unit that stands still takes that along.
 #[derive(Debug)]

@@ -8,8 +8,6 @@ use crate::families::replica::asked_by;
 use crate::host::action::Action;
 use crate::replication::acks::{aof_replicas_at, replicas_at};
 use crate::replication::role::RoleWanted;
-use crate::replication::stream::ReplicationStream;
-use crate::replication::sync_state::Greeting;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use crate::session::{Announced, ClientKind, ReplicaState, SyncStage};
 use sluice_base::LogLevel;
@@ -19,6 +17,8 @@ use sluice_base::{Now, hex};
 use sluice_command::specs::{generic, server as specs};
 use sluice_commands::{Args, CmdError, LocalWait, Outcome, ReplyMode, Run, WaitFor, until_zero};
 use sluice_config::param;
+use sluice_replication::Greeting;
+use sluice_replication::ReplicationStream;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),

@@ -1,7 +1,7 @@
 //! Wishes to the process that need no answer.
 
 use crate::persistence::loading::LoadJob;
-use crate::session::key::SessionKey;
+use sluice_base::SessionKey;
 use sluice_commands::{Migration, SlowRead};
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;

@@ -7,9 +7,9 @@ use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
-use crate::replication::unit_commands::UnitCommands;
 use sluice_base::heap;
 use sluice_commands::PreparedBatch;
+use sluice_replication::UnitCommands;
 use sluice_resp::Outbox;
 
 /// A part of memory: its name, as INFO shows it, and its bytes.

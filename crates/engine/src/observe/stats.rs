@@ -3,7 +3,7 @@
 //! Written by the main thread only, and kept off the cache lines of the command table.
 
 use crate::host::process::{Facts, IoThreads};
-use crate::observe::histogram::Histogram;
+use sluice_base::Histogram;
 use sluice_base::{Now, heap};
 use std::collections::BTreeMap;
 

@@ -16,11 +16,9 @@
 
 mod steps;
 
-use crate::epoch::Epoch;
 use crate::host::process::AofBacklog;
-use crate::replication::stream::ReplicationStream;
-use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
-use crate::session::key::SessionKey;
+use sluice_base::Epoch;
+use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Now, heap};
 use sluice_command::derive::keys::{key_row, keys};
@@ -29,6 +27,8 @@ use sluice_command::{Flags, Spec, is_word};
 use sluice_commands::Args;
 use sluice_keyspace::{KeyHasher, Keyspace};
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
+use sluice_replication::ReplicationStream;
+use sluice_replication::{Audience, Grouping, UnitCommands};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -5,7 +5,7 @@ pub(crate) mod begin;
 pub(crate) mod steps;
 
 use crate::persistence::saving::Ending;
-use crate::session::key::SessionKey;
+use sluice_base::SessionKey;
 use sluice_commands::CmdError;
 
 /// An end that waits.

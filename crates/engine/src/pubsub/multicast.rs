@@ -11,8 +11,8 @@
 
 mod steps;
 
-use crate::session::key::SessionKey;
 use crate::session::short;
+use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::{Mark, Outbox, Protocol};
 

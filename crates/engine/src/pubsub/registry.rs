@@ -7,9 +7,9 @@
 //! place of one that leaves. A client that ends costs that for each of its own subscriptions. Nothing limits how many a
 //! client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
 
-use crate::epoch::Epoch;
 use crate::session::Subscribed;
-use crate::session::key::SessionKey;
+use sluice_base::Epoch;
+use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 use std::collections::BTreeMap;

@@ -5,10 +5,10 @@
 //! watched counts as absent: its deletion changes nothing; (4) a change of one key costs O(log n) for each of the key's
 //! watchers, however many keys they watch. Whether a key had expired therefore stands with the key, not in a client's list.
 
-use crate::epoch::Epoch;
-use crate::pubsub::key_map::KeyMap;
-use crate::session::key::SessionKey;
+use sluice_base::Epoch;
+use sluice_base::SessionKey;
 use sluice_base::heap;
+use sluice_keyspace::KeyMap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,19 +19,21 @@
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
+use crate::host::process::{Process, SaveError};
 use crate::persistence::background::JobState;
 use crate::replication::replicas::StreamTaken;
-use crate::replication::stream::ReplicationStream;
-use crate::replication::sync_state::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
-use crate::session::key::SessionKey;
 use crate::session::{Announced, Closing, Session, SyncStage};
 use sluice_base::LogLevel;
+use sluice_base::SessionKey;
+use sluice_base::StreamPosition;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_persist::rdb::Version;
-use sluice_snapshot::{RdbAux, SnapshotFile, StreamPoint};
+use sluice_replication::ReplicationStream;
+use sluice_replication::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
+use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
+use sluice_snapshot::{RdbAux, SnapshotFile};
 
 /// What a replica can read.
 fn version_for(announced: &Announced) -> Version {
@@ -293,7 +295,7 @@ impl Engine {
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.control.replication.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
-        let point = StreamPoint { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
+        let point = StreamPosition { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
         let used_memory = process.used_memory(&self.keyspace);
         RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false }
     }

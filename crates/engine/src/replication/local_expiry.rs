@@ -9,7 +9,7 @@
 
 mod steps;
 
-use crate::pubsub::key_map::KeyMap;
+use sluice_keyspace::KeyMap;
 
 /// The keys, and how far the cron is.
 #[derive(Debug, Default)]

@@ -8,15 +8,16 @@
 use crate::control::{Control, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{NextPiece, Process, SaveError};
+use crate::host::process::{Process, SaveError};
 use crate::replication::acks::online_replicas;
-use crate::replication::stream::{Backlog, Spooled, WINDOW_BYTES};
-use crate::session::key::SessionKey;
 use crate::session::output_limit::exceeds;
 use crate::session::{Closing, NOT_ACKED, ReplicaState, Session, SyncStage};
 use sluice_base::LogLevel;
+use sluice_base::SessionKey;
 use sluice_base::{Now, hex};
 use sluice_config::param;
+use sluice_replication::NextPiece;
+use sluice_replication::{Backlog, Spooled, WINDOW_BYTES};
 
 /// What a replica was queued.
 pub(crate) enum StreamTaken {

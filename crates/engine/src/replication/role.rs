@@ -16,7 +16,7 @@
 mod steps;
 
 use crate::session::Session;
-use crate::session::key::SessionKey;
+use sluice_base::SessionKey;
 use sluice_replication::{LinkState, Primary, ReplicaLink};
 use sluice_snapshot::SnapshotSource;
 use std::collections::BTreeSet;

@@ -4,10 +4,10 @@
 
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::session::key::SessionKey;
 use crate::session::{Caller, ClientKind, Closing, Session};
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_base::SessionKey;
 use sluice_commands::{Limits, OutputLimit};
 
 impl Engine {

@@ -9,11 +9,11 @@
 //! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
 //! any client's next command, by running its own command again.
 
-use crate::epoch::Epoch;
-use crate::pubsub::key_map::KeyMap;
-use crate::session::key::SessionKey;
+use sluice_base::Epoch;
+use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_commands::{BlockOn, Prepared, WaitFor};
+use sluice_keyspace::KeyMap;
 use sluice_resp::OwnedRequests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -15,7 +15,7 @@
 
 mod steps;
 
-use crate::session::key::SessionKey;
+use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 
-use sluice_engine::{Action, AofBacklog, AofFacts, AofIncrement, Closing, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::{Action, AofBacklog, AofFacts, AofIncrement, Closing};
 use sluice_testkit::Rig;
 
 fn with_aof(directives: &[(&str, &str)]) -> Rig {

@@ -1,6 +1,7 @@
 //! Behaviour of the CLIENT container.
 
-use sluice_engine::{Action, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::Action;
 use sluice_testkit::{Rig, check, render};
 
 #[test]

@@ -1,6 +1,7 @@
 //! FAILOVER and PSYNC FAILOVER: what they wait for, what waits for them, and what is said.
 
-use sluice_engine::{HistoryPoint, SessionKey};
+use sluice_base::SessionKey;
+use sluice_replication::HistoryPoint;
 use sluice_testkit::{Rig, RigLink};
 
 /// A primary with a replica at 10.0.0.2:7000.

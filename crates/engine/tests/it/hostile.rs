@@ -1,8 +1,8 @@
 //! Hostile arguments: every command on data, in every form that its declaration documents, on keys of every type, with numbers at the
 //! edges of types, infinities, no number, empty and long texts at each place. No call may end the process, and each is answered.
 
+use sluice_base::SessionKey;
 use sluice_command::{Arg, ArgKind, Flags, Spec, table};
-use sluice_engine::SessionKey;
 use sluice_testkit::Rig;
 
 type Words = Vec<Vec<u8>>;

@@ -32,7 +32,7 @@ fn saved(directives: &[(&str, &str)], count: usize) -> Rig {
 }
 
 /// The same, where a DEBUG RELOAD of another client is under way.
-fn loading(directives: &[(&str, &str)], options: &str) -> (Rig, sluice_engine::SessionKey) {
+fn loading(directives: &[(&str, &str)], options: &str) -> (Rig, sluice_base::SessionKey) {
     let mut rig = saved(directives, 20);
     rig.holds_loads = true;
     let other = rig.connect();

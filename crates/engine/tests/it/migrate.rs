@@ -1,7 +1,7 @@
 //! MIGRATE: what is asked of the process, what waits meanwhile, and what is deleted in the end.
 
+use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
-use sluice_engine::SessionKey;
 use sluice_testkit::Rig;
 
 /// Sends a line and leaves the client waiting; what the process is asked.

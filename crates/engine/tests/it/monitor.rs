@@ -1,6 +1,6 @@
 //! Behaviour of MONITOR.
 
-use sluice_engine::SessionKey;
+use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};
 
 fn watched() -> (Rig, SessionKey) {

@@ -2,7 +2,8 @@
 //! order among the replies, and count alike.
 
 use sluice_base::Rng;
-use sluice_engine::{Closing, OutputGroup, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::{Closing, OutputGroup};
 use sluice_resp::Outbox;
 use sluice_testkit::Rig;
 use std::collections::HashMap;

@@ -1,8 +1,9 @@
 //! A unit that stands open: what everybody else sees meanwhile, and what waits for its end. DEBUG STAND-STILL stands for
 //! scripts, which will stand still in the same way.
 
+use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;
-use sluice_engine::{Ending, SessionKey, SyncSource};
+use sluice_engine::{Ending, SyncSource};
 use sluice_testkit::Rig;
 
 /// Has the first client begin an EXEC that sets `a`, stands still for a second, and then sets `b`.

@@ -568,7 +568,7 @@ fn regress_a_write_onto_an_expired_key_of_a_writable_replica_is_appended_behind_
     assert_eq!(rig.appended(), "MULTI UNLINK k INCR k EXEC");
 }
 
-fn attach(rig: &mut Rig, client: sluice_engine::SessionKey, line: &str) -> (Vec<String>, Vec<u8>) {
+fn attach(rig: &mut Rig, client: sluice_base::SessionKey, line: &str) -> (Vec<String>, Vec<u8>) {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let sent = rig.argv(client, &words);
     let mut rest = &sent[..];
@@ -927,7 +927,7 @@ fn rig_with_data() -> Rig {
 }
 
 /// What the server holds for a client: queued and not sent.
-fn owed(rig: &Rig, client: sluice_engine::SessionKey) -> usize {
+fn owed(rig: &Rig, client: sluice_base::SessionKey) -> usize {
     rig.engine.session(client).map_or(0, sluice_engine::Session::output_bytes)
 }
 
@@ -1015,7 +1015,7 @@ fn a_replica_that_stops_acknowledging_is_closed_after_repl_timeout() {
 }
 
 /// A rig with a replica that reads up to a mark and waits for a snapshot whose thread stands still.
-fn stalled_sync() -> (Rig, sluice_engine::SessionKey) {
+fn stalled_sync() -> (Rig, sluice_base::SessionKey) {
     let mut rig = Rig::with(&[("repl-timeout", "10")]);
     rig.run("DEBUG POPULATE 2000 key 100");
     rig.process.background_room.set(0);
@@ -1028,7 +1028,7 @@ fn stalled_sync() -> (Rig, sluice_engine::SessionKey) {
 }
 
 /// Everything that a client is sent.
-fn read_all(rig: &mut Rig, client: sluice_engine::SessionKey) -> Vec<u8> {
+fn read_all(rig: &mut Rig, client: sluice_base::SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let piece = rig.output(client);

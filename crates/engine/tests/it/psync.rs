@@ -1,6 +1,7 @@
 //! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
 
-use sluice_engine::{Action, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::Action;
 use sluice_testkit::Rig;
 
 /// A field of INFO.

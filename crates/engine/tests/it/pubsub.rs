@@ -1,6 +1,6 @@
 //! Publish/subscribe: who is sent what, in which order, and what a subscriber may do.
 
-use sluice_engine::SessionKey;
+use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};
 
 /// What a client was sent since the last look, rendered, lines joined.

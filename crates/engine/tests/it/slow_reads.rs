@@ -1,7 +1,8 @@
 //! Slow reads: what they answer, when they happen, what comes behind them, and what they cost whom.
 
+use sluice_base::SessionKey;
 use sluice_commands::Progress;
-use sluice_engine::{PieceRoom, Process, SessionKey};
+use sluice_engine::{PieceRoom, Process};
 use sluice_testkit::{Rig, render};
 
 /// A rig with a list `l` of so many elements, and another client; slow reads stand still until they are told.

@@ -3,7 +3,7 @@
 use sluice_testkit::{Rig, render};
 
 /// What a client was sent since the last look.
-fn got(rig: &mut Rig, client: sluice_engine::SessionKey) -> String {
+fn got(rig: &mut Rig, client: sluice_base::SessionKey) -> String {
     render(&rig.output(client))
 }
 

@@ -5,7 +5,7 @@
 
 use super::input::Receive;
 use super::output::Piece;
-use sluice_engine::SessionKey;
+use sluice_base::SessionKey;
 use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Shutdown, Source, Token};
 use sluice_resp::Outbox;
 use socket2::SockRef;

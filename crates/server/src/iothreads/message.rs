@@ -4,9 +4,10 @@
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
 use crate::connection::{Connection, Traffic};
+use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_commands::{Limits, PreparedBatch, Preparer};
-use sluice_engine::{Multicast, SessionKey};
+use sluice_engine::Multicast;
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
 use sluice_value::Value;

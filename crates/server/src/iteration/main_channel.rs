@@ -8,7 +8,8 @@ use crate::connection::{self, Connection, transport};
 use crate::replica::LinkHolder;
 use crate::replica::main_channel::{MainLink, StreamBuffer};
 use sluice_base::LogLevel;
-use sluice_engine::{LinkDriver, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::LinkDriver;
 use sluice_evloop::{Event, Received};
 use sluice_replication::Input;
 

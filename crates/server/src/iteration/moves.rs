@@ -63,7 +63,7 @@ impl Server {
         }
     }
 
-    fn release(&mut self, key: sluice_engine::SessionKey, id: IoThreadId) {
+    fn release(&mut self, key: sluice_base::SessionKey, id: IoThreadId) {
         if self.sockets.clients.release(key).is_some() {
             self.engine.leave_group(key);
             self.io_threads.pool.send(id, ToIoThread::Release(key));

@@ -4,8 +4,9 @@
 use super::Storage;
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
 use sluice_base::Bytes;
-use sluice_engine::{NextPiece, SaveError, SnapshotPieces, StreamSpool};
+use sluice_engine::SaveError;
 use sluice_evloop::Waker;
+use sluice_replication::{NextPiece, SnapshotPieces, StreamSpool};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -6,8 +6,9 @@ use super::download::DownloadStage;
 use super::main_channel::MainLink;
 use super::{Holder, Peer, SimNode, connection, node_of};
 use crate::net::{ConnId, Net, Side};
-use sluice_engine::{Engine, LinkDriver, LinkState, LinkTransport, Primary, Process};
+use sluice_engine::{Engine, LinkDriver, LinkTransport, Process};
 use sluice_replication::Input;
+use sluice_replication::{LinkState, Primary};
 use sluice_snapshot::{NotLoaded, SnapshotSource};
 
 /// A node and the network that its connections are of.

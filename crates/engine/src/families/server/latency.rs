@@ -4,7 +4,7 @@ mod doctor;
 mod graph;
 
 use crate::exec::ctx::{LogCtx, ReportCtx};
-use crate::observe::histogram::Histogram;
+use sluice_base::Histogram;
 use sluice_command::{Spec, lookup_full, table};
 use sluice_commands::{Args, CmdError, Outcome, Run};
 

@@ -1,9 +1,9 @@
 //! What memory is used for: the numbers behind INFO memory and MEMORY STATS.
 
 use super::view::View;
-use crate::replication::stream::Backlog;
 use crate::session::Session;
 use sluice_keyspace::Db;
+use sluice_replication::Backlog;
 
 /// Where the memory goes, bytes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,11 +7,11 @@ use crate::host::process::SyncFacts;
 use crate::persistence::loading::LoadUnderWay;
 use crate::pubsub::registry::TopicKind;
 use crate::replication::role::ReplicaRole;
-use crate::replication::stream::Backlog;
 use crate::session::SyncStage;
 use sluice_base::Now;
 use sluice_base::version;
 use sluice_config::param;
+use sluice_replication::Backlog;
 use sluice_replication::LinkState;
 
 pub(super) fn server(view: &View<'_>, out: &mut Lines) {
@@ -415,7 +415,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("repl_backlog_active", u8::from(backlog.is_some()));
     out.add("repl_backlog_size", view.control.config.int(param::REPL_BACKLOG_SIZE));
     out.add("repl_backlog_first_byte_offset", backlog.map_or(0, |backlog| backlog.start() + 1));
-    out.add("repl_backlog_histlen", backlog.map_or(0, Backlog::len));
+    out.add("repl_backlog_histlen", backlog.map_or(0, Backlog::kept_bytes));
 }
 
 /// What a replica knows of its primary.

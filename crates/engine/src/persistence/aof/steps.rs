@@ -3,9 +3,9 @@
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
 use crate::host::process::{AofBacklog, Process};
-use crate::session::key::SessionKey;
 use crate::session::{Caller, Closing, Session};
 use sluice_base::LogLevel;
+use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_persist::rdb::Version;
 use sluice_resp::Outbox;

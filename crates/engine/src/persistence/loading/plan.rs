@@ -1,6 +1,6 @@
 //! What a load is for, what becomes of the old data, and of keys that come twice.
 
-use crate::session::key::SessionKey;
+use sluice_base::SessionKey;
 use sluice_snapshot::Duplicates;
 
 /// What a load is to do.

@@ -3,7 +3,7 @@
 use super::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::session::key::SessionKey;
+use sluice_base::SessionKey;
 
 impl Engine {
     /// From now on a client can be listed with others of its group. Its outbox is to go the same way as the lists, behind them.

@@ -6,9 +6,9 @@ use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::session::Closing;
-use crate::session::key::SessionKey;
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_base::SessionKey;
 use sluice_keyspace::EvictionRule;
 use sluice_resp::Protocol;
 

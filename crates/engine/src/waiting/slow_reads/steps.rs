@@ -6,10 +6,10 @@ use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::session::key::SessionKey;
 use crate::session::{Closing, Session};
 use crate::waiting::serve::ProducedTimes;
 use sluice_base::Now;
+use sluice_base::SessionKey;
 use sluice_commands::{PIECE_BYTES, SlowRead, WaitFor};
 use sluice_resp::{Outbox, Request};
 

@@ -10,7 +10,8 @@ pub(super) use copies::Copies;
 
 use super::IoThread;
 use crate::connection::{self, Flushed, Owner};
-use sluice_engine::{Multicast, SHARED_BYTES_MIN, SessionKey};
+use sluice_base::SessionKey;
+use sluice_engine::{Multicast, SHARED_BYTES_MIN};
 use sluice_evloop::SendBuf;
 use sluice_resp::{Mark, Outbox};
 

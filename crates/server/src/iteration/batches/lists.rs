@@ -2,8 +2,8 @@
 
 use crate::host::Host;
 use crate::iothreads::{Batch, ToMain};
+use sluice_base::SessionKey;
 use sluice_base::heap;
-use sluice_engine::SessionKey;
 use std::collections::BTreeMap;
 
 /// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room and for what is kept; bounded by

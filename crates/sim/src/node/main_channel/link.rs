@@ -1,7 +1,7 @@
 //! What a node keeps of the main channel.
 
 use crate::net::ConnId;
-use sluice_engine::SessionKey;
+use sluice_base::SessionKey;
 
 /// The main channel.
 pub(in crate::node) struct MainLink {

@@ -2,7 +2,7 @@
 
 use crate::net::NodeId;
 use sluice_base::Rng;
-use sluice_engine::SessionKey;
+use sluice_base::SessionKey;
 use std::collections::BTreeSet;
 
 /// A failover that the Sentinel does not know the outcome of.

@@ -8,7 +8,7 @@ use super::AofLoad;
 use crate::engine::Engine;
 use crate::host::process::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts,
-    Process, SaveError, SnapshotPieces, SnapshotSink, StreamSpool,
+    Process, SaveError, SnapshotSink,
 };
 use crate::persistence::loading::aof::AofEnd;
 use sluice_base::LogLevel;
@@ -16,6 +16,7 @@ use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId, param};
 use sluice_keyspace::Keyspace;
+use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{Brought, LoadedHistory, NotLoaded, Reporter, SnapshotFile, SnapshotSource};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -9,11 +9,11 @@ use crate::persistence::loading::job::{LoadJob, LoadSource};
 use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::persistence::loading::under_way::{LoadEnded, LoadUnderWay, LoadedFrom};
 use crate::persistence::saving::SAID_EVERY_NS;
-use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
 use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
+use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_snapshot::{Duplicates, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Memory that an I/O thread uses again for messages to many connections.
 
+use sluice_base::SessionKey;
 use sluice_base::heap;
-use sluice_engine::{SHARED_BYTES_MIN, SessionKey};
+use sluice_engine::SHARED_BYTES_MIN;
 
 /// What is used again and again.
 #[derive(Default)]

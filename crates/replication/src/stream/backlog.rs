@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Backlog {
+pub struct Backlog {
     sealed: VecDeque<SealedBlock>,
     /// Memory of the sealed blocks.
     sealed_bytes: usize,
@@ -45,39 +45,39 @@ impl SealedBlock {
 
 impl Backlog {
     /// A backlog without a byte, at this offset of the history.
-    pub(crate) fn new(offset: u64) -> Backlog {
+    pub fn new(offset: u64) -> Backlog {
         let (sealed, tail, spare) = (VecDeque::new(), Vec::new(), Vec::new());
         Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare }
     }
 
     /// Bytes that the allocator has given. O(1).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let spare: usize = self.spare.iter().map(heap::vec).sum();
         heap::deque(&self.sealed) + heap::vec(&self.tail) + heap::vec(&self.spare) + self.sealed_bytes + spare
     }
 
     /// Offset of the first byte.
-    pub(crate) fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         self.sealed.front().map_or(self.tail_start, |block| block.start)
     }
 
     /// Offset behind the last byte.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.tail_start + self.tail.len() as u64
     }
 
     /// Bytes that there are.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn kept_bytes(&self) -> u64 {
         self.end() - self.start()
     }
 
     /// Whether the history can be read from this offset on.
-    pub(crate) fn reaches(&self, offset: u64) -> bool {
+    pub fn reaches(&self, offset: u64) -> bool {
         (self.start()..=self.end()).contains(&offset)
     }
 
     /// Where about so many bytes are to be appended.
-    pub(crate) fn tail(&mut self, bytes: usize) -> &mut Vec<u8> {
+    pub fn tail(&mut self, bytes: usize) -> &mut Vec<u8> {
         if !self.tail.is_empty() && self.tail.len() + bytes > BLOCK_BYTES {
             self.seal();
         }
@@ -119,9 +119,9 @@ impl Backlog {
     }
 
     /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost. Each goes by `last_look` before.
-    pub(crate) fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
+    pub fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
         while let Some(first) = self.sealed.front()
-            && self.len() - first.bytes.len() as u64 >= size
+            && self.kept_bytes() - first.bytes.len() as u64 >= size
             && first.end() <= needed
         {
             let Some(block) = self.sealed.pop_front() else { return };
@@ -135,7 +135,7 @@ impl Backlog {
 
     /// Appends what comes at `from` to an output, at least a byte and up to the end of the block that fills `room`; the offset
     /// behind that. The history must reach there.
-    pub(crate) fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
+    pub fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
         let until = from.saturating_add(room as u64);
         let mut index = self.sealed.partition_point(|block| block.end() <= from);
         while from < until {
@@ -167,7 +167,7 @@ impl Backlog {
 /// Bytes of a block, unless one command has more. As in the reference's replies: small enough that few bytes are held in vain.
 const BLOCK_BYTES: usize = 16 * 1024;
 /// Bytes of the stream that a replica is queued ahead of what it has received.
-pub(crate) const WINDOW_BYTES: usize = 1 << 20;
+pub const WINDOW_BYTES: usize = 1 << 20;
 /// A block up to this size is copied into an output: a range of its own in the send costs more.
 const COPIED_BYTES_MAX: usize = 512;
 /// Blocks whose memory is kept for the next ones: one is trimmed for each that is sealed.
@@ -204,7 +204,7 @@ mod tests {
                 let slowest = readers.iter().copied().min().unwrap_or(0);
                 backlog.trim(size, slowest, |_, _| {});
                 assert!(backlog.start() <= slowest);
-                assert!(backlog.len() >= size.min(all.len() as u64));
+                assert!(backlog.kept_bytes() >= size.min(all.len() as u64));
             }
             assert!(backlog.reaches(backlog.start()) && backlog.reaches(backlog.end()));
             assert!(!backlog.reaches(backlog.end() + 1));
@@ -217,7 +217,7 @@ mod tests {
         for _ in 0..1000 {
             append(&mut backlog, &mut all, &[7; 1000]);
             backlog.trim(100_000, u64::MAX, |_, _| {});
-            assert!(backlog.len() <= 100_000 + BLOCK_BYTES as u64);
+            assert!(backlog.kept_bytes() <= 100_000 + BLOCK_BYTES as u64);
         }
         assert!(backlog.footprint() <= 100_000 + (SPARE_BLOCKS + 3) * BLOCK_BYTES, "{}", backlog.footprint());
     }

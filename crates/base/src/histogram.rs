@@ -4,7 +4,7 @@
 //! costs several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene, 2012): 64 steps per power of
 //! two.
 
-use sluice_base::heap;
+use crate::heap;
 
 /// A histogram of durations in nanoseconds; longer than one second counts as one second.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Bytes that the allocator gives for a boxed histogram.
-    pub(crate) const FOOTPRINT: usize = heap::boxed::<Histogram>() + heap::boxed::<[u64; BUCKETS]>();
+    pub const FOOTPRINT: usize = heap::boxed::<Histogram>() + heap::boxed::<[u64; BUCKETS]>();
 
     /// Counts one duration.
     #[inline]
-    pub(crate) fn record(&mut self, duration_ns: u64) {
+    pub fn record(&mut self, duration_ns: u64) {
         let bucket = bucket_of(duration_ns.min(MAX_NS));
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
@@ -47,7 +47,7 @@ impl Histogram {
     }
 
     /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket, nanoseconds.
-    pub(crate) fn percentile(&self, percent: f64) -> u64 {
+    pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -62,7 +62,7 @@ impl Histogram {
     /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them: `(microseconds, count)` for
     /// each bound at which the count grew. The microseconds are those of the last duration that the reference's
     /// histogram (two significant digits) does not tell from the bound.
-    pub(crate) fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
+    pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         let (mut next, mut seen) = (0, 0u64);
         for power in 10.. {

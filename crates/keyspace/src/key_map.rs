@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 /// Values by database and key. Look-ups cost O(log n) and allocate nothing.
 #[derive(Debug)]
-pub(crate) struct KeyMap<V> {
+pub struct KeyMap<V> {
     dbs: BTreeMap<usize, BTreeMap<Box<[u8]>, V>>,
     len: usize,
 }
@@ -96,7 +96,7 @@ impl<V> KeyMap<V> {
     }
 
     /// Keys of one database with their values, in order.
-    pub(crate) fn of_db(&self, db: usize) -> impl Iterator<Item = (&[u8], &V)> {
+    pub fn of_db(&self, db: usize) -> impl Iterator<Item = (&[u8], &V)> {
         self.dbs.get(&db).into_iter().flatten().map(|(key, value)| (&key[..], value))
     }
 }

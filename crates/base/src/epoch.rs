@@ -16,38 +16,38 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The number, shared by the parts of one control plane. One thread uses it: the atomic is for handles in several parts, and
 /// costs plain loads and stores.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Epoch(Arc<AtomicU32>);
+pub struct Epoch(Arc<AtomicU32>);
 
 impl Epoch {
     /// The number now.
     #[inline(always)]
-    pub(crate) fn now(&self) -> u32 {
+    pub fn now(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Something has changed.
     #[inline]
-    pub(crate) fn advance(&self) {
+    pub fn advance(&self) {
         self.0.store(self.now().wrapping_add(1), Ordering::Relaxed);
     }
 }
 
 /// A value that others draw conclusions from: whoever can have changed the value has advanced the epoch.
 #[derive(Debug)]
-pub(crate) struct Watched<T> {
+pub struct Watched<T> {
     value: T,
     epoch: Epoch,
 }
 
 impl<T> Watched<T> {
     /// A value of the control plane with this epoch.
-    pub(crate) fn new(value: T, epoch: &Epoch) -> Watched<T> {
+    pub fn new(value: T, epoch: &Epoch) -> Watched<T> {
         Watched { value, epoch: epoch.clone() }
     }
 
     /// The value, for a change that nobody draws conclusions from.
     #[inline]
-    pub(crate) fn quietly(&mut self) -> &mut T {
+    pub fn quietly(&mut self) -> &mut T {
         &mut self.value
     }
 }

@@ -1,27 +1,28 @@
 //! What full synchronisations remember between two steps; the steps are in `full_sync.rs`.
 
-use crate::host::process::{NextPiece, SnapshotMade, SnapshotPieces};
-use crate::session::key::SessionKey;
+use crate::feeds::{NextPiece, SnapshotMade, SnapshotPieces};
 use sluice_base::Bytes;
+use sluice_base::SessionKey;
 
 /// Replicas that ask for the data.
 #[derive(Debug, Default)]
 pub struct FullSyncs {
     /// Those that wait for a snapshot, in order of arrival.
-    pub(crate) wanted: Vec<Wanted>,
+    pub wanted: Vec<Wanted>,
     /// Those that may still read one.
-    pub(crate) readers: Vec<SessionKey>,
+    pub readers: Vec<SessionKey>,
     /// Those that have been queued all of one since the log was told.
-    pub(crate) ended: Vec<SessionKey>,
+    pub ended: Vec<SessionKey>,
     /// The snapshot of a cut that replicas take.
-    pub(crate) shared: Option<SharedSnapshot>,
+    pub shared: Option<SharedSnapshot>,
     /// When the cut was made, seconds since the epoch, while the job of this snapshot is under way.
-    pub(crate) began_s: Option<i64>,
+    pub began_s: Option<i64>,
 }
 
 /// A snapshot of a cut, and how many replicas have not taken all of it.
-pub(crate) struct SharedSnapshot {
-    pub(crate) pieces: Box<dyn SnapshotPieces>,
+pub struct SharedSnapshot {
+    /// Its pieces.
+    pub pieces: Box<dyn SnapshotPieces>,
     takers: usize,
 }
 
@@ -33,16 +34,18 @@ impl std::fmt::Debug for SharedSnapshot {
 
 /// A replica that waits for a snapshot.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) client: SessionKey,
-    pub(crate) greeting: Greeting,
+pub struct Wanted {
+    /// Its session.
+    pub client: SessionKey,
+    /// What it is told before the snapshot.
+    pub greeting: Greeting,
     /// When it asked, ns of the monotonic clock.
-    pub(crate) since_ns: u64,
+    pub since_ns: u64,
 }
 
 /// What comes before the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Greeting {
+pub enum Greeting {
     /// Nothing: SYNC.
     None,
     /// The history's id and the snapshot's position in it: PSYNC.
@@ -54,18 +57,19 @@ pub(crate) enum Greeting {
 /// What a replica has not been queued yet of its snapshot.
 #[derive(Debug)]
 pub struct Feed {
-    pub(crate) source: FeedSource,
+    /// Where it is taken from.
+    pub source: FeedSource,
     /// The replica is to be told the length, and was not yet: the snapshot has to be whole first.
-    pub(crate) needs_length: bool,
+    pub needs_length: bool,
     /// Bytes behind the last piece: the mark of a snapshot whose length was not announced.
-    pub(crate) trailer: Option<String>,
+    pub trailer: Option<String>,
     /// When the replica took something last while it had something to take, ns of the monotonic clock.
-    pub(crate) progress_ns: u64,
+    pub progress_ns: u64,
 }
 
 /// Where a replica's snapshot comes from.
 #[derive(Debug)]
-pub(crate) enum FeedSource {
+pub enum FeedSource {
     /// A snapshot without keys: its pieces that are left.
     WithoutKeys(std::vec::IntoIter<Bytes>),
     /// That of a cut, which the replica takes under this number.
@@ -74,23 +78,23 @@ pub(crate) enum FeedSource {
 
 impl FullSyncs {
     /// A replica asks for the data.
-    pub(crate) fn want(&mut self, client: SessionKey, greeting: Greeting, since_ns: u64) {
+    pub fn want(&mut self, client: SessionKey, greeting: Greeting, since_ns: u64) {
         self.wanted.push(Wanted { client, greeting, since_ns });
     }
 
     /// Replicas that wait for a snapshot.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = SessionKey> {
+    pub fn waiting(&self) -> impl Iterator<Item = SessionKey> {
         self.wanted.iter().map(|wanted| wanted.client)
     }
 
     /// So many replicas take a snapshot.
-    pub(crate) fn share(&mut self, pieces: Box<dyn SnapshotPieces>, takers: usize, began_s: i64) {
+    pub fn share(&mut self, pieces: Box<dyn SnapshotPieces>, takers: usize, began_s: i64) {
         self.shared = Some(SharedSnapshot { pieces, takers });
         self.began_s = Some(began_s);
     }
 
     /// The next piece for a replica.
-    pub(crate) fn next_piece(&mut self, source: &mut FeedSource) -> NextPiece {
+    pub fn next_piece(&mut self, source: &mut FeedSource) -> NextPiece {
         match (source, &mut self.shared) {
             (FeedSource::WithoutKeys(left), _) => left.next().map_or(NextPiece::End, NextPiece::Piece),
             (FeedSource::Shared(number), Some(shared)) => shared.pieces.next(*number),
@@ -99,18 +103,18 @@ impl FullSyncs {
     }
 
     /// How far the snapshot of a cut is.
-    pub(crate) fn made(&self) -> SnapshotMade {
+    pub fn made(&self) -> SnapshotMade {
         self.shared.as_ref().map_or(SnapshotMade::Failed, |shared| shared.pieces.made())
     }
 
     /// Why the rest is made only as all replicas take what there is, where that is so.
-    pub(crate) fn lacks_room(&self) -> Option<String> {
+    pub fn lacks_room(&self) -> Option<String> {
         let shared = self.shared.as_ref()?;
         (shared.pieces.made() == SnapshotMade::UnderWay).then(|| shared.pieces.lacks_room())?
     }
 
     /// A replica takes nothing more of its snapshot. The last one that takes a snapshot of a cut frees it.
-    pub(crate) fn leave(&mut self, source: &FeedSource) {
+    pub fn leave(&mut self, source: &FeedSource) {
         if let (FeedSource::Shared(number), Some(shared)) = (source, &mut self.shared) {
             shared.pieces.leave(*number);
             shared.takers -= 1;
@@ -121,7 +125,7 @@ impl FullSyncs {
     }
 
     /// Bytes of memory that pieces take which replicas have not taken.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.shared.as_ref().map_or(0, |shared| shared.pieces.held_bytes())
     }
 }

@@ -13,7 +13,7 @@ use sluice_resp::command::push_command;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct UnitCommands {
+pub struct UnitCommands {
     bytes: Vec<u8>,
     runs: Vec<Run>,
     /// Commands so far, and those of them that are for replicas alone.
@@ -31,7 +31,7 @@ struct Run {
 
 /// Which receivers a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub enum Audience {
     /// Replicas and the append-only file.
     All,
     /// Replicas: the command changes no data.
@@ -40,7 +40,7 @@ pub(crate) enum Audience {
 
 /// How the commands of a unit stand in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grouping {
+pub enum Grouping {
     /// Between MULTI and EXEC where there is more than one.
     Transaction,
     /// One by one: the unit met these keys by chance.
@@ -49,12 +49,12 @@ pub(crate) enum Grouping {
 
 impl UnitCommands {
     /// Bytes that the allocator has given, for the box around this too.
-    pub(crate) fn footprint_boxed(&self) -> usize {
+    pub fn footprint_boxed(&self) -> usize {
         heap::boxed::<UnitCommands>() + heap::vec(&self.bytes) + heap::vec(&self.runs)
     }
 
     /// Adds a command of database `db`.
-    pub(crate) fn command<'a>(
+    pub fn command<'a>(
         &mut self,
         db: usize,
         audience: Audience,
@@ -75,7 +75,7 @@ impl UnitCommands {
     }
 
     /// Adds rewritten commands that are encoded.
-    pub(crate) fn encoded(&mut self, db: usize, commands: &EncodedCommands) {
+    pub fn encoded(&mut self, db: usize, commands: &EncodedCommands) {
         if commands.count > 0 {
             self.begin_run(db, Audience::All);
             self.bytes.extend_from_slice(&commands.bytes);
@@ -84,7 +84,7 @@ impl UnitCommands {
     }
 
     /// Adds a rewritten command.
-    pub(crate) fn argv(&mut self, db: usize, argv: &Argv) {
+    pub fn argv(&mut self, db: usize, argv: &Argv) {
         self.command(db, Audience::All, argv.iter().map(Vec::as_slice));
     }
 
@@ -95,17 +95,17 @@ impl UnitCommands {
 
     /// Whether there is none.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Whether there is one for the append-only file.
-    pub(crate) fn changes_data(&self) -> bool {
+    pub fn changes_data(&self) -> bool {
         self.count > self.for_replicas
     }
 
     /// Appends what is for a receiver to `out`; `selected` is the receiver's database.
-    pub(crate) fn write_to(
+    pub fn write_to(
         &self,
         receiver: Audience,
         grouping: Grouping,
@@ -138,7 +138,7 @@ impl UnitCommands {
     }
 
     /// Forgets the commands and keeps the memory, unless it is large.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.runs.clear();
         self.count = 0;

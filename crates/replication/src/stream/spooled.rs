@@ -7,16 +7,16 @@
 //! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or to `end`, where that is
 //! further.
 
-use crate::host::process::{NextPiece, StreamSpool};
+use crate::feeds::{NextPiece, StreamSpool};
 use sluice_base::Bytes;
 
 /// All spools.
 #[derive(Debug, Default)]
-pub(crate) struct Spooled {
+pub struct Spooled {
     spools: Vec<Spool>,
     next_id: u64,
     /// No spool could be made lately: what waits is kept in memory, and counts.
-    pub(crate) cannot: bool,
+    pub cannot: bool,
 }
 
 struct Spool {
@@ -43,7 +43,7 @@ pub struct SpoolPlace {
 
 impl Spooled {
     /// So many replicas are going to take the stream from `start` on; each as a receiver.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         spool: Box<dyn StreamSpool>,
         takers: usize,
@@ -57,7 +57,7 @@ impl Spooled {
     }
 
     /// A block leaves the backlog.
-    pub(crate) fn give(&mut self, start: u64, block: &Bytes) {
+    pub fn give(&mut self, start: u64, block: &Bytes) {
         let end = start + block.len() as u64;
         for spool in self.spools.iter_mut().filter(|spool| spool.end < end) {
             debug_assert!(spool.end >= start, "a gap in the stream");
@@ -69,7 +69,7 @@ impl Spooled {
     }
 
     /// Whether nobody takes from a spool.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.spools.is_empty()
     }
 
@@ -78,12 +78,12 @@ impl Spooled {
     }
 
     /// What comes next for a replica.
-    pub(crate) fn next(&mut self, place: SpoolPlace) -> NextPiece {
+    pub fn next(&mut self, place: SpoolPlace) -> NextPiece {
         self.find(place).map_or(NextPiece::Failed, |spool| spool.spool.next(place.number))
     }
 
     /// A replica takes nothing more.
-    pub(crate) fn leave(&mut self, place: SpoolPlace) {
+    pub fn leave(&mut self, place: SpoolPlace) {
         let Some(spool) = self.find(place) else { return };
         spool.spool.leave(place.number);
         spool.takers -= 1;
@@ -91,22 +91,22 @@ impl Spooled {
     }
 
     /// Whether a replica that found nothing may find something.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         self.spools.iter().any(|spool| spool.spool.has_news())
     }
 
     /// Bytes of memory that wait for the disk, of the spool of a replica.
-    pub(crate) fn unwritten_bytes(&mut self, place: SpoolPlace) -> usize {
+    pub fn unwritten_bytes(&mut self, place: SpoolPlace) -> usize {
         self.find(place).map_or(0, |spool| spool.spool.unwritten_bytes())
     }
 
     /// Bytes of memory of all spools.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.spools.iter().map(|spool| spool.spool.memory_bytes()).sum()
     }
 
     /// Lines for the log.
-    pub(crate) fn warnings(&mut self) -> impl Iterator<Item = String> {
+    pub fn warnings(&mut self) -> impl Iterator<Item = String> {
         self.spools.iter_mut().filter_map(|spool| spool.spool.warning())
     }
 }

@@ -14,23 +14,22 @@
 mod backlog;
 mod spooled;
 
-pub(crate) use backlog::{Backlog, WINDOW_BYTES};
+pub use backlog::{Backlog, WINDOW_BYTES};
 pub use spooled::SpoolPlace;
-pub(crate) use spooled::Spooled;
+pub use spooled::Spooled;
 
-use crate::epoch::Epoch;
-use crate::replication::unit_commands::{Audience, Grouping, UnitCommands};
-use crate::session::key::SessionKey;
+use crate::unit_commands::{Audience, Grouping, UnitCommands};
+use sluice_base::Epoch;
+use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
-use sluice_base::{ClientId, heap};
+use sluice_base::{ClientId, StreamPosition, heap};
 use sluice_resp::command::push_command;
-use sluice_snapshot::StreamPoint;
 
 /// The stream and its receivers.
 #[derive(Debug, Default)]
 pub struct ReplicationStream {
     /// Advanced where the stream begins or ends, or has another source.
-    pub(crate) epoch: Epoch,
+    pub epoch: Epoch,
     /// Sessions that receive it, in order of arrival.
     pub replicas: Vec<SessionKey>,
     /// Bytes of the history so far.
@@ -38,7 +37,7 @@ pub struct ReplicationStream {
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
     /// The history before, and the offset of the first byte that is none of it.
-    pub(crate) earlier: Option<(String, u64)>,
+    pub earlier: Option<(String, u64)>,
     /// This server is itself a replica: the stream has its primary's bytes and none of its own.
     has_primary: bool,
     /// Database selected in the stream.
@@ -52,16 +51,16 @@ pub struct ReplicationStream {
     /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its snapshot.
     owes: bool,
     /// Positions from which replicas will take the stream, which take a snapshot on another connection just now.
-    pub(crate) reserved: Vec<Reserved>,
+    pub reserved: Vec<Reserved>,
     /// What the backlog does not keep for replicas that take a snapshot.
-    pub(crate) spooled: Spooled,
+    pub spooled: Spooled,
     /// Since when there is no replica, as the cron has seen it, seconds since the epoch.
-    pub(crate) idle_since_s: Option<i64>,
+    pub idle_since_s: Option<i64>,
 }
 
 /// A position of the stream that is kept for a replica.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reserved {
+pub struct Reserved {
     /// The client that takes the snapshot.
     pub client: ClientId,
     /// Offset of the first byte behind the snapshot.
@@ -72,7 +71,7 @@ pub(crate) struct Reserved {
 
 impl ReplicationStream {
     /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         heap::vec(&self.replicas) + self.backlog.as_ref().map_or(0, Backlog::footprint)
     }
 
@@ -82,30 +81,30 @@ impl ReplicationStream {
     }
 
     /// Has the stream advance the epoch of a control plane.
-    pub(crate) fn watched_by(self, epoch: Epoch) -> ReplicationStream {
+    pub fn watched_by(self, epoch: Epoch) -> ReplicationStream {
         ReplicationStream { epoch, ..self }
     }
 
     /// Whether the history has begun: there is a backlog.
     #[inline]
-    pub(crate) fn has_begun(&self) -> bool {
+    pub fn has_begun(&self) -> bool {
         self.backlog.is_some()
     }
 
     /// Whether the commands of this server belong into the stream: the history has begun, and no primary sends its own.
     #[inline]
-    pub(crate) fn generates(&self) -> bool {
+    pub fn generates(&self) -> bool {
         self.backlog.is_some() && !self.has_primary
     }
 
     /// The backlog.
-    pub(crate) fn backlog(&self) -> Option<&Backlog> {
+    pub fn backlog(&self) -> Option<&Backlog> {
         self.backlog.as_ref()
     }
 
     /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
     /// consists of what [`ReplicationStream::relay`] is given.
-    pub(crate) fn set_has_primary(&mut self, has_primary: bool) {
+    pub fn set_has_primary(&mut self, has_primary: bool) {
         self.epoch.advance();
         self.has_primary = has_primary;
         // What follows from the other source names its database itself.
@@ -113,12 +112,12 @@ impl ReplicationStream {
     }
 
     /// Whether this server has a primary.
-    pub(crate) fn has_primary(&self) -> bool {
+    pub fn has_primary(&self) -> bool {
         self.has_primary
     }
 
     /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
-    pub(crate) fn relay(&mut self, bytes: &[u8]) {
+    pub fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);
         self.offset += bytes.len() as u64;
         if let Some(backlog) = &mut self.backlog {
@@ -127,7 +126,7 @@ impl ReplicationStream {
     }
 
     /// Notes the database that the primary's stream has selected: a snapshot for replicas says so.
-    pub(crate) fn relay_selects(&mut self, db: usize) {
+    pub fn relay_selects(&mut self, db: usize) {
         self.relayed_db = db;
     }
 
@@ -142,7 +141,7 @@ impl ReplicationStream {
     }
 
     /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
-    pub(crate) fn shift_history(&mut self, replid: String) {
+    pub fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
         self.selected = None;
@@ -150,7 +149,7 @@ impl ReplicationStream {
 
     /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
     /// the id that is known already nothing changes.
-    pub(crate) fn continue_history(&mut self, replid: String) {
+    pub fn continue_history(&mut self, replid: String) {
         if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
             let old = std::mem::replace(&mut self.replid, replid);
             self.earlier = Some((old, self.offset + 1));
@@ -166,7 +165,7 @@ impl ReplicationStream {
 
     /// The data that were loaded stand behind `offset` bytes of the history `replid`. What follows is a history of its own, under
     /// the id of this run: replicas may have been sent more of the one before than the files know. Those that were not go on.
-    pub(crate) fn resume(&mut self, replid: String, offset: u64) {
+    pub fn resume(&mut self, replid: String, offset: u64) {
         if mistake::is_made(Mistake::IdOfLastRun) {
             self.replid.clone_from(&replid);
         }
@@ -175,7 +174,7 @@ impl ReplicationStream {
     }
 
     /// Forgets the history: what follows belongs to none, until a replica comes.
-    pub(crate) fn end_history(&mut self, replid: String) {
+    pub fn end_history(&mut self, replid: String) {
         debug_assert!(self.replicas.is_empty());
         self.replid = replid;
         self.earlier = None;
@@ -193,13 +192,13 @@ impl ReplicationStream {
     }
 
     /// Where the data stand in the history, if it has begun: what belongs to none counts nothing.
-    pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
+    pub fn point(&self) -> Option<StreamPosition<'_>> {
         let db = self.selected().unwrap_or(0);
-        self.backlog.is_some().then(|| StreamPoint { db, replid: &self.replid, offset: self.offset })
+        self.backlog.is_some().then(|| StreamPosition { db, replid: &self.replid, offset: self.offset })
     }
 
     /// Database selected in the stream: by the primary's own words where this server relays them.
-    pub(crate) fn selected(&self) -> Option<usize> {
+    pub fn selected(&self) -> Option<usize> {
         if self.has_primary { Some(self.relayed_db) } else { self.selected }
     }
 
@@ -212,7 +211,7 @@ impl ReplicationStream {
     }
 
     /// Sends the stream to a session that has the bytes before its position, and knows which database they have selected.
-    pub(crate) fn attach_within(&mut self, key: SessionKey) {
+    pub fn attach_within(&mut self, key: SessionKey) {
         debug_assert!(self.backlog.is_some());
         self.idle_since_s = None;
         self.owes = true;
@@ -220,7 +219,7 @@ impl ReplicationStream {
     }
 
     /// Keeps the stream from here on for the replica whose snapshot that client takes; the next unit names its database.
-    pub(crate) fn reserve(&mut self, client: ClientId) {
+    pub fn reserve(&mut self, client: ClientId) {
         if !self.has_primary {
             self.selected = None;
         }
@@ -229,13 +228,13 @@ impl ReplicationStream {
     }
 
     /// A session ends.
-    pub(crate) fn detach(&mut self, key: SessionKey) {
+    pub fn detach(&mut self, key: SessionKey) {
         self.replicas.retain(|k| *k != key);
     }
 
     /// Whether a replica that has `replid` and wants the byte of this number next, counted from 1, can go on. Errors: the reason,
     /// for the log; none where the replica asks for everything.
-    pub(crate) fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
+    pub fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
         let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
         let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));
         let place = u64::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
@@ -264,14 +263,14 @@ impl ReplicationStream {
     }
 
     /// Adds a command that belongs to no unit and no database: a ping, a question.
-    pub(crate) fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
+    pub fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
         let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) else { return };
         push_command(backlog.tail(OWN_BYTES), argv);
         self.offset = backlog.end();
     }
 
     /// Adds a unit that has ended.
-    pub(crate) fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
+    pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
         if let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) {
             let tail = backlog.tail(unit.len_bytes() + OWN_BYTES);
             unit.write_to(Audience::Replicas, grouping, &mut self.selected, tail);
@@ -281,17 +280,17 @@ impl ReplicationStream {
 
     /// Whether there is something that replicas were not offered.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         self.offset != self.delivered || self.owes || self.spooled.has_news()
     }
 
     /// A replica that was sent a snapshot may take what comes behind.
-    pub(crate) fn owe(&mut self) {
+    pub fn owe(&mut self) {
         self.owes = true;
     }
 
     /// Everything was offered to the replicas; the slowest wants the byte behind `needed` next.
-    pub(crate) fn offered(&mut self, needed: u64, size: u64) {
+    pub fn offered(&mut self, needed: u64, size: u64) {
         self.delivered = self.offset;
         self.owes = false;
         if let Some(backlog) = &mut self.backlog {
@@ -300,7 +299,7 @@ impl ReplicationStream {
     }
 
     /// Frees what is more than the backlog keeps, where no replica has come yet.
-    pub(crate) fn trim(&mut self, size: u64) {
+    pub fn trim(&mut self, size: u64) {
         debug_assert!(self.replicas.is_empty());
         if let Some(backlog) = &mut self.backlog {
             backlog.seal_full();
@@ -309,7 +308,7 @@ impl ReplicationStream {
     }
 
     /// The parts that a replica takes from.
-    pub(crate) fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
+    pub fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
         if let Some(backlog) = &mut self.backlog {
             backlog.seal_full();
         }
