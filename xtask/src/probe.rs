@@ -47,7 +47,7 @@ const PROBES: &[Probe] = &[
             "crates/commands/src/generic/dump.rs",
             "crates/commands/src/generic/sort.rs",
             "crates/engine/src/families/server/debug.rs",
-            "crates/engine/src/families/server/debug/digest.rs",
+            "crates/keyspace/src/digest.rs",
             "crates/commands/src/zset/inputs.rs",
             "crates/engine/src/waiting/production.rs",
             "crates/engine/src/persistence/snapshot.rs",

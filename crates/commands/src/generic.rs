@@ -13,6 +13,7 @@ pub(crate) use walk::{parse_cursor, reply_cursor};
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, WriteCtx, route};
 use crate::outcome::{Outcome, Run};
+use crate::server::reply_help;
 use sluice_command::specs::generic as specs;
 use sluice_keyspace::Event;
 
@@ -29,7 +30,7 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::MOVE, DataHandler::Write(names::move_)),
     route(&specs::OBJECT_ENCODING, DataHandler::Read(object::encoding)),
     route(&specs::OBJECT_FREQ, DataHandler::Read(object::freq)),
-    route(&specs::OBJECT_HELP, DataHandler::Static(object::help)),
+    route(&specs::OBJECT_HELP, DataHandler::Static(|ctx, _| reply_help(ctx, &specs::OBJECT))),
     route(&specs::OBJECT_IDLETIME, DataHandler::Read(object::idletime)),
     route(&specs::OBJECT_REFCOUNT, DataHandler::Read(object::refcount)),
     route(&specs::PERSIST, DataHandler::Write(expiry::persist)),

@@ -15,6 +15,7 @@ pub fn routes() -> impl Iterator<Item = DataRoute> {
         crate::zset::ROUTES,
         crate::geo::ROUTES,
         crate::generic::ROUTES,
+        crate::server::ROUTES,
     ]
     .into_iter()
     .flatten()

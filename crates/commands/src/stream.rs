@@ -15,9 +15,9 @@ use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, route};
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
+use crate::server::reply_help;
 use crate::stream::common::{interval_end, interval_start, reply_entries, stream_of};
 use sluice_command::specs::stream as specs;
-use sluice_resp::Reply;
 use sluice_value::Direction;
 use sluice_value::stream::Stream;
 
@@ -31,11 +31,11 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::XGROUP_CREATECONSUMER, DataHandler::Write(group::create_consumer)),
     route(&specs::XGROUP_DELCONSUMER, DataHandler::Write(group::delete_consumer)),
     route(&specs::XGROUP_DESTROY, DataHandler::Write(group::destroy)),
-    route(&specs::XGROUP_HELP, DataHandler::Static(|ctx, _| help(&mut ctx.reply, &specs::XGROUP))),
+    route(&specs::XGROUP_HELP, DataHandler::Static(|ctx, _| reply_help(ctx, &specs::XGROUP))),
     route(&specs::XGROUP_SETID, DataHandler::Write(group::set_id)),
     route(&specs::XINFO_CONSUMERS, DataHandler::Read(info::consumers)),
     route(&specs::XINFO_GROUPS, DataHandler::Read(info::groups)),
-    route(&specs::XINFO_HELP, DataHandler::Static(|ctx, _| help(&mut ctx.reply, &specs::XINFO))),
+    route(&specs::XINFO_HELP, DataHandler::Static(|ctx, _| reply_help(ctx, &specs::XINFO))),
     route(&specs::XINFO_STREAM, DataHandler::Read(info::stream)),
     route(&specs::XLEN, DataHandler::Read(xlen)),
     route(&specs::XPENDING, DataHandler::Read(claim::xpending)),
@@ -46,13 +46,6 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::XSETID, DataHandler::Write(add::xsetid)),
     route(&specs::XTRIM, DataHandler::Write(add::xtrim)),
 ];
-
-fn help(reply: &mut Reply<'_>, spec: &'static sluice_command::Spec) -> Run {
-    let lines = sluice_command::derive::help::lines(spec);
-    reply.array(lines.len());
-    lines.iter().for_each(|line| reply.simple(line.as_bytes()));
-    Ok(Outcome::Done)
-}
 
 fn xlen(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let len = match ctx.db.get(args.key(1)) {

@@ -1,10 +1,9 @@
 //! OBJECT: how a value is kept.
 
 use crate::args::Args;
-use crate::ctx::{ReadCtx, StaticCtx};
+use crate::ctx::ReadCtx;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
-use sluice_command::specs::generic as specs;
 use sluice_keyspace::{CLOCK_MASK, Entry, lfu_decayed};
 
 pub(super) fn encoding(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -59,12 +58,5 @@ fn number(
         }
         None => ctx.reply.null(),
     }
-    Ok(Outcome::Done)
-}
-
-pub(super) fn help(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
-    let lines = sluice_command::derive::help::lines(&specs::OBJECT);
-    ctx.reply.array(lines.len());
-    lines.iter().for_each(|line| ctx.reply.simple(line.as_bytes()));
     Ok(Outcome::Done)
 }

@@ -1,12 +1,11 @@
 //! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs` sends.
 
 use crate::exec::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
-use crate::families::server::common::reply_help;
 use crate::pubsub::registry::TopicKind;
 use sluice_base::glob;
 use sluice_command::derive::help;
 use sluice_command::specs::pubsub as specs;
-use sluice_commands::{Args, CmdError, DataHandler, Outcome, ReplyMode, Run, until_zero};
+use sluice_commands::{Args, CmdError, DataHandler, Outcome, ReplyMode, Run, reply_lines, until_zero};
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -16,7 +15,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         &specs::PUBSUB_HELP,
         Handler::Data(DataHandler::Static(|ctx, _| {
-            reply_help(&mut ctx.reply, &help::lines(&specs::PUBSUB));
+            reply_lines(&mut ctx.reply, &help::lines(&specs::PUBSUB));
             Ok(Outcome::Done)
         })),
     ),

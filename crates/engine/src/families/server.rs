@@ -1,51 +1,39 @@
 //! Commands about the server.
 
-mod command;
 pub(crate) mod common;
 mod config;
 mod debug;
 mod flush;
 mod latency;
 mod log;
-mod lolwut;
 mod memory;
 mod save;
 mod shutdown;
 
 use crate::exec::ctx::{Handler, ReportCtx, Route, route};
-use crate::families::server::common::{reply_help, view};
+use crate::families::server::common::view;
 use crate::host::process::Facts;
 use crate::observe::info::{self};
 use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;
-use sluice_command::{Spec, derive};
-use sluice_commands::{Args, DataHandler, Outcome, ReadCtx, Run, StaticCtx};
+use sluice_commands::{Args, DataHandler, Outcome, Run, reply_help};
 use sluice_replication::LinkState;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::BGREWRITEAOF, Handler::Server(save::bgrewriteaof)),
     route(&specs::BGSAVE, Handler::Server(save::bgsave)),
-    route(&specs::COMMAND, Handler::Data(DataHandler::Static(command::all))),
-    route(&specs::COMMAND_COUNT, Handler::Data(DataHandler::Static(command::count))),
-    route(&specs::COMMAND_DOCS, Handler::Data(DataHandler::Static(command::docs))),
-    route(&specs::COMMAND_GETKEYS, Handler::Data(DataHandler::Static(command::getkeys))),
-    route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Data(DataHandler::Static(command::getkeysandflags))),
-    route(&specs::COMMAND_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::COMMAND)))),
-    route(&specs::COMMAND_INFO, Handler::Data(DataHandler::Static(command::info))),
-    route(&specs::COMMAND_LIST, Handler::Data(DataHandler::Static(command::list))),
     route(&specs::COMMANDLOG_GET, Handler::Report(log::get)),
     route(
         &specs::COMMANDLOG_HELP,
-        Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
+        Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::COMMANDLOG))),
     ),
     route(&specs::COMMANDLOG_LEN, Handler::Report(log::len)),
     route(&specs::COMMANDLOG_RESET, Handler::Log(log::reset)),
     route(&specs::CONFIG_GET, Handler::Report(config::get)),
-    route(&specs::CONFIG_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::CONFIG)))),
+    route(&specs::CONFIG_HELP, Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::CONFIG)))),
     route(&specs::CONFIG_RESETSTAT, Handler::Server(config::resetstat)),
     route(&specs::CONFIG_REWRITE, Handler::Server(config::rewrite)),
     route(&specs::CONFIG_SET, Handler::Server(config::set)),
-    route(&specs::DBSIZE, Handler::Data(DataHandler::Read(dbsize))),
     route(&specs::DEBUG, Handler::Debug(debug::debug)),
     route(&specs::FLUSHALL, Handler::Dataset(flush::flushall)),
     route(&specs::FLUSHDB, Handler::Dataset(flush::flushdb)),
@@ -53,14 +41,16 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::LASTSAVE, Handler::Report(lastsave)),
     route(&specs::LATENCY_DOCTOR, Handler::Report(latency::doctor)),
     route(&specs::LATENCY_GRAPH, Handler::Report(latency::graph)),
-    route(&specs::LATENCY_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::LATENCY)))),
+    route(
+        &specs::LATENCY_HELP,
+        Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::LATENCY))),
+    ),
     route(&specs::LATENCY_HISTOGRAM, Handler::Report(latency::histogram)),
     route(&specs::LATENCY_HISTORY, Handler::Report(latency::history)),
     route(&specs::LATENCY_LATEST, Handler::Report(latency::latest)),
     route(&specs::LATENCY_RESET, Handler::Log(latency::reset)),
-    route(&specs::LOLWUT, Handler::Data(DataHandler::Read(lolwut::lolwut))),
     route(&specs::MEMORY_DOCTOR, Handler::Report(memory::doctor)),
-    route(&specs::MEMORY_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::MEMORY)))),
+    route(&specs::MEMORY_HELP, Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::MEMORY)))),
     route(&specs::MEMORY_MALLOC_STATS, Handler::Report(memory::malloc_stats)),
     route(&specs::MEMORY_PURGE, Handler::Server(memory::purge)),
     route(&specs::MEMORY_STATS, Handler::Report(memory::stats)),
@@ -69,34 +59,19 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::SAVE, Handler::Server(save::save)),
     route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),
     route(&specs::SLOWLOG_GET, Handler::Report(log::slow_get)),
-    route(&specs::SLOWLOG_HELP, Handler::Data(DataHandler::Static(|ctx, _| help_of(ctx, &specs::SLOWLOG)))),
+    route(
+        &specs::SLOWLOG_HELP,
+        Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::SLOWLOG))),
+    ),
     route(&specs::SLOWLOG_LEN, Handler::Report(log::slow_len)),
     route(&specs::SLOWLOG_RESET, Handler::Log(log::slow_reset)),
     route(&specs::SWAPDB, Handler::Dataset(flush::swapdb)),
-    route(&specs::TIME, Handler::Data(DataHandler::Static(time))),
 ];
-
-fn help_of(ctx: &mut StaticCtx<'_>, container: &'static Spec) -> Run {
-    reply_help(&mut ctx.reply, &derive::help::lines(container));
-    Ok(Outcome::Done)
-}
 
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
     let text = info::text(&view(ctx, &facts), args.iter_from(1).map(sluice_commands::until_zero));
     ctx.reply.verbatim(b"txt", &text);
-    Ok(Outcome::Done)
-}
-
-fn dbsize(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
-    ctx.reply.int(ctx.db.len() as i64);
-    Ok(Outcome::Done)
-}
-
-fn time(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
-    ctx.reply.array(2);
-    ctx.reply.bulk_int(ctx.now.unix_s());
-    ctx.reply.bulk_int(ctx.now.unix_us % 1_000_000);
     Ok(Outcome::Done)
 }
 

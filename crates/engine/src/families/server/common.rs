@@ -3,15 +3,6 @@
 use crate::exec::ctx::ReportCtx;
 use crate::host::process::Facts;
 use crate::observe::info::View;
-use sluice_resp::Reply;
-
-/// Writes lines as an array of simple strings, as every HELP does.
-pub(crate) fn reply_help(reply: &mut Reply<'_>, lines: &[String]) {
-    reply.array(lines.len());
-    for line in lines {
-        reply.simple(line.as_bytes());
-    }
-}
 
 pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
     View {

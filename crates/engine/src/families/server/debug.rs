@@ -2,20 +2,18 @@
 //! means something in this one.
 
 mod common;
-mod digest;
 mod load_aof;
 mod protocol;
 mod reload;
 
 use crate::exec::ctx::DebugCtx;
-use crate::families::server::common::reply_help;
 use crate::families::server::debug::common::ok;
 use crate::host::action::{Action, Crash};
 use sluice_base::Bytes;
 use sluice_base::LogLevel;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
-use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_commands::{Args, CmdError, Outcome, Run, reply_lines};
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
@@ -73,8 +71,8 @@ const SUBS: &[Sub] = &[
         ctx.control.debug.resizing = switch(args, 2);
         ok(ctx)
     }),
-    sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest::all),
-    sub("DIGEST-VALUE", "[<key> ...]", "A fingerprint of each key's value.", 0..=ANY, digest::values),
+    sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest_all),
+    sub("DIGEST-VALUE", "[<key> ...]", "A fingerprint of each key's value.", 0..=ANY, digest_values),
     sub("ERROR", "<text>", "Replies with that error.", 1..=1, |ctx, args| {
         // Not an error of this command: nothing counts it.
         ctx.reply.error(args.at(2));
@@ -195,7 +193,7 @@ fn help(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
         SUBS.iter().map(|sub| format!("{} {}", sub.name, sub.syntax).trim_end().to_owned()).collect();
     let entries: Vec<(&str, &str)> =
         syntaxes.iter().zip(SUBS).map(|(syntax, sub)| (syntax.as_str(), sub.help)).collect();
-    reply_help(&mut ctx.reply, &derive::help::frame("debug", &entries));
+    reply_lines(&mut ctx.reply, &derive::help::frame("debug", &entries));
     Ok(Outcome::Done)
 }
 
@@ -455,4 +453,25 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         db.populate(key, NewValue::Str(&value));
     }
     ok(ctx)
+}
+
+/// DEBUG DIGEST.
+fn digest_all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    let digest = sluice_keyspace::digest(ctx.data.keyspace(), ctx.now);
+    ctx.reply.simple(sluice_base::hex(&digest).as_bytes());
+    Ok(Outcome::Done)
+}
+
+/// DEBUG DIGEST-VALUE; all zero for a key that is absent.
+fn digest_values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    ctx.reply.array(args.len() - 2);
+    let keyspace = ctx.data.keyspace();
+    let db = keyspace.db(ctx.session.caller.db);
+    for name in args.iter_from(2) {
+        let found = db.find(keyspace.key(name));
+        let digest =
+            found.map_or([0; 20], |found| sluice_keyspace::digest_of(db.entry(found.handle), ctx.now));
+        ctx.reply.simple(sluice_base::hex(&digest).as_bytes());
+    }
+    Ok(Outcome::Done)
 }

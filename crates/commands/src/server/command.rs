@@ -1,9 +1,12 @@
 //! COMMAND: what the table says of itself.
 
+use crate::args::Args;
+use crate::ctx::StaticCtx;
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
 use sluice_command::derive::info::Filter;
 use sluice_command::derive::keys::{self, GetKeysError};
 use sluice_command::{Doc, KeyFlags, Named, Spec, derive, lookup_full, table};
-use sluice_commands::{Args, CmdError, Outcome, Run, StaticCtx};
 use sluice_resp::Reply;
 
 /// Writes a tree.

@@ -1,7 +1,10 @@
 //! LOLWUT: water, and the version.
 
+use crate::args::Args;
+use crate::ctx::ReadCtx;
+use crate::error::CmdError;
+use crate::outcome::{Outcome, Run};
 use sluice_base::version;
-use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
 
 const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 500;

@@ -3,12 +3,10 @@
 //! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so that order
 //! does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that order matters.
 
-use crate::exec::ctx::DebugCtx;
+use crate::{Entry, Keyspace, ValueRef};
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
 use sluice_base::num::{IntBuffer, push_f64_shortest};
-use sluice_commands::{Args, Outcome, Run};
-use sluice_keyspace::{Entry, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
 
 /// A fold of pieces.
@@ -98,10 +96,6 @@ impl Fold {
             }
         }
     }
-
-    fn hex(self) -> String {
-        sluice_base::hex(&self.0)
-    }
 }
 
 /// The number of strings among types.
@@ -117,33 +111,24 @@ const SET_TYPE: u32 = 2;
 /// The number of sorted sets.
 const ZSET_TYPE: u32 = 3;
 
-/// Of all databases: each database's number is mixed in before its keys are xored.
-pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+/// Of all databases: each database's number is mixed in before its keys are xored. Cost: O(data).
+pub fn digest(keyspace: &Keyspace, now: Now) -> [u8; 20] {
     let mut total = Fold::default();
-    for (number, db) in ctx.data.keyspace().iter().filter(|(_, db)| !db.is_empty()) {
+    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
         total.mix(&(number as u32).to_be_bytes());
         for handle in db.iter() {
             let mut key = Fold::default();
             key.mix(db.key(handle));
-            key.value(db.entry(handle), ctx.now);
+            key.value(db.entry(handle), now);
             total.xor(&key.0);
         }
     }
-    ctx.reply.simple(total.hex().as_bytes());
-    Ok(Outcome::Done)
+    total.0
 }
 
-/// Of the values of some keys; all zero for a key that is absent.
-pub(super) fn values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
-    ctx.reply.array(args.len() - 2);
-    let keyspace = ctx.data.keyspace();
-    let db = keyspace.db(ctx.session.caller.db);
-    for name in args.iter_from(2) {
-        let mut fold = Fold::default();
-        if let Some(found) = db.find(keyspace.key(name)) {
-            fold.value(db.entry(found.handle), ctx.now);
-        }
-        ctx.reply.simple(fold.hex().as_bytes());
-    }
-    Ok(Outcome::Done)
+/// Of a value. Cost: O(value).
+pub fn digest_of(entry: Entry<'_>, now: Now) -> [u8; 20] {
+    let mut fold = Fold::default();
+    fold.value(entry, now);
+    fold.0
 }
