@@ -4,7 +4,8 @@
 //! say what, the rest is an index into an arena of the heap.
 //!
 //! Invariants: (1) the only two NaNs that stand for numbers are the quiet ones without payload, one of each sign;
-//! (2) a value never dangles: an index that is stale names another object of the same kind, or a free slot.
+//! (2) a value never dangles: an index that is stale names another object of the same kind, or a free slot;
+//! one beyond the last slot panics, which only a host can bring about that uses a value of a run that has ended.
 
 /// The kinds that `type` tells apart, functions and user data by where they come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
