@@ -175,19 +175,6 @@ impl Matcher {
         }
     }
 
-    /// The first place from `from` on of a pattern that is one literal byte, if it lies within so many bytes as may be read
-    /// between two looks at the fuel.
-    #[inline]
-    pub(crate) fn near(&self, text: &[u8], from: usize, fuel: &mut u64) -> Option<usize> {
-        let Some(Single::Byte(byte)) = self.first.filter(|_| self.is_single && *fuel > 0) else {
-            return None;
-        };
-        let rest = text.get(from..)?;
-        let at = scan::find_byte(&rest[..rest.len().min(STRIDE)], byte)?;
-        *fuel -= 1;
-        Some(from + at)
-    }
-
     /// Searches on in `text`, the same as before, until a match is found, none is left, or `fuel` is used up.
     pub(crate) fn search(&mut self, text: &[u8], fuel: &mut u64) -> Result<PatternSearch, PatternError> {
         loop {
@@ -460,6 +447,15 @@ enum ItemRun {
     /// No match begins at this start.
     Failed,
     OutOfFuel,
+}
+
+/// The byte that a pattern is, where it is one that stands for itself and nothing else.
+pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
+    match *pattern {
+        [byte] if !b"\0^$.()[%".contains(&byte) => Some(byte),
+        [b'%', byte] if byte.is_ascii_punctuation() => Some(byte),
+        _ => None,
+    }
 }
 
 /// Whether `pattern` means more than its bytes.

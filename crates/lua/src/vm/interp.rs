@@ -14,7 +14,7 @@ use super::inside::{
 use super::names::operand_error;
 use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
-    FRAMES_MAX, WINDOW, WindowPlace, close_upvalues, ensure, extra_args, open_upvalue, place_args,
+    FRAMES_MAX, WINDOW, WindowPlace, close_upvalues, empty, ensure, extra_args, open_upvalue, place_args,
     place_results, window,
 };
 use crate::code::Op;
@@ -225,7 +225,7 @@ pub(super) fn execute<const EACH: bool>(
                     regs[i.a as usize] = Value::boolean(i.b != 0);
                     pc += usize::from(i.c);
                 }
-                Op::LoadNil => regs[i.a as usize..=i.b as usize].fill(Value::NIL),
+                Op::LoadNil => empty(&mut regs[i.a as usize..=i.b as usize]),
                 Op::GetUpvalue => {
                     let index = heap.closures.at(function).capture(i.b as usize);
                     match heap.upvalues.at(index).place {
@@ -720,8 +720,7 @@ pub(super) fn execute<const EACH: bool>(
                                     regs[i.a.wrapping_add(3) as usize] = key;
                                     regs[i.a.wrapping_add(4) as usize] = value;
                                     if i.c > 2 {
-                                        regs[i.a as usize + 5..i.a as usize + 3 + i.c as usize]
-                                            .fill(Value::NIL);
+                                        empty(&mut regs[i.a as usize + 5..i.a as usize + 3 + i.c as usize]);
                                     }
                                     jump!(i.d);
                                     continue;
@@ -740,7 +739,7 @@ pub(super) fn execute<const EACH: bool>(
                             regs[i.a.wrapping_add(3) as usize] = Value::result(index);
                             regs[i.a.wrapping_add(4) as usize] = value;
                             if i.c > 2 {
-                                regs[i.a as usize + 5..i.a as usize + 3 + i.c as usize].fill(Value::NIL);
+                                empty(&mut regs[i.a as usize + 5..i.a as usize + 3 + i.c as usize]);
                             }
                             jump!(i.d);
                             continue;
@@ -805,7 +804,7 @@ pub(super) fn execute<const EACH: bool>(
                     }
                     let copied = count.min(extra);
                     co.stack.copy_within(from..from + copied, to);
-                    co.stack[to + copied..to + count].fill(Value::NIL);
+                    empty(&mut co.stack[to + copied..to + count]);
                     if i.b == 0 {
                         co.top = (to + count) as u32;
                     }

@@ -5,11 +5,16 @@
 use crate::fault::Fault;
 use crate::held::Held;
 use crate::native::{Ctx, Indexed, NativeStep, State, push_text};
-use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch};
+use crate::pattern::scan::find_byte;
+use crate::pattern::{Anchor, Capture, Matcher, PatternError, PatternSearch, literal_byte};
 use crate::value::{Kind, StrRef, Value};
 
 use super::super::output::{cost, fuel, reserve};
 use super::find::{capture_value, compile, push_captures};
+
+/// Bytes of a text, and of what replaces a byte of it, up to which [`replace_byte`] works, in one step: a megabyte at most.
+const BYTE_TEXT_MAX: usize = 4096;
+const BYTE_TEMPLATE_MAX: usize = 256;
 
 /// Bytes that are asked for at first at most.
 const GUESS_MAX: usize = 64 << 10;
@@ -58,6 +63,13 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         Kind::Number | Kind::String => {
             let template = ctx.check_str(3)?;
             is_plain = !ctx.heap.bytes(template).contains(&b'%');
+            if is_plain
+                && len <= BYTE_TEXT_MAX
+                && ctx.heap.bytes(template).len() <= BYTE_TEMPLATE_MAX
+                && let Some(byte) = literal_byte(ctx.heap.bytes(pattern))
+            {
+                return replace_byte(ctx, text, template, byte, count_max);
+            }
         }
         Kind::Table | Kind::Closure | Kind::Native => {}
         Kind::Nil | Kind::Boolean | Kind::LightUserdata | Kind::Userdata | Kind::Thread => {
@@ -90,6 +102,44 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         SubstitutionStop::OutOfFuel => Ok(NativeStep::Pause(Box::new(state))),
         SubstitutionStop::Call(values) => Ok(NativeStep::Call(values, Box::new(state))),
     }
+}
+
+/// Replaces a byte in a short text by a text, without a matcher: names of keys are taken apart so.
+fn replace_byte(
+    ctx: &mut Ctx<'_>,
+    text: StrRef,
+    template: StrRef,
+    byte: u8,
+    count_max: i64,
+) -> Result<NativeStep, Fault> {
+    let (mut from, mut count, mut out) = (0, 0, Vec::new());
+    while count < count_max
+        && let Some(found) = find_byte(&ctx.heap.bytes(text)[from..], byte)
+    {
+        if count == 0 {
+            out = ctx.heap.buffer();
+            let len = ctx.heap.bytes(text).len();
+            reserve(ctx.heap, &mut out, len)?;
+        }
+        let len = ctx.heap.bytes(template).len();
+        reserve(ctx.heap, &mut out, found + len)?;
+        out.extend_from_slice(&ctx.heap.bytes(text)[from..from + found]);
+        out.extend_from_slice(ctx.heap.bytes(template));
+        from += found + 1;
+        count += 1;
+    }
+    ctx.charge(cost(from + out.len()));
+    let value = if count == 0 {
+        text.into()
+    } else {
+        let len = ctx.heap.bytes(text).len();
+        reserve(ctx.heap, &mut out, len - from)?;
+        out.extend_from_slice(&ctx.heap.bytes(text)[from..]);
+        ctx.heap.finish_buffer(out)?
+    };
+    ctx.push(value);
+    ctx.push(Value::number(count as f64));
+    Ok(NativeStep::Return(2))
 }
 
 pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -218,7 +268,11 @@ fn replace_plain(
                     state.phase = SubstitutionPhase::Done;
                     continue;
                 }
-                match find_next(state, text, left)? {
+                if state.phase == SubstitutionPhase::Next {
+                    state.matcher.begin(state.from, Anchor::Anywhere);
+                    state.phase = SubstitutionPhase::Searching;
+                }
+                match state.matcher.search(text, left)? {
                     PatternSearch::OutOfFuel => return Ok(PlainStop::OutOfFuel),
                     PatternSearch::Nothing => {
                         state.phase = SubstitutionPhase::Done;
@@ -246,19 +300,6 @@ fn replace_plain(
         state.from = next;
         state.phase = if is_last { SubstitutionPhase::Done } else { SubstitutionPhase::Next };
     }
-}
-
-/// The next match. A pattern of one byte is looked for without the matcher, where it is near.
-#[inline]
-fn find_next(state: &mut Substitution, text: &[u8], left: &mut u64) -> Result<PatternSearch, PatternError> {
-    if state.phase == SubstitutionPhase::Next {
-        if let Some(at) = state.matcher.near(text, state.from, left) {
-            return Ok(PatternSearch::Found(at, at + 1));
-        }
-        state.matcher.begin(state.from, Anchor::Anywhere);
-        state.phase = SubstitutionPhase::Searching;
-    }
-    state.matcher.search(text, left)
 }
 
 /// Goes on behind a match; behind an empty one, the next byte is copied.
