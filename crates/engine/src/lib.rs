@@ -25,8 +25,9 @@ pub use exec::batch::{Flow, Submitted};
 pub use exec::declared::DeclaredKeysCheck;
 pub use host::action::{Action, Crash};
 pub use host::process::{
-    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
-    Facts, IoThreads, Process, SaveError, SnapshotSink, StreamBufferFacts, SyncFacts,
+    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile, Counts,
+    CpuTimes, Facts, IoThreads, Process, ProcessClock, ProcessMemory, ProcessSettings, SaveError,
+    SnapshotFiles, SnapshotSink, StreamBufferFacts, SyncFacts,
 };
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;

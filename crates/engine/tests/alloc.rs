@@ -88,7 +88,11 @@ impl Warm {
         self.ready.clear();
         let (outbox, _) = self.rig.engine.take_output(self.client).expect("the session is there");
         assert!(!outbox.is_empty());
-        self.rig.engine.sent(self.client, outbox.len(), sluice_engine::Process::now(&mut self.rig.process));
+        self.rig.engine.sent(
+            self.client,
+            outbox.len(),
+            sluice_engine::ProcessClock::now(&mut self.rig.process),
+        );
         self.rig.engine.recycle(outbox);
     }
 

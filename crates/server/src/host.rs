@@ -1,20 +1,25 @@
 //! The process around the engine: clock, log, memory, files. Answers what the engine asks.
 
+use sluice_engine::ProcessClock;
+mod aof;
+mod files;
+mod memory;
+mod settings;
+
 use crate::alloc;
-use crate::aof::{Aof, AofNews, Order, RewriteNumber};
+use crate::aof::{Aof, RewriteNumber};
 use crate::bio::Bio;
 use crate::cli;
-use crate::listen::{self, Listening};
-use crate::log::{Log, Style};
+use crate::listen::Listening;
+use crate::log::Log;
 use crate::longest::LongestIteration;
 use crate::migrate::KeptLinks;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
 use crate::replica::progress::SyncProgress;
-use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
+use crate::storage::background::WriterHandle;
 use crate::storage::lock::DataClaims;
-use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -22,17 +27,11 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_clock::{Clock, News, SourceWatch};
 use sluice_commands::{Migration, MigrationOutcome};
-use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
-use sluice_config::{Config, ParamId, param};
-use sluice_engine::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
-    IoThreads, Peaks, Process, SaveError, SnapshotSink, StreamBufferFacts, SyncFacts,
-};
+use sluice_config::{Config, param};
+use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, Peaks, Process, StreamBufferFacts, SyncFacts};
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
-use sluice_replication::{SnapshotPieces, StreamSpool};
-use sluice_snapshot::{LoadProgress, SnapshotFile, SnapshotSource};
-use std::ffi::OsStr;
+use sluice_snapshot::LoadProgress;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,9 +115,6 @@ pub struct Host {
     memory: Memory,
 }
 
-/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is begun.
-const HANGING_MAX: usize = 4;
-
 /// Cached numbers of the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
@@ -131,9 +127,6 @@ struct Memory {
 
 /// Why no I/O thread runs where none is configured.
 pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
-
-/// How long a reading of the allocator's numbers serves for `maxmemory`.
-const MEMORY_FRESH_NS: u64 = 1_000_000;
 
 impl Host {
     /// A process with its clock running and its log on standard output.
@@ -223,49 +216,10 @@ impl Host {
         self.note(level, &text);
     }
 
-    /// The number of a snapshot that begins.
-    pub fn count_snapshot(&mut self) -> u64 {
-        self.next_snapshot += 1;
-        self.next_snapshot - 1
-    }
-
-    /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
-    fn waker_for_background(&mut self) -> Result<Waker, SaveError> {
-        let Some(waker) = self.waker.clone() else {
-            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
-        };
-        self.background.retain(WriterHandle::runs);
-        if self.background.len() > HANGING_MAX {
-            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
-            return Err(SaveError(text.to_owned()));
-        }
-        Ok(waker)
-    }
-
-    fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
-        let number = self.count_snapshot();
-        storage::snapshot::create(&self.storage, name, sync_early, number)
-    }
-
     /// Writes a log line.
     pub fn note(&mut self, level: LogLevel, text: &str) {
         let now = self.now();
         self.log.line(now, level, text);
-    }
-
-    /// Applies the log's directives.
-    pub fn apply_log_config(&mut self, config: &Config) {
-        self.log.set_level(match config.choice::<LevelChoice>(param::LOGLEVEL) {
-            LevelChoice::Debug => Some(LogLevel::Debug),
-            LevelChoice::Verbose => Some(LogLevel::Verbose),
-            LevelChoice::Notice => Some(LogLevel::Notice),
-            LevelChoice::Warning => Some(LogLevel::Warning),
-            LevelChoice::Nothing => None,
-        });
-        self.log.set_style(Style {
-            format: config.choice::<LogFormat>(param::LOG_FORMAT),
-            time: config.choice::<LogTimestampFormat>(param::LOG_TIMESTAMP_FORMAT),
-        });
     }
 
     /// Warns of a `maxmemory` that the control group of the process does not let it have: the kernel would end the process first.
@@ -280,28 +234,11 @@ impl Host {
         }
     }
 
-    fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
-        let loading = self.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
-        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory().plus(loading));
-        self.memory.used = numbers.used();
-        self.memory.read_at_ns = self.recent.mono_ns;
-        if self.memory.used > self.memory.peak {
-            self.memory.peak = self.memory.used;
-            self.memory.peak_s = self.recent.unix_s();
-        }
-        numbers
-    }
-
     /// How far the snapshot is that is received from the primary.
     fn sync_facts(&self) -> Option<SyncFacts> {
         let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
         let last_io_s = self.recent.mono_ns.saturating_sub(self.sync_heard_ns) / 1_000_000_000;
         Some(SyncFacts { total_bytes, read_bytes, last_io_s })
-    }
-
-    /// Bytes in use at this moment.
-    pub fn allocated_now(&mut self, keyspace: &Keyspace) -> usize {
-        self.read_memory(keyspace).allocated
     }
 
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
@@ -390,136 +327,9 @@ impl Host {
         self.claims = claims;
         claimed
     }
-
-    /// Applies `oom-score-adj`. Errors: text for the client.
-    pub fn apply_oom_score(&mut self, config: &Config) -> Result<(), String> {
-        self.oom_score.apply(config).map_err(|error| {
-            self.note(LogLevel::Warning, &format!("Unable to write oom_score_adj: {}", plain_error(&error)));
-            "Failed to apply new oom_score_adj configuration, check server logs.".to_owned()
-        })
-    }
-
-    /// Lets the allocator have a thread of its own or not, as `jemalloc-bg-thread` says. Errors: text for the client.
-    pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
-        let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
-            true => (alloc::start_background_thread(), "start"),
-            false => (alloc::end_background_thread(), "end"),
-        };
-        done.map_err(|reason| {
-            let text = format!("Could not {verb} the allocator's background thread: {reason}");
-            self.note(LogLevel::Warning, &text);
-            text
-        })
-    }
-
-    /// Shows the title that the configuration asks for.
-    pub fn show_title(&mut self, config: &Config) {
-        if let Some(title) = &mut self.title {
-            title.show(config);
-        }
-    }
-
-    fn listen_tcp(&mut self, config: &Config) -> Result<(), ()> {
-        let mut warnings = Vec::new();
-        let listened = self.listening.listen_tcp(config, &mut |text| warnings.push(text));
-        for text in warnings {
-            self.note(LogLevel::Warning, &text);
-        }
-        self.fixed.listeners = self.listening.info_lines();
-        self.configured = true;
-        self.show_title(config);
-        listened.map_err(drop)
-    }
-
-    /// Makes room for the descriptors of another number of threads. Threads go before clients.
-    fn allow_threads(&mut self, config: &Config) {
-        let allowed = listen::adjust_descriptor_limit(config, &mut drop);
-        if allowed < config.uint(param::MAXCLIENTS) {
-            let text = format!(
-                "With io-threads {} there are descriptors for {allowed} clients, fewer than maxclients allows: raise 'ulimit -n'.",
-                config.uint(param::IO_THREADS_NUM)
-            );
-            self.note(LogLevel::Warning, &text);
-        }
-    }
-
-    fn allow_clients(&mut self, config: &Config) -> Result<(), String> {
-        let allowed =
-            listen::adjust_descriptor_limit(config, &mut |text| self.note(LogLevel::Warning, &text));
-        if allowed >= config.uint(param::MAXCLIENTS) {
-            return Ok(());
-        }
-        Err(format!(
-            "The operating system is not able to handle the specified number of clients, try with {allowed}"
-        ))
-    }
 }
 
-/// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs them, and so
-/// does the engine. Errors: text for the client.
-type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
-
-const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
-    (&[param::PORT.any()], |host, config| {
-        let refused = "Unable to listen on this port. Check server logs.";
-        host.listen_tcp(config).map_err(|()| refused.to_owned())
-    }),
-    (&[param::BIND.any()], |host, config| {
-        host.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())
-    }),
-    (&[param::MAXCLIENTS.any()], |host, config| host.allow_clients(config)),
-    (
-        &[
-            param::MAX_NEW_CONNECTIONS_PER_CYCLE.any(),
-            param::TCP_KEEPALIVE.any(),
-            param::EVENT_LOOP_BATCH_WAIT_US.any(),
-            param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
-            param::IO_THREADS_ALWAYS_ACTIVE.any(),
-            param::APPENDFSYNC.any(),
-            param::AOF_DISABLE_AUTO_GC.any(),
-        ],
-        |host, _| {
-            host.configured = true;
-            Ok(())
-        },
-    ),
-    (&[param::IO_THREADS_NUM.any()], |host, config| {
-        host.configured = true;
-        host.allow_threads(config);
-        Ok(())
-    }),
-    (&[param::DIR.any()], |host, config| {
-        let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
-        std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
-        // Refused, the directory is set back as all that was applied is.
-        host.claim_data(config)
-    }),
-    (&[param::SAVE.any(), param::DBFILENAME.any()], Host::claim_data),
-    (&[param::APPENDONLY.any()], |host, config| {
-        host.claim_data(config)?;
-        host.prepare_aof(config)
-    }),
-    (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
-    (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
-        host.apply_log_config(config);
-        Ok(())
-    }),
-    (&[param::PROC_TITLE_TEMPLATE.any()], |host, config| {
-        host.show_title(config);
-        Ok(())
-    }),
-    (&[param::CRASH_LOG_ENABLED.any()], |_, config| {
-        crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
-        Ok(())
-    }),
-    (&[param::JEMALLOC_BG_THREAD.any()], Host::apply_allocator_thread),
-    (&[param::MAXMEMORY.any()], |host, config| {
-        host.warn_of_container(config);
-        Ok(())
-    }),
-];
-
-impl Process for Host {
+impl ProcessClock for Host {
     #[inline]
     fn now(&mut self) -> Now {
         self.recent = self.clock.now();
@@ -531,6 +341,12 @@ impl Process for Host {
         self.recent
     }
 
+    fn sleep(&mut self, microseconds: u64) {
+        std::thread::sleep(Duration::from_micros(microseconds));
+    }
+}
+
+impl Process for Host {
     fn facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.read_memory(keyspace);
         let resident = resident_bytes();
@@ -581,174 +397,8 @@ impl Process for Host {
         }
     }
 
-    fn used_memory(&mut self, keyspace: &Keyspace) -> usize {
-        if self.recent.mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_FRESH_NS {
-            self.read_memory(keyspace);
-        }
-        self.memory.used
-    }
-
-    fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
-        self.read_memory(keyspace);
-        self.memory.used.saturating_sub(self.bio.as_ref().map_or(0, Bio::pending_bytes))
-    }
-
-    fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String> {
-        let row = CONFIG_EFFECTS.iter().find(|(rows, _)| rows.contains(&changed));
-        row.map_or(Ok(()), |(_, apply)| apply(self, config))
-    }
-
-    fn in_force(&mut self, changed: ParamId) -> Option<Vec<u8>> {
-        if changed != param::DIR.any() {
-            return None;
-        }
-        std::env::current_dir().ok().map(|path| path.as_os_str().as_bytes().to_vec())
-    }
-
-    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
-        let Some(path) = self.config_file.clone() else {
-            return Err("The server is running without a config file".to_owned());
-        };
-        let old = match std::fs::read(&path) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(format!("Rewriting config file: {}", plain_error(&error))),
-        };
-        let new = make(old.as_deref());
-        storage::snapshot::replace_file(&self.storage, &path, &new).map_err(|error| {
-            self.note(LogLevel::Warning, &format!("CONFIG REWRITE failed: {error}"));
-            format!("Rewriting config file: {}", plain_error(&error))
-        })?;
-        self.note(LogLevel::Notice, "CONFIG REWRITE executed with success.");
-        Ok(())
-    }
-
-    fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        let older = self.background.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
-        let number = self.count_snapshot();
-        let writer = storage::snapshot::create_awaited(&self.storage, name, sync_early, number)?;
-        let temporary = writer.temporary_snapshot();
-        let snapshot = Box::new(YoungerSnapshot { writer, older });
-        Ok(Box::new(AwaitedSnapshot::new(temporary.as_deref(), snapshot)))
-    }
-
-    fn write_in_background(
-        &mut self,
-        target: BackgroundFile,
-        file: SnapshotFile,
-    ) -> Result<Box<dyn Background>, SaveError> {
-        let waker = self.waker_for_background()?;
-        let sink: Box<dyn BackgroundSink> = match target.is_aof_base {
-            true => Box::new(self.create_aof_base(target.as_commands, target.sync_early)?),
-            false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
-        };
-        let storage = self.storage.clone();
-        let scratch = storage::snapshot::scratch_path(self.count_snapshot());
-        let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
-        let place = FilePlace { storage, scratch, claim };
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, place, waker)?;
-        self.background.push(writer.handle());
-        Ok(Box::new(writer))
-    }
-
-    fn snapshot_for_replicas(
-        &mut self,
-        replicas: usize,
-        key_delay: i64,
-        file: SnapshotFile,
-    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
-        let waker = self.waker_for_background()?;
-        let number = self.count_snapshot();
-        let path = storage::snapshot::scratch_path(number);
-        let (into, pieces) = storage::spool::for_replicas(&self.storage, path, replicas, waker.clone());
-        let storage = self.storage.clone();
-        let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
-        self.background.push(writer.handle());
-        Ok((Box::new(writer), Box::new(pieces)))
-    }
-
-    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
-        let waker = self.waker_for_background()?;
-        let path = storage::snapshot::scratch_path(self.count_snapshot());
-        Ok(Box::new(storage::stream_spool::begin(&self.storage, path, replicas, waker)?))
-    }
-
-    fn cut_aof(
-        &mut self,
-        increment: AofIncrement,
-        config: &Config,
-        pending: Vec<u8>,
-        position: u64,
-    ) -> Result<AofBacklog, SaveError> {
-        self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
-    }
-
-    fn end_aof_rewrite(&mut self, is_whole: bool) {
-        let Some(aof) = &self.aof else { return };
-        let (number, written) = (self.rewrite, aof.written().take(self.rewrite));
-        if !is_whole {
-            return;
-        }
-        let Some(base) = written else {
-            // The next iteration learns that there is no base.
-            return aof.shared().tell(AofNews::BaseFinished(number, false));
-        };
-        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
-        aof.order(Order::FinishBase(number, Box::new(base)));
-        self.note(LogLevel::Notice, &text);
-    }
-
-    fn has_links(&self) -> bool {
-        true
-    }
-
-    fn use_snapshot_as_base(&mut self, name: &[u8]) {
-        let file = self.count_snapshot();
-        let Some(aof) = &self.aof else { return };
-        let path = std::env::current_dir().unwrap_or_default().join(OsStr::from_bytes(name));
-        aof.order(Order::UseSnapshot(self.rewrite, path, file));
-    }
-
-    fn has_aof_base(&mut self) -> bool {
-        self.aof.as_ref().is_some_and(Aof::has_base)
-    }
-
-    fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
-        // The folder stays claimed: it is written to, and wanted again behind the load.
-        self.begin_end_of_aof(pending, position);
-    }
-
-    fn is_aof_closing(&mut self) -> bool {
-        if self.closing_aof.as_ref().is_some_and(Aof::has_ended) {
-            self.await_closing_aof();
-        }
-        self.closing_aof.is_some()
-    }
-
-    fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
-        // What is not on disk was said in the log. The administrator has turned the file off: nothing is promised any more.
-        let _ = self.end_aof(pending, position);
-        self.settle_claims(config);
-    }
-
-    fn aof(&mut self) -> AofFacts {
-        self.aof.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default()
-    }
-
-    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
-        storage::snapshot::source(&self.storage, name)
-    }
-
-    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
-        self.list_aof_files(config, pending, position)
-    }
-
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
         crate::migrate::run(&migration, "", &self.kept_links)
-    }
-
-    fn sleep(&mut self, microseconds: u64) {
-        std::thread::sleep(Duration::from_micros(microseconds));
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {
@@ -764,37 +414,6 @@ impl Process for Host {
 
     fn forget_longest_iteration(&mut self) {
         self.longest_iteration.forget();
-    }
-
-    fn purge_memory(&mut self) {
-        if let Err(error) = alloc::purge() {
-            self.note(LogLevel::Warning, &format!("MEMORY PURGE failed: {}", plain_error(&error)));
-        }
-    }
-
-    fn malloc_stats(&mut self) -> String {
-        alloc::report()
-    }
-}
-
-/// A snapshot that is saved while others may be written in the background: these are older, and must not come out on top. They are broken
-/// off when this one is whole on disk, and not before.
-struct YoungerSnapshot {
-    writer: SnapshotWriter,
-    older: Vec<WriterHandle>,
-}
-
-impl SnapshotSink for YoungerSnapshot {
-    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
-        SnapshotSink::write(&mut self.writer, piece)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), SaveError> {
-        let YoungerSnapshot { writer, older } = *self;
-        Box::new(writer).finish_through(&mut |step| {
-            older.iter().for_each(WriterHandle::break_off);
-            step()
-        })
     }
 }
 

@@ -10,6 +10,7 @@ use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts, Process,
     SaveError, SnapshotSink,
 };
+use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles};
 use sluice_keyspace::Keyspace;
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
@@ -136,35 +137,52 @@ impl SimProcess {
     }
 }
 
-impl Process for SimProcess {
+impl ProcessClock for SimProcess {
     fn now(&mut self) -> Now {
         self.base.now()
     }
+
     fn recent(&mut self) -> Now {
         self.base.recent()
     }
-    fn facts(&mut self, keyspace: &Keyspace) -> Facts {
-        self.base.facts(keyspace)
+
+    fn sleep(&mut self, microseconds: u64) {
+        self.base.sleep(microseconds);
     }
-    fn counts(&mut self) -> Counts {
-        self.base.counts()
-    }
+}
+
+impl ProcessMemory for SimProcess {
     fn used_memory(&mut self, keyspace: &Keyspace) -> usize {
         self.base.used_memory(keyspace)
     }
+
     fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
         self.base.counted_memory(keyspace)
     }
+
+    fn purge_memory(&mut self) {}
+
+    fn malloc_stats(&mut self) -> String {
+        String::new()
+    }
+}
+
+impl ProcessSettings for SimProcess {
     fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String> {
         self.base.applied.clear();
         self.base.apply_config(config, changed)
     }
+
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
         self.base.rewrite_config(make)
     }
+}
+
+impl SnapshotFiles for SimProcess {
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         self.base.create_snapshot(name, sync_early)
     }
+
     fn write_in_background(
         &mut self,
         target: BackgroundFile,
@@ -172,6 +190,7 @@ impl Process for SimProcess {
     ) -> Result<Box<dyn Background>, SaveError> {
         self.base.write_in_background(target, file)
     }
+
     fn snapshot_for_replicas(
         &mut self,
         replicas: usize,
@@ -180,9 +199,17 @@ impl Process for SimProcess {
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
         self.base.snapshot_for_replicas(replicas, key_delay, file)
     }
+
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         self.base.spool_stream(replicas)
     }
+
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
+        Box::new(self.disk.file(self.base.snapshot_source(name)))
+    }
+}
+
+impl AppendOnlyFile for SimProcess {
     fn cut_aof(
         &mut self,
         increment: AofIncrement,
@@ -205,6 +232,7 @@ impl Process for SimProcess {
         }
         Ok(AofBacklog::Fine)
     }
+
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         // The fake writes a base under no name.
         let base = self.disk.snapshots.borrow_mut().remove(&b""[..]);
@@ -219,11 +247,9 @@ impl Process for SimProcess {
             }
         }
     }
+
     fn has_aof_base(&mut self) -> bool {
         self.aof.as_ref().is_some_and(AofWriter::is_in_force)
-    }
-    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
-        self.base.migrate(migration)
     }
 
     fn close_aof(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
@@ -234,22 +260,34 @@ impl Process for SimProcess {
         }
         self.told = None;
     }
+
     fn aof(&mut self) -> AofFacts {
         let (current_bytes, base_bytes) = self.disk.sizes();
         AofFacts { current_bytes, base_bytes, ..AofFacts::default() }
     }
-    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
-        Box::new(self.disk.file(self.base.snapshot_source(name)))
-    }
+
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         self.base.aof_files(config, pending, position)
     }
-    fn sleep(&mut self, microseconds: u64) {
-        self.base.sleep(microseconds);
+}
+
+impl Process for SimProcess {
+    fn facts(&mut self, keyspace: &Keyspace) -> Facts {
+        self.base.facts(keyspace)
     }
+
+    fn counts(&mut self) -> Counts {
+        self.base.counts()
+    }
+
+    fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
+        self.base.migrate(migration)
+    }
+
     fn log(&mut self, level: LogLevel, line: &str) {
         self.base.log(level, line);
     }
+
     fn entropy(&mut self) -> [u8; 20] {
         let mut bytes = [0; 20];
         for piece in bytes.chunks_mut(8) {
@@ -258,9 +296,5 @@ impl Process for SimProcess {
             piece.copy_from_slice(&random[..len]);
         }
         bytes
-    }
-    fn purge_memory(&mut self) {}
-    fn malloc_stats(&mut self) -> String {
-        String::new()
     }
 }

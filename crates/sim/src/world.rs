@@ -25,7 +25,7 @@ use crate::promises::{AskedFor, Given, PendingPromise, key_of};
 use crate::workload::{self, SessionState, Words};
 use sluice_base::SessionKey;
 use sluice_base::{Now, Rng};
-use sluice_engine::Process;
+use sluice_engine::AppendOnlyFile;
 use sluice_replication::LinkState;
 use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;

@@ -23,7 +23,8 @@ use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
-use sluice_engine::{Action, Closing, Connection, Engine, LoadEnded, LoadJob, Process, Seeds, Slice};
+use sluice_engine::ProcessClock;
+use sluice_engine::{Action, Closing, Connection, Engine, LoadEnded, LoadJob, Seeds, Slice};
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 use sluice_snapshot::LoadThread;
 

@@ -8,6 +8,7 @@ use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
     Facts, Process, SaveError, SnapshotSink,
 };
+use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles};
 use sluice_keyspace::{Captured, Keyspace};
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
@@ -445,23 +446,26 @@ impl FakeProcess {
     }
 }
 
-impl Process for FakeProcess {
+impl ProcessClock for FakeProcess {
     fn now(&mut self) -> Now {
         self.pass_us(1);
         self.now
     }
+
     fn recent(&mut self) -> Now {
         self.now
     }
-    fn facts(&mut self, _: &Keyspace) -> Facts {
-        self.facts.clone()
+
+    fn sleep(&mut self, microseconds: u64) {
+        self.pass_us(microseconds);
     }
-    fn counts(&mut self) -> Counts {
-        Counts::default()
-    }
+}
+
+impl ProcessMemory for FakeProcess {
     fn used_memory(&mut self, _: &Keyspace) -> usize {
         self.facts.used_memory
     }
+
     fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
         match self.counts_data {
             true => {
@@ -472,6 +476,15 @@ impl Process for FakeProcess {
             false => self.facts.used_memory,
         }
     }
+
+    fn purge_memory(&mut self) {}
+
+    fn malloc_stats(&mut self) -> String {
+        "fake".into()
+    }
+}
+
+impl ProcessSettings for FakeProcess {
     fn apply_config(&mut self, _: &Config, changed: ParamId) -> Result<(), String> {
         if let Some(text) = &self.refuse {
             return Err(text.clone());
@@ -479,6 +492,7 @@ impl Process for FakeProcess {
         self.applied.push(changed.param().name);
         Ok(())
     }
+
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
         match &self.file {
             None => Err("The server is running without a config file".into()),
@@ -488,12 +502,16 @@ impl Process for FakeProcess {
             }
         }
     }
+}
+
+impl SnapshotFiles for FakeProcess {
     fn create_snapshot(&mut self, name: &[u8], _: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         if let Some(text) = &self.refuse_snapshots {
             return Err(SaveError(text.clone()));
         }
         Ok(Box::new(MemorySink { files: self.snapshots.clone(), name: name.to_vec(), bytes: Vec::new() }))
     }
+
     fn write_in_background(
         &mut self,
         target: BackgroundFile,
@@ -505,11 +523,7 @@ impl Process for FakeProcess {
         let sink = MemorySink { files: self.snapshots.clone(), name: target.name, bytes: Vec::new() };
         Ok(Box::new(MemoryBackground::new(file, sink, self).on_disk(self)))
     }
-    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
-        let (spooled, is_stuck) = (self.spooled.clone(), self.is_spool_stuck.clone());
-        let taken = vec![0; replicas];
-        Ok(Box::new(MemorySpool { blocks: Vec::new(), taken, spooled, is_stuck, unwritten: 0 }))
-    }
+
     fn snapshot_for_replicas(
         &mut self,
         replicas: usize,
@@ -526,6 +540,20 @@ impl Process for FakeProcess {
         let background = MemoryBackground::new(file, sink, self);
         Ok((Box::new(background), Box::new(MemoryPiecesSource(pieces))))
     }
+
+    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
+        let (spooled, is_stuck) = (self.spooled.clone(), self.is_spool_stuck.clone());
+        let taken = vec![0; replicas];
+        Ok(Box::new(MemorySpool { blocks: Vec::new(), taken, spooled, is_stuck, unwritten: 0 }))
+    }
+
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
+        let bytes = self.snapshots.borrow().get(name).cloned();
+        Box::new(MemorySource { bytes, at: 0 })
+    }
+}
+
+impl AppendOnlyFile for FakeProcess {
     fn cut_aof(
         &mut self,
         increment: AofIncrement,
@@ -536,38 +564,52 @@ impl Process for FakeProcess {
         self.aof_cuts.push((increment, pending, position));
         Ok(self.aof_backlog_at_cut)
     }
+
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         self.aof_ended.push(is_whole);
     }
-    fn has_links(&self) -> bool {
-        true
-    }
+
     fn use_snapshot_as_base(&mut self, name: &[u8]) {
         self.aof_snapshot_bases.push(name.to_vec());
     }
+
+    fn has_links(&self) -> bool {
+        true
+    }
+
     fn has_aof_base(&mut self) -> bool {
         self.aof_has_base
-    }
-    fn is_aof_closing(&mut self) -> bool {
-        self.aof_closes
     }
 
     fn close_aof(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
         self.aof_closed.push((pending, position));
     }
+
+    fn is_aof_closing(&mut self) -> bool {
+        self.aof_closes
+    }
+
     fn aof(&mut self) -> AofFacts {
         self.facts.aof
     }
-    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
-        let bytes = self.snapshots.borrow().get(name).cloned();
-        Box::new(MemorySource { bytes, at: 0 })
-    }
+
     fn aof_files(&mut self, _: &Config, pending: Vec<u8>, _: u64) -> Box<dyn AofFiles> {
         if let Some((_, bytes)) = self.aof_parts.lock().unwrap().last_mut() {
             bytes.extend_from_slice(&pending);
         }
         Box::new(MemoryFiles(self.aof_parts.clone()))
     }
+}
+
+impl Process for FakeProcess {
+    fn facts(&mut self, _: &Keyspace) -> Facts {
+        self.facts.clone()
+    }
+
+    fn counts(&mut self) -> Counts {
+        Counts::default()
+    }
+
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
         let mut sent = Vec::new();
         (0..migration.key_count()).for_each(|number| migration.push_restore(number, &mut sent));
@@ -575,18 +617,12 @@ impl Process for FakeProcess {
         self.migration_outcome.clone()
     }
 
-    fn sleep(&mut self, microseconds: u64) {
-        self.pass_us(microseconds);
-    }
     fn log(&mut self, level: LogLevel, line: &str) {
         self.log.push((level, line.to_owned()));
     }
+
     fn entropy(&mut self) -> [u8; 20] {
         self.entropy = self.entropy.wrapping_add(1);
         [self.entropy; 20]
-    }
-    fn purge_memory(&mut self) {}
-    fn malloc_stats(&mut self) -> String {
-        "fake".into()
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::standing::Standing;
 use crate::exec::unknown::{unknown_command, unknown_subcommand};
-use crate::host::process::{AofPart, Process};
+use crate::host::process::{AofPart, Process, ProcessClock};
 use crate::persistence::loading::ReplayProcess;
 use crate::persistence::loading::aof::AofEnd;
 use crate::session::identity::Identity;

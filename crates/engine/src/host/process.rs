@@ -10,27 +10,35 @@ use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::SnapshotFile;
 use sluice_snapshot::SnapshotSource;
 
-/// The process around an engine. `server` implements it; tests use a fake.
-pub trait Process {
+/// What time it is.
+pub trait ProcessClock {
     /// Reads the clock. At most twice per execution unit.
     fn now(&mut self) -> Now;
 
     /// The last reading, for what may be as old as the previous command. Free.
     fn recent(&mut self) -> Now;
 
-    /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not: how much of the
-    /// entries' chunks is in use. Cost: some system calls.
-    fn facts(&mut self, keyspace: &Keyspace) -> Facts;
+    /// Waits, the whole server with it: DEBUG SLEEP.
+    fn sleep(&mut self, microseconds: u64);
+}
 
-    /// Running counts for the rates in INFO. Cheap.
-    fn counts(&mut self) -> Counts;
-
+/// The memory of the process.
+pub trait ProcessMemory {
     /// Bytes in use now, as `maxmemory` counts them; `keyspace` as in [`Process::facts`]. Cheap.
     fn used_memory(&mut self, keyspace: &Keyspace) -> usize;
 
     /// The same as of this moment, without what another thread is about to free. Cost: some microseconds.
     fn counted_memory(&mut self, keyspace: &Keyspace) -> usize;
 
+    /// Gives unused memory back to the system: MEMORY PURGE.
+    fn purge_memory(&mut self);
+
+    /// The allocator's own report: MEMORY MALLOC-STATS.
+    fn malloc_stats(&mut self) -> String;
+}
+
+/// What a change of the configuration means outside the engine.
+pub trait ProcessSettings {
     /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err` says why not: the
     /// engine then rolls the change back and calls this again for what was applied already. There is one
     /// call for each parameter, so that the engine's error can name the one at fault; `config` holds all the new values
@@ -46,7 +54,10 @@ pub trait Process {
     /// Replaces the config file's contents with what `make` returns for its present text.
     /// Errors: text for the client.
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String>;
+}
 
+/// Snapshots, and what replicas take at their own pace.
+pub trait SnapshotFiles {
     /// Begins a snapshot file beside the one of this name in the working directory; what is there stays until the new one
     /// is finished. `sync_early`: what is written is forced to disk as it comes, and not all at the end.
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError>;
@@ -71,6 +82,12 @@ pub trait Process {
     /// loop is woken when one that found nothing to take finds something. Errors: a line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
+    /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
+}
+
+/// The append-only file.
+pub trait AppendOnlyFile {
     /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
     /// comes behind into another. Whether commands that write are to wait, as [`crate::Engine::report_aof_backlog`] is told later.
     /// Errors: nothing has changed.
@@ -86,13 +103,13 @@ pub trait Process {
     /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
     fn end_aof_rewrite(&mut self, is_whole: bool);
 
-    /// The base of the rewrite that [`Process::cut_aof`] has begun is the snapshot file of this name, which is durable.
-    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where [`Process::has_links`].
+    /// The base of the rewrite that [`AppendOnlyFile::cut_aof`] has begun is the snapshot file of this name, which is durable.
+    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where [`AppendOnlyFile::has_links`].
     fn use_snapshot_as_base(&mut self, name: &[u8]) {
         let _ = name;
     }
 
-    /// Whether a file can have a second name, which [`Process::use_snapshot_as_base`] needs. Without, a rewrite is begun.
+    /// Whether a file can have a second name, which [`AppendOnlyFile::use_snapshot_as_base`] needs. Without, a rewrite is begun.
     fn has_links(&self) -> bool {
         false
     }
@@ -103,7 +120,7 @@ pub trait Process {
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
-    /// The same without waiting: the file is made durable by its own thread. [`Process::is_aof_closing`] tells when it is.
+    /// The same without waiting: the file is made durable by its own thread. [`AppendOnlyFile::is_aof_closing`] tells when it is.
     fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
         self.close_aof(config, pending, position);
     }
@@ -116,15 +133,19 @@ pub trait Process {
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;
 
-    /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
-    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
-
     /// The files of the append-only file, `pending` with them, which ends at `position`: another thread asks for them and reads
     /// them.
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles>;
+}
 
-    /// Waits, the whole server with it: DEBUG SLEEP.
-    fn sleep(&mut self, microseconds: u64);
+/// The process around an engine: what it is asked, in parts. `server` implements it; tests use a fake.
+pub trait Process: ProcessClock + ProcessMemory + ProcessSettings + SnapshotFiles + AppendOnlyFile {
+    /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not: how much of the
+    /// entries' chunks is in use. Cost: some system calls.
+    fn facts(&mut self, keyspace: &Keyspace) -> Facts;
+
+    /// Running counts for the rates in INFO. Cheap.
+    fn counts(&mut self) -> Counts;
 
     /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
@@ -138,12 +159,6 @@ pub trait Process {
 
     /// Random bytes that cannot be predicted: run ids, replication ids.
     fn entropy(&mut self) -> [u8; 20];
-
-    /// Gives unused memory back to the system: MEMORY PURGE.
-    fn purge_memory(&mut self);
-
-    /// The allocator's own report: MEMORY MALLOC-STATS.
-    fn malloc_stats(&mut self) -> String;
 }
 
 /// A snapshot file that is written. One that is dropped before its end leaves nothing behind.
@@ -164,7 +179,7 @@ pub struct BackgroundFile {
     pub sync_early: bool,
     /// Setting `rdb-key-save-delay`: microseconds to wait after each key; negative: one after so many keys.
     pub key_delay: i64,
-    /// It becomes the base of the append-only file, and [`Process::end_aof_rewrite`] gives it a name.
+    /// It becomes the base of the append-only file, and [`AppendOnlyFile::end_aof_rewrite`] gives it a name.
     pub is_aof_base: bool,
     /// A base is written as commands, and not as a snapshot.
     pub as_commands: bool,

@@ -102,7 +102,7 @@ trait Clock {
 
 impl Clock for Rig {
     fn engine_now(&mut self) -> sluice_base::Now {
-        sluice_engine::Process::now(&mut self.process)
+        sluice_engine::ProcessClock::now(&mut self.process)
     }
 }
 

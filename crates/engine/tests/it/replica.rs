@@ -1,7 +1,8 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 
 use sluice_base::SessionKey;
-use sluice_engine::{Connection, Ending, Process, SyncSource};
+use sluice_engine::SnapshotFiles;
+use sluice_engine::{Connection, Ending, SyncSource};
 use sluice_replication::HistoryPoint;
 use sluice_replication::{Input, LinkOutput};
 use sluice_testkit::{Rig, RigLink};

@@ -13,7 +13,8 @@ use crate::connection::input::QueryBufUsage;
 use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
-use sluice_engine::{Closing, Flow, Process};
+use sluice_engine::ProcessClock;
+use sluice_engine::{Closing, Flow};
 use sluice_value::Value;
 
 /// Batches whose keys are prefetched together, at most: enough to hide the misses.

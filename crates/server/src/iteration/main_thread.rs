@@ -8,7 +8,8 @@ use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
-use sluice_engine::{Closing, Flow, Process};
+use sluice_engine::ProcessClock;
+use sluice_engine::{Closing, Flow};
 use sluice_evloop::{AnyLoop, Fd, SendBuf, Shared};
 use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
 

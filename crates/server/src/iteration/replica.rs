@@ -19,6 +19,7 @@ use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
+use sluice_engine::ProcessClock;
 use sluice_engine::{Engine, LinkDriver, LinkTransport, Process};
 use sluice_evloop::{Event, Fd, Received, SendBuf, Source};
 use sluice_persist::rdb::{ReadOptions, Unknown};

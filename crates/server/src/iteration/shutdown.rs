@@ -5,7 +5,7 @@ use crate::clients::SocketOwner;
 use crate::connection::Stay;
 use crate::supervisor;
 use sluice_base::LogLevel;
-use sluice_engine::Process;
+use sluice_engine::ProcessClock;
 use sluice_evloop::Deadline;
 use std::time::Duration;
 

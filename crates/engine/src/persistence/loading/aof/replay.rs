@@ -7,8 +7,9 @@
 use super::AofLoad;
 use crate::engine::Engine;
 use crate::host::process::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts,
-    Process, SaveError, SnapshotSink,
+    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile,
+    Counts, Facts, Process, ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles,
+    SnapshotSink,
 };
 use crate::persistence::loading::aof::AofEnd;
 use sluice_base::LogLevel;
@@ -165,7 +166,7 @@ fn refused() -> SaveError {
     SaveError("A log that is loaded saves nothing".to_owned())
 }
 
-impl Process for ReplayProcess<'_, '_> {
+impl ProcessClock for ReplayProcess<'_, '_> {
     fn now(&mut self) -> Now {
         self.recent = self.out.thread.now();
         self.recent
@@ -175,18 +176,28 @@ impl Process for ReplayProcess<'_, '_> {
         self.recent
     }
 
-    fn facts(&mut self, _: &Keyspace) -> Facts {
-        Facts::default()
+    fn sleep(&mut self, microseconds: u64) {
+        self.out.thread.sleep(microseconds);
     }
+}
 
-    fn counts(&mut self) -> Counts {
-        Counts::default()
-    }
-
+impl ProcessMemory for ReplayProcess<'_, '_> {
     fn used_memory(&mut self, _: &Keyspace) -> usize {
         0
     }
 
+    fn counted_memory(&mut self, _: &Keyspace) -> usize {
+        0
+    }
+
+    fn purge_memory(&mut self) {}
+
+    fn malloc_stats(&mut self) -> String {
+        String::new()
+    }
+}
+
+impl ProcessSettings for ReplayProcess<'_, '_> {
     fn apply_config(&mut self, _: &Config, _: ParamId) -> Result<(), String> {
         Ok(())
     }
@@ -194,7 +205,9 @@ impl Process for ReplayProcess<'_, '_> {
     fn rewrite_config(&mut self, _: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
         Err(refused().0)
     }
+}
 
+impl SnapshotFiles for ReplayProcess<'_, '_> {
     fn create_snapshot(&mut self, _: &[u8], _: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         Err(refused())
     }
@@ -216,14 +229,16 @@ impl Process for ReplayProcess<'_, '_> {
         Err(refused())
     }
 
-    fn counted_memory(&mut self, _: &Keyspace) -> usize {
-        0
-    }
-
     fn spool_stream(&mut self, _: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         Err(refused())
     }
 
+    fn snapshot_source(&mut self, _: &[u8]) -> Box<dyn SnapshotSource> {
+        Box::new(NoFile)
+    }
+}
+
+impl AppendOnlyFile for ReplayProcess<'_, '_> {
     fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {
         Err(refused())
     }
@@ -240,21 +255,23 @@ impl Process for ReplayProcess<'_, '_> {
         AofFacts::default()
     }
 
-    fn snapshot_source(&mut self, _: &[u8]) -> Box<dyn SnapshotSource> {
-        Box::new(NoFile)
-    }
-
     fn aof_files(&mut self, _: &Config, _: Vec<u8>, _: u64) -> Box<dyn AofFiles> {
         Box::new(NoFile)
+    }
+}
+
+impl Process for ReplayProcess<'_, '_> {
+    fn facts(&mut self, _: &Keyspace) -> Facts {
+        Facts::default()
+    }
+
+    fn counts(&mut self) -> Counts {
+        Counts::default()
     }
 
     fn migrate(&mut self, _: Migration) -> MigrationOutcome {
         // What is in a log was done when it was written.
         MigrationOutcome::default()
-    }
-
-    fn sleep(&mut self, microseconds: u64) {
-        self.out.thread.sleep(microseconds);
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {
@@ -263,12 +280,6 @@ impl Process for ReplayProcess<'_, '_> {
 
     fn entropy(&mut self) -> [u8; 20] {
         [0; 20]
-    }
-
-    fn purge_memory(&mut self) {}
-
-    fn malloc_stats(&mut self) -> String {
-        String::new()
     }
 }
 

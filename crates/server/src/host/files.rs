@@ -1,0 +1,119 @@
+//! Snapshots as the engine asks for them, and what replicas take of them.
+
+use super::Host;
+use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
+use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
+use crate::storage::{self};
+use sluice_engine::SnapshotFiles;
+use sluice_engine::{Background, BackgroundFile, SaveError, SnapshotSink};
+use sluice_evloop::Waker;
+use sluice_replication::{SnapshotPieces, StreamSpool};
+use sluice_snapshot::{SnapshotFile, SnapshotSource};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is begun.
+const HANGING_MAX: usize = 4;
+
+impl Host {
+    /// The number of a snapshot that begins.
+    pub fn count_snapshot(&mut self) -> u64 {
+        self.next_snapshot += 1;
+        self.next_snapshot - 1
+    }
+
+    /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
+    fn waker_for_background(&mut self) -> Result<Waker, SaveError> {
+        let Some(waker) = self.waker.clone() else {
+            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
+        };
+        self.background.retain(WriterHandle::runs);
+        if self.background.len() > HANGING_MAX {
+            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
+            return Err(SaveError(text.to_owned()));
+        }
+        Ok(waker)
+    }
+
+    fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
+        let number = self.count_snapshot();
+        storage::snapshot::create(&self.storage, name, sync_early, number)
+    }
+}
+
+impl SnapshotFiles for Host {
+    fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
+        let older = self.background.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
+        let number = self.count_snapshot();
+        let writer = storage::snapshot::create_awaited(&self.storage, name, sync_early, number)?;
+        let temporary = writer.temporary_snapshot();
+        let snapshot = Box::new(YoungerSnapshot { writer, older });
+        Ok(Box::new(AwaitedSnapshot::new(temporary.as_deref(), snapshot)))
+    }
+
+    fn write_in_background(
+        &mut self,
+        target: BackgroundFile,
+        file: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError> {
+        let waker = self.waker_for_background()?;
+        let sink: Box<dyn BackgroundSink> = match target.is_aof_base {
+            true => Box::new(self.create_aof_base(target.as_commands, target.sync_early)?),
+            false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
+        };
+        let storage = self.storage.clone();
+        let scratch = storage::snapshot::scratch_path(self.count_snapshot());
+        let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
+        let place = FilePlace { storage, scratch, claim };
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, place, waker)?;
+        self.background.push(writer.handle());
+        Ok(Box::new(writer))
+    }
+
+    fn snapshot_for_replicas(
+        &mut self,
+        replicas: usize,
+        key_delay: i64,
+        file: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
+        let waker = self.waker_for_background()?;
+        let number = self.count_snapshot();
+        let path = storage::snapshot::scratch_path(number);
+        let (into, pieces) = storage::spool::for_replicas(&self.storage, path, replicas, waker.clone());
+        let storage = self.storage.clone();
+        let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
+        self.background.push(writer.handle());
+        Ok((Box::new(writer), Box::new(pieces)))
+    }
+
+    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
+        let waker = self.waker_for_background()?;
+        let path = storage::snapshot::scratch_path(self.count_snapshot());
+        Ok(Box::new(storage::stream_spool::begin(&self.storage, path, replicas, waker)?))
+    }
+
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
+        storage::snapshot::source(&self.storage, name)
+    }
+}
+
+/// A snapshot that is saved while others may be written in the background: these are older, and must not come out on top. They are broken
+/// off when this one is whole on disk, and not before.
+struct YoungerSnapshot {
+    writer: SnapshotWriter,
+    older: Vec<WriterHandle>,
+}
+
+impl SnapshotSink for YoungerSnapshot {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        SnapshotSink::write(&mut self.writer, piece)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SaveError> {
+        let YoungerSnapshot { writer, older } = *self;
+        Box::new(writer).finish_through(&mut |step| {
+            older.iter().for_each(WriterHandle::break_off);
+            step()
+        })
+    }
+}
