@@ -43,7 +43,7 @@ pub use looping::{Deadline, Gathering, Iteration, Loop};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{
-    Cancel, Finished, JobHandle, JobOutcome, JobState, PoolStatistics, Refusal, Refused, WorkerPool,
+    Cancel, Finished, JobHandle, JobOutcome, JobState, PoolStatistics, Refusal, Refused, Worker, WorkerPool,
 };
 pub use send_buf::{SendBuf, Shared};
 #[cfg(target_os = "linux")]

@@ -34,6 +34,19 @@ pub struct WorkerPool {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// What a thread of a pool runs; see [`WorkerPool::open_on`].
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+}
+
+impl Worker {
+    /// Runs jobs on the calling thread until the pool is closed. A job's panic is caught.
+    pub fn run(self) {
+        self.shared.serve();
+    }
+}
+
 /// How a job ended; to be had from the mailbox whose sender came with it.
 #[derive(Debug)]
 pub struct Finished<T> {
@@ -116,6 +129,18 @@ impl WorkerPool {
     /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Other numbers are
     /// `EINVAL`; or the system refuses the threads.
     pub fn open(workers: usize, queue_max: usize) -> io::Result<WorkerPool> {
+        WorkerPool::open_on(workers, queue_max, |number, worker| {
+            Builder::new().name(format!("worker-{number}")).spawn(|| worker.run())
+        })
+    }
+
+    /// [`WorkerPool::open`] on threads that `start` starts, each with its number from 0 and what the thread is to run.
+    /// Errors: as there; those of `start`, after which no thread of the pool is left.
+    pub fn open_on(
+        workers: usize,
+        queue_max: usize,
+        mut start: impl FnMut(usize, Worker) -> io::Result<JoinHandle<()>>,
+    ) -> io::Result<WorkerPool> {
         if workers == 0 || workers > WORKERS_MAX || queue_max == 0 {
             return Err(Errno::INVAL.into());
         }
@@ -130,9 +155,8 @@ impl WorkerPool {
         let threads = Mutex::new(Vec::with_capacity(workers));
         let pool = WorkerPool { shared, threads };
         for number in 0..workers {
-            let shared = pool.shared.clone();
             // On failure the pool's drop joins those before.
-            let thread = Builder::new().name(format!("worker-{number}")).spawn(move || shared.serve())?;
+            let thread = start(number, Worker { shared: pool.shared.clone() })?;
             lock(&pool.threads).push(thread);
         }
         Ok(pool)

@@ -27,6 +27,7 @@ pub use rewrite::{BaseSink, WrittenBase};
 pub use shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
 pub use thread::{AofEnding, Worker};
 
+use crate::threads::Thread;
 use sluice_engine::{AofBacklog, Engine};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,10 +51,7 @@ impl Aof {
     pub fn start(shared: Arc<AofShared>, mut worker: Worker, has_base: bool) -> std::io::Result<Aof> {
         worker.sync_elsewhere()?;
         let path = worker.path().to_owned();
-        let thread = std::thread::Builder::new().name("aof".into()).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
-            worker.run()
-        })?;
+        let thread = Thread::Aof.start(move || worker.run())?;
         Ok(Aof { shared, thread: Some(thread), path, written: WrittenBase::default(), has_base })
     }
 

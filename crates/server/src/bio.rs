@@ -1,6 +1,7 @@
 //! The background thread: frees what is too large to be freed between two commands.
 
 use crate::replica::main_channel::StreamBuffer;
+use crate::threads::Thread;
 use sluice_evloop::Shared;
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
@@ -44,16 +45,12 @@ struct FreeCounts {
 }
 
 impl Bio {
-    /// Starts the thread on these processors: a list as [`crate::affinity`] takes it.
-    pub fn start(processors: &str) -> std::io::Result<Bio> {
+    /// Starts the thread. `bio`: the directive `bio-cpulist`.
+    pub fn start(bio: &str) -> std::io::Result<Bio> {
         let (sender, receiver) = channel::<Garbage>();
         let counts = Arc::new(FreeCounts::default());
         let seen = counts.clone();
-        let processors = processors.to_owned();
-        let thread = std::thread::Builder::new().name("bio_lazy_free".into()).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
-            // The processors are a preference: the thread works on others too.
-            let _ = crate::affinity::bind_thread(&processors);
+        let thread = Thread::LazyFree { bio }.start(move || {
             for garbage in receiver {
                 let (objects, bytes) = (objects_of(&garbage), bytes_of(&garbage));
                 drop(garbage);

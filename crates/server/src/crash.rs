@@ -5,8 +5,8 @@
 //! own (`alloc::report_begins`), since the fault may have struck inside the allocator. Should the report hang all the same,
 //! an alarm ends the process. A fault within the report ends the process at once.
 //!
-//! SIGALRM, sent by an operator, writes to the log where the main thread is; the process goes on. Its handler allocates nothing:
-//! the thread may be anywhere.
+//! SIGALRM, sent by an operator, writes to the log where the main thread is, or the thread to which it was sent; the process goes on.
+//! Its handler allocates nothing: the thread may be anywhere.
 
 use crate::cli::VERSION;
 use nix::errno::Errno;
@@ -90,11 +90,17 @@ fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let _ = unsafe { sigaction(signal, &action) };
 }
 
-/// Writes to the log where this thread is: the main thread, to which the kernel hands what is sent to the process.
+/// Writes to the log where this thread is: the main thread, to which the kernel hands what is sent to the process, unless the signal
+/// was sent to another one.
 extern "C" fn on_alarm(_: i32) {
     let errno = Errno::last_raw();
     with_log(|mut log| {
-        let _ = log.write_all(b"\n------ Received SIGALRM: the main thread is here ------\n");
+        let is_main = nix::unistd::gettid() == nix::unistd::getpid();
+        let which = if is_main { "the main thread" } else { "a thread" };
+        let _ = writeln!(log, "\n------ Received SIGALRM: {which} is here ------");
+        let _ = log.write_all(b"Thread: ");
+        let _ = write_thread_name(log);
+        let _ = writeln!(log, "Signal stack: {} bytes", SignalStack::bytes());
         write_frames(log);
         let _ = log.write_all(b"------ STACK TRACE DONE ------\n");
     });
@@ -238,6 +244,15 @@ impl SignalStack {
         let done = unsafe { libc::sigaltstack(&description, std::ptr::null_mut()) };
         (done == 0).then_some(stack)
     }
+
+    /// Bytes of the stack that this thread's handlers have, whoever installed it; 0: none.
+    fn bytes() -> usize {
+        let mut present = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+        // SAFETY: nothing is installed, and the kernel writes to a value that lives on this stack.
+        // JUSTIFICATION: a handler can ask nobody else.
+        let done = unsafe { libc::sigaltstack(std::ptr::null(), &mut present) };
+        if done == 0 && present.ss_flags & libc::SS_DISABLE == 0 { present.ss_size } else { 0 }
+    }
 }
 
 impl Drop for SignalStack {
@@ -316,9 +331,16 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
     let first_line = buffer[..len].split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     log.write_all(first_line)?;
     log.write_all(b"Crashed in the thread: ")?;
-    let len = File::open("/proc/thread-self/comm")?.read(&mut buffer)?;
-    log.write_all(&buffer[..len])?;
+    write_thread_name(log)?;
     let len = File::open("/proc/self/status")?.read(&mut buffer)?;
+    log.write_all(&buffer[..len])
+}
+
+/// The name of this thread, and a line end.
+fn write_thread_name(mut log: &File) -> std::io::Result<()> {
+    // The kernel's names have 15 bytes at most.
+    let mut buffer = [0; 32];
+    let len = File::open("/proc/thread-self/comm")?.read(&mut buffer)?;
     log.write_all(&buffer[..len])
 }
 

@@ -414,8 +414,8 @@ impl Server {
 
     fn begin_load(&mut self, job: LoadJob) {
         self.host.load = Some(job.progress());
-        let processors = self.engine.config().str(param::BIO_CPULIST).into_owned();
-        if let Err(error) = loader::start(job, self.sockets.event_loop.waker(), &processors) {
+        let bio = self.engine.config().str(param::BIO_CPULIST).into_owned();
+        if let Err(error) = loader::start(job, self.sockets.event_loop.waker(), &bio) {
             let text = format!("No thread to load the data: {}; everybody waited", plain_error(&error));
             self.host.note(LogLevel::Warning, &text);
         }

@@ -1,7 +1,6 @@
 //! `sluice-server`: arguments, configuration, wiring; nothing else.
 #![deny(unsafe_code)]
 
-mod affinity;
 #[allow(unsafe_code)]
 mod alloc;
 mod aof;
@@ -34,6 +33,7 @@ mod storage;
 mod supervisor;
 mod switches;
 mod syslog;
+mod threads;
 #[allow(unsafe_code)]
 mod title;
 

@@ -6,6 +6,7 @@
 //! timeout of the client ends the connection.
 
 use crate::replica::connect::{ConnectPlan, connect};
+use crate::threads::Thread;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_evloop::Waker;
 use std::collections::HashMap;
@@ -90,8 +91,7 @@ impl Migrator {
         let (id, kept) = (migration.id, self.kept.clone());
         let (sender, waker) = (self.sender.clone(), self.waker.clone());
         self.running += 1;
-        let started = std::thread::Builder::new().name("migrate".into()).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
+        let started = Thread::Migrate.start(move || {
             let outcome = run(&migration, &source, &kept);
             // Large values are freed here, and not where clients wait.
             drop(migration);

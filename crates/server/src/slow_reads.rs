@@ -11,6 +11,7 @@
 //! the end of the server, is told so and ends behind the piece in hand; (4) the main thread waits for no thread but at the end of the server.
 
 use crate::longest::thread_ns;
+use crate::threads::Thread;
 use sluice_base::SessionKey;
 use sluice_commands::{Progress, SlowRead};
 use sluice_engine::{Engine, PieceRoom, Process};
@@ -140,7 +141,7 @@ impl SlowReads {
         SlowReads {
             threads,
             // A slow read that finds none tries again, and reports the error.
-            pool: WorkerPool::open(threads, threads).ok(),
+            pool: open_pool(threads).ok(),
             waker,
             sender,
             mailbox,
@@ -167,7 +168,7 @@ impl SlowReads {
         let token = Token(self.next_token);
         let failure = match &self.pool {
             Some(_) => None,
-            None => match WorkerPool::open(self.threads, self.threads) {
+            None => match open_pool(self.threads) {
                 Ok(pool) => {
                     self.pool = Some(pool);
                     None
@@ -250,6 +251,13 @@ impl UnderWay {
             self.is_over = true;
         }
     }
+}
+
+/// Starts the threads.
+fn open_pool(threads: usize) -> std::io::Result<WorkerPool> {
+    WorkerPool::open_on(threads, threads, |number, worker| {
+        Thread::SlowRead(number + 1).start(move || worker.run())
+    })
 }
 
 /// Produces a whole reply on the thread that calls.

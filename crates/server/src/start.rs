@@ -9,7 +9,7 @@ use crate::iteration::{self, Server};
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
-use crate::{affinity, crash, daemon, listen, loader, storage, supervisor};
+use crate::{crash, daemon, listen, loader, storage, supervisor, threads};
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::SyslogFacility;
@@ -345,7 +345,7 @@ fn shape_process(host: &mut Host, config: &Config) {
         // Unasked for, they make a byte that is written cost two megabytes.
         let _ = nix::sys::prctl::set_thp_disable(true);
     }
-    if let Err(reason) = affinity::bind_thread(&config.str(param::SERVER_CPULIST)) {
+    if let Err(reason) = threads::bind_main_thread(&config.str(param::SERVER_CPULIST)) {
         host.note(LogLevel::Warning, &format!("server-cpulist has no effect: {reason}"));
     }
 }

@@ -16,6 +16,15 @@ const DEVELOPMENT: &[&str] = &["xtask/", "fuzz/", "e2e/", "bench/", "crates/test
 /// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
 const IMPURE: &[&str] = &["crates/server/", "crates/evloop/", "crates/clock/", "crates/check/"];
 
+/// Files that may start threads: the server's table of threads, and the pool of `evloop`, which a caller can give threads of its own.
+const THREADS: &[&str] = &["crates/server/src/threads.rs", "crates/evloop/src/pool.rs"];
+
+/// Files that may give a thread its signal stack: the main thread's is there before any other is started.
+const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/server/src/crash.rs"];
+
+/// What is to be done instead.
+const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
+
 /// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags, and for the mistakes that
 /// only a build for tests can make.
 const STATICS: &[&str] = &[
@@ -68,12 +77,14 @@ const BANS: &[Ban] = &[
         instead: "return bytes or an action; the server does the rest",
     },
     Ban { word: "std::fs", allowed: IMPURE, instead: "return bytes or an action; the server does the rest" },
+    Ban { word: "thread::spawn", allowed: THREADS, instead: THREAD },
+    Ban { word: "thread::scope", allowed: THREADS, instead: THREAD },
+    Ban { word: "thread::Builder", allowed: THREADS, instead: THREAD },
+    // However it was imported; no other builder is made by a function of this name.
+    Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
+    Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
+    Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
     // Whether this thread is unwinding is no thread.
-    Ban {
-        word: "std::thread::spawn",
-        allowed: IMPURE,
-        instead: "return an action; the server owns the threads",
-    },
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,
@@ -137,6 +148,24 @@ mod tests {
         assert_eq!(findings("crates/engine/src/a.rs", text), 1);
         assert_eq!(findings("crates/clock/src/a.rs", text), 0);
         assert_eq!(findings("xtask/src/a.rs", text), 0);
+    }
+
+    #[test]
+    fn a_thread_is_started_in_its_table_only() {
+        for start in [
+            "std::thread::spawn(f)",
+            "thread::Builder::new().spawn(f)",
+            "Builder::new().name(n)",
+            "thread::scope(f)",
+        ] {
+            let text = format!("fn f() {{ let _ = {start}; }}\n");
+            assert!(findings("crates/server/src/aof.rs", &text) > 0, "{start}");
+            assert!(findings("crates/evloop/src/process.rs", &text) > 0, "{start}");
+            assert_eq!(findings("crates/server/src/threads.rs", &text), 0, "{start}");
+            assert_eq!(findings("xtask/src/fuzz.rs", &text), 0, "{start}");
+        }
+        let stack = "fn f() { let _stack = crate::crash::SignalStack::install(); }\n";
+        assert_eq!(findings("crates/server/src/bio.rs", stack), 1);
     }
 
     #[test]

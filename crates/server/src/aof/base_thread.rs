@@ -7,7 +7,7 @@
 use super::clock::clock;
 use super::folder::{Folder, History, Named, NewBase};
 use super::shared::{AofItem, AofShared, RewriteNumber};
-use std::io;
+use crate::threads::Thread;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -67,25 +67,15 @@ impl BaseThread {
     /// Starts the thread, which wakes the thread of the file when it ends; `slow`: it takes so much longer. Errors: the job.
     pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
         let (ended, outcome) = channel();
-        let (give, job_of_thread) = channel::<BaseJob>();
-        let started = std::thread::Builder::new().name("aof-base".into()).spawn(move || -> io::Result<()> {
-            let _stack = crate::crash::SignalStack::install();
-            let Ok(job) = job_of_thread.recv() else { return Ok(()) };
+        let started = Thread::AofBase.start_with(Box::new(job), move |job: Box<BaseJob>| {
             if !slow.is_zero() {
                 std::thread::sleep(slow);
             }
             // Whoever has given the job waits for its end.
             let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
-            Ok(())
         });
-        match started {
-            Ok(_) => match give.send(job) {
-                Ok(()) => Ok(BaseThread(outcome)),
-                Err(unsent) => Err(Box::new(unsent.0)),
-            },
-            Err(_) => Err(Box::new(job)),
-        }
+        started.map(|_| BaseThread(outcome)).map_err(|refused| refused.job)
     }
 
     /// What has become of the job, if it has ended.

@@ -6,6 +6,7 @@
 
 use super::appender::PendingSync;
 use super::shared::{AofItem, AofShared};
+use crate::threads::Thread;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,8 +32,7 @@ impl SyncThread {
     pub fn start(shared: Arc<AofShared>, slow: Duration) -> io::Result<SyncThread> {
         let (orders, received) = channel::<PendingSync>();
         let (ended, outcomes) = channel();
-        std::thread::Builder::new().name("aof-sync".into()).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
+        Thread::AofSync.start(move || {
             for mut pending in received {
                 let result = pending.file.sync_data();
                 if !slow.is_zero() {

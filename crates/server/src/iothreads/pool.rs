@@ -4,6 +4,7 @@ use super::IoThreadId;
 use super::balance::Share;
 use super::message::{Settings, ToIoThread, ToMain};
 use super::thread::{Channels, IoThread, Published};
+use crate::threads::Thread;
 use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Backend, Waker};
 use sluice_queue::lanes::{Collector, collector};
@@ -176,8 +177,7 @@ impl Pool {
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
         // Nobody joins it: its last message says that it holds nothing any more.
-        std::thread::Builder::new().name(format!("io_thd_{}", number + 1)).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
+        Thread::Io(number + 1).start(move || {
             // The loop is opened by the thread that uses it: io_uring wants that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
                 Ok(opened) => {

@@ -376,10 +376,10 @@ impl LinkTransport for Server {
         };
         let folder = std::env::current_dir().unwrap_or_default();
         let target = folder.join(OsStr::from_bytes(config.bytes(param::DBFILENAME)));
-        let processors = config.str(param::BIO_CPULIST).into_owned();
+        let bio_cpulist = config.str(param::BIO_CPULIST).into_owned();
         let temporary = storage::snapshot::scratch_path(self.host.count_snapshot());
         let storage = self.host.storage.clone();
-        let plan = DownloadPlan { storage, temporary, target, options, processors };
+        let plan = DownloadPlan { storage, temporary, target, options, bio_cpulist };
         let waker = self.sockets.event_loop.waker();
         let download = Download::start(socket, first, plan, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();

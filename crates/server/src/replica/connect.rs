@@ -1,6 +1,7 @@
 //! Makes a connection on a thread of its own: names are looked up there, and nobody waits for a host that does not answer.
 
 use crate::os::plain_error;
+use crate::threads::Thread;
 use sluice_evloop::Waker;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -29,8 +30,7 @@ impl Connecting {
     /// Begins; `waker` is used at the end.
     pub fn start(plan: ConnectPlan, waker: Waker) -> io::Result<Connecting> {
         let (sender, result) = channel();
-        std::thread::Builder::new().name("repl_connect".into()).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
+        Thread::Connect.start(move || {
             let made = connect(&plan).map_err(|error| plain_error(&error));
             // Nobody may be left who wants it.
             if sender.send(made).is_ok() {

@@ -14,6 +14,7 @@ use super::progress::SyncProgress;
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Stage, folder_of};
 use crate::storage::{Replacement, Storage};
+use crate::threads::Thread;
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 use sluice_base::LogLevel;
 use sluice_evloop::Waker;
@@ -60,8 +61,8 @@ pub struct DownloadPlan {
     pub target: PathBuf,
     /// How the file will be read.
     pub options: ReadOptions,
-    /// The processors of the thread: a list as [`crate::affinity`] takes it.
-    pub processors: String,
+    /// The directive `bio-cpulist`, for the thread.
+    pub bio_cpulist: String,
 }
 
 impl Download {
@@ -80,14 +81,9 @@ impl Download {
         };
         let socket = Socket::from(socket);
         socket.set_nonblocking(false)?;
-        let processors = plan.processors.clone();
+        let bio = plan.bio_cpulist.clone();
         let job = DownloadJob { socket, plan, progress, reports: Reporter { sender, waker } };
-        std::thread::Builder::new().name("bio_rdb_save".into()).spawn(move || {
-            let _stack = crate::crash::SignalStack::install();
-            // The processors are a preference: the thread works on others too.
-            let _ = crate::affinity::bind_thread(&processors);
-            job.run(first, &commits);
-        })?;
+        Thread::Download { bio: &bio }.start(move || job.run(first, &commits))?;
         Ok(download)
     }
 

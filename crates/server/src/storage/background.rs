@@ -17,6 +17,7 @@
 use super::LockHold;
 use super::Storage;
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
+use crate::threads::Thread;
 use sluice_base::Bytes;
 use sluice_engine::{Background, SaveError, key_delay_us};
 use sluice_evloop::Waker;
@@ -148,7 +149,7 @@ impl BackgroundWriter {
         };
         let seen = handle.shared.clone();
         let woken = waker.clone();
-        spawn("snapshot-write", move || {
+        spawn(Thread::SnapshotWrite, move || {
             let outcome = write(sink, from, &seen, &woken);
             // Its name is given to the file, or never will be.
             drop(claim);
@@ -200,13 +201,8 @@ impl WriterState {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), SaveError> {
-    let run = move || {
-        let _stack = crate::crash::SignalStack::install();
-        yield_to_others();
-        run();
-    };
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+fn spawn(thread: Thread<'_>, run: impl FnOnce() + Send + 'static) -> Result<(), SaveError> {
+    let spawned = thread.start(run);
     spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))
 }
 
@@ -220,7 +216,7 @@ fn start_formatting(
 ) -> Result<Sender<Captured>, SaveError> {
     let (pieces, received) = channel();
     let shared = handle.shared.clone();
-    spawn("snapshot", move || {
+    spawn(Thread::Snapshot, move || {
         let formatted = format(file, &mut into, &received, &shared, &waker);
         match formatted {
             Ok(()) => into.end(),
@@ -332,15 +328,6 @@ impl Drop for BackgroundWriter {
         }
     }
 }
-
-/// Lets this thread have a third of what others get where processors are short; on an idle one it loses nothing.
-fn yield_to_others() {
-    // Only a matter of who waits: where it is not allowed, nothing is wrong.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-}
-
-/// Niceness of the thread: at 5 it has the weight 335 of 1,024.
-const NICE: i32 = 5;
 
 /// Formats what it is given until there is no more, and checks that this was all.
 fn format(

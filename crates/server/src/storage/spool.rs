@@ -17,6 +17,7 @@
 use super::replacement::folder_of;
 use super::{Storage, StorageFile};
 use crate::os::plain_error;
+use crate::threads::Thread;
 use sluice_base::Bytes;
 use sluice_engine::SaveError;
 use sluice_evloop::Waker;
@@ -451,11 +452,7 @@ impl SpoolWriter {
                 spool.lock().scratch = Some(reading);
                 return Ok(file);
             }
-            let thread = std::thread::Builder::new().name("snapshot-load".to_owned());
-            thread.spawn(move || {
-                let _stack = crate::crash::SignalStack::install();
-                spool.load(reading);
-            })?;
+            Thread::SnapshotLoad.start(move || spool.load(reading))?;
             Ok(file)
         });
         let file = made.map_err(|error| format!("it cannot be made: {}", plain_error(&error)))?;

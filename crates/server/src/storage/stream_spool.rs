@@ -3,6 +3,7 @@
 
 use super::Storage;
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
+use crate::threads::Thread;
 use sluice_base::Bytes;
 use sluice_engine::SaveError;
 use sluice_evloop::Waker;
@@ -34,16 +35,14 @@ pub fn begin(
     let (blocks, given) = channel();
     let unwritten = Arc::new(AtomicUsize::new(0));
     let (spool, counted) = (writer.shared(), unwritten.clone());
-    let thread = std::thread::Builder::new().name("stream-spool".to_owned());
-    thread
-        .spawn(move || put_in(writer, &given, &counted))
+    Thread::StreamSpool
+        .start(move || put_in(writer, &given, &counted))
         .map_err(|error| SaveError(format!("Can't spool the replication stream: {error}")))?;
     Ok(SpooledStream { blocks, unwritten, readers, spool })
 }
 
 /// Puts blocks into the spool until nobody gives or takes any more.
 fn put_in(mut writer: SpoolWriter, given: &Receiver<Bytes>, unwritten: &AtomicUsize) {
-    let _stack = crate::crash::SignalStack::install();
     while let Ok(block) = given.recv() {
         let len = block.len();
         if writer.push(block).is_err() {

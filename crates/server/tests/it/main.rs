@@ -27,5 +27,6 @@ mod replication_matrix;
 mod saving;
 mod sentinel;
 mod slow_reads;
+mod threads;
 mod tools;
 mod version;

@@ -44,7 +44,7 @@ impl Bed {
             temporary: folder.join("temp-7.1.rdb"),
             target: folder.join("dump.rdb"),
             options: ReadOptions::default(),
-            processors: String::new(),
+            bio_cpulist: String::new(),
         };
         let download = Download::start(socket.into(), Vec::new(), plan, event_loop.waker()).unwrap();
         Bed { folder, primary, download: Some(download), lines: Vec::new(), _event_loop: event_loop }

@@ -32,6 +32,13 @@ fn processors(list: &str) -> Option<Vec<usize>> {
     Some(found)
 }
 
+/// The processors on which the calling thread may run.
+#[cfg(test)]
+pub(super) fn allowed() -> Vec<usize> {
+    let set = nix::sched::sched_getaffinity(Pid::from_raw(0)).expect("readable");
+    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,8 +56,7 @@ mod tests {
     fn a_thread_is_bound_where_the_list_says() {
         let bound = std::thread::spawn(|| {
             bind_thread("0").expect("the first processor");
-            let set = nix::sched::sched_getaffinity(Pid::from_raw(0)).expect("readable");
-            (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect::<Vec<_>>()
+            allowed()
         });
         assert_eq!(bound.join().expect("no panic"), [0]);
         assert!(bind_thread("").is_ok());

@@ -1,0 +1,214 @@
+//! The threads of the server: every one is a row of [`Thread`], and is started here and nowhere else (`cargo xtask tidy`).
+//!
+//! Every thread has, from its first instruction to its last:
+//! 1. a name of at most 15 bytes, which `ps -L`, crash reports and panics show;
+//! 2. a signal stack, on which a crash report can be made when the thread's own stack has overflowed;
+//! 3. processors: those of `bio-cpulist` where [`Thread::processors`] says so, else those of the thread that starts it, which are those
+//!    of `server-cpulist`. Processors are a preference: where the system refuses them, the thread works on others too;
+//! 4. a share of the processors: [`Thread::yields`].
+//!
+//! A panic on any thread makes a crash report and ends the process (`crash.rs`): the hook aborts before anything is unwound, so nobody
+//! takes care of a thread that has panicked, and a join does not fail. The threads that `evloop`'s pool asks for are started here as well.
+//!
+//! When the system refuses a thread, the caller gets the error, and the job back where another thread can do it
+//! ([`Thread::start_with`]). What becomes of the job is said at each row.
+
+mod affinity;
+
+pub use affinity::bind_thread as bind_main_thread;
+
+use crate::crash::SignalStack;
+use std::borrow::Cow;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// What a thread is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Thread<'a> {
+    /// Writes the append-only file. Refused: there is no append-only file; a start ends, CONFIG SET fails.
+    Aof,
+    /// Syncs the append-only file. Refused: as [`Thread::Aof`].
+    AofSync,
+    /// Puts the base that a rewrite has made in force. Refused: the thread of the file does it.
+    AofBase,
+    /// Makes a connection to a primary. Refused: the attempt of the link fails.
+    Connect,
+    /// Receives a snapshot of the primary into a file. Refused: the synchronisation fails.
+    Download {
+        /// `bio-cpulist`.
+        bio: &'a str,
+    },
+    /// An I/O thread, by its number from 1. Refused: there are fewer of them, and the log says so.
+    Io(usize),
+    /// Frees large values. Refused: the server does not start.
+    LazyFree {
+        /// `bio-cpulist`.
+        bio: &'a str,
+    },
+    /// Loads data into a keyspace. Refused: the main thread loads, everybody waits, and the log says so.
+    Load {
+        /// `bio-cpulist`.
+        bio: &'a str,
+    },
+    /// Does a MIGRATE. Refused: the client is told that the target cannot be reached.
+    Migrate,
+    /// Produces replies of slow reads, by its number from 1. Refused: the main thread produces them, and the log says so.
+    SlowRead(usize),
+    /// Formats a snapshot. Refused: the save fails, or a replica's synchronisation does.
+    Snapshot,
+    /// Reads a snapshot's pieces back from a scratch file. Refused: there is no scratch file, and the pieces wait in memory.
+    SnapshotLoad,
+    /// Writes a snapshot file. Refused: the save fails.
+    SnapshotWrite,
+    /// Puts the replication stream behind a snapshot into a spool. Refused: the replica's synchronisation fails.
+    StreamSpool,
+}
+
+impl Thread<'_> {
+    /// The name that the system shows, at most 15 bytes of it.
+    pub fn name(self) -> Cow<'static, str> {
+        match self {
+            Thread::Aof => "aof".into(),
+            Thread::AofSync => "aof-sync".into(),
+            Thread::AofBase => "aof-base".into(),
+            Thread::Connect => "repl_connect".into(),
+            Thread::Download { .. } => "bio_rdb_save".into(),
+            Thread::Io(number) => format!("io_thd_{number}").into(),
+            Thread::LazyFree { .. } => "bio_lazy_free".into(),
+            Thread::Load { .. } => "load".into(),
+            Thread::Migrate => "migrate".into(),
+            Thread::SlowRead(number) => format!("slow_read_{number}").into(),
+            Thread::Snapshot => "snapshot".into(),
+            Thread::SnapshotLoad => "snapshot-load".into(),
+            Thread::SnapshotWrite => "snapshot-write".into(),
+            Thread::StreamSpool => "stream-spool".into(),
+        }
+    }
+
+    /// The processors that the thread keeps to, a list such as `0,2,4-9:2`; empty: those of the thread that starts it.
+    fn processors(&self) -> &str {
+        match self {
+            Thread::Download { bio } | Thread::LazyFree { bio } | Thread::Load { bio } => bio,
+            Thread::Aof
+            | Thread::AofSync
+            | Thread::AofBase
+            | Thread::Connect
+            | Thread::Io(_)
+            | Thread::Migrate
+            | Thread::SlowRead(_)
+            | Thread::Snapshot
+            | Thread::SnapshotLoad
+            | Thread::SnapshotWrite
+            | Thread::StreamSpool => "",
+        }
+    }
+
+    /// Whether the thread has a third of what others get where processors are short. On an idle processor it loses nothing.
+    fn yields(self) -> bool {
+        matches!(self, Thread::Snapshot | Thread::SnapshotWrite)
+    }
+
+    /// Starts the thread. Cost: some system calls, 50 microseconds about.
+    ///
+    /// # Errors
+    /// The system's: it has no further thread, or no memory for a stack. `run` is dropped then.
+    pub fn start<T: Send + 'static>(
+        self,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let (processors, yields) = (self.processors().to_owned(), self.yields());
+        Builder::new().name(self.name().into_owned()).spawn(move || {
+            let _stack = SignalStack::install();
+            let _ = affinity::bind_thread(&processors);
+            if yields {
+                yield_to_others();
+            }
+            run()
+        })
+    }
+
+    /// Starts the thread for a job that another thread can do as well.
+    ///
+    /// # Errors
+    /// As [`Thread::start`], with the job.
+    pub fn start_with<J: Send + 'static, T: Send + 'static>(
+        self,
+        job: J,
+        run: impl FnOnce(J) -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, Refused<J>> {
+        // Where no thread starts, what was moved into its closure is gone.
+        let job = Arc::new(Mutex::new(Some(job)));
+        let own = job.clone();
+        let taken = |job: &Mutex<Option<J>>| {
+            let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+            job.expect("the job is taken once: by the thread, or by the caller where there is none")
+        };
+        let started = self.start(move || run(taken(&own)));
+        started.map_err(|error| Refused { job: taken(&job), error })
+    }
+}
+
+/// A job for which there is no thread.
+#[derive(Debug)]
+pub struct Refused<J> {
+    /// The job.
+    pub job: J,
+    /// Why.
+    pub error: io::Error,
+}
+
+/// Lets this thread have a third of what others get where processors are short.
+fn yield_to_others() {
+    // Only a matter of who waits: where it is not allowed, nothing is wrong.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+}
+
+/// Niceness of a thread that yields: at 5 it has the weight 335 of 1,024.
+const NICE: i32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::Thread;
+
+    #[test]
+    fn names_are_short_enough_for_the_kernel() {
+        let bio = "";
+        let all = [
+            Thread::Aof,
+            Thread::AofSync,
+            Thread::AofBase,
+            Thread::Connect,
+            Thread::Download { bio },
+            Thread::Io(999),
+            Thread::LazyFree { bio },
+            Thread::Load { bio },
+            Thread::Migrate,
+            Thread::SlowRead(999),
+            Thread::Snapshot,
+            Thread::SnapshotLoad,
+            Thread::SnapshotWrite,
+            Thread::StreamSpool,
+        ];
+        let mut names: Vec<_> = all.iter().map(|thread| thread.name()).collect();
+        assert!(names.iter().all(|name| name.len() <= 15), "{names:?}");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all.len(), "two kinds of threads have one name");
+    }
+
+    #[test]
+    fn a_thread_has_its_name_and_its_processors() {
+        let name_of = || std::thread::current().name().map(str::to_owned);
+        let started = Thread::Load { bio: "0" }.start(move || (name_of(), super::affinity::allowed()));
+        assert_eq!(started.unwrap().join().unwrap(), (Some("load".to_owned()), vec![0]));
+        let started = Thread::Aof.start(super::affinity::allowed);
+        assert_eq!(started.unwrap().join().unwrap(), super::affinity::allowed());
+    }
+
+    #[test]
+    fn a_job_reaches_its_thread() {
+        let started = Thread::AofBase.start_with(vec![1, 2], |job| job.len());
+        assert_eq!(started.unwrap().join().unwrap(), 2);
+    }
+}
