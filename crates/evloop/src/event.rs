@@ -212,3 +212,30 @@ pub enum Event {
         id: TimerId,
     },
 }
+
+impl Event {
+    /// The token of the source, operation or timer that the event is about.
+    #[inline(always)]
+    pub fn token(&self) -> Token {
+        match self {
+            // Nearly all: one comparison, and the caller's own `match` need not be made again.
+            Event::Received { token, .. } => *token,
+            other => other.rarer_token(),
+        }
+    }
+
+    fn rarer_token(&self) -> Token {
+        match self {
+            Event::Received { token, .. }
+            | Event::Sent { token, .. }
+            | Event::Filled { token, .. }
+            | Event::Accepted { token, .. }
+            | Event::AcceptFailed { token, .. }
+            | Event::Ready { token, .. }
+            | Event::Detached { token, .. }
+            | Event::FileDone { token, .. }
+            | Event::ProcessEnded { token, .. }
+            | Event::Timer { token, .. } => *token,
+        }
+    }
+}

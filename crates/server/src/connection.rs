@@ -21,7 +21,7 @@ use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Event, Fd, Received, SendBuf, Sending, Sent};
 use sluice_resp::{Admission, Outbox};
 use spare::SpareBuffers;
-use transport::{Transport, key_of};
+use transport::Transport;
 
 /// A connection.
 pub struct Connection {
@@ -225,21 +225,20 @@ impl Connection {
     }
 }
 
-/// Handles an event of a connection; returns any other event.
+/// Handles an event of a connection. No other events come of what a connection asks the event loop for.
 #[inline(always)]
-pub fn handle<O: Owner>(owner: &mut O, event: Event) -> Option<Event> {
+pub fn handle<O: Owner>(owner: &mut O, key: SessionKey, event: Event) {
     match event {
-        Event::Received { token, received } => receive(owner, key_of(token), received),
-        Event::Sent { token, sent } => send_is_over(owner, key_of(token), sent),
-        Event::Filled { token, buf, error } => filled(owner, key_of(token), buf, error.is_some()),
-        Event::Detached { token, fd } => {
-            if let Some(connection) = owner.take(key_of(token)) {
+        Event::Received { received, .. } => receive(owner, key, received),
+        Event::Sent { sent, .. } => send_is_over(owner, key, sent),
+        Event::Filled { buf, error, .. } => filled(owner, key, buf, error.is_some()),
+        Event::Detached { fd, .. } => {
+            if let Some(connection) = owner.take(key) {
                 owner.detached(connection, fd);
             }
         }
-        other => return Some(other),
+        _ => {}
     }
-    None
 }
 
 #[inline(always)]
@@ -251,27 +250,24 @@ fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
             return end(owner, key, &format!("Reading from client: {}", plain_error(&error)));
         }
     };
-    let taken = owner.take(key).map(|mut connection| {
-        owner.count_received(&mut connection, chunk.len());
-        let flushed = match connection.transport.is_coded() {
-            true => receive_coded(owner, &mut connection, &chunk),
-            false => {
-                process(owner, &mut connection, &chunk);
-                Flushed::Open
-            }
-        };
-        (connection, flushed)
-    });
+    let Some(mut connection) = owner.take(key) else { return owner.event_loop().give_back(chunk) };
+    owner.count_received(&mut connection, chunk.len());
+    let flushed = match connection.transport.is_coded() {
+        true => receive_coded(owner, &mut connection, &chunk),
+        false => {
+            process(owner, &mut connection, &chunk);
+            Flushed::Open
+        }
+    };
     owner.event_loop().give_back(chunk);
-    match taken {
-        Some((connection, Flushed::Open)) => {
+    match flushed {
+        Flushed::Open => {
             if !connection.input.query_buf.is_empty() {
                 owner.note_unfinished(&connection);
             }
             go_on_receiving(owner, connection);
         }
-        Some((connection, Flushed::Over(why))) => owner.end(connection, &why),
-        None => {}
+        Flushed::Over(why) => owner.end(connection, &why),
     }
 }
 

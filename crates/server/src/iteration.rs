@@ -29,6 +29,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::migrate::Migrator;
+use crate::net::Endpoint;
 use crate::os::plain_error;
 use crate::replica::Follower;
 use crate::signals::{self, Signals};
@@ -44,7 +45,7 @@ use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::ProcessClock;
 use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Slice};
-use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
+use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -122,14 +123,12 @@ struct Sockets {
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
 
-const SIGNAL_TOKEN: Token = Token(u64::MAX);
-
 impl Server {
     /// Puts the parts together; listeners begin to accept.
     pub fn new(mut engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
-            signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
+            signals.source = Some(event_loop.attach(fd, Endpoint::Signal.token()));
         }
         let backend = backend_of(engine.config());
         let ring = switches::number(switches::RING).unwrap_or(0) as usize;
@@ -280,21 +279,28 @@ impl Server {
     fn collect(&mut self) {
         while let Some(event) = self.sockets.event_loop.next_event(self.timing.began_ns) {
             self.timing.is_busy = true;
-            let mut event = event;
-            if self.follower.has_events() {
-                let Some(other) = self.take_link_event(event) else { continue };
-                event = other;
-            }
-            match connection::handle(self, event) {
+            match Endpoint::of(event.token()) {
+                Some(Endpoint::Client(key)) => connection::handle(self, key, event),
+                Some(Endpoint::Listener { place, generation }) => {
+                    self.listener_event(place, generation, event);
+                }
+                Some(Endpoint::PrimaryLink { channel, attempt }) => self.link_event(channel, attempt, event),
+                Some(Endpoint::Signal) => self.take_signal(),
                 None => {}
-                Some(Event::Accepted { token, socket }) => self.accept(token, socket),
-                Some(Event::AcceptFailed { error, .. }) => self.note_accept_failure(&error),
-                Some(Event::Ready { .. }) => self.take_signal(),
-                Some(_) => {}
             }
         }
         if self.io_threads.pool.is_running() {
             self.collect_from_io_threads();
+        }
+    }
+
+    // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
+    #[inline(never)]
+    fn listener_event(&mut self, place: u32, generation: u32, event: Event) {
+        match event {
+            Event::Accepted { socket, .. } => self.accept(place, generation, socket),
+            Event::AcceptFailed { error, .. } => self.note_accept_failure(&error),
+            _ => {}
         }
     }
 
@@ -304,10 +310,8 @@ impl Server {
         self.host.note(LogLevel::Warning, &text);
     }
 
-    // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
-    #[inline(never)]
-    fn accept(&mut self, token: Token, socket: OwnedFd) {
-        let Some(listener) = self.listeners.get(token) else { return };
+    fn accept(&mut self, place: u32, generation: u32, socket: OwnedFd) {
+        let Some(listener) = self.listeners.get(place, generation) else { return };
         let accepted = listen::inspect(&socket, &listener.kind);
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));

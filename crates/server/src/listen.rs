@@ -2,6 +2,7 @@
 
 pub mod listeners;
 
+use crate::net::Endpoint;
 use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -454,7 +455,7 @@ fn tune_socket(socket: &Socket, keepalive_s: i64) {
 
 /// The error that a refused connection receives; `None` for a connection that is accepted.
 pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Option<&'static [u8]> {
-    if connections as i64 >= config.int(param::MAXCLIENTS) {
+    if connections as i64 >= config.int(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as i64) {
         return Some(b"-ERR max number of clients reached\r\n");
     }
     let open =

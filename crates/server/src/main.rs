@@ -22,6 +22,7 @@ mod loader;
 mod log;
 mod longest;
 mod migrate;
+mod net;
 mod oom_score;
 mod os;
 mod parts;

@@ -16,12 +16,13 @@ pub mod main_channel;
 pub mod memory;
 pub mod progress;
 
+use crate::net::{Endpoint, LinkChannel};
 use connect::Connecting;
 use download::Download;
 use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
 use progress::SyncProgress;
-use sluice_evloop::{Event, Source, Token};
+use sluice_evloop::Source;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -56,8 +57,6 @@ pub struct Follower {
     pub main: Option<MainLink>,
     /// What the main channel has brought and the link's session has not executed.
     pub replay: Option<StreamBuffer>,
-    /// Descriptors that the event loop is about to let go of.
-    pub leaving: usize,
     /// When something was heard last of a primary that others listen to, ns of the monotonic clock.
     pub heard_ns: u64,
     /// What had been heard then: of a snapshot, or of a session.
@@ -74,20 +73,10 @@ impl Follower {
             holder: LinkHolder::Nobody,
             main: None,
             replay: None,
-            leaving: 0,
             heard_ns: 0,
             heard: (0, 0, 0),
             progress: None,
         }
-    }
-
-    /// Whether events of the event loop may be of the link.
-    #[inline]
-    pub fn has_events(&self) -> bool {
-        self.leaving > 0
-            || matches!(self.holder, LinkHolder::Attached(_))
-            || self.main.is_some()
-            || self.replay.is_some()
     }
 
     /// The session of the link, while commands are received.
@@ -98,32 +87,22 @@ impl Follower {
         }
     }
 
-    /// The token of the descriptor that the holder has.
-    pub fn token(&self) -> Token {
-        let tokens = if self.main.is_some() { SNAPSHOT_TOKENS } else { LINK_TOKENS };
-        Token(tokens | self.attempt & u64::from(u32::MAX))
+    /// What the connection is to the event loop that the holder has, or is to have.
+    pub fn endpoint(&self) -> Endpoint {
+        let channel = if self.main.is_some() { LinkChannel::Snapshot } else { LinkChannel::Main };
+        Endpoint::PrimaryLink { channel, attempt: self.attempt as u32 }
     }
 
-    /// Whether an event is of the main channel, while the snapshot has another connection.
-    pub fn is_of_main_channel(&self, event: &Event) -> bool {
-        let own = Token(LINK_TOKENS | self.attempt & u64::from(u32::MAX));
-        self.main.is_some()
-            && matches!(event, Event::Received { token, .. } | Event::Sent { token, .. } if *token == own)
+    /// Whether the event loop has the holder's connection, as this one of the link's.
+    pub fn is_in_event_loop(&self, channel: LinkChannel, attempt: u32) -> bool {
+        self.endpoint() == Endpoint::PrimaryLink { channel, attempt }
+            && matches!(self.holder, LinkHolder::Attached(_) | LinkHolder::Leaving(_))
     }
-}
 
-/// Whether an event is of a link's descriptor.
-pub fn is_of_link(event: &Event) -> bool {
-    match event {
-        Event::Received { token, .. } | Event::Sent { token, .. } | Event::Detached { token, .. } => {
-            [LINK_TOKENS, SNAPSHOT_TOKENS].iter().any(|tokens| token.0 >> 32 == tokens >> 32)
-        }
-        _ => false,
+    /// Whether this one of the link's connections is the main channel of a synchronisation over two: until the last byte is executed
+    /// that came beside the snapshot.
+    pub fn is_main_channel(&self, channel: LinkChannel, attempt: u32) -> bool {
+        let is_beside = self.main.is_some() || self.replay.is_some();
+        is_beside && channel == LinkChannel::Main && attempt == self.attempt as u32
     }
 }
-
-/// The tokens of links: no session's generation is so large.
-const LINK_TOKENS: u64 = 0xffff_fffe_0000_0000;
-
-/// The same of connections that a snapshot has for itself.
-const SNAPSHOT_TOKENS: u64 = 0xffff_fffd_0000_0000;

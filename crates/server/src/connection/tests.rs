@@ -1,6 +1,7 @@
 use super::input::QueryBufUsage;
 use super::transport::Codec;
 use super::*;
+use crate::net::Endpoint;
 use sluice_evloop::{Backend, Deadline};
 use sluice_resp::{Limits, Requests, State};
 use std::io::{Read, Write};
@@ -55,7 +56,8 @@ impl Rig {
             let mut quiet = true;
             while let Some(event) = self.event_loop.next_event(0) {
                 quiet = false;
-                assert!(handle(self, event).is_none());
+                let key = Endpoint::client(event.token());
+                handle(self, key, event);
             }
             let before = got.len();
             // The rest of the stream, or WouldBlock.

@@ -5,8 +5,9 @@
 
 use super::input::Receive;
 use super::output::Piece;
+use crate::net::Endpoint;
 use sluice_base::SessionKey;
-use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Shutdown, Source, Token};
+use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Shutdown, Source};
 use sluice_resp::Outbox;
 use socket2::SockRef;
 
@@ -39,13 +40,18 @@ pub trait Codec: Send {
 impl Transport {
     /// Attaches a socket to an event loop.
     pub fn attach(event_loop: &mut AnyLoop, socket: impl Into<Fd>, key: SessionKey) -> Transport {
-        Transport { source: event_loop.attach(socket, token_of(key)), codec: None }
+        Transport { source: event_loop.attach(socket, Endpoint::Client(key).token()), codec: None }
     }
 
-    /// Takes over a socket that the event loop has under another token.
-    pub fn adopt(event_loop: &mut AnyLoop, source: Source, key: SessionKey) -> Transport {
-        event_loop.set_token(source, token_of(key));
+    /// Takes over a socket that the event loop has already. Its events stay with the endpoint that had it, until
+    /// [`Transport::become_client`].
+    pub fn adopt(source: Source) -> Transport {
         Transport { source, codec: None }
+    }
+
+    /// From now on the socket's events are of this client.
+    pub fn become_client(&mut self, event_loop: &mut AnyLoop, key: SessionKey) {
+        event_loop.set_token(self.source, Endpoint::Client(key).token());
     }
 
     /// A transport whose socket is in no event loop yet: [`Transport::move_to`] follows.
@@ -55,7 +61,7 @@ impl Transport {
 
     /// Attaches the socket, which has left another event loop, to this one. The codec stays.
     pub fn move_to(&mut self, event_loop: &mut AnyLoop, socket: Fd, key: SessionKey) {
-        self.source = event_loop.attach(socket, token_of(key));
+        self.source = event_loop.attach(socket, Endpoint::Client(key).token());
     }
 
     /// Lets everything go through a codec.
@@ -157,15 +163,4 @@ fn into_send_buf(outbox: Outbox) -> SendBuf {
         return SendBuf { head, shared: Vec::new() };
     }
     SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
-}
-
-/// A session's key as a token of the event loop, and back.
-pub fn token_of(key: SessionKey) -> Token {
-    Token(u64::from(key.generation) << 32 | u64::from(key.slot))
-}
-
-/// The session that a token names.
-#[inline]
-pub fn key_of(token: Token) -> SessionKey {
-    SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
 }

@@ -12,6 +12,7 @@ use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
 use crate::depth::Depth;
+use crate::net::Endpoint;
 use crate::switches;
 use multicast::Copies;
 use nix::sys::prctl;
@@ -202,7 +203,7 @@ impl IoThread {
             self.take_messages();
             while let Some(event) = self.event_loop.next_event(began) {
                 self.had_work = true;
-                connection::handle(&mut self, event);
+                connection::handle(&mut self, Endpoint::client(event.token()), event);
             }
             if !self.unreported.is_empty() {
                 self.report_all_traffic(began);

@@ -4,7 +4,7 @@ use super::Server;
 use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
-use crate::connection::{self, Connection, transport};
+use crate::connection::{self, Connection};
 use crate::replica::LinkHolder;
 use crate::replica::main_channel::{MainLink, StreamBuffer};
 use sluice_base::LogLevel;
@@ -14,9 +14,12 @@ use sluice_evloop::{Event, Received};
 use sluice_replication::Input;
 
 impl Server {
-    /// Takes an event of the main channel's descriptor.
+    /// Takes an event of the main channel's connection.
     pub(super) fn main_channel_event(&mut self, event: Event) {
         let attempt = self.follower.attempt;
+        if self.follower.main.is_none() {
+            return self.keep_late(event);
+        }
         let Event::Received { received, .. } = event else { return };
         let chunk = match received {
             Received::Data(chunk) => chunk,
@@ -89,26 +92,23 @@ impl Server {
                 let text = "Dual channel replication: Successfully streamed replication data into memory";
                 self.host.note(LogLevel::Notice, text);
                 connection.is_held_back = false;
+                connection.transport.become_client(&mut self.sockets.event_loop, key);
                 connection::resume(self, connection);
             }
         }
     }
 
-    /// Takes bytes of the link's session that come although its socket is not received from: they belong behind what was buffered.
-    /// An end is met again when the socket is received from. Any other event comes back.
-    pub(super) fn keep_late(&mut self, event: Event) -> Option<Event> {
-        let (Some(key), Some(replay)) = (self.follower.session(), &mut self.follower.replay) else {
-            return Some(event);
-        };
+    /// Takes an event of the session that executes what was buffered. Bytes come although the socket is not received from: they belong
+    /// behind what was buffered. An end is met again when the socket is received from.
+    fn keep_late(&mut self, event: Event) {
+        let (Some(key), Some(replay)) = (self.follower.session(), &mut self.follower.replay) else { return };
         match event {
-            Event::Received { token, received } if token == transport::token_of(key) => {
-                if let Received::Data(chunk) = received {
-                    replay.push(&chunk);
-                    self.sockets.event_loop.give_back(chunk);
-                }
-                None
+            Event::Received { received: Received::Data(chunk), .. } => {
+                replay.push(&chunk);
+                self.sockets.event_loop.give_back(chunk);
             }
-            other => Some(other),
+            Event::Received { .. } => {}
+            other => connection::handle(self, key, other),
         }
     }
 

@@ -8,12 +8,13 @@ use super::Server;
 use crate::connection::transport::Transport;
 use crate::connection::{self, Connection};
 use crate::listen;
+use crate::net::LinkChannel;
 use crate::os::plain_error;
+use crate::replica::LinkHolder;
 use crate::replica::connect::{ConnectPlan, Connecting};
 use crate::replica::download::{Download, DownloadPlan, Report, keep_alive};
 use crate::replica::main_channel::{MainLink, StreamBuffer};
 use crate::replica::memory::{MemoryReport, MemorySync};
-use crate::replica::{LinkHolder, is_of_link};
 use crate::storage;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -163,31 +164,23 @@ impl Server {
     }
 
     fn link_opened(&mut self, attempt: u64, socket: OwnedFd) {
-        let token = self.follower.token();
+        let token = self.follower.endpoint().token();
         let source = self.sockets.event_loop.attach(socket, token);
         self.follower.holder = LinkHolder::Attached(source);
         self.sockets.event_loop.recv_start(source);
         self.link_input(Input::Opened(attempt));
     }
 
-    /// Takes an event of the link's descriptors; any other event comes back.
+    /// Takes an event of one of the link's connections.
     #[cold]
-    pub(super) fn take_link_event(&mut self, event: Event) -> Option<Event> {
-        if is_of_link(&event) {
-            self.link_event(event);
-            return None;
-        }
-        self.keep_late(event)
-    }
-
-    fn link_event(&mut self, event: Event) {
-        if self.follower.is_of_main_channel(&event) {
+    pub(super) fn link_event(&mut self, channel: LinkChannel, attempt: u32, event: Event) {
+        if self.follower.is_main_channel(channel, attempt) {
             return self.main_channel_event(event);
         }
+        let is_current = self.follower.is_in_event_loop(channel, attempt);
         let attempt = self.follower.attempt;
         match event {
-            Event::Received { token, received } => {
-                let is_current = token == self.follower.token();
+            Event::Received { received, .. } => {
                 let chunk = match received {
                     Received::Data(chunk) => chunk,
                     Received::Eof | Received::Failed(_) if is_current => {
@@ -205,12 +198,7 @@ impl Server {
                 }
                 self.sockets.event_loop.give_back(chunk);
             }
-            Event::Detached { token, fd } => {
-                self.follower.leaving = self.follower.leaving.saturating_sub(1);
-                if token == self.follower.token() {
-                    self.leave_done(fd);
-                }
-            }
+            Event::Detached { fd, .. } if is_current => self.leave_done(fd),
             _ => {}
         }
     }
@@ -263,7 +251,7 @@ impl Server {
             Some(socket) => self.session_of_link(socket.as_fd()),
             None => self.add_session_of_link(String::new(), "", -1),
         };
-        (key, Transport::adopt(&mut self.sockets.event_loop, source, key))
+        (key, Transport::adopt(source))
     }
 
     fn session_of_link(&mut self, socket: std::os::fd::BorrowedFd<'_>) -> SessionKey {
@@ -359,7 +347,6 @@ impl LinkTransport for Server {
         let event_loop = &mut self.sockets.event_loop;
         event_loop.recv_stop(source);
         event_loop.detach(source);
-        self.follower.leaving += 1;
         self.follower.holder = LinkHolder::Leaving(first);
     }
 
@@ -430,7 +417,11 @@ impl LinkTransport for Server {
             return true;
         }
         let ((key, transport), rest) = match holder {
-            LinkHolder::Attached(source) => (self.transport_of_link(source), rest),
+            LinkHolder::Attached(source) => {
+                let (key, mut transport) = self.transport_of_link(source);
+                transport.become_client(&mut self.sockets.event_loop, key);
+                ((key, transport), rest)
+            }
             LinkHolder::Received(socket, behind) => {
                 let key = self.session_of_link(socket.as_fd());
                 let transport = Transport::attach(&mut self.sockets.event_loop, socket, key);

@@ -33,6 +33,10 @@ fn the_limit_of_clients_comes_before_everything_else() {
     let from = Accepted { addr: String::new(), laddr: String::new(), local: false };
     let limited = config("maxclients 2");
     assert_eq!(refusal(&from, 2, &limited), Some(&b"-ERR max number of clients reached\r\n"[..]));
+    let boundless = config("maxclients 4294967295");
+    assert!(
+        refusal(&from, Endpoint::CLIENTS_MAX, &boundless).is_some_and(|text| text.starts_with(b"-ERR max"))
+    );
     assert!(refusal(&from, 1, &limited).is_some_and(|text| text.starts_with(b"-DENIED")));
 }
 

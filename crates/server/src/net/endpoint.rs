@@ -1,0 +1,148 @@
+//! What is behind a token of the event loop: the only place where tokens are made and read.
+//!
+//! ```text
+//!   63      56 55              32 31                                0
+//!  ┌──────────┬──────────────────┬──────────────────────────────────┐
+//!  │ kind     │ index            │ generation                       │
+//!  └──────────┴──────────────────┴──────────────────────────────────┘
+//! ```
+//!
+//! The index is a place in the table of the kind, the generation tells those apart that had the place one after the other: whoever gets
+//! an event finds by it that a connection is gone. A new kind is a variant here, with its number, and an arm of the `match` in
+//! `Server::collect`.
+//!
+//! A client has the kind 0, so that an I/O thread, whose event loop has nothing but clients, need not look at the kind at all.
+
+use sluice_base::SessionKey;
+use sluice_evloop::Token;
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The connection of a client, by the session's key.
+    Client(SessionKey),
+    /// A listening socket.
+    Listener {
+        /// Its place among the listeners.
+        place: u32,
+        /// How often the place was given away before.
+        generation: u32,
+    },
+    /// A connection to the primary that is not, or not only, a client's.
+    PrimaryLink {
+        /// Which of the link's connections.
+        channel: LinkChannel,
+        /// The link's attempt, the lower half.
+        attempt: u32,
+    },
+    /// The socket that signals write to.
+    Signal,
+}
+
+/// A connection of the link to the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkChannel {
+    /// That of the handshake: the only one, or the main channel.
+    Main,
+    /// One that a snapshot has for itself.
+    Snapshot,
+}
+
+impl Endpoint {
+    /// Clients at a time, at most: an index has 24 bits.
+    pub const CLIENTS_MAX: usize = 16_000_000;
+
+    const CLIENT: u8 = 0;
+    const LISTENER: u8 = 1;
+    const PRIMARY_LINK: u8 = 2;
+    const SIGNAL: u8 = 3;
+
+    /// The token for it.
+    pub fn token(self) -> Token {
+        let (kind, index, generation) = match self {
+            Endpoint::Client(key) => (Self::CLIENT, key.slot, key.generation),
+            Endpoint::Listener { place, generation } => (Self::LISTENER, place, generation),
+            Endpoint::PrimaryLink { channel: LinkChannel::Main, attempt } => (Self::PRIMARY_LINK, 0, attempt),
+            Endpoint::PrimaryLink { channel: LinkChannel::Snapshot, attempt } => {
+                (Self::PRIMARY_LINK, 1, attempt)
+            }
+            Endpoint::Signal => (Self::SIGNAL, 0, 0),
+        };
+        debug_assert!(index <= INDEX_MAX, "an index has 24 bits");
+        Token(u64::from(kind) << 56 | u64::from(index & INDEX_MAX) << 32 | u64::from(generation))
+    }
+
+    /// What a token names; `None` when no [`Endpoint::token`] has made it. Cost: for a client a comparison and two shifts.
+    #[inline(always)]
+    pub fn of(token: Token) -> Option<Endpoint> {
+        if token.0 >> 56 == u64::from(Self::CLIENT) {
+            return Some(Endpoint::Client(Endpoint::client(token)));
+        }
+        Endpoint::rare(token)
+    }
+
+    /// The client that a token names, of an event loop that has nothing but clients.
+    #[inline(always)]
+    pub fn client(token: Token) -> SessionKey {
+        debug_assert!(token.0 >> 56 == u64::from(Self::CLIENT), "it has nothing but clients");
+        SessionKey { slot: (token.0 >> 32) as u32, generation: token.0 as u32 }
+    }
+
+    /// What is no client.
+    #[cold]
+    fn rare(token: Token) -> Option<Endpoint> {
+        let (index, generation) = ((token.0 >> 32) as u32 & INDEX_MAX, token.0 as u32);
+        match ((token.0 >> 56) as u8, index) {
+            (Self::LISTENER, place) => Some(Endpoint::Listener { place, generation }),
+            (Self::PRIMARY_LINK, 0) => {
+                Some(Endpoint::PrimaryLink { channel: LinkChannel::Main, attempt: generation })
+            }
+            (Self::PRIMARY_LINK, 1) => {
+                Some(Endpoint::PrimaryLink { channel: LinkChannel::Snapshot, attempt: generation })
+            }
+            (Self::SIGNAL, 0) => Some(Endpoint::Signal),
+            _ => None,
+        }
+    }
+}
+
+/// The largest index.
+const INDEX_MAX: u32 = (1 << 24) - 1;
+
+const _: () = assert!(Endpoint::CLIENTS_MAX < INDEX_MAX as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_names_what_it_was_made_for_and_nothing_else() {
+        let key = |slot, generation| SessionKey { slot, generation };
+        let mut all = vec![Endpoint::Signal];
+        for number in [0, 1, 77, INDEX_MAX] {
+            for generation in [0, 1, 0x00ff_ffff, 0x0100_0000, u32::MAX] {
+                all.push(Endpoint::Client(key(number, generation)));
+                all.push(Endpoint::Listener { place: number, generation });
+            }
+        }
+        for channel in [LinkChannel::Main, LinkChannel::Snapshot] {
+            all.extend([1, u32::MAX].map(|attempt| Endpoint::PrimaryLink { channel, attempt }));
+        }
+        let mut tokens: Vec<Token> = all.iter().map(|endpoint| endpoint.token()).collect();
+        for (endpoint, token) in all.iter().zip(&tokens) {
+            assert_eq!(Endpoint::of(*token), Some(*endpoint));
+        }
+        tokens.sort();
+        tokens.dedup();
+        assert_eq!(tokens.len(), all.len());
+        let client = key(INDEX_MAX, u32::MAX);
+        assert_eq!(Endpoint::client(Endpoint::Client(client).token()), client);
+    }
+
+    #[test]
+    fn a_token_that_was_never_made_names_nothing() {
+        for token in [4 << 56, 2 << 56 | 2 << 32, 3 << 56 | 1 << 32, u64::MAX] {
+            assert_eq!(Endpoint::of(Token(token)), None);
+        }
+    }
+}
