@@ -13,12 +13,13 @@ pub mod output;
 pub mod spare;
 pub mod transport;
 
+use crate::net::Stream;
 use crate::os::plain_error;
 use input::{Input, InputState};
 use output::{Next, Output, Piece};
 use sluice_base::SessionKey;
 use sluice_base::heap;
-use sluice_evloop::{AnyLoop, Event, Fd, Received, SendBuf, Sending, Sent};
+use sluice_evloop::{AnyLoop, Event, Received, SendBuf, Sending, Sent};
 use sluice_resp::{Admission, Outbox};
 use spare::SpareBuffers;
 use transport::Transport;
@@ -118,7 +119,7 @@ pub trait Owner {
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
     /// A connection's socket has left the event loop.
-    fn detached(&mut self, connection: Box<Connection>, socket: Fd);
+    fn detached(&mut self, connection: Box<Connection>, stream: Stream);
 }
 
 /// Seconds without a byte after which a connection gives its room back.
@@ -210,12 +211,12 @@ impl Connection {
     ///
     /// # Panics
     /// When it is not at rest.
-    pub fn arrive(&mut self, event_loop: &mut AnyLoop, socket: Fd) {
+    pub fn arrive(&mut self, event_loop: &mut AnyLoop, stream: Stream) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
         self.stay = Stay::Yes;
         // On the lists of the owner before, which finds it gone.
         (self.is_listed, self.usage_waits) = (false, false);
-        self.transport.move_to(event_loop, socket, self.key);
+        self.transport.move_to(event_loop, stream, self.key);
     }
 
     /// Shuts its input, and ends it when all output was sent.
@@ -234,7 +235,7 @@ pub fn handle<O: Owner>(owner: &mut O, key: SessionKey, event: Event) {
         Event::Filled { buf, error, .. } => filled(owner, key, buf, error.is_some()),
         Event::Detached { fd, .. } => {
             if let Some(connection) = owner.take(key) {
-                owner.detached(connection, fd);
+                owner.detached(connection, Stream::detached(fd));
             }
         }
         _ => {}

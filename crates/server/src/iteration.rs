@@ -29,7 +29,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::migrate::Migrator;
-use crate::net::Endpoint;
+use crate::net::{Endpoint, Stream};
 use crate::os::plain_error;
 use crate::replica::Follower;
 use crate::signals::{self, Signals};
@@ -47,7 +47,6 @@ use sluice_engine::ProcessClock;
 use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Slice};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering};
 use sluice_resp::Requests;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use timing::Timing;
@@ -298,7 +297,7 @@ impl Server {
     #[inline(never)]
     fn listener_event(&mut self, place: u32, generation: u32, event: Event) {
         match event {
-            Event::Accepted { socket, .. } => self.accept(place, generation, socket),
+            Event::Accepted { socket, .. } => self.accept(place, generation, Stream::accepted(socket)),
             Event::AcceptFailed { error, .. } => self.note_accept_failure(&error),
             _ => {}
         }
@@ -310,18 +309,18 @@ impl Server {
         self.host.note(LogLevel::Warning, &text);
     }
 
-    fn accept(&mut self, place: u32, generation: u32, socket: OwnedFd) {
+    fn accept(&mut self, place: u32, generation: u32, stream: Stream) {
         let Some(listener) = self.listeners.get(place, generation) else { return };
-        let accepted = listen::inspect(&socket, &listener.kind);
+        let accepted = listen::inspect(&stream, &listener.kind);
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));
         }
         if let Some(text) = listen::refusal(&accepted, self.engine.connections(), self.engine.config()) {
             self.engine.count_rejected();
-            refuse(socket, text);
+            stream.close_with(text);
             return;
         }
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let fd = stream.number();
         let unix = matches!(listener.kind, ListenerKind::Unix(_));
         // Nearly always the same as that of the client before.
         if *self.sockets.laddr != *accepted.laddr {
@@ -334,9 +333,9 @@ impl Server {
         if self.io_threads.pool.active() > 0 {
             self.host.io_threads.accepts += 1;
             let connection = Connection::new(key, Transport::detached());
-            return self.hand_over(connection, socket.into());
+            return self.hand_over(connection, stream);
         }
-        let transport = Transport::attach(&mut self.sockets.event_loop, socket, key);
+        let transport = Transport::attach(&mut self.sockets.event_loop, stream, key);
         let mut connection = Connection::new(key, transport);
         connection.authentication = self.engine.authentication(key);
         connection.receive(&mut self.sockets.event_loop);
@@ -646,12 +645,6 @@ pub fn backend_of(config: &Config) -> Backend {
         EventLoop::Epoll => Backend::Epoll,
         EventLoop::Poll => Backend::Poll,
     }
-}
-
-/// Tells a connection why it is refused, without waiting, and closes it.
-fn refuse(socket: OwnedFd, text: &[u8]) {
-    use std::io::Write;
-    let _ = std::net::TcpStream::from(socket).write_all(text);
 }
 
 fn end_badly(how: Crash) {

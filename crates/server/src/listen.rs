@@ -2,13 +2,13 @@
 
 pub mod listeners;
 
-use crate::net::Endpoint;
+use crate::net::{Endpoint, Stream, options};
 use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::choice::EventLoop;
 use sluice_config::{Config, param};
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -285,7 +285,7 @@ fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
         socket.set_mark(mark)?;
     }
     // Before it listens: the first connection may come at once.
-    tune_socket(&socket, config.int(param::TCP_KEEPALIVE));
+    options::tune_listener(&socket, config.int(param::TCP_KEEPALIVE));
     socket.bind(&SocketAddr::new(address, config.int(param::PORT) as u16).into())?;
     Ok(socket)
 }
@@ -404,53 +404,21 @@ pub struct Accepted {
 }
 
 /// Reads the addresses of an accepted socket.
-pub fn inspect(socket: &OwnedFd, kind: &ListenerKind) -> Accepted {
-    let socket = SockRef::from(socket);
+pub fn inspect(stream: &Stream, kind: &ListenerKind) -> Accepted {
     if let ListenerKind::Unix(path) = kind {
         return Accepted { addr: format!("{path}:0"), laddr: format!("{path}:0"), local: true };
     }
-    let show = |address: std::io::Result<SockAddr>| address.ok().and_then(|a| a.as_socket());
-    let peer = show(socket.peer_addr());
-    let own = show(socket.local_addr());
-    let text = |a: Option<SocketAddr>| a.map_or_else(|| "?:0".to_owned(), |a| a.to_string());
-    Accepted {
-        addr: text(peer),
-        laddr: text(own),
-        local: peer.is_none_or(|a| a.ip().to_canonical().is_loopback()),
-    }
+    let ends = stream.ends();
+    let (addr, laddr) = ends.shown();
+    Accepted { addr, laddr, local: ends.peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback()) }
 }
 
-/// The addresses of both ends of a TCP connection, the peer's first, as shown.
-pub fn ends_of(socket: std::os::fd::BorrowedFd<'_>) -> (String, String) {
-    let socket = SockRef::from(&socket);
-    let text = |address: std::io::Result<SockAddr>| {
-        let address = address.ok().and_then(|address| address.as_socket());
-        address.map_or_else(|| "?:0".to_owned(), |address| address.to_string())
-    };
-    (text(socket.peer_addr()), text(socket.local_addr()))
-}
-
-/// Sets on a TCP listener what its connections shall have: the kernel hands these options on to each, which saves five
-/// system calls per connection.
+/// Sets on a TCP listener what its connections shall have; see [`options::tune_listener`].
 pub fn tune(listener: &Listener, keepalive_s: i64) {
     if matches!(listener.kind, ListenerKind::Unix(_)) {
         return;
     }
-    tune_socket(&SockRef::from(&*listener.socket), keepalive_s);
-}
-
-fn tune_socket(socket: &Socket, keepalive_s: i64) {
-    let _ = socket.set_tcp_nodelay(true);
-    let _ = socket.set_keepalive(keepalive_s > 0);
-    if keepalive_s > 0 {
-        let seconds = keepalive_s as u64;
-        // Three probes within the interval after one interval of silence, as the reference spaces them.
-        let probes = TcpKeepalive::new()
-            .with_time(Duration::from_secs(seconds))
-            .with_interval(Duration::from_secs((seconds / 3).max(1)))
-            .with_retries(3);
-        let _ = socket.set_tcp_keepalive(&probes);
-    }
+    options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s);
 }
 
 /// The error that a refused connection receives; `None` for a connection that is accepted.

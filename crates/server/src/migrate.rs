@@ -5,13 +5,12 @@
 //! keeps at most [`KEPT_MAX`] connections, each for ten seconds after its last use; (4) what is not sent or answered within the
 //! timeout of the client ends the connection.
 
-use crate::replica::connect::{ConnectPlan, connect};
+use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_evloop::Waker;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +38,7 @@ struct KeptLink {
 
 /// A connection to another server.
 struct TargetLink {
-    stream: TcpStream,
+    stream: BlockingStream,
     /// The database that is selected there, if that is known.
     db: Option<i64>,
     /// What came behind the last line.
@@ -193,8 +192,7 @@ fn attempt(
         None => open(migration, source, timeout)?,
     };
     let writing = Broken::at(MigrationStep::Writing);
-    link.stream.set_write_timeout(Some(timeout)).map_err(&writing)?;
-    link.stream.set_read_timeout(Some(timeout)).map_err(&writing)?;
+    link.stream.set_timeout(timeout).map_err(&writing)?;
     let mut out = Vec::new();
     let authenticates = migration.push_auth(&mut out);
     let selects = link.db != Some(migration.db);
@@ -230,7 +228,7 @@ fn attempt(
 fn open(migration: &Migration, source: &str, timeout: Duration) -> Result<TargetLink, Broken> {
     let (host, port) = (migration.host.clone(), migration.port);
     let plan = ConnectPlan { host, port, source: source.to_owned(), timeout };
-    let socket = connect(&plan).map_err(|error| Broken {
+    let stream = Stream::connect(&plan).map_err(|error| Broken {
         // A host that refuses is met by the reference when it writes.
         step: if error.kind() == ErrorKind::ConnectionRefused {
             MigrationStep::Writing
@@ -239,8 +237,7 @@ fn open(migration: &Migration, source: &str, timeout: Duration) -> Result<Target
         },
         is_timeout: false,
     })?;
-    let stream = TcpStream::from(socket);
-    stream.set_nonblocking(false).map_err(Broken::at(MigrationStep::Connecting))?;
+    let stream = stream.block().map_err(Broken::at(MigrationStep::Connecting))?;
     // Port -1 does not exist, but database -1 is what the reference takes for selected at first.
     Ok(TargetLink { stream, db: Some(-1), input: Vec::new() })
 }

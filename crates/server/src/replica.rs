@@ -16,14 +16,13 @@ pub mod main_channel;
 pub mod memory;
 pub mod progress;
 
-use crate::net::{Endpoint, LinkChannel};
+use crate::net::{Endpoint, LinkChannel, Stream};
 use connect::Connecting;
 use download::Download;
 use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
 use progress::SyncProgress;
 use sluice_evloop::Source;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Who has the connection to the primary.
@@ -37,13 +36,13 @@ pub enum LinkHolder {
     /// The event loop lets go of it; these bytes of the snapshot have come.
     Leaving(Vec<u8>),
     /// The main thread, until something receives the snapshot; these bytes of it have come.
-    Left(OwnedFd, Vec<u8>),
+    Left(Stream, Vec<u8>),
     /// A thread that receives the snapshot.
     Receiving(Download),
     /// The thread of a load that reads the snapshot from it.
     Loading(MemorySync),
     /// The main thread, until the snapshot is loaded; these bytes have come behind it.
-    Received(OwnedFd, Vec<u8>),
+    Received(Stream, Vec<u8>),
     /// The event loop, as that of a client.
     Session(sluice_base::SessionKey),
 }

@@ -16,7 +16,7 @@ struct Rig {
     sent: usize,
     received: usize,
     usage: QueryBufUsage,
-    detached: Option<(Box<Connection>, Fd)>,
+    detached: Option<(Box<Connection>, Stream)>,
     client: UnixStream,
 }
 
@@ -28,9 +28,7 @@ impl Rig {
         let mut event_loop = opened.expect("poll is everywhere").event_loop;
         let (client, server) = UnixStream::pair().expect("a pair of sockets");
         client.set_nonblocking(true).expect("a socket");
-        server.set_nonblocking(true).expect("a socket");
-        let socket = std::os::fd::OwnedFd::from(server);
-        let mut connection = Connection::new(KEY, Transport::attach(&mut event_loop, socket, KEY));
+        let mut connection = Connection::new(KEY, Transport::attach(&mut event_loop, server.into(), KEY));
         if let Some(codec) = codec {
             connection.transport.set_codec(codec);
         }
@@ -138,8 +136,8 @@ impl Owner for Rig {
         self.ended = Some(why.to_owned());
     }
 
-    fn detached(&mut self, connection: Box<Connection>, socket: Fd) {
-        self.detached = Some((connection, socket));
+    fn detached(&mut self, connection: Box<Connection>, stream: Stream) {
+        self.detached = Some((connection, stream));
     }
 }
 
@@ -286,7 +284,7 @@ fn a_connection_that_sends_cannot_arrive_elsewhere() {
     let mut connection = rig.connection.take().unwrap();
     connection.output.begin_send();
     let (socket, _) = UnixStream::pair().unwrap();
-    connection.arrive(&mut rig.event_loop, std::os::fd::OwnedFd::from(socket).into());
+    connection.arrive(&mut rig.event_loop, socket.into());
 }
 
 #[test]
@@ -296,8 +294,7 @@ fn the_packets_of_a_replica_are_filled_when_asked() {
     let socket = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
     socket.set_nodelay(true).expect("a socket");
     let twin = socket.try_clone().expect("a descriptor");
-    let socket = std::os::fd::OwnedFd::from(socket);
-    rig.connection = Some(Connection::new(KEY, Transport::attach(&mut rig.event_loop, socket, KEY)));
+    rig.connection = Some(Connection::new(KEY, Transport::attach(&mut rig.event_loop, socket.into(), KEY)));
     fill_packets(&mut rig, KEY);
     assert!(!twin.nodelay().expect("readable"));
 }

@@ -5,11 +5,10 @@
 
 use super::input::Receive;
 use super::output::Piece;
-use crate::net::Endpoint;
+use crate::net::{Endpoint, Stream, options};
 use sluice_base::SessionKey;
-use sluice_evloop::{AnyLoop, Fd, SendBuf, Sending, Sent, Shared, Shutdown, Source};
+use sluice_evloop::{AnyLoop, SendBuf, Sending, Sent, Shared, Shutdown, Source};
 use sluice_resp::Outbox;
-use socket2::SockRef;
 
 /// See the module. It belongs to the event loop that it was attached to.
 pub struct Transport {
@@ -38,9 +37,9 @@ pub trait Codec: Send {
 }
 
 impl Transport {
-    /// Attaches a socket to an event loop.
-    pub fn attach(event_loop: &mut AnyLoop, socket: impl Into<Fd>, key: SessionKey) -> Transport {
-        Transport { source: event_loop.attach(socket, Endpoint::Client(key).token()), codec: None }
+    /// Attaches a connection to an event loop.
+    pub fn attach(event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) -> Transport {
+        Transport { source: stream.attach(event_loop, Endpoint::Client(key)), codec: None }
     }
 
     /// Takes over a socket that the event loop has already. Its events stay with the endpoint that had it, until
@@ -59,9 +58,9 @@ impl Transport {
         Transport { source: Source::NONE, codec: None }
     }
 
-    /// Attaches the socket, which has left another event loop, to this one. The codec stays.
-    pub fn move_to(&mut self, event_loop: &mut AnyLoop, socket: Fd, key: SessionKey) {
-        self.source = event_loop.attach(socket, Endpoint::Client(key).token());
+    /// Attaches the connection, which has left another event loop, to this one. The codec stays.
+    pub fn move_to(&mut self, event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) {
+        self.source = stream.attach(event_loop, Endpoint::Client(key));
     }
 
     /// Lets everything go through a codec.
@@ -73,8 +72,7 @@ impl Transport {
     /// Has packets filled at the price of a delay: a replica that takes a stream does not answer it.
     pub fn fill_packets(&self, event_loop: &AnyLoop) {
         if let Some(socket) = event_loop.fd(self.source) {
-            // A unix socket has no packets.
-            let _ = SockRef::from(&socket).set_tcp_nodelay(false);
+            options::fill_packets(socket);
         }
     }
 

@@ -4,11 +4,11 @@
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
 use crate::connection::{Connection, Traffic};
+use crate::net::Stream;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_engine::Multicast;
-use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
 use sluice_value::Value;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub struct Moving {
     /// The connection, at rest.
     pub connection: Box<Connection>,
     /// Its socket, which is in no event loop.
-    pub socket: Fd,
+    pub stream: Stream,
 }
 
 /// Output that no batch asked for.

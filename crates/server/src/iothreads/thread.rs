@@ -12,7 +12,7 @@ use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
 use crate::depth::Depth;
-use crate::net::Endpoint;
+use crate::net::{Endpoint, Stream};
 use crate::switches;
 use multicast::Copies;
 use nix::sys::prctl;
@@ -20,7 +20,7 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_clock::Clock;
 use sluice_engine::SHOWN_INPUT_BYTES;
-use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
+use sluice_evloop::{AnyLoop, Deadline, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Notified, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
@@ -429,8 +429,8 @@ impl IoThread {
     }
 
     fn adopt(&mut self, moving: Moving) {
-        let Moving { mut connection, socket } = moving;
-        connection.arrive(&mut self.event_loop, socket);
+        let Moving { mut connection, stream } = moving;
+        connection.arrive(&mut self.event_loop, stream);
         connection.idle_s = 0;
         self.count += 1;
         connection::resume(self, connection);
@@ -612,12 +612,12 @@ impl Owner for IoThread {
         self.send(ToMain::Ended(key, why.into()));
     }
 
-    fn detached(&mut self, mut connection: Box<Connection>, socket: Fd) {
+    fn detached(&mut self, mut connection: Box<Connection>, stream: Stream) {
         debug_assert_eq!(connection.stay, Stay::Detached);
         self.count -= 1;
         self.report_traffic(&mut connection);
         connection.usage_waits = false;
-        self.send(ToMain::Released(Box::new(Moving { connection, socket })));
+        self.send(ToMain::Released(Box::new(Moving { connection, stream })));
     }
 }
 

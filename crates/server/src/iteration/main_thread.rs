@@ -6,11 +6,12 @@ use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay};
+use crate::net::Stream;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_engine::ProcessClock;
 use sluice_engine::{Closing, Flow};
-use sluice_evloop::{AnyLoop, Fd, SendBuf, Shared};
+use sluice_evloop::{AnyLoop, SendBuf, Shared};
 use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
 
 /// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
@@ -280,8 +281,8 @@ impl Owner for Server {
         self.lose(key, why);
     }
 
-    fn detached(&mut self, connection: Box<Connection>, socket: Fd) {
-        self.place(connection, socket);
+    fn detached(&mut self, connection: Box<Connection>, stream: Stream) {
+        self.place(connection, stream);
     }
 }
 

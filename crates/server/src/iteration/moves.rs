@@ -4,8 +4,8 @@ use super::Server;
 use crate::clients::SocketOwner;
 use crate::connection::{self, Connection, Owner, Stay};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
+use crate::net::Stream;
 use sluice_engine::OutputGroup;
-use sluice_evloop::Fd;
 
 /// Connections that begin to move in one iteration, at most.
 const SHARE: usize = 100;
@@ -72,47 +72,47 @@ impl Server {
 
     /// An I/O thread gives a connection back.
     pub(super) fn returned(&mut self, moving: Moving) {
-        let Moving { mut connection, socket } = moving;
+        let Moving { mut connection, stream } = moving;
         let traffic = std::mem::take(&mut connection.unreported);
         self.count_traffic(connection.key, traffic);
         // A client that has ended meanwhile is closed by dropping its socket.
         if let Some(id) = self.sockets.clients.returned(connection.key) {
             self.io_threads.pool.left(id);
-            self.place(connection, socket);
+            self.place(connection, stream);
         }
     }
 
     /// Gives a connection in hand an owner, whose socket is in no event loop: an I/O thread, or the main thread.
-    pub(super) fn place(&mut self, connection: Box<Connection>, socket: Fd) {
+    pub(super) fn place(&mut self, connection: Box<Connection>, stream: Stream) {
         let key = connection.key;
         if !connection.is_at_rest() {
             // It was ended on its way: what the event loop had received before went beyond the limit.
-            drop(socket);
+            drop(stream);
             self.put(connection);
             return self.end_client(key);
         }
         match self.io_threads.pool.active() {
-            0 => self.take_in(connection, socket),
-            _ => self.hand_over(connection, socket),
+            0 => self.take_in(connection, stream),
+            _ => self.hand_over(connection, stream),
         }
         // Output that came up on the way waits in the session.
         self.sockets.ready.push(key);
     }
 
     /// Gives a connection in hand to the active I/O thread with the least to do.
-    pub(super) fn hand_over(&mut self, mut connection: Box<Connection>, socket: Fd) {
-        let Some(id) = self.io_threads.pool.least_loaded() else { return self.take_in(connection, socket) };
+    pub(super) fn hand_over(&mut self, mut connection: Box<Connection>, stream: Stream) {
+        let Some(id) = self.io_threads.pool.least_loaded() else { return self.take_in(connection, stream) };
         let key = connection.key;
         connection.authentication = self.engine.authentication(key);
         self.resume_if_done(&mut connection);
         self.sockets.clients.give(key, id);
         self.engine.join_group(key, group_of(id));
-        self.io_threads.pool.send(id, ToIoThread::Adopt(Box::new(Moving { connection, socket })));
+        self.io_threads.pool.send(id, ToIoThread::Adopt(Box::new(Moving { connection, stream })));
     }
 
     /// Takes a connection in hand into the main thread's event loop.
-    fn take_in(&mut self, mut connection: Box<Connection>, socket: Fd) {
-        connection.arrive(&mut self.sockets.event_loop, socket);
+    fn take_in(&mut self, mut connection: Box<Connection>, stream: Stream) {
+        connection.arrive(&mut self.sockets.event_loop, stream);
         connection.authentication = self.engine.authentication(connection.key);
         self.resume_if_done(&mut connection);
         connection::resume(self, connection);

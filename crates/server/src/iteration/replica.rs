@@ -7,12 +7,11 @@
 use super::Server;
 use crate::connection::transport::Transport;
 use crate::connection::{self, Connection};
-use crate::listen;
-use crate::net::LinkChannel;
+use crate::net::{ConnectPlan, Ends, LinkChannel, Stream};
 use crate::os::plain_error;
 use crate::replica::LinkHolder;
-use crate::replica::connect::{ConnectPlan, Connecting};
-use crate::replica::download::{Download, DownloadPlan, Report, keep_alive};
+use crate::replica::connect::Connecting;
+use crate::replica::download::{Download, DownloadPlan, Report};
 use crate::replica::main_channel::{MainLink, StreamBuffer};
 use crate::replica::memory::{MemoryReport, MemorySync};
 use crate::storage;
@@ -22,14 +21,14 @@ use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_engine::ProcessClock;
 use sluice_engine::{Engine, LinkDriver, LinkTransport, Process};
-use sluice_evloop::{Event, Fd, Received, SendBuf, Source};
+use sluice_evloop::{Event, Received, SendBuf, Source};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::LinkState;
 use sluice_replication::{Input, Primary, SyncFailure};
 use sluice_resp::Admission;
 use sluice_snapshot::{NotLoaded, SnapshotSource};
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ impl Server {
         match &self.follower.holder {
             LinkHolder::Connecting(connecting) => match connecting.take() {
                 None => {}
-                Some(Ok(socket)) => self.link_opened(attempt, socket),
+                Some(Ok(stream)) => self.link_opened(attempt, stream),
                 Some(Err(reason)) => self.link_input(Input::Refused(attempt, &reason)),
             },
             LinkHolder::Receiving(_) => self.hear_download(attempt),
@@ -81,9 +80,9 @@ impl Server {
             match report {
                 Report::Log(level, line) => self.host.note(level, &line),
                 Report::Saved => self.link_input(Input::Saved(attempt)),
-                Report::InForce(socket, rest) => {
+                Report::InForce(stream, rest) => {
                     self.merge_download();
-                    let received = LinkHolder::Received(socket, rest);
+                    let received = LinkHolder::Received(stream, rest);
                     if let LinkHolder::Receiving(download) =
                         std::mem::replace(&mut self.follower.holder, received)
                     {
@@ -106,9 +105,9 @@ impl Server {
             let Some(report) = sync.take() else { return };
             match report {
                 MemoryReport::Log(level, line) => self.host.note(level, &line),
-                MemoryReport::Received(socket, rest) => {
+                MemoryReport::Received(stream, rest) => {
                     self.merge_download();
-                    let received = LinkHolder::Received(socket, rest);
+                    let received = LinkHolder::Received(stream, rest);
                     if let LinkHolder::Loading(sync) = std::mem::replace(&mut self.follower.holder, received)
                     {
                         sync.end();
@@ -163,9 +162,8 @@ impl Server {
         Duration::from_secs(self.engine.config().uint(param::REPL_TIMEOUT))
     }
 
-    fn link_opened(&mut self, attempt: u64, socket: OwnedFd) {
-        let token = self.follower.endpoint().token();
-        let source = self.sockets.event_loop.attach(socket, token);
+    fn link_opened(&mut self, attempt: u64, stream: Stream) {
+        let source = stream.attach(&mut self.sockets.event_loop, self.follower.endpoint());
         self.follower.holder = LinkHolder::Attached(source);
         self.sockets.event_loop.recv_start(source);
         self.link_input(Input::Opened(attempt));
@@ -198,37 +196,27 @@ impl Server {
                 }
                 self.sockets.event_loop.give_back(chunk);
             }
-            Event::Detached { fd, .. } if is_current => self.leave_done(fd),
+            Event::Detached { fd, .. } if is_current => self.leave_done(Stream::detached(fd)),
             _ => {}
         }
     }
 
     /// The event loop has let go of the connection.
-    fn leave_done(&mut self, fd: Fd) {
+    fn leave_done(&mut self, stream: Stream) {
         let first = match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
             LinkHolder::Leaving(first) => first,
             // The attempt was given up, and another may be under way.
             other => return self.follower.holder = other,
         };
-        let attempt = self.follower.attempt;
-        match owned(fd) {
-            Ok(socket) => {
-                self.follower.holder = LinkHolder::Left(socket, first);
-                self.link_left(attempt);
-            }
-            Err(error) => {
-                let text = format!("The snapshot cannot be received: {}", plain_error(&error));
-                self.host.note(LogLevel::Warning, &text);
-                self.link_input(Input::Failed(attempt, SyncFailure::Transfer));
-            }
-        }
+        self.follower.holder = LinkHolder::Left(stream, first);
+        self.link_left(self.follower.attempt);
         self.publish_sync_facts();
     }
 
     /// The connection that the event loop has let go of, and the bytes of the snapshot that have come.
-    fn take_left(&mut self) -> Result<(OwnedFd, Vec<u8>), String> {
+    fn take_left(&mut self) -> Result<(Stream, Vec<u8>), String> {
         match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Left(socket, first) => Ok((socket, first)),
+            LinkHolder::Left(stream, first) => Ok((stream, first)),
             other => {
                 self.follower.holder = other;
                 Err("the connection has another holder".to_owned())
@@ -246,17 +234,17 @@ impl Server {
     }
 
     pub(super) fn transport_of_link(&mut self, source: Source) -> (SessionKey, Transport) {
-        let socket = self.sockets.event_loop.fd(source).and_then(|fd| fd.try_clone_to_owned().ok());
-        let key = match &socket {
-            Some(socket) => self.session_of_link(socket.as_fd()),
+        let socket = self.sockets.event_loop.fd(source);
+        let key = match socket.map(|socket| (Ends::of(socket), socket.as_raw_fd())) {
+            Some((ends, number)) => self.session_of_link(ends, number),
             None => self.add_session_of_link(String::new(), "", -1),
         };
         (key, Transport::adopt(source))
     }
 
-    fn session_of_link(&mut self, socket: std::os::fd::BorrowedFd<'_>) -> SessionKey {
-        let (addr, laddr) = listen::ends_of(socket);
-        self.add_session_of_link(addr, &laddr, socket.as_raw_fd())
+    fn session_of_link(&mut self, ends: Ends, number: i32) -> SessionKey {
+        let (addr, laddr) = ends.shown();
+        self.add_session_of_link(addr, &laddr, number)
     }
 
     fn add_session_of_link(&mut self, addr: String, laddr: &str, fd: i32) -> SessionKey {
@@ -351,7 +339,7 @@ impl LinkTransport for Server {
     }
 
     fn receive_to_disk(&mut self) -> Result<(), String> {
-        let (socket, first) = self.take_left()?;
+        let (stream, first) = self.take_left()?;
         self.host.note(LogLevel::Notice, "Replica main thread creating Bio thread to save RDB to disk");
         let config = self.engine.config();
         let is_relaxed =
@@ -368,7 +356,7 @@ impl LinkTransport for Server {
         let storage = self.host.storage.clone();
         let plan = DownloadPlan { storage, temporary, target, options, bio_cpulist };
         let waker = self.sockets.event_loop.waker();
-        let download = Download::start(socket, first, plan, waker).map_err(|error| plain_error(&error))?;
+        let download = Download::start(stream, first, plan, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();
         self.follower.progress = Some(download.progress().clone());
         self.follower.holder = LinkHolder::Receiving(download);
@@ -376,9 +364,9 @@ impl LinkTransport for Server {
     }
 
     fn receive_to_memory(&mut self) -> Result<Box<dyn SnapshotSource>, String> {
-        let (socket, first) = self.take_left()?;
+        let (stream, first) = self.take_left()?;
         let waker = self.sockets.event_loop.waker();
-        let (sync, source) = MemorySync::new(socket, first, waker).map_err(|error| plain_error(&error))?;
+        let (sync, source) = MemorySync::new(stream, first, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();
         self.follower.progress = Some(sync.progress().clone());
         self.follower.holder = LinkHolder::Loading(sync);
@@ -397,7 +385,7 @@ impl LinkTransport for Server {
         }
         match &self.follower.holder {
             LinkHolder::Receiving(download) => download.keep_alive(),
-            LinkHolder::Received(socket, _) => keep_alive(socket.as_fd()),
+            LinkHolder::Received(stream, _) => stream.keep_alive(),
             LinkHolder::Nobody
             | LinkHolder::Connecting(_)
             | LinkHolder::Attached(_)
@@ -422,9 +410,9 @@ impl LinkTransport for Server {
                 transport.become_client(&mut self.sockets.event_loop, key);
                 ((key, transport), rest)
             }
-            LinkHolder::Received(socket, behind) => {
-                let key = self.session_of_link(socket.as_fd());
-                let transport = Transport::attach(&mut self.sockets.event_loop, socket, key);
+            LinkHolder::Received(stream, behind) => {
+                let key = self.session_of_link(stream.ends(), stream.number());
+                let transport = Transport::attach(&mut self.sockets.event_loop, stream, key);
                 ((key, transport), behind)
             }
             _ => return false,
@@ -457,16 +445,8 @@ impl LinkTransport for Server {
                     load.stop();
                 }
             }
-            LinkHolder::Left(socket, _) | LinkHolder::Received(socket, _) => drop(socket),
+            LinkHolder::Left(stream, _) | LinkHolder::Received(stream, _) => drop(stream),
             LinkHolder::Session(key) => self.end_client(key),
         }
-    }
-}
-
-/// A descriptor that nobody shares.
-fn owned(fd: Fd) -> std::io::Result<OwnedFd> {
-    match fd {
-        Fd::Owned(fd) => Ok(fd),
-        Fd::Shared(fd) => fd.try_clone(),
     }
 }

@@ -110,8 +110,8 @@ fn keepalive_is_set_as_the_configuration_says() {
     let own = OwnedFd::from(server.try_clone().expect("cloned"));
     tune(&Listener { socket: Arc::new(own), kind: kind.clone() }, 300);
     let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
-    let socket = OwnedFd::from(server.accept().expect("accepted").0);
-    let accepted = inspect(&socket, &kind);
+    let socket = server.accept().expect("accepted").0;
+    let accepted = inspect(&Stream::from(socket.try_clone().expect("cloned")), &kind);
     assert!(accepted.local);
     let options = SockRef::from(&socket);
     assert!(options.keepalive().expect("readable") && options.tcp_nodelay().expect("readable"));

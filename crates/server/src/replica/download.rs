@@ -11,18 +11,16 @@
 //! (D-5); (5) nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
+use crate::net::{BlockingStream, Stream, StreamRemote};
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Stage, folder_of};
 use crate::storage::{Replacement, Storage};
 use crate::threads::Thread;
-use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 use sluice_base::LogLevel;
 use sluice_evloop::Waker;
 use sluice_persist::rdb::{Judge, LoadError, Problem, ReadOptions};
 use sluice_replication::{Extent, Framing};
-use socket2::Socket;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -35,7 +33,7 @@ pub enum Report {
     /// The file is whole, good and durable under its temporary name.
     Saved,
     /// It has its name, durably. The connection, and what has come behind the snapshot.
-    InForce(OwnedFd, Vec<u8>),
+    InForce(Stream, Vec<u8>),
     /// There is no file; the log has the reason.
     Failed,
 }
@@ -47,8 +45,8 @@ struct Commit;
 pub struct Download {
     reports: Receiver<Report>,
     commit: Sender<Commit>,
-    /// The same socket, to shut it; none once the thread has given its own back.
-    socket: Option<OwnedFd>,
+    /// To end the connection; none once the thread has given it back.
+    remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
     temporary: PathBuf,
     storage: Arc<dyn Storage>,
@@ -67,29 +65,28 @@ pub struct DownloadPlan {
 
 impl Download {
     /// Begins to receive on this connection, of which these bytes have come.
-    pub fn start(socket: OwnedFd, first: Vec<u8>, plan: DownloadPlan, waker: Waker) -> io::Result<Download> {
+    pub fn start(stream: Stream, first: Vec<u8>, plan: DownloadPlan, waker: Waker) -> io::Result<Download> {
         let (sender, reports) = channel();
         let (commit, commits) = channel();
         let progress = Arc::new(SyncProgress::default());
+        let stream = stream.block()?;
         let download = Download {
             reports,
             commit,
-            socket: Some(socket.try_clone()?),
+            remote: Some(stream.remote()?),
             progress: progress.clone(),
             temporary: plan.temporary.clone(),
             storage: plan.storage.clone(),
         };
-        let socket = Socket::from(socket);
-        socket.set_nonblocking(false)?;
         let bio = plan.bio_cpulist.clone();
-        let job = DownloadJob { socket, plan, progress, reports: Reporter { sender, waker } };
+        let job = DownloadJob { stream, plan, progress, reports: Reporter { sender, waker } };
         Thread::Download { bio: &bio }.start(move || job.run(first, &commits))?;
         Ok(download)
     }
 
     /// The thread has given the connection back.
     pub fn end(mut self) {
-        self.socket = None;
+        self.remote = None;
     }
 
     /// How far it is.
@@ -114,8 +111,8 @@ impl Download {
 
     /// Tells the primary that this server lives, while it has received everything and waits for its disk.
     pub fn keep_alive(&self) {
-        if let Some(socket) = &self.socket {
-            keep_alive(socket.as_fd());
+        if let Some(remote) = &self.remote {
+            remote.keep_alive();
         }
     }
 
@@ -125,16 +122,11 @@ impl Download {
     }
 }
 
-/// Sends the line end that a primary takes for a sign of life. A socket that is full has something to read, and needs none.
-pub fn keep_alive(socket: BorrowedFd<'_>) {
-    let _ = send(socket.as_raw_fd(), b"\n", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
-}
-
 impl Drop for Download {
     fn drop(&mut self) {
         // Wakes the thread out of a receive at once; one that has ended does not mind.
-        if let Some(socket) = &self.socket {
-            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        if let Some(remote) = &self.remote {
+            remote.end();
         }
     }
 }
@@ -159,7 +151,7 @@ impl Reporter {
 
 /// A download as its thread has it.
 struct DownloadJob {
-    socket: Socket,
+    stream: BlockingStream,
     plan: DownloadPlan,
     progress: Arc<SyncProgress>,
     reports: Reporter,
@@ -197,12 +189,10 @@ impl DownloadJob {
             while file.step()? != Stage::Done {}
             Ok(rest)
         });
-        let DownloadJob { socket, reports, .. } = self;
+        let DownloadJob { stream, reports, .. } = self;
         match result {
             Ok(rest) => {
-                // It was nonblocking before: that works again.
-                let _ = socket.set_nonblocking(true);
-                reports.tell(Report::InForce(socket.into(), rest));
+                reports.tell(Report::InForce(stream.release(), rest));
             }
             Err(NoFile(line)) => {
                 reports.log(LogLevel::Warning, line);
@@ -276,7 +266,7 @@ impl DownloadJob {
     /// Receives some bytes at least.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, NoFile> {
         loop {
-            match self.socket.read(into) {
+            match self.stream.read(into) {
                 Ok(0) => {
                     return Err(NoFile("I/O error trying to sync with PRIMARY: connection lost".to_owned()));
                 }

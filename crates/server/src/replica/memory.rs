@@ -9,16 +9,14 @@
 //! main thread never waits for it: to cancel, it shuts the socket (D-1).
 
 use super::progress::SyncProgress;
+use crate::net::{BlockingStream, Stream, StreamRemote};
 use crate::os::plain_error;
-use nix::sys::socket::{Shutdown, shutdown};
 use sluice_base::LogLevel;
 use sluice_evloop::Waker;
 use sluice_replication::{Extent, Framing};
 use sluice_snapshot::SnapshotSource;
-use socket2::Socket;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -27,28 +25,27 @@ pub enum MemoryReport {
     /// A line for the log.
     Log(LogLevel, String),
     /// The snapshot was read whole. The connection, and what has come behind it.
-    Received(OwnedFd, Vec<u8>),
+    Received(Stream, Vec<u8>),
 }
 
 /// A snapshot that is received into memory, as the main thread has it. Dropped before its end, it is cancelled.
 pub struct MemorySync {
     reports: Receiver<MemoryReport>,
-    /// The same socket, to shut it; none once it has come back.
-    socket: Option<OwnedFd>,
+    /// To end the connection; none once it has come back.
+    remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
 }
 
 impl MemorySync {
     /// The source for the load of what comes on this connection, of which these bytes have come.
-    pub fn new(socket: OwnedFd, first: Vec<u8>, waker: Waker) -> io::Result<(MemorySync, SocketSource)> {
+    pub fn new(stream: Stream, first: Vec<u8>, waker: Waker) -> io::Result<(MemorySync, SocketSource)> {
         let (sender, reports) = channel();
         let progress = Arc::new(SyncProgress::default());
         progress.count_received(first.len());
-        let twin = socket.try_clone()?;
-        let socket = Socket::from(socket);
-        socket.set_nonblocking(false)?;
+        let stream = stream.block()?;
+        let remote = stream.remote()?;
         let source = SocketSource {
-            socket: Some(socket),
+            stream: Some(stream),
             come: first,
             ready: Vec::new(),
             framing: Framing::default(),
@@ -56,7 +53,7 @@ impl MemorySync {
             sender,
             waker,
         };
-        Ok((MemorySync { reports, socket: Some(twin), progress }, source))
+        Ok((MemorySync { reports, remote: Some(remote), progress }, source))
     }
 
     /// How far it is.
@@ -71,21 +68,21 @@ impl MemorySync {
 
     /// The connection has come back.
     pub fn end(mut self) {
-        self.socket = None;
+        self.remote = None;
     }
 }
 
 impl Drop for MemorySync {
     fn drop(&mut self) {
-        if let Some(socket) = &self.socket {
-            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        if let Some(remote) = &self.remote {
+            remote.end();
         }
     }
 }
 
 /// A snapshot that is read from a connection.
 pub struct SocketSource {
-    socket: Option<Socket>,
+    stream: Option<BlockingStream>,
     /// Bytes of the connection that were not looked at.
     come: Vec<u8>,
     /// Bytes of the snapshot that were not read.
@@ -99,8 +96,8 @@ pub struct SocketSource {
 impl Drop for SocketSource {
     /// A load that fails ends the connection at once, though the main thread has the same socket.
     fn drop(&mut self) {
-        if let Some(socket) = &self.socket {
-            let _ = socket.shutdown(std::net::Shutdown::Both);
+        if let Some(stream) = &self.stream {
+            stream.end();
         }
     }
 }
@@ -108,10 +105,10 @@ impl Drop for SocketSource {
 impl SocketSource {
     /// Receives some bytes at least.
     fn receive(&mut self) -> Result<(), String> {
-        let Some(socket) = &mut self.socket else { return Err("the connection is gone".to_owned()) };
+        let Some(stream) = &mut self.stream else { return Err("the connection is gone".to_owned()) };
         let mut buffer = vec![0; self.framing.welcome(READ_BYTES)];
         loop {
-            match socket.read(&mut buffer) {
+            match stream.read(&mut buffer) {
                 Ok(0) => return Err("connection lost".to_owned()),
                 Ok(len) => {
                     self.progress.count_received(len);
@@ -190,12 +187,10 @@ impl SnapshotSource for SocketSource {
         }
         if self.framing.has_ended()
             && self.ready.is_empty()
-            && let Some(socket) = self.socket.take()
+            && let Some(stream) = self.stream.take()
         {
-            // It was nonblocking before: that works again.
-            let _ = socket.set_nonblocking(true);
             let rest = std::mem::take(&mut self.come);
-            self.tell(MemoryReport::Received(socket.into(), rest));
+            self.tell(MemoryReport::Received(stream.release(), rest));
         }
     }
 }
@@ -246,8 +241,7 @@ mod tests {
             let Some(MemoryReport::Log(..)) = sync.take() else { panic!("a line for the log") };
             let Some(MemoryReport::Received(socket, mut behind)) = sync.take() else { panic!("the socket") };
             sync.end();
-            let mut socket = TcpStream::from(socket);
-            socket.set_nonblocking(false).unwrap();
+            let mut socket = socket.block().unwrap();
             let mut more = vec![0; rest.len() - behind.len()];
             socket.read_exact(&mut more).unwrap();
             behind.extend_from_slice(&more);

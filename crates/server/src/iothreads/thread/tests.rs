@@ -53,8 +53,7 @@ impl Rig {
         let key = SessionKey { slot: self.clients.len() as u32, generation: 1 };
         let mut connection = Connection::new(key, Transport::detached());
         connection.authentication = Admission::Authenticated;
-        let socket = std::os::fd::OwnedFd::from(server).into();
-        self.io_thread.adopt(Moving { connection, socket });
+        self.io_thread.adopt(Moving { connection, stream: server.into() });
         self.clients.push(client);
         key
     }

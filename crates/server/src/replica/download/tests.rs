@@ -32,7 +32,6 @@ impl Bed {
         std::fs::write(folder.join("dump.rdb"), "old").unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        socket.set_nonblocking(true).unwrap();
         let primary = listener.accept().unwrap().0;
         let event_loop = AnyLoop::choose(Backend::Poll, &Default::default()).unwrap().event_loop;
         let storage: Arc<dyn Storage> = match fault {
@@ -128,7 +127,7 @@ fn a_snapshot_takes_the_place_of_the_file_when_that_is_wanted_and_not_before() {
         let Report::InForce(socket, rest) = bed.report() else { panic!("{:?}", bed.lines) };
         assert_eq!((bed.target(), rest), (snapshot.clone(), Vec::new()));
         bed.temporary_is_gone();
-        let mut socket = TcpStream::from(socket);
+        let mut socket = socket.block().unwrap();
         assert_eq!(socket.write(b"x").unwrap(), 1, "the connection comes back open");
     }
 }
@@ -158,8 +157,7 @@ fn what_comes_behind_a_snapshot_of_a_known_size_is_left_to_the_stream() {
     bed.download.as_ref().unwrap().commit();
     let Report::InForce(socket, mut rest) = bed.report() else { panic!("{:?}", bed.lines) };
     // What came in the same packet was taken with it, the other is still in the socket.
-    let mut socket = TcpStream::from(socket);
-    socket.set_nonblocking(false).unwrap();
+    let mut socket = socket.block().unwrap();
     while rest.len() < 14 {
         let mut byte = [0];
         socket.read_exact(&mut byte).unwrap();
