@@ -39,20 +39,21 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `ValueRef` as seen by the engine: saving, digests, DEBUG OBJECT, SORT, ZUNION, slow reads.
+    // `ValueRef` as seen by commands: DUMP, SORT, ZUNION, slow reads, digests, DEBUG OBJECT.
     Probe {
         cfg: "value-ref",
-        package: "sluice-engine",
+        package: "sluice-commands",
         files: &[
+            "crates/commands/src/debug.rs",
+            "crates/commands/src/digest.rs",
             "crates/commands/src/generic/dump.rs",
             "crates/commands/src/generic/sort.rs",
-            "crates/engine/src/families/server/debug.rs",
-            "crates/keyspace/src/digest.rs",
+            "crates/commands/src/production.rs",
             "crates/commands/src/zset/inputs.rs",
-            "crates/engine/src/waiting/production.rs",
-            "crates/engine/src/persistence/snapshot.rs",
         ],
     },
+    // `ValueRef` as seen by snapshots.
+    Probe { cfg: "value-ref", package: "sluice-snapshot", files: &["crates/snapshot/src/write.rs"] },
 ];
 
 /// Runs every probe.

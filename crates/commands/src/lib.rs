@@ -12,6 +12,8 @@
 mod args;
 mod bitmap;
 mod ctx;
+mod debug;
+mod digest;
 mod error;
 mod generic;
 mod geo;
@@ -37,6 +39,8 @@ mod zset;
 
 pub use args::Args;
 pub use ctx::{DataHandler, DataRoute, KeyRights, ReadCtx, StaticCtx, WriteCtx, check_route};
+pub use debug::{address_of, serialized_len};
+pub use digest::{digest, digest_of};
 pub use error::{CmdError, shown, until_zero};
 pub use limits::{EvictionLimits, Limits, Notify, OutputLimit};
 pub use migration::{Migration, MigrationOutcome};

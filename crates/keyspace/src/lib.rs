@@ -12,7 +12,6 @@ mod captured;
 mod collection;
 mod dataset;
 mod db;
-mod digest;
 mod edit;
 mod effects;
 mod entry;
@@ -28,7 +27,6 @@ pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
 pub use dataset::{Dataset, Keyspace};
 pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found};
-pub use digest::{digest, digest_of};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,

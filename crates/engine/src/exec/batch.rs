@@ -18,7 +18,7 @@ pub struct Submitted {
     pub executed: usize,
     /// What follows.
     pub flow: Flow,
-    /// What the client may send from now on, for itself: see [`crate::Limits::admission`].
+    /// What the client may send from now on, for itself: see [`sluice_commands::Limits::admission`].
     pub admission: Admission,
 }
 

@@ -17,7 +17,7 @@
 //!
 //! # Other sources and other loads
 //!
-//! *A replica's full sync* is a [`SnapshotSource`](crate::SnapshotSource) whose `read` waits for the bytes that the main thread receives and passes on by
+//! *A replica's full sync* is a [`SnapshotSource`](sluice_snapshot::SnapshotSource) whose `read` waits for the bytes that the main thread receives and passes on by
 //! a channel, and fails when the channel's other end is gone. `open` answers 0 bytes where the primary does not say how many come.
 //! With `swapdb` the old data stay: `OldData::Kept`. Where they are those of the same history, the check `loading` of the gate lets
 //! commands pass that read them.

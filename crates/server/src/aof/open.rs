@@ -100,7 +100,7 @@ impl Host {
         })
     }
 
-    /// See [`sluice_engine::Process::cut_aof`]. Errors: a line for the log.
+    /// See [`sluice_engine::AppendOnlyFile::cut_aof`]. Errors: a line for the log.
     pub fn cut_aof_file(
         &mut self,
         increment: AofIncrement,
@@ -194,7 +194,7 @@ impl Host {
         }
     }
 
-    /// See [`sluice_engine::Process::aof_files`].
+    /// See [`sluice_engine::AppendOnlyFile::aof_files`].
     pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         if let Some(aof) = &self.aof {
             let (asker, answer) = sync_channel(1);

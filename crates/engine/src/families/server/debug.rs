@@ -9,15 +9,12 @@ mod reload;
 use crate::exec::ctx::DebugCtx;
 use crate::families::server::debug::common::ok;
 use crate::host::action::{Action, Crash};
-use sluice_base::Bytes;
 use sluice_base::LogLevel;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
-use sluice_commands::{Args, CmdError, Outcome, Run, reply_lines};
+use sluice_commands::{Args, CmdError, Outcome, Run, address_of, reply_lines, serialized_len};
 use sluice_config::{Force, param};
-use sluice_keyspace::{NewValue, Str, ValueRef};
-use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::{HashRef, ListRef, SetRef, Stream, ZsetRef};
+use sluice_keyspace::NewValue;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -316,39 +313,11 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let db = keyspace.db(ctx.session.caller.db);
     let found = db.find(keyspace.key(args.at(2))).ok_or(CmdError::NoSuchKey)?;
     let entry = db.entry(found.handle);
-    let at = match entry.value() {
-        ValueRef::Str(Str::Inline(bytes)) => bytes.as_ptr(),
-        ValueRef::Str(Str::Shared(bytes)) => bytes.as_ptr(),
-        ValueRef::Str(Str::Pages(pages)) => std::ptr::from_ref(pages).cast(),
-        ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
-        ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
-        ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
-        ValueRef::Hash(HashRef::Inline { bytes, .. }) => bytes.as_ptr(),
-        ValueRef::Hash(HashRef::Value(hash)) => std::ptr::from_ref(hash).cast(),
-        ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
-        ValueRef::Set(SetRef::Inline { bytes, .. }) => bytes.as_ptr(),
-        ValueRef::Set(SetRef::Value(set)) => std::ptr::from_ref(set).cast(),
-        ValueRef::Zset(ZsetRef::Inline { bytes, .. }) => bytes.as_ptr(),
-        ValueRef::Zset(ZsetRef::Value(zset)) => std::ptr::from_ref(zset).cast(),
-    };
-    let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
+    let mut text =
+        format!("Value at:{:p} refcount:1 encoding:{}", address_of(entry), entry.encoding().name());
     if !args.is(3, "fast") {
-        let len = match entry.value() {
-            ValueRef::Str(text) => serialized_len(text),
-            ValueRef::List(list) => {
-                let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
-                list_serialized_len(list, size)
-            }
-            ValueRef::Hash(hash) => hash_serialized_len(hash),
-            ValueRef::Stream(stream) => stream_serialized_len(stream),
-            ValueRef::Set(set) => {
-                serialized_bytes(|writer, mut give| writer.set(b"", set, None, Usage::Unsaid, &mut give))
-            }
-            ValueRef::Zset(zset) => {
-                serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give))
-            }
-        };
-        let _ = write!(text, " serializedlength:{len}");
+        let list_fill = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
+        let _ = write!(text, " serializedlength:{}", serialized_len(entry.value(), list_fill));
     }
     let clock = entry.clock();
     let now = ctx.now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
@@ -356,68 +325,6 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let _ = write!(text, " lru:{clock} lru_seconds_idle:{idle}");
     ctx.reply.simple(text.as_bytes());
     Ok(Outcome::Done)
-}
-
-/// Bytes of a string in a snapshot, not compressed: an integer of up to 32 bits in its least width, or a length of 1,
-/// 2 or 5 bytes and the string.
-fn serialized_len(value: Str<'_>) -> usize {
-    let as_int = match value {
-        Str::Int(n) => Some(n),
-        Str::Inline(bytes) if bytes.len() <= 11 => sluice_base::num::parse_i64(bytes),
-        Str::Inline(_) | Str::Shared(_) | Str::Pages(_) => None,
-    };
-    match as_int {
-        Some(n) if i8::try_from(n).is_ok() => 2,
-        Some(n) if i16::try_from(n).is_ok() => 3,
-        Some(n) if i32::try_from(n).is_ok() => 5,
-        _ => len_of_len(value.len()) + value.len(),
-    }
-}
-
-/// Bytes of a list in a snapshot, not compressed.
-fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
-    serialized_bytes(|writer, give| writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, give))
-}
-
-/// Bytes of the value of an entry with an empty key, which `write` writes.
-fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> usize {
-    let mut writer =
-        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
-    let before = writer.pending();
-    let mut given = 0;
-    write(&mut writer, &mut |piece| given += piece.len());
-    // Without the type and the empty key, a byte each.
-    given + writer.pending() - before - 2
-}
-
-/// Bytes of a hash in a snapshot, not compressed.
-fn hash_serialized_len(hash: HashRef<'_>) -> usize {
-    let mut writer =
-        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
-    let before = writer.pending();
-    let mut given = 0;
-    writer.hash(b"", hash, None, Usage::Unsaid, &mut |piece| given += piece.len());
-    // Without the type and the empty key, a byte each.
-    given + writer.pending() - before - 2
-}
-
-/// Bytes of a stream in a snapshot, not compressed.
-fn stream_serialized_len(stream: &Stream) -> usize {
-    let mut writer =
-        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
-    let before = writer.pending();
-    let mut given = 0;
-    writer.stream(b"", stream, None, Usage::Unsaid, &mut |piece| given += piece.len());
-    // Without the type and the empty key, a byte each.
-    given + writer.pending() - before - 2
-}
-
-fn len_of_len(len: usize) -> usize {
-    match len {
-        0..=63 => 1,
-        64..=16_383 => 2,
-        _ => 5,
-    }
 }
 
 fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
@@ -457,7 +364,7 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 
 /// DEBUG DIGEST.
 fn digest_all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
-    let digest = sluice_keyspace::digest(ctx.data.keyspace(), ctx.now);
+    let digest = sluice_commands::digest(ctx.data.keyspace(), ctx.now);
     ctx.reply.simple(sluice_base::hex(&digest).as_bytes());
     Ok(Outcome::Done)
 }
@@ -470,7 +377,7 @@ fn digest_values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     for name in args.iter_from(2) {
         let found = db.find(keyspace.key(name));
         let digest =
-            found.map_or([0; 20], |found| sluice_keyspace::digest_of(db.entry(found.handle), ctx.now));
+            found.map_or([0; 20], |found| sluice_commands::digest_of(db.entry(found.handle), ctx.now));
         ctx.reply.simple(sluice_base::hex(&digest).as_bytes());
     }
     Ok(Outcome::Done)

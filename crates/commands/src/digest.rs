@@ -3,10 +3,10 @@
 //! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so that order
 //! does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that order matters.
 
-use crate::{Entry, Keyspace, ValueRef};
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
 use sluice_base::num::{IntBuffer, push_f64_shortest};
+use sluice_keyspace::{Entry, Keyspace, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
 
 /// A fold of pieces.
