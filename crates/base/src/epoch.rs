@@ -2,7 +2,7 @@
 //! checks can refuse anything, the effects what is recorded.
 //!
 //! Whoever draws conclusions compares the number with the one that the conclusions belong to, ahead of each command
-//! ([`Engine::notice`](crate::Engine)): a command of an EXEC sees what the command before has changed.
+//! (`Engine::notice`): a command of an EXEC sees what the command before has changed.
 //!
 //! Two kinds of owners advance the number. A [`Watched`] value does so by itself, whenever it could have been changed. Types whose
 //! fields are private and of which few changes matter (who waits, watches and subscribes, the stream, the append-only file) do so in

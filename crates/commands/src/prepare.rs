@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Prepared {
     /// The command.
     pub named: Named,
-    /// Position of the first key, or [`Prepared::NOWHERE`].
+    /// Position of the first key, or `usize::MAX` where there is none.
     pub first: usize,
     /// Hash of the first key.
     pub hash: u64,

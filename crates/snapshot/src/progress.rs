@@ -47,7 +47,7 @@ pub struct LoadProgress {
 /// What the main thread has to do something about.
 #[derive(Debug, Default)]
 pub struct LoadNews {
-    /// Lines for the log, in order; about [`LINES_MAX`] at most.
+    /// Lines for the log, in order; about `LINES_MAX` at most.
     pub lines: Vec<(LogLevel, String)>,
     /// The file's header was good: the old data can go.
     pub is_accepted: bool,

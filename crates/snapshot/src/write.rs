@@ -82,7 +82,7 @@ pub fn pieces_without_keys(
     pieces
 }
 
-/// Gives a file of all databases away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called behind each
+/// Gives a file of all databases away in pieces of about `PIECE_BYTES`, until that is broken off; `each` is called behind each
 /// entry. Memory: one piece, and of a string that is compressed the whole compressed string.
 pub fn write(
     keyspace: &Keyspace,

@@ -69,7 +69,7 @@ pub struct FakeProcess {
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
     pub aof_has_base: bool,
-    /// What [`Process::is_aof_closing`] says.
+    /// What [`AppendOnlyFile::is_aof_closing`] says.
     pub aof_closes: bool,
     /// Whether the data count as memory, beside `facts.used_memory`.
     pub counts_data: bool,
