@@ -120,7 +120,7 @@ pub trait AppendOnlyFile {
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
-    /// The same without waiting: the file is made durable by its own thread. [`AppendOnlyFile::is_aof_closing`] tells when it is.
+    /// Nothing more is appended behind `pending`, which ends at `position`. Nobody waits: the thread of the file makes it durable. [`AppendOnlyFile::is_aof_closing`] tells when it is.
     fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
         self.close_aof(config, pending, position);
     }

@@ -40,7 +40,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Those of an open socket.
+    /// Asks the system for the addresses of an open socket.
     pub fn of(socket: BorrowedFd<'_>) -> Ends {
         let socket = SockRef::from(&socket);
         let show = |address: io::Result<SockAddr>| address.ok().and_then(|address| address.as_socket());

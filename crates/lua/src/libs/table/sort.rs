@@ -51,7 +51,7 @@ struct Registers<'a> {
 }
 
 impl Registers<'_> {
-    /// Those of the window that begins at `base`.
+    /// Borrows pivot, left and right in the window that begins at `base`.
     fn of(stack: &mut [Value], base: usize) -> Result<Registers<'_>, Fault> {
         match stack.get_mut(base..).and_then(|window| window.first_chunk_mut::<WINDOW>()) {
             Some([_, _, pivot, left, right]) => Ok(Registers { pivot, left, right }),
