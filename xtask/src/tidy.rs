@@ -7,6 +7,7 @@
 mod banned;
 mod circles;
 mod fence;
+mod fields;
 mod headers;
 mod ids;
 mod layers;
@@ -60,13 +61,15 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
         return circles::print(&sources, words.first().map(String::as_str));
     }
     if tighten {
-        lengths::tighten(&root, &sources, &circles::tightened(&root, &sources)?)?;
+        let others = circles::tightened(&root, &sources)? + &fields::tightened(&root, &sources)?;
+        lengths::tighten(&root, &sources, &others)?;
     }
     let mut findings = Vec::new();
     findings.extend(layers::check(&root)?);
     findings.extend(fence::check(&root, &sources)?);
     findings.extend(banned::check(&sources));
     findings.extend(lengths::check(&root, &sources)?);
+    findings.extend(fields::check(&root, &sources)?);
     findings.extend(circles::check(&root, &sources)?);
     findings.extend(params::check(&sources));
     findings.extend(names::check(&sources));

@@ -117,16 +117,23 @@ pub struct PersistenceState {
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.
     pub kept: Kept,
-    /// The RDB file whose keys were loaded but for some: its folder and name. It is not replaced by what is left of it.
-    pub partly_loaded: Option<(Vec<u8>, Vec<u8>)>,
-    /// The same of the append-only file: no rewrite takes its place.
-    pub partly_loaded_aof: bool,
+    /// Files of which only a part could be loaded.
+    pub partly_loaded: PartlyLoaded,
     /// The server ends, and its data was saved for that.
     pub saved_for_end: bool,
     /// The server ends as soon as the replicas have everything.
     pub(crate) pending_end: Watched<Option<Box<PendingEnd>>>,
     /// Nothing is executed any more: see [`Engine::stop`](crate::Engine::stop).
     pub(crate) has_stopped: bool,
+}
+
+/// Files of which only a part could be loaded: that part must not take their place.
+#[derive(Debug, Default)]
+pub struct PartlyLoaded {
+    /// Folder and name of an RDB file. No save replaces that file.
+    pub snapshot: Option<(Vec<u8>, Vec<u8>)>,
+    /// The append-only file is one: no rewrite takes its place.
+    pub aof: bool,
 }
 
 /// This server as a replica and as a primary: role, stream, replicas.
@@ -256,8 +263,7 @@ impl PersistenceState {
             load: Watched::new(None, epoch),
             last_load: LoadCounts::default(),
             kept: Kept::default(),
-            partly_loaded: None,
-            partly_loaded_aof: false,
+            partly_loaded: PartlyLoaded::default(),
             saved_for_end: false,
             pending_end: Watched::new(None, epoch),
             has_stopped: false,

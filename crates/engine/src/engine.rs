@@ -36,25 +36,45 @@ pub struct Engine {
     pub(crate) handlers: Box<[Handler]>,
     pub(crate) actions: Vec<Action>,
     pub(crate) rng: Rng,
-    pub(crate) prepared: Option<Box<PreparedBatch>>,
-    pub(crate) preparer: Preparer,
+    pub(crate) preparing: Preparing,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) upkeep: Upkeep,
     /// What is written in the background.
     pub(crate) job: Option<Job>,
-    /// What [`Engine::record_events`] asked for: `db:event key`.
-    pub(crate) events: Option<Vec<String>>,
-    /// Changes of the command that is being committed.
-    pub(crate) changes: u64,
-    /// The unit that stands open.
-    pub(crate) open_unit: Option<Box<OpenUnit>>,
-    /// Memory for the commands of the next unit that has some.
-    pub(crate) spare_commands: Option<Box<UnitCommands>>,
+    /// What one execution unit leaves for the next step, or the next unit.
+    pub(crate) units: UnitState,
     /// What was concluded from the control plane.
     pub(crate) conclusions: Conclusions,
+    /// What tests look at.
+    pub(crate) probes: Probes,
+}
+
+/// Looking up the specs and keys of a batch ahead of its execution.
+pub(crate) struct Preparing {
+    /// How.
+    pub preparer: Preparer,
+    /// Memory for the next batch; none while one runs, and before the first.
+    pub batch: Option<Box<PreparedBatch>>,
+}
+
+/// What one execution unit leaves for the next step, or the next unit.
+#[derive(Debug, Default)]
+pub(crate) struct UnitState {
+    /// Changes of the command that is being committed.
+    pub changes: u64,
+    /// The unit that stands open.
+    pub open: Option<Box<OpenUnit>>,
+    /// Memory for the commands of the next unit that has some.
+    pub spare_commands: Option<Box<UnitCommands>>,
+}
+
+/// What tests look at.
+pub(crate) struct Probes {
+    /// What [`Engine::record_events`] asked for: `db:event key`.
+    pub events: Option<Vec<String>>,
     /// Whether commands are held to the keys that they declare.
-    pub(crate) declared_keys_check: DeclaredKeysCheck,
+    pub declared_keys: DeclaredKeysCheck,
 }
 
 /// Where the work stands that no command asks for.
@@ -140,7 +160,10 @@ impl Engine {
         limits.hash.seed = keyspace.hasher().seed();
         limits.set.seed = keyspace.hasher().seed();
         let mut engine = Engine {
-            preparer: Preparer::new(keyspace.hasher(), &control.renames),
+            preparing: Preparing {
+                preparer: Preparer::new(keyspace.hasher(), &control.renames),
+                batch: None,
+            },
             keyspace,
             sessions: Sessions::default(),
             control,
@@ -150,15 +173,11 @@ impl Engine {
             handlers: crate::exec::routes::handlers(),
             actions: Vec::new(),
             rng,
-            prepared: None,
             spare: Vec::new(),
             upkeep: Upkeep::default(),
-            events: None,
-            changes: 0,
-            open_unit: None,
-            spare_commands: None,
+            units: UnitState::default(),
             conclusions: Conclusions::default(),
-            declared_keys_check: DeclaredKeysCheck::DEFAULT,
+            probes: Probes { events: None, declared_keys: DeclaredKeysCheck::DEFAULT },
             job: None,
         };
         engine.draw_conclusions();
@@ -192,7 +211,7 @@ impl Engine {
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
         let mut classes = Classes::NONE;
-        if !control.clients.watching.is_empty() || self.events.is_some() {
+        if !control.clients.watching.is_empty() || self.probes.events.is_some() {
             classes = Classes::CHANGES;
         }
         if control.clients.pubsub.has_listeners() {
@@ -223,14 +242,14 @@ impl Engine {
     /// Begins to record what happens to keys: for tests.
     #[doc(hidden)]
     pub fn record_events(&mut self) {
-        self.events = Some(Vec::new());
+        self.probes.events = Some(Vec::new());
         self.control.epoch.advance();
     }
 
     /// What happened to keys since the last call, as `db:event key`, in order.
     #[doc(hidden)]
     pub fn take_events(&mut self) -> Vec<String> {
-        self.events.as_mut().map(std::mem::take).unwrap_or_default()
+        self.probes.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Sets from how many bytes of entries on a database is nearly full: for tests.

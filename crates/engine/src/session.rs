@@ -36,8 +36,6 @@ pub struct Caller {
     pub proto: Protocol,
     /// In whose name the client acts.
     pub identity: Identity,
-    /// Has been authenticated at least once: such a client may have more unread output.
-    pub ever_authenticated: bool,
     /// What it calls itself, if it does.
     pub(crate) labels: Option<Box<Labels>>,
     /// Where it has come from.
@@ -58,8 +56,6 @@ pub struct Caller {
     pub closing: Closing,
     /// Replica state, when it is one.
     pub replica: Option<Box<ReplicaState>>,
-    /// What it said of itself by REPLCONF, if anything.
-    pub announced: Option<Box<Announced>>,
     /// Offset of the replication stream behind its last command: what WAIT waits for.
     pub write_offset: u64,
     /// How much it has subscribed to.
@@ -77,6 +73,8 @@ pub struct Origin {
     pub fd: i32,
     /// When it connected, seconds since the epoch.
     pub created_s: u32,
+    /// What a replica has said of itself by REPLCONF, where it can be reached among others; none before that.
+    pub announced: Option<Box<Announced>>,
 }
 
 /// What a client has sent and was sent.
@@ -156,7 +154,7 @@ impl Caller {
     /// The client acts in this name from now on.
     pub(crate) fn authenticate_as(&mut self, identity: Identity) {
         self.identity = identity;
-        self.ever_authenticated |= identity != Identity::Anonymous;
+        self.flags.ever_authenticated |= identity != Identity::Anonymous;
     }
 
     /// Name of its user: there is one.
@@ -225,7 +223,7 @@ impl Caller {
     /// announced, or 0.
     pub(crate) fn replica_address(&self) -> (&str, i32) {
         let came_from = ip_of(&self.origin.addr);
-        match &self.announced {
+        match &self.origin.announced {
             Some(own) if !own.ip.is_empty() => (&own.ip, own.port),
             Some(own) => (came_from, own.port),
             None => (came_from, 0),
@@ -240,8 +238,11 @@ impl Caller {
 
     /// Whether, as a replica's connection, it takes the place of earlier ones at its address: it takes the stream, and says where it is.
     pub(crate) fn supersedes(&self) -> bool {
-        let takes_stream =
-            self.announced.as_deref().is_some_and(|announced| !announced.rdb_channel && !announced.rdb_only);
+        let takes_stream = self
+            .origin
+            .announced
+            .as_deref()
+            .is_some_and(|announced| !announced.rdb_channel && !announced.rdb_only);
         takes_stream && self.replica_address().1 != 0
     }
 }
@@ -381,6 +382,8 @@ pub struct ClientFlags {
     pub protocol_error: bool,
     /// Runs EXEC.
     pub in_exec: bool,
+    /// Has been authenticated at least once: such a client may have more unread output.
+    pub ever_authenticated: bool,
 }
 
 /// A client.
@@ -445,13 +448,13 @@ impl Session {
                 db: 0,
                 proto: Protocol::Resp2,
                 identity,
-                ever_authenticated: identity != Identity::Anonymous,
                 labels: None,
                 origin: Origin {
                     addr: connection.addr.into(),
                     laddr: connection.laddr,
                     fd: connection.fd,
                     created_s: now_s as u32,
+                    announced: None,
                 },
                 traffic: Traffic {
                     last_s: now_s,
@@ -464,13 +467,16 @@ impl Session {
                     soft_limit_since_s: 0,
                 },
                 multi: MultiShown { queued: -1, bytes: 0 },
-                flags: ClientFlags { unix: connection.unix, ..ClientFlags::default() },
+                flags: ClientFlags {
+                    unix: connection.unix,
+                    ever_authenticated: identity != Identity::Anonymous,
+                    ..ClientFlags::default()
+                },
                 reply: ReplyMode::On,
                 last_command: None,
                 kind: ClientKind::Normal,
                 closing: Closing::No,
                 replica: None,
-                announced: None,
                 write_offset: 0,
                 subscribed: Subscribed::default(),
             },
@@ -484,7 +490,7 @@ impl Session {
             let texts = [&labels.name, &labels.lib_name, &labels.lib_ver].map(|text| heap::block(text.len()));
             heap::boxed::<Labels>() + texts.iter().sum::<usize>()
         });
-        let announced = caller.announced.as_deref();
+        let announced = caller.origin.announced.as_deref();
         let replica = caller.replica.as_deref().map_or(0, |_| heap::boxed::<ReplicaState>())
             + announced.map_or(0, |own| heap::boxed::<Announced>() + heap::block(own.ip.len()));
         let output = self.outbox.footprint() + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());

@@ -1,49 +1,49 @@
 //! The process around the engine: clock, log, memory, files. Answers what the engine asks.
 
-use sluice_engine::ProcessClock;
 mod aof;
-mod files;
+mod clock;
+mod incoming;
 mod memory;
 mod settings;
+mod shown;
+mod snapshots;
+mod work;
 
+use self::aof::AofState;
+use self::clock::HostClock;
+use self::incoming::Incoming;
+use self::memory::Memory;
+use self::settings::HostSettings;
+pub use self::shown::NO_IO_THREADS;
+use self::shown::Shown;
+use self::snapshots::Snapshots;
+pub use self::work::Work;
 use crate::alloc;
-use crate::aof::{Aof, RewriteNumber};
+
 use crate::bio::Bio;
 use crate::cli;
-use crate::listen::Listening;
 use crate::log::Log;
-use crate::longest::LongestIteration;
 use crate::migrate::KeptLinks;
-use crate::oom_score::OomScore;
 use crate::os::plain_error;
-use crate::parts::Parts;
-use crate::replica::progress::SyncProgress;
-use crate::storage::background::WriterHandle;
 use crate::storage::lock::DataClaims;
 use crate::storage::{self, Storage};
-use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_clock::{Clock, News, SourceWatch};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
-use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, Peaks, Process, StreamBufferFacts, SyncFacts};
+use sluice_engine::{Counts, CpuTimes, Facts, Process, ProcessClock};
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
-use sluice_snapshot::LoadProgress;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The process around the engine.
+/// The process around the engine, in parts that each own what belongs together.
 pub struct Host {
-    clock: Clock,
-    clock_watch: SourceWatch,
-    recent: Now,
-    /// When it started, monotonic nanoseconds.
-    pub started_ns: u64,
+    /// What time it is.
+    pub clock: HostClock,
     /// The log.
     pub log: Log,
     /// Files.
@@ -52,127 +52,42 @@ pub struct Host {
     claims: DataClaims,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
-    /// The append-only file, where there is one.
-    pub aof: Option<Aof>,
-    /// An append-only file whose thread makes it durable and ends.
-    pub closing_aof: Option<Aof>,
-    /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
-    pub aof_delay: Duration,
-    /// The rewrite of the append-only file that was begun last.
-    pub rewrite: RewriteNumber,
+    /// The append-only file: the one that is open, and the one that closes.
+    pub aof: AofState,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
-    /// The number of the next snapshot that is begun. The first has any.
-    next_snapshot: u64,
-    /// Those that were begun in the background and may run still.
-    pub background: Vec<WriterHandle>,
+    /// Snapshots and other files that are written in the background.
+    pub snapshots: Snapshots,
     /// Connections that MIGRATE has kept.
     pub kept_links: Arc<KeptLinks>,
-    /// The load under way: its keyspace takes memory, too.
-    pub load: Option<Arc<LoadProgress>>,
-    /// The snapshot that is received from the primary, and when something of it came last, ns of the monotonic clock.
-    pub sync: Option<Arc<SyncProgress>>,
-    pub sync_heard_ns: u64,
-    /// What the primary has sent behind a snapshot that is not loaded yet.
-    pub stream_buffer: StreamBufferFacts,
-    /// Facts that do not change while the server runs.
-    pub fixed: Facts,
-    /// Path of the config file, absolute.
-    pub config_file: Option<PathBuf>,
-    /// What IO threads did.
-    pub io_threads: IoThreads,
-    /// The reason that was logged when the supervisor could not be notified last; the same reason is not logged again.
-    pub supervisor_deaf: Option<String>,
-    /// Running counts.
-    pub counts: Counts,
-    /// Read and write events processed.
-    pub reads: u64,
-    /// Send operations.
-    pub writes: u64,
-    /// Time in which the main thread had work, nanoseconds.
-    pub active_ns: u64,
-    /// Time in commands, nanoseconds.
-    pub command_ns: u64,
-    /// Time in iterations, nanoseconds.
-    pub cycle_ns: u64,
-    /// The longest iteration.
-    pub longest_iteration: LongestIteration,
-    /// Largest input buffers of clients.
-    pub input_peaks: Peaks,
-    /// The listening sockets.
-    pub listening: Listening,
-    /// A CONFIG SET changed something that the server's loop must take up.
-    pub configured: bool,
-    /// The pid file that was written, absolute.
-    pid_file: Option<PathBuf>,
-    oom_score: OomScore,
-    /// The process's title, where it is to be set.
-    pub title: Option<Title>,
-    /// Lines for INFO debug.
-    pub debug: Vec<(String, String)>,
-    /// The parts of memory, where they are summed: further lines for INFO debug.
-    pub parts: Parts,
+    /// Data on their way into the server: a load, a snapshot from the primary.
+    pub incoming: Incoming,
+    /// What the event loop's iterations did, in numbers.
+    pub work: Work,
+    /// What was made of the configuration.
+    pub settings: HostSettings,
+    /// What INFO shows and nothing else reads.
+    pub shown: Shown,
     memory: Memory,
 }
-
-/// Cached numbers of the allocator.
-#[derive(Clone, Copy, Debug, Default)]
-struct Memory {
-    used: usize,
-    read_at_ns: u64,
-    peak: usize,
-    peak_s: i64,
-    startup: usize,
-}
-
-/// Why no I/O thread runs where none is configured.
-pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
 
 impl Host {
     /// A process with its clock running and its log on standard output.
     pub fn new() -> Host {
-        let mut clock = Clock::system();
-        let recent = clock.now();
         Host {
-            clock,
-            clock_watch: SourceWatch::default(),
-            recent,
-            started_ns: recent.mono_ns,
+            clock: HostClock::new(),
             log: Log::stdout(),
             storage: storage::of_process(),
             claims: DataClaims::default(),
             bio: None,
-            aof: None,
-            closing_aof: None,
-            aof_delay: Duration::ZERO,
-            rewrite: RewriteNumber::default(),
+            aof: AofState::default(),
             waker: None,
-            next_snapshot: first_snapshot(),
-            background: Vec::new(),
+            snapshots: Snapshots::new(),
             kept_links: Arc::default(),
-            load: None,
-            sync: None,
-            sync_heard_ns: 0,
-            stream_buffer: StreamBufferFacts::default(),
-            fixed: Facts::default(),
-            config_file: None,
-            io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
-            supervisor_deaf: None,
-            counts: Counts::default(),
-            reads: 0,
-            writes: 0,
-            active_ns: 0,
-            command_ns: 0,
-            cycle_ns: 0,
-            longest_iteration: LongestIteration::default(),
-            input_peaks: Peaks::default(),
-            listening: Listening::default(),
-            configured: false,
-            pid_file: None,
-            oom_score: OomScore::read(),
-            title: None,
-            debug: Vec::new(),
-            parts: Parts::default(),
+            incoming: Incoming::default(),
+            work: Work::default(),
+            settings: HostSettings::new(),
+            shown: Shown::new(),
             memory: Memory::default(),
         }
     }
@@ -183,17 +98,22 @@ impl Host {
         let os = uname.map_or_else(String::new, |u| {
             [u.sysname(), u.release(), u.machine()].map(|s| s.to_string_lossy().into_owned()).join(" ")
         });
-        self.fixed = Facts {
+        self.shown.fixed = Facts {
             own_version: cli::VERSION,
             pid: std::process::id(),
             supervised,
             os,
             executable: std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default(),
-            config_file: self.config_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+            config_file: self
+                .settings
+                .config_file
+                .as_ref()
+                .map(|p| p.display().to_string())
+                .unwrap_or_default(),
             monotonic_clock: self.clock.describe(),
             event_loop: event_loop.to_owned(),
             event_loop_reason: reason.to_owned(),
-            listeners: self.listening.info_lines(),
+            listeners: self.settings.listening.info_lines(),
             arch_bits: usize::BITS,
             allocator: alloc::name(),
             total_system_memory: total_memory(),
@@ -202,18 +122,11 @@ impl Host {
         self.memory.startup = alloc::allocated().used();
     }
 
-    /// Logs how the clock is read, as soon as that is known (a counter's rate takes some milliseconds to learn), and
-    /// once more when the counter was given up.
+    /// Logs how the clock is read, when that has changed.
     pub fn tell_clock(&mut self) {
-        let (level, remark) = match self.clock_watch.look(&self.clock) {
-            Some(News::Counter | News::NoCounter) => (LogLevel::Notice, ""),
-            Some(News::CounterGivenUp) => {
-                (LogLevel::Warning, ", because the processor's counter contradicted it repeatedly")
-            }
-            None => return,
-        };
-        let text = format!("monotonic clock: {}{remark}", self.clock.describe());
-        self.note(level, &text);
+        if let Some((level, text)) = self.clock.take_news() {
+            self.note(level, &text);
+        }
     }
 
     /// Writes a log line.
@@ -234,40 +147,17 @@ impl Host {
         }
     }
 
-    /// How far the snapshot is that is received from the primary.
-    fn sync_facts(&self) -> Option<SyncFacts> {
-        let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
-        let last_io_s = self.recent.mono_ns.saturating_sub(self.sync_heard_ns) / 1_000_000_000;
-        Some(SyncFacts { total_bytes, read_bytes, last_io_s })
-    }
-
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, keyspace: &Keyspace) {
         self.read_memory(keyspace);
         self.tell_clock();
-        self.input_peaks.enter_second(self.recent.unix_s());
-        let rows = [
-            ("eventloop_parks", metrics.parks),
-            ("eventloop_system_calls", metrics.system_calls),
-            ("eventloop_events", metrics.events),
-            ("eventloop_stale_events", metrics.stale),
-            ("eventloop_gathered", metrics.gathered),
-            ("eventloop_starvations", metrics.starvations),
-            ("eventloop_wakes_coalesced", metrics.wakes_coalesced),
-            ("eventloop_wakes_sent", metrics.wakes_sent),
-            ("eventloop_wakes_seen", metrics.wakes_seen),
-            ("eventloop_accept_failures", metrics.accept_failures),
-            ("eventloop_sends_blocked", metrics.sends_blocked),
-            ("eventloop_iteration_max_usec", self.longest_iteration.wall_us()),
-            ("eventloop_iteration_max_cpu_usec", self.longest_iteration.cpu_us()),
-        ];
-        self.debug.clear();
-        self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
+        self.work.input_peaks.enter_second(self.clock.recent().unix_s());
+        self.shown.learn_loop(metrics, &self.work);
     }
 
     /// Remembers how large a client's input buffer was.
     pub fn note_input(&mut self, bytes: usize) {
-        self.input_peaks.note(bytes);
+        self.work.input_peaks.note(bytes);
     }
 
     /// Writes the pid file, when one is wanted: by name, or as a daemon. That it cannot be written ends nothing.
@@ -283,15 +173,15 @@ impl Host {
         if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
             self.note(LogLevel::Warning, &format!("Failed to write PID file: {}", plain_error(&error)));
         }
-        self.pid_file = std::path::absolute(&path).ok();
+        self.settings.pid_file = std::path::absolute(&path).ok();
     }
 
     /// Removes the pid file and the unix socket, and says so in the log.
     pub fn remove_files(&mut self) {
-        if self.pid_file.is_some() {
+        if self.settings.pid_file.is_some() {
             self.note(LogLevel::Notice, "Removing the pid file.");
         }
-        if self.listening.unix_file().is_some() {
+        if self.settings.listening.unix_file().is_some() {
             self.note(LogLevel::Notice, "Removing the unix socket file.");
         }
         self.remove_files_silently();
@@ -299,7 +189,7 @@ impl Host {
 
     /// The same where the last lines of the log say why there are no data: scripts look for them there.
     pub fn remove_files_silently(&mut self) {
-        let files = [self.pid_file.take(), self.listening.unix_file().map(PathBuf::from)];
+        let files = [self.settings.pid_file.take(), self.settings.listening.unix_file().map(PathBuf::from)];
         for path in files.into_iter().flatten() {
             let _ = std::fs::remove_file(path);
         }
@@ -308,17 +198,11 @@ impl Host {
 
     /// Claims the files that a server with this configuration writes. Errors: what another server has.
     pub fn claim_data(&mut self, config: &Config) -> Result<(), String> {
-        let open = self.aof_directory();
+        let open = self.aof.directory();
         self.claim_with_aof(config, open.as_slice())
     }
 
-    /// The directory of the append-only file that is open. It stays when the working directory changes.
-    pub fn aof_directory(&self) -> Option<PathBuf> {
-        let open = self.aof.as_ref().or(self.closing_aof.as_ref());
-        open.and_then(|aof| aof.path().parent()).map(PathBuf::from)
-    }
-
-    /// The same with append-only files in these directories. Errors: what another server has.
+    /// Claims the files that a server with this configuration writes, its append-only files in these directories. Errors: what another server has.
     pub fn claim_with_aof(&mut self, config: &Config, aof: &[PathBuf]) -> Result<(), String> {
         let mut claims = std::mem::take(&mut self.claims);
         let storage = self.storage.clone();
@@ -332,13 +216,12 @@ impl Host {
 impl ProcessClock for Host {
     #[inline]
     fn now(&mut self) -> Now {
-        self.recent = self.clock.now();
-        self.recent
+        self.clock.now()
     }
 
     #[inline]
     fn recent(&mut self) -> Now {
-        self.recent
+        self.clock.recent()
     }
 
     fn sleep(&mut self, microseconds: u64) {
@@ -363,37 +246,36 @@ impl Process for Host {
             allocator_active: numbers.active,
             allocator_resident: numbers.resident,
             allocator_muzzy: 0,
-            cpu: cpu_times(self.active_ns / 1000),
+            cpu: cpu_times(self.work.active_ns / 1000),
             net_input_bytes: counts.net_input_bytes,
             net_output_bytes: counts.net_output_bytes,
             net_repl_input_bytes: counts.net_repl_input_bytes,
-            sync: self.sync_facts(),
-            stream_buffer: self.stream_buffer,
-            reads_processed: self.reads,
-            writes_processed: self.writes,
-            eventloop_cycles: self.counts.cycles,
-            eventloop_duration_sum: self.cycle_ns / 1000,
-            eventloop_duration_cmd_sum: self.command_ns / 1000,
-            longest_iteration_us: self.longest_iteration.wall_us(),
+            sync: self.incoming.sync_facts(self.clock.recent()),
+            stream_buffer: self.incoming.stream_buffer,
+            reads_processed: self.work.reads,
+            writes_processed: self.work.writes,
+            eventloop_cycles: self.work.counts.cycles,
+            eventloop_duration_sum: self.work.cycle_ns / 1000,
+            eventloop_duration_cmd_sum: self.work.command_ns / 1000,
+            longest_iteration_us: self.work.longest_iteration.wall_us(),
             lazyfree_pending: bio.map_or(0, Bio::pending),
             lazyfreed: bio.map_or(0, Bio::freed),
-            debug: self.debug.iter().cloned().chain(self.parts.lines()).collect(),
-            recent_max_input: self.input_peaks.max(),
+            debug: self.shown.debug_lines(),
+            recent_max_input: self.work.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
-            io_threads: self.io_threads.clone(),
-            aof: self.aof.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default(),
-            ..self.fixed.clone()
+            io_threads: self.shown.io_threads.clone(),
+            aof: self.aof.facts(),
+            ..self.shown.fixed.clone()
         }
     }
 
     fn counts(&mut self) -> Counts {
-        // What another thread has received and not handed over yet.
-        let under_way = self.sync.as_ref().map_or(0, |progress| progress.unmerged());
+        let under_way = self.incoming.unmerged_bytes();
         Counts {
-            cycle_us: self.cycle_ns / 1000,
-            net_input_bytes: self.counts.net_input_bytes + under_way,
-            net_repl_input_bytes: self.counts.net_repl_input_bytes + under_way,
-            ..self.counts
+            cycle_us: self.work.cycle_ns / 1000,
+            net_input_bytes: self.work.counts.net_input_bytes + under_way,
+            net_repl_input_bytes: self.work.counts.net_repl_input_bytes + under_way,
+            ..self.work.counts
         }
     }
 
@@ -413,16 +295,8 @@ impl Process for Host {
     }
 
     fn forget_longest_iteration(&mut self) {
-        self.longest_iteration.forget();
+        self.work.longest_iteration.forget();
     }
-}
-
-/// The number of the first snapshot: processes that have the same number, each in a container of its own, shall not meet in a folder.
-fn first_snapshot() -> u64 {
-    let mut bytes = [0; 4];
-    // Without entropy the server does not start: see `seeds`.
-    let _ = getrandom::fill(&mut bytes);
-    u64::from(u32::from_le_bytes(bytes))
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {

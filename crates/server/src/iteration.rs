@@ -220,9 +220,9 @@ impl Server {
     #[cold]
     fn sum_memory(&mut self) {
         // Not before all threads run and have the allocator's caches, which are no part.
-        let is_started = self.host.recent().mono_ns > self.host.started_ns + SUMS_FROM_NS;
+        let is_started = self.host.recent().mono_ns > self.host.clock.started_ns() + SUMS_FROM_NS;
         // What a load has is no part before it is done.
-        let is_settled = is_started && self.host.load.is_none();
+        let is_settled = is_started && self.host.incoming.load.is_none();
         let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_settled) else { return };
         // First, because the allocator's figures are those of this reading.
         let used = self.host.allocated_now(self.engine.keyspace());
@@ -237,19 +237,19 @@ impl Server {
             ("batches", self.batches.footprint()),
             ("io_threads", io_threads),
             ("stream_buffer", self.stream_buffer_footprint()),
-            ("aof_thread", self.host.aof.as_ref().map_or(0, |aof| aof.shared().footprint())),
+            ("aof_thread", self.host.aof.open.as_ref().map_or(0, |aof| aof.shared().footprint())),
             // `allocated` counts them as given out; `used_memory` does not.
             ("allocator_cache", alloc::cached()),
         ]);
-        self.host.parts.learn(used, parts);
+        self.host.shown.parts.learn(used, parts);
     }
 
     fn end_iteration(&mut self) -> u64 {
         let now_ns = self.host.now().mono_ns;
         let command_ns = self.engine.take_command_ns();
-        if let Some(spent_ns) = self.timing.end(now_ns, command_ns, &mut self.host) {
+        if let Some(spent_ns) = self.timing.end(now_ns, command_ns, &mut self.host.work) {
             self.batches.count_service(spent_ns, &mut self.host);
-            let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.reads);
+            let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.work.reads);
             self.sockets.event_loop.gather(match is_deep {
                 true => Gathering::Wanted,
                 false => Gathering::Unwanted,
@@ -266,7 +266,7 @@ impl Server {
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
         event_loop.gather(Gathering::Unwanted);
         self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
-        if let Some(wanted) = self.host.listening.take_change() {
+        if let Some(wanted) = self.host.settings.listening.take_change() {
             self.listeners.replace(event_loop, wanted);
         }
         self.listeners.tune(config.int(param::TCP_KEEPALIVE));
@@ -331,7 +331,7 @@ impl Server {
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);
         if self.io_threads.pool.active() > 0 {
-            self.host.io_threads.accepts += 1;
+            self.host.shown.io_threads.accepts += 1;
             let connection = Connection::new(key, Transport::detached());
             return self.hand_over(connection, stream);
         }
@@ -379,7 +379,7 @@ impl Server {
     }
 
     fn act(&mut self) {
-        let configured = std::mem::take(&mut self.host.configured);
+        let configured = std::mem::take(&mut self.host.settings.changed);
         if configured {
             self.configure();
         }
@@ -403,7 +403,9 @@ impl Server {
                     let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
                     self.migrator.begin(*migration, source);
                 }
-                Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
+                Action::DelayAof(microseconds) => {
+                    self.host.aof.set_delay(Duration::from_micros(microseconds))
+                }
                 Action::Shutdown => self.ending = Some(0),
                 Action::KeepRunning => {
                     self.waiting_end = None;
@@ -416,7 +418,7 @@ impl Server {
     }
 
     fn begin_load(&mut self, job: LoadJob) {
-        self.host.load = Some(job.progress());
+        self.host.incoming.load = Some(job.progress());
         let bio = self.engine.config().str(param::BIO_CPULIST).into_owned();
         if let Err(error) = loader::start(job, self.sockets.event_loop.waker(), &bio) {
             let text = format!("No thread to load the data: {}; everybody waited", plain_error(&error));
@@ -426,11 +428,11 @@ impl Server {
 
     /// Takes up what a load has for the main thread.
     fn advance_load(&mut self) {
-        if self.host.load.is_none() {
+        if self.host.incoming.load.is_none() {
             return;
         }
         let Some(ended) = self.engine.advance_load(&mut self.host) else { return };
-        self.host.load = None;
+        self.host.incoming.load = None;
         match ended {
             LoadEnded::Start(Ok(())) => {
                 if self.serve_loaded().is_err() {
@@ -535,7 +537,7 @@ impl Server {
 
     fn write(&mut self) {
         self.engine.end_iteration(&mut self.host);
-        if self.host.aof.is_some() {
+        if self.host.aof.open.is_some() {
             self.feed_aof();
         }
         self.send_multicasts();

@@ -179,7 +179,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
     let mut host = Host::new();
-    host.config_file = file;
+    host.settings.config_file = file;
     open_log(&mut host, &config)?;
     let fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
@@ -335,8 +335,9 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
 /// What the process is to the kernel and to `ps`. Nothing of it is worth not serving.
 fn shape_process(host: &mut Host, config: &Config) {
     if config.bool(param::SET_PROC_TITLE) {
-        let file = host.config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        host.title = Title::take(&file);
+        let file =
+            host.settings.config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        host.settings.title = Title::take(&file);
         host.show_title(config);
     }
     let huge_pages =
@@ -378,9 +379,9 @@ fn limit_clients(host: &mut Host, config: &mut Config) {
 
 fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     let mut warnings = Vec::new();
-    let tcp = host.listening.listen_tcp_at_start(config, &mut |text| warnings.push(text));
-    let unix = host.listening.listen_unix(config);
-    let nowhere = host.listening.active().is_empty();
+    let tcp = host.settings.listening.listen_tcp_at_start(config, &mut |text| warnings.push(text));
+    let unix = host.settings.listening.listen_unix(config);
+    let nowhere = host.settings.listening.active().is_empty();
     for text in warnings {
         host.note(LogLevel::Warning, &text);
     }
@@ -452,7 +453,7 @@ fn say_mode(host: &mut Host, config: &Config) {
 
 /// Says that clients are served: where they connect, and to the supervisor.
 pub fn announce(host: &mut Host, config: &Config) {
-    let listeners = host.listening.active().to_vec();
+    let listeners = host.settings.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {
             listen::ListenerKind::Tcp { word, port } => {

@@ -20,9 +20,9 @@ pub fn tell(config: &Config, state: &str, host: &mut Host) {
     if let Err(error) = told {
         let reason = plain_error(&error);
         // The same reason at the end of the process is nothing new.
-        if host.supervisor_deaf.as_ref() != Some(&reason) {
+        if host.settings.supervisor_deaf.as_ref() != Some(&reason) {
             host.note(LogLevel::Warning, &format!("systemd supervision error: {reason}"));
-            host.supervisor_deaf = Some(reason);
+            host.settings.supervisor_deaf = Some(reason);
         }
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
 }
 
 /// Writes the ratchet anew with the lengths of today: entries shrink or go, none is added and none grows.
-/// `circles` is the section of another check, which is written behind these.
-pub(super) fn tighten(root: &Path, sources: &[Source], circles: &str) -> Result<()> {
+/// `others` are the sections of other checks, which are written after these.
+pub(super) fn tighten(root: &Path, sources: &[Source], others: &str) -> Result<()> {
     let ratchet = read(root)?;
     let (functions, files) = measure(&ratchet, sources);
     let shrink = |recorded: &BTreeMap<String, usize>, long: &Long| -> BTreeMap<String, usize> {
@@ -48,7 +48,7 @@ pub(super) fn tighten(root: &Path, sources: &[Source], circles: &str) -> Result<
         kept.collect()
     };
     let mut text = String::from(
-        "# What `cargo xtask tidy` allows today and may only shrink: lengths above the limits, circles.\n",
+        "# What `cargo xtask tidy` allows today and may only shrink: lengths above the limits, circles, fields.\n",
     );
     for (title, table) in
         [("functions", shrink(&ratchet.functions, &functions)), ("files", shrink(&ratchet.files, &files))]
@@ -58,7 +58,7 @@ pub(super) fn tighten(root: &Path, sources: &[Source], circles: &str) -> Result<
             writeln!(text, "{name:?} = {lines}")?;
         }
     }
-    text.push_str(circles);
+    text.push_str(others);
     text.push_str("\n# Files that are lists, exempt from both limits: path or folder = reason.\n[lists]\n");
     for (path, reason) in &ratchet.lists {
         writeln!(text, "{path:?} = {reason:?}")?;

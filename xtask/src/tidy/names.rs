@@ -34,13 +34,24 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
-fn is_product(path: &str) -> bool {
+/// Whether a file belongs to what ships: a crate's own sources, without those of crates that serve tests.
+pub(super) fn is_product(path: &str) -> bool {
     let is_of_tests = ["crates/testkit/", "crates/sim/"].iter().any(|folder| path.starts_with(folder));
     path.starts_with("crates/") && path.contains("/src/") && !is_of_tests
 }
 
 /// The name of the type that a line declares.
 fn declared_type(code: &str) -> Option<&str> {
+    declared(code, &["struct ", "enum ", "union ", "trait "])
+}
+
+/// The name of the structure that a line declares.
+pub(super) fn declared_struct(code: &str) -> Option<&str> {
+    declared(code, &["struct "])
+}
+
+/// The name of what a line declares by one of these words.
+fn declared<'a>(code: &'a str, words: &[&str]) -> Option<&'a str> {
     let mut rest = code.trim_start();
     if let Some(public) = rest.strip_prefix("pub") {
         rest = match public.strip_prefix('(') {
@@ -49,7 +60,7 @@ fn declared_type(code: &str) -> Option<&str> {
         };
     }
     rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
-    let rest = ["struct ", "enum ", "union ", "trait "].iter().find_map(|kind| rest.strip_prefix(kind))?;
+    let rest = words.iter().find_map(|kind| rest.strip_prefix(kind))?;
     let end = rest.find(|letter| !is_word(letter)).unwrap_or(rest.len());
     (end > 0).then(|| &rest[..end])
 }

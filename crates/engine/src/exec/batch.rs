@@ -58,13 +58,13 @@ impl Engine {
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         let batch_max = self.control.limits.prefetch_batch;
-        let mut prepared = self.prepared.take().unwrap_or_default();
+        let mut prepared = self.preparing.batch.take().unwrap_or_default();
         while batch.flow == Flow::Continue && batch.executed < requests.len() {
             let end = (batch.executed + batch_max).min(requests.len());
             self.prepare(session.caller.db, input, requests, batch.executed..end, &mut prepared);
             session = self.execute(session, &mut batch, &prepared, process);
         }
-        self.prepared = Some(prepared);
+        self.preparing.batch = Some(prepared);
         self.finish(session, batch, process)
     }
 
@@ -93,7 +93,7 @@ impl Engine {
 
     /// What I/O threads prepare requests with; to be renewed when [`Engine::limits`] gives another snapshot.
     pub fn preparer(&self) -> Preparer {
-        self.preparer.clone()
+        self.preparing.preparer.clone()
     }
 
     /// Asks the processor for the buckets of prepared requests, ahead of [`Engine::prefetch_entries`].
@@ -188,7 +188,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Submitted {
         session.note_output(&mut self.control.clients.ready);
-        if !session.caller.ever_authenticated || batch.flow == Flow::Closing {
+        if !session.caller.flags.ever_authenticated || batch.flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
         let admission = session.caller.identity.admission();
@@ -199,7 +199,7 @@ impl Engine {
     /// Closes an unauthenticated client with too much unread output, and a client that ends without unread output.
     #[cold]
     pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
-        if !session.caller.ever_authenticated {
+        if !session.caller.flags.ever_authenticated {
             self.limit_output(session, process);
         }
         if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
@@ -216,7 +216,7 @@ impl Engine {
         out: &mut PreparedBatch,
     ) {
         out.clear();
-        self.preparer.prepare_all(requests.range(batch.clone(), input), out);
+        self.preparing.preparer.prepare_all(requests.range(batch.clone(), input), out);
         if out.keys() > 1 {
             let db = self.keyspace.db(db);
             out.prefetch_buckets(db);

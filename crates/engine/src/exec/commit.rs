@@ -84,8 +84,8 @@ impl Engine {
     #[inline]
     pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, proto: Protocol) {
         let (hits, misses) = self.effects.take_lookups();
-        self.stats.hits += hits;
-        self.stats.misses += misses;
+        self.stats.lookups.hits += hits;
+        self.stats.lookups.misses += misses;
         let changes = self.effects.changes();
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
             self.commit_effects(unit, db, args, proto);
@@ -129,8 +129,8 @@ impl Engine {
         self.stats.expiry.keys += self.effects.expired_by_write().len() as u64;
         self.stats.eviction.keys += self.effects.take_evicted_keys();
         self.stats.expiry.fields += self.effects.take_fields_deleted();
-        self.changes = self.effects.take_changes();
-        self.control.count_changes(self.changes);
+        self.units.changes = self.effects.take_changes();
+        self.control.count_changes(self.units.changes);
     }
 
     /// Reports modified keys to the transactions that watch them and to the clients that wait for them.
@@ -143,7 +143,7 @@ impl Engine {
 
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, events, sessions, spare, .. } = self;
+        let Engine { keyspace, effects, control, probes, sessions, spare, .. } = self;
         for change in effects.take_databases() {
             announce_database(keyspace, effects, control, change, command.now);
         }
@@ -166,7 +166,7 @@ impl Engine {
                 control.clients.watching.changed(db, key, change);
             }
             let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
-            if let Some(events) = events.as_mut().filter(|_| is_told) {
+            if let Some(events) = probes.events.as_mut().filter(|_| is_told) {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
         }
@@ -178,10 +178,10 @@ impl Engine {
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, changes, spare_commands, .. } = self;
+        let Engine { keyspace, effects, control, units, .. } = self;
         if effects.propagating {
             let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
-            let unit = unit.commands.get_or_insert_with(|| spare_commands.take().unwrap_or_default());
+            let unit = unit.commands.get_or_insert_with(|| units.spare_commands.take().unwrap_or_default());
             for (db, key) in effects.expired_by_write() {
                 propagate_deletion(unit, *db, key, limits.lazy_expire);
                 if aof.is_strict() {
@@ -203,7 +203,7 @@ impl Engine {
                     aof.note_key(hash_of(keyspace, &expired.key));
                 }
             }
-            if *changes > 0 || forced {
+            if units.changes > 0 || forced {
                 match (effects.propagation(), command.args) {
                     (Propagation::Verbatim | Propagation::Forced, Some(args)) => {
                         unit.command(command.db, Audience::All, args.iter_from(0));

@@ -200,7 +200,7 @@ impl Engine {
     ) -> Result<(), CannotReplay> {
         let mut batch = std::mem::take(&mut replay.batch);
         batch.clear();
-        self.preparer.prepare(request, &mut batch);
+        self.preparing.preparer.prepare(request, &mut batch);
         if !matches!(batch.items()[0].named, Named::Command(_)) {
             batch.clear();
             replay.original.prepare(request, &mut batch);

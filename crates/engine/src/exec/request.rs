@@ -133,7 +133,7 @@ impl Engine {
         }
         let mark = session.outbox.mark();
         let db = session.caller.db;
-        let is_checked = self.declared_keys_check.is_on();
+        let is_checked = self.probes.declared_keys.is_on();
         if is_checked {
             self.record_declared_keys();
         }
@@ -388,7 +388,7 @@ impl Engine {
         let text = error.wire();
         self.stats.count_error(&text);
         // An error sent to a replica means that the replica or this server is wrong.
-        self.stats.unexpected_errors += u64::from(session.caller.replica.is_some());
+        self.stats.failures.unexpected += u64::from(session.caller.replica.is_some());
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }

@@ -88,7 +88,7 @@ fn authenticate(
     // Without a password the default user takes any.
     let right = limits.password.is_empty() || same_secret(&limits.password, password);
     if !(known && right) {
-        stats.denied_auth += 1;
+        stats.failures.denied_auth += 1;
         return Err(CmdError::text("WRONGPASS invalid username-password pair or user is disabled."));
     }
     caller.authenticate_as(Identity::DefaultUser);
@@ -221,6 +221,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     caller.flags = ClientFlags {
         unix: caller.flags.unix,
         capa_redirect: caller.flags.capa_redirect,
+        ever_authenticated: caller.flags.ever_authenticated,
         ..ClientFlags::default()
     };
     if let Some(labels) = &mut caller.labels {

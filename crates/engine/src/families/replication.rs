@@ -95,7 +95,7 @@ const HANDED_OVER: usize = 3;
 
 /// Whether a replica that is to be sent everything shall take the snapshot on another connection.
 fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {
-    let announced = ctx.session.caller.announced.as_deref();
+    let announced = ctx.session.caller.origin.announced.as_deref();
     let is_able = announced.is_some_and(|announced| announced.dual_channel && !announced.rdb_channel);
     let is_enabled = is_able && ctx.control.config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED);
     if is_enabled && !ctx.control.config.bool(param::REPL_DISKLESS_SYNC) {
@@ -109,7 +109,7 @@ fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {
 fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     if ctx.session.caller.replica.is_none() {
         check_may_synchronise(ctx)?;
-        let announced = ctx.session.caller.announced.as_deref();
+        let announced = ctx.session.caller.origin.announced.as_deref();
         let greeting = match announced.is_some_and(|announced| announced.rdb_channel) {
             true => Greeting::EndOffset,
             false => Greeting::None,
@@ -127,7 +127,7 @@ fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
     if ctx.control.replication.replica.as_ref().is_some_and(|role| !role.is_up()) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
-    let announced = ctx.session.caller.announced.as_deref();
+    let announced = ctx.session.caller.origin.announced.as_deref();
     if announced.is_some_and(|announced| announced.without_keys && !announced.eof) {
         return Err(CmdError::text("ERR Filtered replica requires EOF capability"));
     }
@@ -140,7 +140,7 @@ fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
 /// Makes the client a replica.
 fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     let acked_s = ctx.now.unix_s();
-    let announced = ctx.session.caller.announced.as_deref();
+    let announced = ctx.session.caller.origin.announced.as_deref();
     let awaits_ack =
         stage == SyncStage::Wanted && announced.is_some_and(|announced| announced.eof && !announced.rdb_only);
     if ctx.control.config.bool(param::REPL_DISABLE_TCP_NODELAY) {
@@ -192,13 +192,14 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
     supersede(ctx);
     become_replica(ctx, SyncStage::Online, true);
     let stream = &mut ctx.control.replication.stream;
-    let knows_ids = ctx.session.caller.announced.as_deref().is_some_and(|announced| announced.psync2);
+    let knows_ids = ctx.session.caller.origin.announced.as_deref().is_some_and(|announced| announced.psync2);
     match knows_ids {
         true => ctx.reply.raw(format!("+CONTINUE {}\r\n", stream.replid).as_bytes()),
         false => ctx.reply.raw(b"+CONTINUE\r\n"),
     }
     let bytes = stream.offset - place;
-    let rdb_client = ctx.session.caller.announced.as_deref().and_then(|announced| announced.rdb_client);
+    let rdb_client =
+        ctx.session.caller.origin.announced.as_deref().and_then(|announced| announced.rdb_client);
     let before = stream.reserved.len();
     stream.reserved.retain(|reserved| Some(reserved.client.0) != rdb_client);
     if let Some(replica) = &mut ctx.session.caller.replica {
@@ -250,7 +251,7 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             }
             return Ok(Outcome::Done);
         }
-        let announced = ctx.session.caller.announced.get_or_insert_default();
+        let announced = ctx.session.caller.origin.announced.get_or_insert_default();
         announce(announced, &ctx.control.replication.stream, args, i)?;
     }
     ctx.reply.ok();

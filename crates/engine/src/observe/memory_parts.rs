@@ -25,12 +25,15 @@ impl Engine {
         let lists = heap::vec(&control.clients.ready)
             + heap::vec(&control.clients.to_close)
             + heap::vec(&control.clients.monitors);
-        let prepared =
-            self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
+        let prepared = self
+            .preparing
+            .batch
+            .as_deref()
+            .map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
         let work =
             self.effects.footprint() + prepared + heap::vec(&self.actions) + self.upkeep.eviction.footprint();
         let work = work + self.upkeep.expiry.footprint();
-        let work = work + self.open_unit.as_deref().map_or(0, OpenUnit::footprint);
+        let work = work + self.units.open.as_deref().map_or(0, OpenUnit::footprint);
         let syncs = &control.replication.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replication.replica.as_deref().map_or(0, ReplicaRole::footprint);
@@ -50,7 +53,7 @@ impl Engine {
             (
                 "replication",
                 control.replication.stream.footprint()
-                    + self.spare_commands.as_deref().map_or(0, UnitCommands::footprint_boxed)
+                    + self.units.spare_commands.as_deref().map_or(0, UnitCommands::footprint_boxed)
                     + syncs
                     + role,
             ),

@@ -27,20 +27,14 @@ pub struct CommandStats {
 pub struct Stats {
     /// By `Spec::id`.
     pub commands: Vec<CommandStats>,
-    /// Replies that began with this error code.
-    pub errors: BTreeMap<Box<str>, u64>,
-    /// Error replies.
-    pub total_errors: u64,
-    /// Errors replied to a primary or replica link.
-    pub unexpected_errors: u64,
+    /// What was refused or went wrong.
+    pub failures: FailureStats,
     /// Commands executed.
     pub total_commands: u64,
     /// Connections.
     pub connections: ConnectionStats,
-    /// Look-ups that found a key.
-    pub hits: u64,
-    /// Look-ups that found none.
-    pub misses: u64,
+    /// Look-ups of keys by commands that read.
+    pub lookups: LookupStats,
     /// What expiry has done.
     pub expiry: ExpiryStats,
     /// What was done for `maxmemory` and `maxmemory-clients`.
@@ -49,8 +43,6 @@ pub struct Stats {
     pub disconnections: DisconnectionStats,
     /// Keys that were prefetched together.
     pub prefetch: PrefetchStats,
-    /// Failed AUTH.
-    pub denied_auth: u64,
     /// What replicas were given.
     pub syncs: SyncStats,
     /// Commands within iterations.
@@ -65,6 +57,28 @@ pub struct Stats {
     pub output_peaks: Peaks,
     /// Where the process's own counts stood when the statistics began.
     pub base: Baseline,
+}
+
+/// What was refused or went wrong.
+#[derive(Clone, Debug, Default)]
+pub struct FailureStats {
+    /// Error replies by the code that they begin with.
+    pub by_code: BTreeMap<Box<str>, u64>,
+    /// Error replies.
+    pub replied: u64,
+    /// Error replies on the link of a primary or a replica.
+    pub unexpected: u64,
+    /// AUTH and HELLO with a wrong user or password.
+    pub denied_auth: u64,
+}
+
+/// Look-ups of keys by commands that read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LookupStats {
+    /// Look-ups that found a key.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
 }
 
 /// What expiry has done.
@@ -222,11 +236,11 @@ const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 impl Stats {
     /// Bytes that the allocator has given. O(commands).
     pub(crate) fn footprint(&self) -> usize {
-        let errors: usize = self.errors.keys().map(|code| heap::block(code.len())).sum();
+        let errors: usize = self.failures.by_code.keys().map(|code| heap::block(code.len())).sum();
         let histograms = self.commands.iter().filter(|stats| stats.latency.is_some()).count();
         heap::vec(&self.commands)
             + histograms * Histogram::FOOTPRINT
-            + heap::tree::<Box<str>, u64>(self.errors.len())
+            + heap::tree::<Box<str>, u64>(self.failures.by_code.len())
             + errors
     }
 
@@ -234,9 +248,7 @@ impl Stats {
     pub fn new(commands: usize) -> Stats {
         Stats {
             commands: vec![CommandStats::default(); commands],
-            errors: BTreeMap::new(),
-            total_errors: 0,
-            unexpected_errors: 0,
+            failures: FailureStats::default(),
             total_commands: 0,
             connections: Default::default(),
             expiry: Default::default(),
@@ -245,9 +257,7 @@ impl Stats {
             prefetch: Default::default(),
             syncs: Default::default(),
             iteration: Default::default(),
-            hits: 0,
-            misses: 0,
-            denied_auth: 0,
+            lookups: LookupStats::default(),
             compaction: CompactionStats::default(),
             cron_ns: 0,
             rates: Rates::default(),
@@ -258,15 +268,15 @@ impl Stats {
 
     /// Counts an error reply by its code, the first word of its text.
     pub(crate) fn count_error(&mut self, text: &[u8]) {
-        self.total_errors += 1;
+        self.failures.replied += 1;
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let code = &*String::from_utf8_lossy(code);
-        if let Some(count) = self.errors.get_mut(code) {
+        if let Some(count) = self.failures.by_code.get_mut(code) {
             *count += 1;
-        } else if self.errors.len() < ERROR_CODES_MAX {
-            self.errors.insert(code.into(), 1);
+        } else if self.failures.by_code.len() < ERROR_CODES_MAX {
+            self.failures.by_code.insert(code.into(), 1);
         } else {
-            *self.errors.entry(ERROR_CODES_OVERFLOW.into()).or_default() += 1;
+            *self.failures.by_code.entry(ERROR_CODES_OVERFLOW.into()).or_default() += 1;
         }
     }
 
@@ -421,8 +431,8 @@ mod tests {
             stats.count_error(format!("{code} text").as_bytes());
         }
         stats.count_error(b"7 again");
-        assert_eq!(stats.errors.get("7"), Some(&2));
-        assert_eq!(stats.errors.get(ERROR_CODES_OVERFLOW), Some(&72));
-        assert_eq!(stats.total_errors, 201);
+        assert_eq!(stats.failures.by_code.get("7"), Some(&2));
+        assert_eq!(stats.failures.by_code.get(ERROR_CODES_OVERFLOW), Some(&72));
+        assert_eq!(stats.failures.replied, 201);
     }
 }

@@ -106,7 +106,7 @@ impl Session {
         replica.stage = SyncStage::Online;
         // It had nothing to acknowledge until now.
         replica.acked_s = now.unix_s();
-        let rdb_only = self.caller.announced.as_ref().is_some_and(|announced| announced.rdb_only);
+        let rdb_only = self.caller.origin.announced.as_ref().is_some_and(|announced| announced.rdb_only);
         if rdb_only && self.caller.closing == Closing::No {
             self.caller.closing = Closing::AfterReply;
         }
@@ -128,7 +128,7 @@ impl Session {
 /// snapshot by a mark, and where the stream has a connection of its own, the acknowledgement says it.
 fn line_at_the_end(session: &Session) -> Option<String> {
     let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
-    match session.caller.announced.as_deref() {
+    match session.caller.origin.announced.as_deref() {
         Some(announced) if announced.rdb_channel => None,
         Some(announced) if announced.rdb_only => {
             Some(format!("RDB transfer completed, rdb only replica ({name}) should be disconnected asap"))
@@ -207,7 +207,7 @@ impl Engine {
         let wanted = std::mem::take(&mut syncs.wanted);
         let wants_keys = |wanted: &Wanted| {
             let session = sessions.get(wanted.client);
-            session.map(|session| !session.caller.announced.as_ref().is_some_and(|a| a.without_keys))
+            session.map(|session| !session.caller.origin.announced.as_ref().is_some_and(|a| a.without_keys))
         };
         let (mut with_keys, mut without_keys) = (Vec::new(), Vec::new());
         for one in wanted {
@@ -236,7 +236,7 @@ impl Engine {
         let max = usize::try_from(config.int(param::REPL_DISKLESS_SYNC_MAX_REPLICAS)).unwrap_or(0);
         let is_delayed = |wanted: &Wanted| {
             let session = self.sessions.get(wanted.client);
-            let announced = session.and_then(|session| session.caller.announced.as_deref());
+            let announced = session.and_then(|session| session.caller.origin.announced.as_deref());
             announced.is_some_and(|announced| announced.eof)
                 && now.mono_ns.saturating_sub(wanted.since_ns) < delay_s * 1_000_000_000
         };
@@ -253,7 +253,10 @@ impl Engine {
     /// Makes the cut, and attaches the replicas to the stream behind it.
     fn begin_full_sync(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
         let announced = |engine: &Engine, client| {
-            engine.sessions.get(client).and_then(|session| session.caller.announced.as_deref().cloned())
+            engine
+                .sessions
+                .get(client)
+                .and_then(|session| session.caller.origin.announced.as_deref().cloned())
         };
         let all: Vec<Announced> =
             wanted.iter().map(|one| announced(self, one.client).unwrap_or_default()).collect();
@@ -317,7 +320,7 @@ impl Engine {
     fn send_without_keys(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
         for one in wanted {
             let Some(session) = self.sessions.get(one.client) else { continue };
-            let announced = session.caller.announced.as_deref().cloned().unwrap_or_default();
+            let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
             let options = sluice_snapshot::options(&self.control.config, version_for(&announced));
             let about = self.about_stream(process);
             let pieces = sluice_snapshot::pieces_without_keys(

@@ -352,7 +352,7 @@ impl Engine {
     pub(crate) fn forget_waits(&mut self, session: &mut Session, process: &mut dyn Process) {
         self.end_lost_read(session, process);
         if let Some(waiting) = self.unpark(session)
-            && let Some(open) = self.open_unit.as_mut().filter(|_| waiting.on == WaitFor::Unit)
+            && let Some(open) = self.units.open.as_mut().filter(|_| waiting.on == WaitFor::Unit)
         {
             open.request = Some(waiting);
         }

@@ -7,7 +7,7 @@
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last completion was
 //! reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor closed, only when none of
 //! its operations is with the kernel (`slot.in_flight == 0`), so no completion can meet the wrong source; (3) at most
-//! one operation per direction of a slot: `slot.armed` for input, `slot.send` for output, `slot.polled` for the watch;
+//! one operation per direction of a slot: `slot.armed` for input, `slot.send` for output, `slot.poll.armed` for the watch;
 //! (4) [`Uring::settle`] alone arms and cancels input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5)
 //! bytes once received are kept in order in `slot.held` until they are delivered, and receiving pauses when they are
 //! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
@@ -145,7 +145,7 @@ impl<K: Kernel> Uring<K> {
             OpKind::Recv => slot.cancelling && slot.armed == Armed::Recv,
             OpKind::Accept => slot.cancelling && slot.armed == Armed::Accept,
             OpKind::Fill => slot.cancelling && slot.armed == Armed::Fill,
-            OpKind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
+            OpKind::Poll => slot.poll.is_ending && !slot.poll.armed.is_empty(),
             OpKind::Send => slot.life != Life::Open && slot.send != NONE,
         }
     }
@@ -255,13 +255,13 @@ impl<K: Kernel> Uring<K> {
     fn polled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         if !cqe.more() {
-            slot.polled = Interest::NONE;
-            slot.polled_cancelling = false;
-        } else if slot.polled_cancelling {
+            slot.poll.armed = Interest::NONE;
+            slot.poll.is_ending = false;
+        } else if slot.poll.is_ending {
             // Older than the present watch, for which another poll follows.
             return None;
         }
-        if slot.life != Life::Open || slot.watch.is_empty() {
+        if slot.life != Life::Open || slot.poll.wanted.is_empty() {
             return None;
         }
         let bits = match cqe.result {
@@ -269,17 +269,17 @@ impl<K: Kernel> Uring<K> {
             ..0 => PollFlags::ERR,
             result => PollFlags::from_bits_retain(result as u16),
         };
-        let ready = slot.watch.and(readiness(bits));
+        let ready = slot.poll.wanted.and(readiness(bits));
         if ready.is_empty() {
             if !cqe.more() {
                 self.poll_again(index, bits);
             }
             return None;
         }
-        slot.watch = Interest::NONE;
+        slot.poll.wanted = Interest::NONE;
         let event = Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) };
         if cqe.more() {
-            slot.polled_cancelling = true;
+            slot.poll.is_ending = true;
             self.cancel(index, OpKind::Poll);
         }
         Some(event)
@@ -288,11 +288,11 @@ impl<K: Kernel> Uring<K> {
     /// Makes the poll with the kernel ask for what is watched.
     fn poll(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        if slot.polled == slot.watch || slot.polled_cancelling {
+        if slot.poll.armed == slot.poll.wanted || slot.poll.is_ending {
             return;
         }
-        if !slot.polled.is_empty() {
-            slot.polled_cancelling = true;
+        if !slot.poll.armed.is_empty() {
+            slot.poll.is_ending = true;
             self.cancel(index, OpKind::Poll);
             return;
         }
@@ -303,8 +303,8 @@ impl<K: Kernel> Uring<K> {
     /// its direction, and would tell so again at once: from then on a multishot poll, which completes only on changes.
     fn poll_again(&mut self, index: u32, seen: PollFlags) {
         let slot = &mut self.slots[index as usize];
-        slot.polled = slot.watch;
-        let (fd, events) = (slot.raw_fd(), u32::from(flags_of(slot.watch).bits()));
+        slot.poll.armed = slot.poll.wanted;
+        let (fd, events) = (slot.raw_fd(), u32::from(flags_of(slot.poll.wanted).bits()));
         let op = if seen.is_empty() { Op::Poll { fd, events } } else { Op::PollMulti { fd, events } };
         self.push_for(index, op, OpKind::Poll);
     }
@@ -315,11 +315,11 @@ impl<K: Kernel> Uring<K> {
         let slot = &mut self.slots[index as usize];
         slot.life = life;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.watch = Interest::NONE;
-        let cancel_poll = !slot.polled.is_empty() && !slot.polled_cancelling;
+        slot.poll.wanted = Interest::NONE;
+        let cancel_poll = !slot.poll.armed.is_empty() && !slot.poll.is_ending;
         let cancel_send = slot.send != NONE;
         if cancel_poll {
-            slot.polled_cancelling = true;
+            slot.poll.is_ending = true;
             self.cancel(index, OpKind::Poll);
         }
         if cancel_send {
@@ -544,7 +544,7 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn watch(&mut self, source: Source, interest: Interest) {
         if let Some(slot) = self.slot(source) {
-            slot.watch = interest.and(WATCHABLE);
+            slot.poll.wanted = interest.and(WATCHABLE);
             self.poll(source.index);
         }
     }

@@ -13,7 +13,6 @@ use sluice_engine::{AofBacklog, AofFiles, AofIncrement, Engine, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 impl Host {
     /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
@@ -62,26 +61,18 @@ impl Host {
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
         // First of all, what an earlier server has made superfluous is removed.
         shared.give(AofItem::Order(Order::History(History::of(config))));
-        shared.give(AofItem::Order(Order::Delay(self.aof_delay)));
+        shared.give(AofItem::Order(Order::Delay(self.aof.delay)));
         let worker = Worker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
         let started = Aof::start(shared, worker, named == Named::Now);
-        self.aof = Some(
+        self.aof.open = Some(
             started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,
         );
         Ok(())
     }
 
-    /// Has the thread of the file, that of now and those of later, wait so long before each write.
-    pub fn delay_aof(&mut self, delay: Duration) {
-        self.aof_delay = delay;
-        if let Some(aof) = &self.aof {
-            aof.order(Order::Delay(delay));
-        }
-    }
-
     /// Looks whether an append-only file can be turned on, where one shall be. Errors: text for the client.
     pub fn prepare_aof(&mut self, config: &Config) -> Result<(), String> {
-        if !config.bool(param::APPENDONLY) || self.aof.is_some() {
+        if !config.bool(param::APPENDONLY) || self.aof.open.is_some() {
             return Ok(());
         }
         // One thread at a time has the folder.
@@ -108,19 +99,19 @@ impl Host {
         pending: Vec<u8>,
         position: u64,
     ) -> Result<AofBacklog, String> {
-        self.rewrite = self.rewrite.next();
-        let named = match (&self.aof, increment) {
+        self.aof.rewrite = self.aof.rewrite.next();
+        let named = match (&self.aof.open, increment) {
             (Some(aof), AofIncrement::Next) => {
                 aof.give(pending, position);
                 let is_strict = config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always;
-                return Ok(aof.begin_incr(self.rewrite, is_strict));
+                return Ok(aof.begin_incr(self.aof.rewrite, is_strict));
             }
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
         // The file may be off, or open in another directory: until the thread of before has ended, both are claimed.
         let mut directories = vec![std::env::current_dir().unwrap_or_default()];
-        directories.extend(self.aof_directory().filter(|open| *open != directories[0]));
+        directories.extend(self.aof.directory().filter(|open| *open != directories[0]));
         self.claim_with_aof(config, &directories)?;
         // One thread at a time has the folder.
         self.end_aof(Vec::new(), position);
@@ -146,7 +137,7 @@ impl Host {
         }
         let appender = Appender::new(file, position)
             .map_err(|error| format!("Can't open the append-only file {name}: {}", plain_error(&error)))?;
-        self.start_aof(config, folder, appender, (named, Some(self.rewrite)))
+        self.start_aof(config, folder, appender, (named, Some(self.aof.rewrite)))
     }
 
     /// Ends the thread of the file behind `pending`, which ends at `position`: how it has ended; `None` where there was none.
@@ -157,16 +148,16 @@ impl Host {
 
     /// Has the thread of the file end behind `pending`, which ends at `position`. One that ends already is waited for.
     pub fn begin_end_of_aof(&mut self, pending: Vec<u8>, position: u64) {
-        let Some(aof) = self.aof.take() else { return };
+        let Some(aof) = self.aof.open.take() else { return };
         self.await_closing_aof();
         aof.give(pending, position);
         aof.begin_end();
-        self.closing_aof = Some(aof);
+        self.aof.closing = Some(aof);
     }
 
     /// Waits for a thread that ends: how it has ended; `None` where there is none.
     pub fn await_closing_aof(&mut self) -> Option<AofEnding> {
-        let aof = self.closing_aof.take()?;
+        let aof = self.aof.closing.take()?;
         let shared = aof.shared().clone();
         let ending = aof.await_end();
         for news in shared.take_news() {
@@ -185,10 +176,7 @@ impl Host {
 
     /// Ends a rewrite with the server: its thread would have no time to remove its file.
     pub fn break_off_rewrite(&mut self) {
-        let under_way: Vec<_> =
-            self.background.iter().filter(|writer| writer.is_base_under_way()).cloned().collect();
-        for writer in under_way {
-            writer.break_off();
+        if self.snapshots.break_off_rewrite() {
             let line = "Background AOF rewrite was broken off: the server ends. The files before stay";
             self.note(LogLevel::Notice, line);
         }
@@ -196,7 +184,7 @@ impl Host {
 
     /// See [`sluice_engine::AppendOnlyFile::aof_files`].
     pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
-        if let Some(aof) = &self.aof {
+        if let Some(aof) = &self.aof.open {
             let (asker, answer) = sync_channel(1);
             aof.give(pending, position);
             aof.order(Order::ListFiles(asker));
@@ -211,13 +199,15 @@ impl Host {
 
     /// Begins the base that a rewrite writes.
     pub fn create_aof_base(&mut self, as_commands: bool, sync_early: bool) -> Result<BaseSink, SaveError> {
-        let Some(aof) = &self.aof else { return Err(SaveError("There is no append-only file".to_owned())) };
+        let Some(aof) = &self.aof.open else {
+            return Err(SaveError("There is no append-only file".to_owned()));
+        };
         let format = if as_commands { BaseFormat::Commands } else { BaseFormat::Rdb };
         let (path, written) = (aof.path().to_owned(), aof.written());
-        let number = self.count_snapshot();
+        let number = self.snapshots.count();
         let base =
             NewBase::begin(self.storage.clone(), &path, format, sync_early, number).map_err(SaveError)?;
-        Ok(BaseSink::new(self.rewrite, base, written))
+        Ok(BaseSink::new(self.aof.rewrite, base, written))
     }
 }
 

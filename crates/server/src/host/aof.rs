@@ -1,78 +1,42 @@
-//! The append-only file as the engine asks for it. What that means is in `aof/open.rs`.
+//! The append-only file as the process has it: what is open, what closes, what is rewritten.
 
-use super::Host;
-use crate::aof::{Aof, AofNews, Order};
-use sluice_base::LogLevel;
-use sluice_config::Config;
-use sluice_engine::AppendOnlyFile;
-use sluice_engine::{AofBacklog, AofFacts, AofFiles, AofIncrement, SaveError};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+mod steps;
 
-impl AppendOnlyFile for Host {
-    fn cut_aof(
-        &mut self,
-        increment: AofIncrement,
-        config: &Config,
-        pending: Vec<u8>,
-        position: u64,
-    ) -> Result<AofBacklog, SaveError> {
-        self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
+use crate::aof::{Aof, Order, RewriteNumber};
+use sluice_engine::AofFacts;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The append-only file: the one that is open, and the one that closes.
+#[derive(Default)]
+pub struct AofState {
+    /// The append-only file, where there is one.
+    pub open: Option<Aof>,
+    /// An append-only file whose thread makes it durable and ends.
+    pub closing: Option<Aof>,
+    /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
+    pub delay: Duration,
+    /// The rewrite of the append-only file that was begun last.
+    pub rewrite: RewriteNumber,
+}
+
+impl AofState {
+    /// The directory of the file that is open, or that closes. It stays when the working directory changes.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let open = self.open.as_ref().or(self.closing.as_ref());
+        open.and_then(|aof| aof.path().parent()).map(PathBuf::from)
     }
 
-    fn end_aof_rewrite(&mut self, is_whole: bool) {
-        let Some(aof) = &self.aof else { return };
-        let (number, written) = (self.rewrite, aof.written().take(self.rewrite));
-        if !is_whole {
-            return;
+    /// Has the thread of the file, that of now and those of later, wait so long before each write.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+        if let Some(aof) = &self.open {
+            aof.order(Order::Delay(delay));
         }
-        let Some(base) = written else {
-            // The next iteration learns that there is no base.
-            return aof.shared().tell(AofNews::BaseFinished(number, false));
-        };
-        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
-        aof.order(Order::FinishBase(number, Box::new(base)));
-        self.note(LogLevel::Notice, &text);
     }
 
-    fn use_snapshot_as_base(&mut self, name: &[u8]) {
-        let file = self.count_snapshot();
-        let Some(aof) = &self.aof else { return };
-        let path = std::env::current_dir().unwrap_or_default().join(OsStr::from_bytes(name));
-        aof.order(Order::UseSnapshot(self.rewrite, path, file));
-    }
-
-    fn has_links(&self) -> bool {
-        true
-    }
-
-    fn has_aof_base(&mut self) -> bool {
-        self.aof.as_ref().is_some_and(Aof::has_base)
-    }
-
-    fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
-        // What is not on disk was said in the log. The administrator has turned the file off: nothing is promised any more.
-        let _ = self.end_aof(pending, position);
-        self.settle_claims(config);
-    }
-
-    fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
-        // The folder stays claimed: it is written to, and wanted again behind the load.
-        self.begin_end_of_aof(pending, position);
-    }
-
-    fn is_aof_closing(&mut self) -> bool {
-        if self.closing_aof.as_ref().is_some_and(Aof::has_ended) {
-            self.await_closing_aof();
-        }
-        self.closing_aof.is_some()
-    }
-
-    fn aof(&mut self) -> AofFacts {
-        self.aof.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default()
-    }
-
-    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
-        self.list_aof_files(config, pending, position)
+    /// What INFO shows of the file.
+    pub(super) fn facts(&self) -> AofFacts {
+        self.open.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default()
     }
 }

@@ -141,7 +141,7 @@ impl Manager {
             if self.pool.stop_above(configured) {
                 self.recall(slots);
             }
-            host.io_threads.shrunk += u64::from(self.pool.active() < before);
+            host.shown.io_threads.shrunk += u64::from(self.pool.active() < before);
             if configured == 0 {
                 let text = "io-threads 1: the main thread does everything; the I/O threads end";
                 host.note(LogLevel::Notice, text);
@@ -166,7 +166,7 @@ impl Manager {
             _ => FREED_BY_IO_THREADS_BYTES,
         };
         engine.set_lazyfree_threshold(above);
-        let shown = &mut host.io_threads;
+        let shown = &mut host.shown.io_threads;
         shown.reason = match (self.configured, self.always) {
             (0, _) => NO_IO_THREADS,
             (_, true) => "io-threads-always-active is set",
@@ -245,8 +245,8 @@ impl Manager {
         self.pool.set_active(wanted);
         let now = self.pool.active();
         if now != before {
-            host.io_threads.grown += u64::from(now > before);
-            host.io_threads.shrunk += u64::from(now < before);
+            host.shown.io_threads.grown += u64::from(now > before);
+            host.shown.io_threads.shrunk += u64::from(now < before);
             let word = if now > before { "increased" } else { "decreased" };
             host.note(LogLevel::Debug, &format!("IO threads {word} from {} to {}", before + 1, now + 1));
             self.recall(slots);
@@ -281,7 +281,7 @@ impl Manager {
         if let Some(wanted) = self.balance.step(&shares) {
             self.moves.set_release(wanted.id, wanted.count);
             self.moves.begin(slots);
-            host.io_threads.balanced += wanted.count as u64;
+            host.shown.io_threads.balanced += wanted.count as u64;
         }
     }
 
@@ -291,7 +291,7 @@ impl Manager {
         if wall < SAMPLE_NS_MIN {
             return None;
         }
-        let (main_ns, io_threads_ns) = (host.active_ns, self.pool.active_ns().iter().sum::<u64>());
+        let (main_ns, io_threads_ns) = (host.work.active_ns, self.pool.active_ns().iter().sum::<u64>());
         let commands = engine.commands_executed();
         let active = self.pool.active();
         let main_busy = main_ns.saturating_sub(self.last.main_ns) as f64 / wall as f64;

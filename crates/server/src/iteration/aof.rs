@@ -46,7 +46,7 @@ impl Server {
 
     /// Takes up `appendfsync` and `aof-disable-auto-gc`.
     pub(super) fn configure_aof(&mut self) {
-        if let Some(aof) = &self.host.aof {
+        if let Some(aof) = &self.host.aof.open {
             let config = self.engine.config();
             aof.order(Order::Policy(config.choice::<AppendFsync>(param::APPENDFSYNC)));
             aof.order(Order::History(History::of(config)));
@@ -55,7 +55,7 @@ impl Server {
 
     /// Gives the file what the iteration has to append, and takes what has happened there.
     pub(super) fn feed_aof(&mut self) {
-        let Some(aof) = &self.host.aof else { return };
+        let Some(aof) = &self.host.aof.open else { return };
         aof.shared().numbers.has_job.store(self.engine.has_job(), Relaxed);
         aof.append(&mut self.engine);
         let (durable, news) = (aof.shared().durable(), aof.shared().take_news());
@@ -73,15 +73,15 @@ impl Server {
             AofNews::Fatal => std::process::exit(1),
             AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
             AofNews::IncrBegun(number, begun) => {
-                if !begun && number == self.host.rewrite {
+                if !begun && number == self.host.aof.rewrite {
                     self.engine.report_aof_cut_failed(&mut self.host);
                 }
             }
             AofNews::BaseFinished(number, is_in_force) => {
-                if let Some(aof) = self.host.aof.as_mut().filter(|_| is_in_force) {
+                if let Some(aof) = self.host.aof.open.as_mut().filter(|_| is_in_force) {
                     aof.note_base();
                 }
-                if number == self.host.rewrite {
+                if number == self.host.aof.rewrite {
                     self.engine.report_aof_rewrite(is_in_force, &mut self.host);
                 }
             }
@@ -92,7 +92,7 @@ impl Server {
     pub(super) fn close_aof(&mut self) -> bool {
         // One that was left for a synchronisation has data of before.
         self.host.await_closing_aof();
-        let Some(aof) = &self.host.aof else { return true };
+        let Some(aof) = &self.host.aof.open else { return true };
         aof.append(&mut self.engine);
         self.host.note(LogLevel::Notice, "Calling fsync() on the AOF file.");
         let position = self.engine.aof_position();

@@ -30,7 +30,7 @@ impl Server {
         self.io_threads.pool.collect(&mut messages);
         if !messages.is_empty() {
             self.timing.is_busy = true;
-            self.host.io_threads.reads_pending = messages.len() as u64;
+            self.host.shown.io_threads.reads_pending = messages.len() as u64;
             let mut group = std::mem::take(&mut self.batches.group);
             let mut rest = messages.drain(..);
             loop {
@@ -50,7 +50,7 @@ impl Server {
             }
             drop(rest);
             self.batches.group = group;
-            self.host.io_threads.reads_pending = 0;
+            self.host.shown.io_threads.reads_pending = 0;
         }
         self.batches.messages = messages;
     }
@@ -108,9 +108,9 @@ impl Server {
     }
 
     pub(super) fn count_traffic(&mut self, key: SessionKey, traffic: Traffic) {
-        self.host.counts.net_input_bytes += traffic.received as u64;
+        self.host.work.counts.net_input_bytes += traffic.received as u64;
         if traffic.sent > 0 {
-            self.host.counts.net_output_bytes += traffic.sent as u64;
+            self.host.work.counts.net_output_bytes += traffic.sent as u64;
             self.engine.sent(key, traffic.sent, self.host.recent());
         }
     }
@@ -118,9 +118,9 @@ impl Server {
     fn execute_batch(&mut self, mut batch: Box<Batch>) {
         let key = batch.key;
         self.engine.recycle(std::mem::take(&mut batch.reply));
-        self.host.io_threads.reads += 1;
-        self.host.reads += 1;
-        self.host.io_threads.wait_ns += self.timing.began_ns.saturating_sub(batch.at_ns);
+        self.host.shown.io_threads.reads += 1;
+        self.host.work.reads += 1;
+        self.host.shown.io_threads.wait_ns += self.timing.began_ns.saturating_sub(batch.at_ns);
         self.count_traffic(key, batch.traffic);
         let mut flow = Flow::Continue;
         if self.ending.is_some() {
@@ -172,13 +172,13 @@ impl Server {
     /// Has a value freed elsewhere: by an I/O thread that gets a batch anyway, or by the background thread.
     pub(super) fn free_value(&mut self, value: Value) {
         // In turn, so that no I/O thread gets all.
-        let turn = self.host.io_threads.freed as usize;
+        let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
             // Nothing goes there: what is small is freed here, as it costs less than a message.
             0 if value.heap_bytes() <= sluice_keyspace::LAZY_FREE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
-                self.host.io_threads.freed += 1;
+                self.host.shown.io_threads.freed += 1;
                 self.batches.executed[turn % n].garbage.push(value);
             }
         }
@@ -224,8 +224,8 @@ impl Server {
             return self.engine.check_output_limit(key, &mut self.host);
         }
         batch.authentication = self.engine.authentication(key);
-        self.host.io_threads.writes += 1;
-        self.host.writes += 1;
+        self.host.shown.io_threads.writes += 1;
+        self.host.work.writes += 1;
         self.return_batch(batch);
     }
 
@@ -251,8 +251,8 @@ impl Server {
     /// Sends what was published to clients of I/O threads: before their batches and outboxes, because it came up before.
     pub(super) fn send_multicasts(&mut self) {
         while let Some(output) = self.engine.take_multicast(&mut self.host) {
-            self.host.writes += output.receivers;
-            self.host.io_threads.writes += output.receivers;
+            self.host.work.writes += output.receivers;
+            self.host.shown.io_threads.writes += output.receivers;
             let id = IoThreadId(usize::from(output.group.0));
             self.io_threads.pool.send(id, ToIoThread::Multicast(output.multicasts));
         }
@@ -265,8 +265,8 @@ impl Server {
             self.engine.check_output_limit(key, &mut self.host);
             return self.engine.recycle(outbox);
         }
-        self.host.writes += 1;
-        self.host.io_threads.writes += 1;
+        self.host.work.writes += 1;
+        self.host.shown.io_threads.writes += 1;
         let then = after_push(closing);
         self.io_threads.pool.send(id, ToIoThread::Push(Box::new(Push { key, outbox, then })));
         self.engine.check_output_limit(key, &mut self.host);

@@ -25,8 +25,8 @@ impl Server {
             Received::Data(chunk) => chunk,
             Received::Eof | Received::Failed(_) => return self.link_input(Input::MainEnded(attempt)),
         };
-        self.host.counts.net_input_bytes += chunk.len() as u64;
-        self.host.counts.net_repl_input_bytes += chunk.len() as u64;
+        self.host.work.counts.net_input_bytes += chunk.len() as u64;
+        self.host.work.counts.net_repl_input_bytes += chunk.len() as u64;
         match self.follower.main.as_ref().is_some_and(|main| main.buffer.is_some()) {
             true => self.keep_of_stream(&chunk),
             false => self.link_input(Input::MainReceived(attempt, &chunk)),
@@ -41,7 +41,7 @@ impl Server {
         let Some(buffer) = &mut main.buffer else { return };
         buffer.push(bytes);
         let is_full = bound.is_some_and(|bound| buffer.bytes() > bound) && !main.is_full;
-        self.host.stream_buffer.set(buffer.footprint());
+        self.host.incoming.stream_buffer.set(buffer.footprint());
         if is_full {
             main.is_full = true;
             let (source, bytes) = (main.source, buffer.bytes());
@@ -78,7 +78,7 @@ impl Server {
             return connection::Owner::put(self, connection);
         }
         let block = self.follower.replay.as_mut().and_then(StreamBuffer::take_block);
-        self.host.stream_buffer.set(self.stream_buffer_footprint());
+        self.host.incoming.stream_buffer.set(self.stream_buffer_footprint());
         self.note_heard();
         match block {
             Some(block) => {
@@ -88,7 +88,7 @@ impl Server {
             }
             None => {
                 self.follower.replay = None;
-                self.host.stream_buffer.set(0);
+                self.host.incoming.stream_buffer.set(0);
                 let text = "Dual channel replication: Successfully streamed replication data into memory";
                 self.host.note(LogLevel::Notice, text);
                 connection.is_held_back = false;
@@ -145,7 +145,7 @@ impl Server {
 
     /// Frees a buffer elsewhere: it may be as large as the output limit of replicas.
     fn forget_stream(&mut self, buffer: Option<StreamBuffer>) {
-        self.host.stream_buffer.set(0);
+        self.host.incoming.stream_buffer.set(0);
         if let Some(buffer) = buffer {
             self.free(Garbage::Stream(buffer));
         }

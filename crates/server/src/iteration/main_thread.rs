@@ -117,7 +117,7 @@ impl Server {
         if closing == Closing::AfterReply {
             connection.close_when_sent();
         }
-        self.host.writes += 1;
+        self.host.work.writes += 1;
         let sent = connection::send(self, &mut connection, outbox);
         let in_flight = connection.output.is_sending();
         self.put(connection);
@@ -230,15 +230,15 @@ impl Owner for Server {
     #[inline]
     fn count_received(&mut self, connection: &mut Connection, bytes: usize) {
         if self.is_link(connection.key) {
-            self.host.counts.net_repl_input_bytes += bytes as u64;
+            self.host.work.counts.net_repl_input_bytes += bytes as u64;
         }
-        self.host.counts.net_input_bytes += bytes as u64;
-        self.host.reads += 1;
+        self.host.work.counts.net_input_bytes += bytes as u64;
+        self.host.work.reads += 1;
     }
 
     #[inline]
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize) {
-        self.host.counts.net_output_bytes += bytes as u64;
+        self.host.work.counts.net_output_bytes += bytes as u64;
         self.engine.sent(connection.key, bytes, self.host.recent());
     }
 

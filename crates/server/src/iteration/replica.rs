@@ -121,8 +121,8 @@ impl Server {
     fn merge_download(&mut self) {
         if let Some(progress) = &self.follower.progress {
             let bytes = progress.merge();
-            self.host.counts.net_input_bytes += bytes;
-            self.host.counts.net_repl_input_bytes += bytes;
+            self.host.work.counts.net_input_bytes += bytes;
+            self.host.work.counts.net_repl_input_bytes += bytes;
         }
     }
 
@@ -154,8 +154,8 @@ impl Server {
     /// What INFO shows of the snapshot that is received.
     fn publish_sync_facts(&mut self) {
         let is_transfer = self.engine.link_state() == LinkState::Transfer;
-        self.host.sync = self.follower.progress.clone().filter(|_| is_transfer);
-        self.host.sync_heard_ns = self.follower.heard_ns;
+        self.host.incoming.sync = self.follower.progress.clone().filter(|_| is_transfer);
+        self.host.incoming.sync_heard_ns = self.follower.heard_ns;
     }
 
     fn repl_timeout(&self) -> Duration {
@@ -186,8 +186,8 @@ impl Server {
                     }
                     Received::Eof | Received::Failed(_) => return,
                 };
-                self.host.counts.net_input_bytes += chunk.len() as u64;
-                self.host.counts.net_repl_input_bytes += chunk.len() as u64;
+                self.host.work.counts.net_input_bytes += chunk.len() as u64;
+                self.host.work.counts.net_repl_input_bytes += chunk.len() as u64;
                 self.note_heard();
                 match &mut self.follower.holder {
                     LinkHolder::Leaving(first) if is_current => first.extend_from_slice(&chunk),
@@ -310,14 +310,14 @@ impl LinkTransport for Server {
 
     fn send_on_link(&mut self, bytes: Vec<u8>) {
         let LinkHolder::Attached(source) = self.follower.holder else { return };
-        self.host.counts.net_output_bytes += bytes.len() as u64;
+        self.host.work.counts.net_output_bytes += bytes.len() as u64;
         // The end of the connection is reported by the receive, too.
         let _ = self.sockets.event_loop.send(source, SendBuf { head: bytes, shared: Vec::new() });
     }
 
     fn send_on_main_channel(&mut self, bytes: Vec<u8>) {
         let Some(main) = &self.follower.main else { return };
-        self.host.counts.net_output_bytes += bytes.len() as u64;
+        self.host.work.counts.net_output_bytes += bytes.len() as u64;
         // The end of the connection is reported by the receive, too.
         let _ = self.sockets.event_loop.send(main.source, SendBuf { head: bytes, shared: Vec::new() });
     }
@@ -325,7 +325,7 @@ impl LinkTransport for Server {
     fn buffer_stream(&mut self, first: Vec<u8>) {
         if let Some(main) = &mut self.follower.main {
             main.buffer = Some(StreamBuffer::default());
-            self.host.stream_buffer.peak = 0;
+            self.host.incoming.stream_buffer.peak = 0;
             self.keep_of_stream(&first);
         }
     }
@@ -352,7 +352,7 @@ impl LinkTransport for Server {
         let folder = std::env::current_dir().unwrap_or_default();
         let target = folder.join(OsStr::from_bytes(config.bytes(param::DBFILENAME)));
         let bio_cpulist = config.str(param::BIO_CPULIST).into_owned();
-        let temporary = storage::snapshot::scratch_path(self.host.count_snapshot());
+        let temporary = storage::snapshot::scratch_path(self.host.snapshots.count());
         let storage = self.host.storage.clone();
         let plan = DownloadPlan { storage, temporary, target, options, bio_cpulist };
         let waker = self.sockets.event_loop.waker();
@@ -441,7 +441,7 @@ impl LinkTransport for Server {
             LinkHolder::Receiving(download) => drop(download),
             LinkHolder::Loading(sync) => {
                 drop(sync);
-                if let Some(load) = &self.host.load {
+                if let Some(load) = &self.host.incoming.load {
                     load.stop();
                 }
             }

@@ -17,7 +17,7 @@ const FINISH_WAIT: Duration = Duration::from_micros(100);
 impl Server {
     /// Ends the server; the status of the process: `status`, unless data that were acknowledged are not on disk.
     pub(super) fn shut_down(&mut self, mut status: i32) -> i32 {
-        if let Some(load) = &self.host.load {
+        if let Some(load) = &self.host.incoming.load {
             load.stop();
         }
         self.end_link();

@@ -1,8 +1,7 @@
 //! When things are due, and how long iterations take.
 
 use crate::depth::Depth;
-use crate::host::Host;
-use crate::longest::thread_ns;
+use crate::host::Work;
 
 /// See the module. Times are monotonic nanoseconds.
 #[derive(Debug, Default)]
@@ -36,16 +35,10 @@ impl Timing {
     }
 
     /// An iteration ends; the time it took, if something happened in it.
-    pub fn end(&mut self, now_ns: u64, command_ns: u64, host: &mut Host) -> Option<u64> {
+    pub fn end(&mut self, now_ns: u64, command_ns: u64, work: &mut Work) -> Option<u64> {
         let spent_ns = now_ns.saturating_sub(self.began_ns);
-        host.counts.cycles += 1;
-        host.cycle_ns += spent_ns;
-        host.command_ns += command_ns;
-        host.longest_iteration.note(spent_ns, thread_ns);
         let is_busy = std::mem::take(&mut self.is_busy);
-        if is_busy {
-            host.active_ns += spent_ns;
-        }
+        work.count_iteration(spent_ns, command_ns, is_busy);
         is_busy.then_some(spent_ns)
     }
 

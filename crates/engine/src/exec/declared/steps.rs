@@ -88,7 +88,7 @@ impl Engine {
     /// From now on checks keys in this way.
     #[doc(hidden)]
     pub fn check_keys(&mut self, check: DeclaredKeysCheck) {
-        self.declared_keys_check = check;
+        self.probes.declared_keys = check;
     }
 
     /// Begins to record the keys that a command meets.
@@ -105,7 +105,7 @@ impl Engine {
     pub(in crate::exec) fn check_declared_keys(&mut self, spec: &Spec, args: Args<'_>, db: usize) {
         let met = self.effects.take_met_keys();
         let args: Vec<&[u8]> = args.iter_from(0).collect();
-        let is_strict = self.declared_keys_check == DeclaredKeysCheck::WithoutExemptions;
+        let is_strict = self.probes.declared_keys == DeclaredKeysCheck::WithoutExemptions;
         let exempt = if is_strict { &[] } else { EXEMPT };
         let finding = undeclared(spec, &args, db, &met, exempt);
         assert!(finding.is_none(), "{}", finding.unwrap_or_default());

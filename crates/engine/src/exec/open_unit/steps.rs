@@ -18,7 +18,7 @@ impl Engine {
     /// When a unit that stands open goes on ([`Engine::advance_unit`]): monotonic nanoseconds, `u64::MAX` where there is none.
     #[inline]
     pub fn next_unit_ns(&self) -> u64 {
-        self.open_unit.as_ref().map_or(u64::MAX, |open| open.at.until_ns)
+        self.units.open.as_ref().map_or(u64::MAX, |open| open.at.until_ns)
     }
 
     /// Whether a unit stands open.
@@ -67,13 +67,13 @@ impl Engine {
         // What is written of the reply counts as memory of the client.
         let queued = open.at.transaction.heap_bytes();
         session.caller.multi.bytes = crate::session::short(queued + open.reply.len());
-        self.open_unit = Some(Box::new(open));
+        self.units.open = Some(Box::new(open));
         *self.control.clients.unit_stands_open = true;
     }
 
     #[cold]
     fn go_on(&mut self, process: &mut dyn Process) {
-        let Some(open) = self.open_unit.take() else { return };
+        let Some(open) = self.units.open.take() else { return };
         let OpenUnit { mut unit, client, at, reply, own_messages, spent_ns, request, orphan } = *open;
         let found = self.sessions.take(client);
         let is_connected = found.is_some();
@@ -121,7 +121,7 @@ impl Engine {
 
     /// A client has gone: the unit that stands open goes on with the session.
     pub(crate) fn keep_orphan(&mut self, session: Box<Session>) {
-        if let Some(open) = self.open_unit.as_mut().filter(|open| open.client == session.key) {
+        if let Some(open) = self.units.open.as_mut().filter(|open| open.client == session.key) {
             open.orphan = Some(session);
         }
     }

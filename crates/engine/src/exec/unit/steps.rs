@@ -56,6 +56,6 @@ impl Engine {
             self.commit_unit(CommitUnit { commands: &commands, grouping, now });
         }
         commands.clear();
-        self.spare_commands = Some(commands);
+        self.units.spare_commands = Some(commands);
     }
 }

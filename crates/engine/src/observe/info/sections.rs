@@ -264,8 +264,8 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     let (total_ms, current_ms) = stats.eviction.memory_exceeded.ms(view.now);
     out.add("total_eviction_exceeded_time", total_ms);
     out.add("current_eviction_exceeded_time", current_ms);
-    out.add("keyspace_hits", stats.hits);
-    out.add("keyspace_misses", stats.misses);
+    out.add("keyspace_hits", stats.lookups.hits);
+    out.add("keyspace_misses", stats.lookups.misses);
     let pubsub = &view.control.clients.pubsub;
     out.add("pubsub_channels", pubsub.count(TopicKind::Channel));
     out.add("pubsub_patterns", pubsub.count(TopicKind::Pattern));
@@ -275,11 +275,11 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("slave_expires_tracked_keys", view.control.replication.local_expiries.len());
     compaction(view, out);
     out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
-    out.add("unexpected_error_replies", stats.unexpected_errors);
-    out.add("total_error_replies", stats.total_errors);
+    out.add("unexpected_error_replies", stats.failures.unexpected);
+    out.add("total_error_replies", stats.failures.replied);
     out.add("dump_payload_sanitizations", 0);
     events(view, out);
-    out.add("acl_access_denied_auth", stats.denied_auth);
+    out.add("acl_access_denied_auth", stats.failures.denied_auth);
     out.zeros(&[
         "acl_access_denied_cmd",
         "acl_access_denied_key",
@@ -372,7 +372,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
         let is_rdb_channel =
-            session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+            session.caller.origin.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
             // One that ends with a mark is sent while it is made.
@@ -504,7 +504,7 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut Lines) {
 }
 
 pub(super) fn errorstats(view: &View<'_>, out: &mut Lines) {
-    for (code, count) in &view.stats.errors {
+    for (code, count) in &view.stats.failures.by_code {
         out.add(&format!("errorstat_{code}"), format_args!("count={count}"));
     }
 }

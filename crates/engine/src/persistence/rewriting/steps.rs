@@ -29,7 +29,7 @@ impl Control {
 
     /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for the log.
     pub(crate) fn rewrite_refusal(&self) -> Option<&'static str> {
-        if self.persistence.partly_loaded_aof {
+        if self.persistence.partly_loaded.aof {
             return Some(PARTLY_LOADED_AOF);
         }
         // From the first base on the next start reads no RDB file, and knows no more that one holds more.

@@ -23,10 +23,7 @@ pub(super) struct SourceSlot {
     pub(super) cancelling: bool,
     pub(super) starved: bool,
     pub(super) runnable: bool,
-    pub(super) polled_cancelling: bool,
-    pub(super) watch: Interest,
-    /// What the poll with the kernel asks for; empty if there is none.
-    pub(super) polled: Interest,
+    pub(super) poll: PollState,
     pub(super) in_flight: u8,
     /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
     pub(super) empty_receives: u8,
@@ -36,6 +33,17 @@ pub(super) struct SourceSlot {
     pub(super) held: u32,
     /// Index of the send in flight, or [`NONE`].
     pub(super) send: u32,
+}
+
+/// What a descriptor is watched for without input of its own, and the poll that the kernel has for that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PollState {
+    /// What the user wants to know of.
+    pub(super) wanted: Interest,
+    /// What the poll with the kernel asks for; empty if there is none.
+    pub(super) armed: Interest,
+    /// That poll was asked to end.
+    pub(super) is_ending: bool,
 }
 
 /// Whether the slot is its user's.
@@ -106,9 +114,7 @@ impl SourceSlot {
             cancelling: false,
             starved: false,
             runnable: false,
-            polled_cancelling: false,
-            watch: Interest::NONE,
-            polled: Interest::NONE,
+            poll: PollState::default(),
             in_flight: 0,
             empty_receives: 0,
             iteration: 0,

@@ -36,7 +36,7 @@ impl Batches {
     /// Counts an iteration's time as that of the batches that it served.
     pub fn count_service(&mut self, spent_ns: u64, host: &mut Host) {
         if std::mem::take(&mut self.has_served) {
-            host.io_threads.service_ns += spent_ns;
+            host.shown.io_threads.service_ns += spent_ns;
         }
     }
 }

@@ -39,9 +39,9 @@ impl Control {
         let is_partial = counts.skipped > 0;
         match from {
             LoadedFrom::Snapshot => {
-                self.persistence.partly_loaded = is_partial.then(|| self.snapshot_place())
+                self.persistence.partly_loaded.snapshot = is_partial.then(|| self.snapshot_place())
             }
-            LoadedFrom::Aof => self.persistence.partly_loaded_aof = is_partial,
+            LoadedFrom::Aof => self.persistence.partly_loaded.aof = is_partial,
         }
         self.persistence.rewriting.refusal_said = false;
         // An append-only file without a snapshot tells nothing about the load of one.
@@ -52,7 +52,7 @@ impl Control {
 
     /// Whether the RDB file that a save would replace holds more than what was loaded from it.
     pub(crate) fn snapshot_holds_more(&self) -> bool {
-        self.persistence.partly_loaded.as_ref().is_some_and(|place| *place == self.snapshot_place())
+        self.persistence.partly_loaded.snapshot.as_ref().is_some_and(|place| *place == self.snapshot_place())
     }
 
     /// Folder and name of the snapshot file.
@@ -110,7 +110,7 @@ impl Control {
                 self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
                 if load.has_freed {
                     // The file has what the data have lost.
-                    self.persistence.partly_loaded = Some(self.snapshot_place());
+                    self.persistence.partly_loaded.snapshot = Some(self.snapshot_place());
                 }
                 Err(why)
             }
@@ -208,7 +208,7 @@ impl Engine {
 
     /// The snapshot file was not loaded and holds data: nothing is saved in its place.
     pub fn keep_unloaded_snapshot(&mut self) {
-        self.control.persistence.partly_loaded = Some(self.control.snapshot_place());
+        self.control.persistence.partly_loaded.snapshot = Some(self.control.snapshot_place());
     }
 
     /// Whether a load is under way.

@@ -1,9 +1,9 @@
 //! Snapshots as the engine asks for them, and what replicas take of them.
 
-use super::Host;
+use crate::host::Host;
+use crate::storage;
 use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
 use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
-use crate::storage::{self};
 use sluice_engine::SnapshotFiles;
 use sluice_engine::{Background, BackgroundFile, SaveError, SnapshotSink};
 use sluice_evloop::Waker;
@@ -16,19 +16,13 @@ use std::os::unix::ffi::OsStrExt;
 const HANGING_MAX: usize = 4;
 
 impl Host {
-    /// The number of a snapshot that begins.
-    pub fn count_snapshot(&mut self) -> u64 {
-        self.next_snapshot += 1;
-        self.next_snapshot - 1
-    }
-
     /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
     fn waker_for_background(&mut self) -> Result<Waker, SaveError> {
         let Some(waker) = self.waker.clone() else {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
         };
-        self.background.retain(WriterHandle::runs);
-        if self.background.len() > HANGING_MAX {
+        self.snapshots.writers.retain(WriterHandle::runs);
+        if self.snapshots.writers.len() > HANGING_MAX {
             let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
             return Err(SaveError(text.to_owned()));
         }
@@ -36,15 +30,15 @@ impl Host {
     }
 
     fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
-        let number = self.count_snapshot();
+        let number = self.snapshots.count();
         storage::snapshot::create(&self.storage, name, sync_early, number)
     }
 }
 
 impl SnapshotFiles for Host {
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        let older = self.background.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
-        let number = self.count_snapshot();
+        let older = self.snapshots.writers.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
+        let number = self.snapshots.count();
         let writer = storage::snapshot::create_awaited(&self.storage, name, sync_early, number)?;
         let temporary = writer.temporary_snapshot();
         let snapshot = Box::new(YoungerSnapshot { writer, older });
@@ -62,11 +56,11 @@ impl SnapshotFiles for Host {
             false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
         };
         let storage = self.storage.clone();
-        let scratch = storage::snapshot::scratch_path(self.count_snapshot());
+        let scratch = storage::snapshot::scratch_path(self.snapshots.count());
         let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
         let place = FilePlace { storage, scratch, claim };
         let writer = BackgroundWriter::start(file, sink, target.key_delay, place, waker)?;
-        self.background.push(writer.handle());
+        self.snapshots.writers.push(writer.handle());
         Ok(Box::new(writer))
     }
 
@@ -77,18 +71,18 @@ impl SnapshotFiles for Host {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
         let waker = self.waker_for_background()?;
-        let number = self.count_snapshot();
+        let number = self.snapshots.count();
         let path = storage::snapshot::scratch_path(number);
         let (into, pieces) = storage::spool::for_replicas(&self.storage, path, replicas, waker.clone());
         let storage = self.storage.clone();
         let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
-        self.background.push(writer.handle());
+        self.snapshots.writers.push(writer.handle());
         Ok((Box::new(writer), Box::new(pieces)))
     }
 
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         let waker = self.waker_for_background()?;
-        let path = storage::snapshot::scratch_path(self.count_snapshot());
+        let path = storage::snapshot::scratch_path(self.snapshots.count());
         Ok(Box::new(storage::stream_spool::begin(&self.storage, path, replicas, waker)?))
     }
 

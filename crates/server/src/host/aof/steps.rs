@@ -1,0 +1,78 @@
+//! The append-only file as the engine asks for it. What that means is in `aof/open.rs`.
+
+use crate::aof::{Aof, AofNews, Order};
+use crate::host::Host;
+use sluice_base::LogLevel;
+use sluice_config::Config;
+use sluice_engine::AppendOnlyFile;
+use sluice_engine::{AofBacklog, AofFacts, AofFiles, AofIncrement, SaveError};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+impl AppendOnlyFile for Host {
+    fn cut_aof(
+        &mut self,
+        increment: AofIncrement,
+        config: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<AofBacklog, SaveError> {
+        self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
+    }
+
+    fn end_aof_rewrite(&mut self, is_whole: bool) {
+        let Some(aof) = &self.aof.open else { return };
+        let (number, written) = (self.aof.rewrite, aof.written().take(self.aof.rewrite));
+        if !is_whole {
+            return;
+        }
+        let Some(base) = written else {
+            // The next iteration learns that there is no base.
+            return aof.shared().tell(AofNews::BaseFinished(number, false));
+        };
+        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
+        aof.order(Order::FinishBase(number, Box::new(base)));
+        self.note(LogLevel::Notice, &text);
+    }
+
+    fn use_snapshot_as_base(&mut self, name: &[u8]) {
+        let file = self.snapshots.count();
+        let Some(aof) = &self.aof.open else { return };
+        let path = std::env::current_dir().unwrap_or_default().join(OsStr::from_bytes(name));
+        aof.order(Order::UseSnapshot(self.aof.rewrite, path, file));
+    }
+
+    fn has_links(&self) -> bool {
+        true
+    }
+
+    fn has_aof_base(&mut self) -> bool {
+        self.aof.open.as_ref().is_some_and(Aof::has_base)
+    }
+
+    fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
+        // What is not on disk was said in the log. The administrator has turned the file off: nothing is promised any more.
+        let _ = self.end_aof(pending, position);
+        self.settle_claims(config);
+    }
+
+    fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
+        // The folder stays claimed: it is written to, and wanted again behind the load.
+        self.begin_end_of_aof(pending, position);
+    }
+
+    fn is_aof_closing(&mut self) -> bool {
+        if self.aof.closing.as_ref().is_some_and(Aof::has_ended) {
+            self.await_closing_aof();
+        }
+        self.aof.closing.is_some()
+    }
+
+    fn aof(&mut self) -> AofFacts {
+        self.aof.facts()
+    }
+
+    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
+        self.list_aof_files(config, pending, position)
+    }
+}

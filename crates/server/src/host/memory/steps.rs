@@ -1,0 +1,56 @@
+//! The memory of the process, as `maxmemory` and INFO count it.
+
+use crate::alloc;
+use crate::bio::Bio;
+use crate::host::Host;
+use crate::os::plain_error;
+use sluice_base::LogLevel;
+use sluice_engine::ProcessMemory;
+use sluice_keyspace::Keyspace;
+
+/// How long a reading of the allocator's numbers serves for `maxmemory`.
+const MEMORY_FRESH_NS: u64 = 1_000_000;
+
+impl Host {
+    /// Reads the numbers of the allocator.
+    pub(in crate::host) fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
+        let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
+        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory().plus(loading));
+        self.memory.used = numbers.used();
+        self.memory.read_at_ns = self.clock.recent().mono_ns;
+        if self.memory.used > self.memory.peak {
+            self.memory.peak = self.memory.used;
+            self.memory.peak_s = self.clock.recent().unix_s();
+        }
+        numbers
+    }
+
+    /// Bytes in use at this moment.
+    pub fn allocated_now(&mut self, keyspace: &Keyspace) -> usize {
+        self.read_memory(keyspace).allocated
+    }
+}
+
+impl ProcessMemory for Host {
+    fn used_memory(&mut self, keyspace: &Keyspace) -> usize {
+        if self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_FRESH_NS {
+            self.read_memory(keyspace);
+        }
+        self.memory.used
+    }
+
+    fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
+        self.read_memory(keyspace);
+        self.memory.used.saturating_sub(self.bio.as_ref().map_or(0, Bio::pending_bytes))
+    }
+
+    fn purge_memory(&mut self) {
+        if let Err(error) = alloc::purge() {
+            self.note(LogLevel::Warning, &format!("MEMORY PURGE failed: {}", plain_error(&error)));
+        }
+    }
+
+    fn malloc_stats(&mut self) -> String {
+        alloc::report()
+    }
+}

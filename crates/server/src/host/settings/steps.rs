@@ -1,0 +1,188 @@
+//! What a change of the configuration means outside the engine.
+
+use crate::alloc;
+use crate::host::Host;
+use crate::listen;
+use crate::log::Style;
+use crate::os::plain_error;
+use crate::storage;
+use sluice_base::LogLevel;
+use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
+use sluice_config::{Config, ParamId, param};
+use sluice_engine::ProcessSettings;
+use std::os::unix::ffi::OsStrExt;
+
+impl Host {
+    /// Applies the log's directives.
+    pub fn apply_log_config(&mut self, config: &Config) {
+        self.log.set_level(match config.choice::<LevelChoice>(param::LOGLEVEL) {
+            LevelChoice::Debug => Some(LogLevel::Debug),
+            LevelChoice::Verbose => Some(LogLevel::Verbose),
+            LevelChoice::Notice => Some(LogLevel::Notice),
+            LevelChoice::Warning => Some(LogLevel::Warning),
+            LevelChoice::Nothing => None,
+        });
+        self.log.set_style(Style {
+            format: config.choice::<LogFormat>(param::LOG_FORMAT),
+            time: config.choice::<LogTimestampFormat>(param::LOG_TIMESTAMP_FORMAT),
+        });
+    }
+
+    /// Applies `oom-score-adj`. Errors: text for the client.
+    pub fn apply_oom_score(&mut self, config: &Config) -> Result<(), String> {
+        self.settings.oom_score.apply(config).map_err(|error| {
+            self.note(LogLevel::Warning, &format!("Unable to write oom_score_adj: {}", plain_error(&error)));
+            "Failed to apply new oom_score_adj configuration, check server logs.".to_owned()
+        })
+    }
+
+    /// Lets the allocator have a thread of its own or not, as `jemalloc-bg-thread` says. Errors: text for the client.
+    pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
+        let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
+            true => (alloc::start_background_thread(), "start"),
+            false => (alloc::end_background_thread(), "end"),
+        };
+        done.map_err(|reason| {
+            let text = format!("Could not {verb} the allocator's background thread: {reason}");
+            self.note(LogLevel::Warning, &text);
+            text
+        })
+    }
+
+    /// Shows the title that the configuration asks for.
+    pub fn show_title(&mut self, config: &Config) {
+        if let Some(title) = &mut self.settings.title {
+            title.show(config);
+        }
+    }
+
+    pub(super) fn listen_tcp(&mut self, config: &Config) -> Result<(), ()> {
+        let mut warnings = Vec::new();
+        let listened = self.settings.listening.listen_tcp(config, &mut |text| warnings.push(text));
+        for text in warnings {
+            self.note(LogLevel::Warning, &text);
+        }
+        self.shown.fixed.listeners = self.settings.listening.info_lines();
+        self.settings.changed = true;
+        self.show_title(config);
+        listened.map_err(drop)
+    }
+
+    /// Makes room for the descriptors of another number of threads. Threads go before clients.
+    fn allow_threads(&mut self, config: &Config) {
+        let allowed = listen::adjust_descriptor_limit(config, &mut drop);
+        if allowed < config.uint(param::MAXCLIENTS) {
+            let text = format!(
+                "With io-threads {} there are descriptors for {allowed} clients, fewer than maxclients allows: raise 'ulimit -n'.",
+                config.uint(param::IO_THREADS_NUM)
+            );
+            self.note(LogLevel::Warning, &text);
+        }
+    }
+
+    fn allow_clients(&mut self, config: &Config) -> Result<(), String> {
+        let allowed =
+            listen::adjust_descriptor_limit(config, &mut |text| self.note(LogLevel::Warning, &text));
+        if allowed >= config.uint(param::MAXCLIENTS) {
+            return Ok(());
+        }
+        Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {allowed}"
+        ))
+    }
+}
+
+/// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs them, and so
+/// does the engine. Errors: text for the client.
+type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
+const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
+    (&[param::PORT.any()], |host, config| {
+        let refused = "Unable to listen on this port. Check server logs.";
+        host.listen_tcp(config).map_err(|()| refused.to_owned())
+    }),
+    (&[param::BIND.any()], |host, config| {
+        host.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())
+    }),
+    (&[param::MAXCLIENTS.any()], |host, config| host.allow_clients(config)),
+    (
+        &[
+            param::MAX_NEW_CONNECTIONS_PER_CYCLE.any(),
+            param::TCP_KEEPALIVE.any(),
+            param::EVENT_LOOP_BATCH_WAIT_US.any(),
+            param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
+            param::IO_THREADS_ALWAYS_ACTIVE.any(),
+            param::APPENDFSYNC.any(),
+            param::AOF_DISABLE_AUTO_GC.any(),
+        ],
+        |host, _| {
+            host.settings.changed = true;
+            Ok(())
+        },
+    ),
+    (&[param::IO_THREADS_NUM.any()], |host, config| {
+        host.settings.changed = true;
+        host.allow_threads(config);
+        Ok(())
+    }),
+    (&[param::DIR.any()], |host, config| {
+        let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
+        std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
+        // Refused, the directory is set back as all that was applied is.
+        host.claim_data(config)
+    }),
+    (&[param::SAVE.any(), param::DBFILENAME.any()], Host::claim_data),
+    (&[param::APPENDONLY.any()], |host, config| {
+        host.claim_data(config)?;
+        host.prepare_aof(config)
+    }),
+    (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
+    (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
+        host.apply_log_config(config);
+        Ok(())
+    }),
+    (&[param::PROC_TITLE_TEMPLATE.any()], |host, config| {
+        host.show_title(config);
+        Ok(())
+    }),
+    (&[param::CRASH_LOG_ENABLED.any()], |_, config| {
+        crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
+        Ok(())
+    }),
+    (&[param::JEMALLOC_BG_THREAD.any()], Host::apply_allocator_thread),
+    (&[param::MAXMEMORY.any()], |host, config| {
+        host.warn_of_container(config);
+        Ok(())
+    }),
+];
+
+impl ProcessSettings for Host {
+    fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String> {
+        let row = CONFIG_EFFECTS.iter().find(|(rows, _)| rows.contains(&changed));
+        row.map_or(Ok(()), |(_, apply)| apply(self, config))
+    }
+
+    fn in_force(&mut self, changed: ParamId) -> Option<Vec<u8>> {
+        if changed != param::DIR.any() {
+            return None;
+        }
+        std::env::current_dir().ok().map(|path| path.as_os_str().as_bytes().to_vec())
+    }
+
+    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
+        let Some(path) = self.settings.config_file.clone() else {
+            return Err("The server is running without a config file".to_owned());
+        };
+        let old = match std::fs::read(&path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(format!("Rewriting config file: {}", plain_error(&error))),
+        };
+        let new = make(old.as_deref());
+        storage::snapshot::replace_file(&self.storage, &path, &new).map_err(|error| {
+            self.note(LogLevel::Warning, &format!("CONFIG REWRITE failed: {error}"));
+            format!("Rewriting config file: {}", plain_error(&error))
+        })?;
+        self.note(LogLevel::Notice, "CONFIG REWRITE executed with success.");
+        Ok(())
+    }
+}
