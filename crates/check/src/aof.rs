@@ -6,7 +6,7 @@ use crate::rdb::{SnapshotReport, read_options};
 use sluice_persist::aof::{
     AofFileKind, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader, Manifest,
 };
-use sluice_persist::rdb::{LoadError, Problem};
+use sluice_persist::rdb::{LoadError, MAGICS, Problem};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -149,7 +149,7 @@ fn read_manifest(path: &Path, console: &mut Console<'_>) -> Checked<Manifest> {
 fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(path)?.take(6).read_to_end(&mut start)?;
-    Ok(start.starts_with(b"REDIS") || start == b"VALKEY" || start.starts_with(b"VCS"))
+    Ok(MAGICS.iter().any(|magic| start.starts_with(magic)))
 }
 
 /// How the reading of a file ended.
@@ -312,8 +312,7 @@ fn bad_snapshot<T>(
 impl LogFile {
     /// Says that a snapshot stands at the beginning, if these first bytes are of one.
     fn begin_snapshot(&self, start: &[u8], console: &mut Console<'_>) -> Checked<Option<SnapshotReport>> {
-        let magics: [&[u8]; 3] = [b"REDIS", b"VALKEY", b"VCS"];
-        if !magics.iter().any(|magic| start.starts_with(magic)) {
+        if !MAGICS.iter().any(|magic| start.starts_with(magic)) {
             return Ok(None);
         }
         console.say(&format!("[offset 0] Checking RDB file {}", self.path.display()))?;

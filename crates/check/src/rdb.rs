@@ -4,7 +4,9 @@ use crate::cli;
 use crate::console::{Checked, Console, PIECE_BYTES, Stop, reason};
 use crate::stats::{FileStats, Format, Key, TYPES};
 use sluice_base::num::IntBuffer;
-use sluice_persist::rdb::{Item, LoadError, Loaded, Problem, ReadOptions, ReadProgress, Reader, Unknown};
+use sluice_persist::rdb::{
+    ENVELOPES, Item, LoadError, Loaded, Problem, ReadOptions, ReadProgress, Reader, Unknown,
+};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -482,8 +484,6 @@ const CHECKSUM_LEN: u64 = 8;
 const VERSION_VALKEY: u32 = 80;
 /// The last version of Valkey that is read by default.
 const VERSION_VALKEY_READ: u32 = 81;
-/// What begins files that are compressed as a whole.
-pub(crate) const ENVELOPES: [&[u8]; 2] = [b"VCS", b"VKCS"];
 /// The last foreign version that is read by default.
 const VERSION_REDIS_READ: u32 = 13;
 /// Files of earlier versions have no checksum.

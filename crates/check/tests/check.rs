@@ -251,6 +251,17 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
         ],
     );
     let folder = Folder::new("preamble");
+    // A compressed snapshot, in the envelope and in that of the drafts before its release.
+    let compressed = std::fs::read(corpus("rdb81-lz4.rdb")).expect("the corpus is there");
+    let (envelope, frame) = compressed.split_at(7);
+    for begin in [envelope, b"VKCS\x01\x01\x01\0"] {
+        let (status, lines) = run(check_aof, "@", &folder.write("log", &[begin, frame, SET].concat()), "");
+        assert_eq!(status, 0, "{lines:#?}");
+        assert_lines(
+            &lines,
+            &["[offset 0] Compressed as a whole", "[info] 1501 keys read", "RDB preamble is OK"],
+        );
+    }
     let mut log = std::fs::read(corpus("valkey-9.1.2.rdb")).expect("the corpus is there");
     let snapshot = log.len();
     log.extend_from_slice(SET);

@@ -27,8 +27,9 @@
 //!
 //! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. What is left to walk is then spread over the numbers that a
 //!    halving leaves, so that a walk that removes what it meets keeps chains short. Behind a scan that removes, what is
-//!    left ends in the same bits, and a halving gathers it in a few long chains. The price: an entry that a merge moves
-//!    back is met by the next walk.
+//!    left ends in the same bits, and a halving gathers it in a few long chains. The price: a merge may
+//!    move an entry back behind the walk, so that only a walk without merges is sure to meet all that stays. A caller
+//!    walks until nothing is left.
 //!
 //! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the caller's duty.
 

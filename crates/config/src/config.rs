@@ -19,7 +19,8 @@ pub struct Config {
     pub(crate) places: Places,
 }
 
-/// Where the parameters stand that only the process can judge, in the order read.
+/// Where the parameters stand of which something is said later, in the order read: those that only the process can judge, and
+/// those without effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places(pub(crate) Vec<(ParamId, Location)>);
 
@@ -194,16 +195,20 @@ impl Config {
         *self.value(id) != id.param().kind.default_value()
     }
 
-    /// For each changed parameter that does nothing, a sentence that says so: worth a line in the log.
-    pub fn without_effect(&self) -> impl Iterator<Item = String> + '_ {
-        self.changed().filter_map(|id| self.no_effect_of(id))
+    /// The changed parameters that do nothing, each with a sentence that says so, which names the parameter as the file does: worth
+    /// a line in the log.
+    pub fn without_effect(&self) -> impl Iterator<Item = (ParamId, String)> + '_ {
+        self.changed().filter_map(|id| Some((id, self.no_effect(id, &self.name_in_file(id))?)))
     }
 
     /// The sentence that this parameter's value has no effect; `None` where it has, or where it asks for nothing that is
     /// missing: the default.
     pub fn no_effect_of(&self, id: ParamId) -> Option<String> {
+        self.no_effect(id, id.param().name)
+    }
+
+    fn no_effect(&self, id: ParamId, name: &str) -> Option<String> {
         let asks = self.is_changed(id);
-        let name = id.param().name;
         match id.param().honoured {
             Honoured::NotYet(feature) if asks => {
                 Some(format!("'{name}' is set but has no effect yet: it waits for {feature}"))
@@ -213,10 +218,23 @@ impl Config {
         }
     }
 
+    /// The name by which the last line of a file has set a parameter, which may be an alias; the parameter's own where none did.
+    fn name_in_file(&self, id: ParamId) -> String {
+        let own = id.param().name;
+        let Some(place) = self.place_of(id) else { return own.to_owned() };
+        let word = place.text.split_ascii_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+        if ParamId::find(word.as_bytes()) == Some(id) { word } else { own.to_owned() }
+    }
+
+    /// The last line that has set a parameter, where lines of it are kept.
+    fn place_of(&self, id: ParamId) -> Option<&Location> {
+        self.places.0.iter().rfind(|(of, _)| *of == id).map(|(_, place)| place)
+    }
+
     /// The error that a parameter of the file could not be applied, with the line that set it: as a wrong line's.
     pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
         let id = id.into();
-        let place = self.places.0.iter().rfind(|(of, _)| *of == id).map(|(_, place)| place.clone());
-        LoadError::Line(BadLine { place: place.unwrap_or_default(), reason: reason.to_owned() })
+        let place = self.place_of(id).cloned().unwrap_or_default();
+        LoadError::Line(BadLine { place, reason: reason.to_owned() })
     }
 }

@@ -4,7 +4,7 @@ use sluice_base::quote::{Dialect, Unbalanced, split_args};
 
 use crate::config::{Config, TRIED_AT_START};
 use crate::error::{BadLine, COMMAND_LINE, LoadError, Location, Rename};
-use crate::row::{ParamId, Traits};
+use crate::row::{Honoured, ParamId, Traits};
 use crate::table::{RETIRED, param};
 use crate::value::{Onto, Reason};
 
@@ -127,7 +127,7 @@ impl<'a, 'b> Load<'a, 'b> {
         match ParamId::find(name) {
             Some(id) => {
                 self.set(id, arguments)?;
-                if TRIED_AT_START.contains(&id) {
+                if TRIED_AT_START.contains(&id) || id.param().honoured != Honoured::Yes {
                     self.config.places.0.push((id, place()));
                 }
                 Ok(())

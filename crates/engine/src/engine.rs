@@ -329,6 +329,27 @@ impl Engine {
         self.sessions.put_back(session);
     }
 
+    /// Learns that a client has ended its side of the connection. Whether the client is owed replies that were not taken yet, such
+    /// as those that wait until they are durable: then it ends behind them, and waits for nothing else. A replica, and a client
+    /// whose reply a thread is producing, ends at once.
+    #[cold]
+    pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
+        let is_owed = |session: &Session| {
+            let has_output = !session.outbox.is_empty() || session.has_deferred_output();
+            let is_plain = session.caller.kind == ClientKind::Normal && session.producing().is_none();
+            has_output && is_plain && session.caller.closing != Closing::Now
+        };
+        if !self.sessions.get(key).is_some_and(is_owed) {
+            return false;
+        }
+        let Some(mut session) = self.sessions.take(key) else { return false };
+        session.caller.closing = Closing::AfterReply;
+        self.forget_waits(&mut session, process);
+        session.note_output(&mut self.control.clients.ready);
+        self.sessions.put_back(session);
+        true
+    }
+
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.sessions.remove(key) else { return };

@@ -29,6 +29,12 @@ pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{WriteOptions, Writer};
 
+/// What begins a file that is compressed as a whole: the envelope, and that of the drafts before its release.
+pub const ENVELOPES: [&[u8]; 2] = [frame::MAGIC, frame::DRAFT_MAGIC];
+
+/// What begins an RDB file, compressed or not, of whatever origin.
+pub const MAGICS: [&[u8]; 4] = [b"REDIS", b"VALKEY", frame::MAGIC, frame::DRAFT_MAGIC];
+
 /// Which reader a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {

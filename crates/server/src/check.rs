@@ -27,7 +27,9 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) ->
     let errors = errors.into_iter().chain(sluice_commands::rename_errors(&config));
     let mut findings =
         Findings { errors: errors.map(|error| error.to_string()).collect(), warnings: Vec::new() };
-    findings.warnings.extend(config.without_effect());
+    for (id, text) in config.without_effect() {
+        findings.warning(&config, id, &text);
+    }
     findings.folders(&config);
     findings.addresses(&config);
     findings

@@ -118,6 +118,10 @@ pub trait Owner {
     /// Ends a connection, whose box it gets.
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
+    /// The client has ended its side of a connection, and may still read: ends the connection, whose box it gets, behind
+    /// the replies that the client is owed.
+    fn input_ended(&mut self, connection: Box<Connection>);
+
     /// A connection's socket has left the event loop.
     fn detached(&mut self, connection: Box<Connection>, stream: Stream);
 }
@@ -246,7 +250,7 @@ pub fn handle<O: Owner>(owner: &mut O, key: SessionKey, event: Event) {
 fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
     let chunk = match received {
         Received::Data(chunk) => chunk,
-        Received::Eof => return end(owner, key, CLIENT_CLOSED),
+        Received::Eof => return end_input(owner, key),
         Received::Failed(error) => {
             return end(owner, key, &format!("Reading from client: {}", plain_error(&error)));
         }
@@ -269,6 +273,13 @@ fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
             go_on_receiving(owner, connection);
         }
         Flushed::Over(why) => owner.end(connection, &why),
+    }
+}
+
+#[cold]
+fn end_input<O: Owner>(owner: &mut O, key: SessionKey) {
+    if let Some(connection) = owner.take(key) {
+        owner.input_ended(connection);
     }
 }
 
@@ -328,7 +339,7 @@ fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
     let come = connection.input.filled(buf);
     owner.count_received(&mut connection, come);
     if ended {
-        return owner.end(connection, CLIENT_CLOSED);
+        return owner.input_ended(connection);
     }
     if come > 0 {
         owner.note_unfinished(&connection);

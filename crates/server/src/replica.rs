@@ -21,9 +21,7 @@ use connect::Connecting;
 use download::Download;
 use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
-use progress::SyncProgress;
 use sluice_evloop::Source;
-use std::sync::Arc;
 
 /// Who has the connection to the primary.
 pub enum LinkHolder {
@@ -56,26 +54,15 @@ pub struct Follower {
     pub main: Option<MainLink>,
     /// What the main channel has brought and the link's session has not executed.
     pub replay: Option<StreamBuffer>,
-    /// When something was heard last of a primary that others listen to, ns of the monotonic clock.
-    pub heard_ns: u64,
-    /// What had been heard then: of a snapshot, or of a session.
+    /// What had been heard of a primary that others listen to, of a snapshot or of a session, when something was heard last
+    /// (`Incoming::heard_ns`).
     pub heard: (u64, i64, usize),
-    /// The snapshot that is received, for INFO.
-    pub progress: Option<Arc<SyncProgress>>,
 }
 
 impl Follower {
     /// Without connections.
     pub fn new() -> Follower {
-        Follower {
-            attempt: 0,
-            holder: LinkHolder::Nobody,
-            main: None,
-            replay: None,
-            heard_ns: 0,
-            heard: (0, 0, 0),
-            progress: None,
-        }
+        Follower { attempt: 0, holder: LinkHolder::Nobody, main: None, replay: None, heard: (0, 0, 0) }
     }
 
     /// The session of the link, while commands are received.

@@ -414,7 +414,7 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
         ),
     );
     host.note(LogLevel::Notice, &format!("Configuration loaded from {source}"));
-    for text in config.without_effect() {
+    for (_, text) in config.without_effect() {
         host.note(LogLevel::Warning, &text);
     }
     say_what_is_kept(host, config);

@@ -116,8 +116,8 @@ impl Index {
     }
 
     /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. For a
-    /// caller that removes most of what it meets: chains stay short behind it. An element that stays is visited by this walk or
-    /// by the one behind it (6). Any cursor is allowed.
+    /// caller that removes most of what it meets: chains stay short behind it. An element that stays is visited, unless the
+    /// index shrinks meanwhile: then perhaps by a later walk (6). Any cursor is allowed.
     pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }

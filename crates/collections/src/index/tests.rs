@@ -378,6 +378,56 @@ fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
     assert_eq!(model.index.walk(u64::MAX, |_| ()), 1, "a place that is gone is the first one");
 }
 
+/// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk in which nothing is merged meets
+/// every key below `STAYS`, whatever the walk before has left where. By how much the table changed its size during a walk.
+fn walk_during_changes(seed: u64, hashes: Hashes) -> usize {
+    const STAYS: u32 = 120;
+    let mut rng = Rng::new(seed);
+    let mut model = Model::new(hashes);
+    let others = 1 + rng.below(4_000) as u32;
+    (1..STAYS + others)
+        .filter(|raw| *raw < STAYS || rng.below(2) == 0)
+        .for_each(|raw| model.insert(handle(raw)));
+    let mut change = 1;
+    for pass in 0..4 {
+        let shrinks = pass % 2 == 0;
+        let (mut seen, mut cursor) = (HashSet::new(), 0);
+        let (mut smallest, mut largest) = (model.index.buckets(), model.index.buckets());
+        loop {
+            cursor = model.index.walk(cursor, |handle| _ = seen.insert(handle));
+            if cursor == 0 {
+                break;
+            }
+            assert!(cursor < model.index.buckets() as u64);
+            let removes = shrinks && rng.below(4) > 0;
+            for _ in 0..rng.below(400) {
+                let key = handle(STAYS + rng.below(others.into()) as u32);
+                match (model.oracle.contains(&key), removes) {
+                    (false, false) => model.insert(key),
+                    (true, true) => model.remove(key),
+                    _ => {}
+                }
+            }
+            (smallest, largest) = (smallest.min(model.index.buckets()), largest.max(model.index.buckets()));
+        }
+        change = change.max(largest / smallest);
+        let is_whole = (1..STAYS).all(|raw| seen.contains(&handle(raw)));
+        assert!(shrinks || is_whole, "seed {seed}, {hashes:?}, pass {pass}: something was left out");
+        model.check();
+    }
+    change
+}
+
+#[test]
+fn a_walk_leaves_out_nothing_that_stays_while_the_table_grows_whatever_shrank_before() {
+    let change = (0..150).map(|seed| walk_during_changes(seed, Hashes::Mixed)).max();
+    assert!(change >= Some(8), "the tables hardly changed: {change:?}");
+    for seed in 0..10 {
+        walk_during_changes(seed, Hashes::LowAlike);
+        walk_during_changes(seed, Hashes::Few);
+    }
+}
+
 #[test]
 fn scan_takes_any_cursor() {
     let mut model = Model::new(Hashes::Mixed);

@@ -282,13 +282,26 @@ fn a_directory_that_cannot_be_entered_is_reported_with_its_line() {
 
 #[test]
 fn what_asks_for_something_missing_is_said_in_a_sentence() {
-    let said = |text: &str| loaded(text).without_effect().collect::<Vec<_>>().join("; ");
+    let said = |text: &str| {
+        let said: Vec<String> = loaded(text).without_effect().map(|(_, sentence)| sentence).collect();
+        said.join("; ")
+    };
     assert_eq!(said("port 1\nsave 1 1\nappendonly no"), "");
     assert_eq!(
         said("rdb-del-sync-files yes"),
         "'rdb-del-sync-files' is set but has no effect yet: it waits for the rest of replication"
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
+    // By the name that stands in the file, and with its line.
+    let sentence = "is set but has no effect yet: it waits for scripting";
+    assert_eq!(said("Lua-Time-Limit 7\n"), format!("'lua-time-limit' {sentence}"));
+    assert_eq!(
+        said("lua-time-limit 7\nbusy-reply-threshold 8\n"),
+        format!("'busy-reply-threshold' {sentence}")
+    );
+    let config = loaded("port 1\nlua-time-limit 7\n");
+    let (id, _) = config.without_effect().next().expect("it has none");
+    assert!(config.cannot_apply(id, "why").to_string().contains(":2"), "{}", config.cannot_apply(id, "why"));
 }
 
 #[test]

@@ -278,14 +278,14 @@ impl LogReader {
 
     fn start(&mut self) -> Found {
         let input = &self.buffer[self.at..];
-        if MAGICS.iter().any(|magic| input.starts_with(magic)) {
+        if rdb::MAGICS.iter().any(|magic| input.starts_with(magic)) {
             let mut reader = rdb::Reader::new(self.preamble);
             reader.feed(input);
             (self.buffer, self.at) = (Vec::new(), 0);
             self.stage = Stage::Preamble(Box::new(reader));
             return Found::Preamble;
         }
-        if MAGICS.iter().any(|magic| magic.starts_with(input)) {
+        if rdb::MAGICS.iter().any(|magic| magic.starts_with(input)) {
             return Found::More;
         }
         self.stage = Stage::Record;
@@ -413,8 +413,6 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
     }
 }
 
-/// Beginnings of snapshots.
-const MAGICS: [&[u8]; 3] = [b"REDIS", b"VALKEY", b"VCS"];
 /// Bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an annotation that are kept while its end is missing.

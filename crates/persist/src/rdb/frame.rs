@@ -300,9 +300,9 @@ fn bad<T>(reason: &'static str) -> Result<T, PartStop> {
 }
 
 /// What begins the envelope.
-const MAGIC: &[u8] = b"VCS";
+pub(super) const MAGIC: &[u8] = b"VCS";
 /// What began the envelope before the release that brought it.
-const DRAFT_MAGIC: &[u8] = b"VKCS";
+pub(super) const DRAFT_MAGIC: &[u8] = b"VKCS";
 /// The version of both envelopes.
 const VERSION: u8 = 1;
 /// The one method of compression that is known.

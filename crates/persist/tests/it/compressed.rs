@@ -9,6 +9,8 @@ use std::hash::Hasher;
 use twox_hash::XxHash32;
 
 const ENVELOPE: &[u8] = b"VCS\x01\x01\0\x01";
+/// The same in files that were written before the release.
+const DRAFT_ENVELOPE: &[u8] = b"VKCS\x01\x01\x01\0";
 /// An LZ4 frame's bits: version, independent blocks, checksums of blocks, length and checksum of the contents.
 const VERSION: u8 = 0x40;
 const INDEPENDENT: u8 = 0x20;
@@ -159,7 +161,7 @@ fn frames_of_every_kind_are_read() {
         }
     }
     // The envelope that was written before the release.
-    let draft = [b"VKCS\x01\x01\x01\x00", &frame(&file, CONTENT_SUM, MAX_BLOCK)[..]].concat();
+    let draft = [DRAFT_ENVELOPE, &frame(&file, CONTENT_SUM, MAX_BLOCK)[..]].concat();
     assert_eq!(read(&draft, 100, default()), Ok((rows.clone(), Vec::new())));
     // Version 80 and the versions of Redis may be inside as well.
     let older = [b"VALKEY080", &file[9..]].concat();
@@ -311,8 +313,12 @@ fn the_version_of_a_file_is_judged_on_its_way() {
 #[test]
 fn a_log_may_begin_with_a_compressed_snapshot() {
     let (file, rows) = plain();
-    let log = [ENVELOPE, &frame(&file, CONTENT_SUM, MAX_BLOCK), b"*1\r\n$4\r\nPING\r\n"].concat();
-    for piece in [1, 1000, usize::MAX] {
+    let log_of =
+        |envelope: &[u8]| [envelope, &frame(&file, CONTENT_SUM, MAX_BLOCK), b"*1\r\n$4\r\nPING\r\n"].concat();
+    let (released, draft) = (log_of(ENVELOPE), log_of(DRAFT_ENVELOPE));
+    for (log, piece) in
+        [(&released, 1), (&released, 1000), (&released, usize::MAX), (&draft, 1), (&draft, 1000)]
+    {
         let (mut reader, mut pieces) = (LogReader::new(LogOptions::default()), log.chunks(piece));
         let (mut keys, mut commands) = (0, 0);
         loop {

@@ -136,6 +136,10 @@ impl Owner for Rig {
         self.ended = Some(why.to_owned());
     }
 
+    fn input_ended(&mut self, connection: Box<Connection>) {
+        self.end(connection, CLIENT_CLOSED);
+    }
+
     fn detached(&mut self, connection: Box<Connection>, stream: Stream) {
         self.detached = Some((connection, stream));
     }

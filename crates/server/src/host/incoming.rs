@@ -13,8 +13,8 @@ pub struct Incoming {
     pub load: Option<Arc<LoadProgress>>,
     /// The snapshot that is received from the primary.
     pub sync: Option<Arc<SyncProgress>>,
-    /// When something of that snapshot came last, ns of the monotonic clock.
-    pub sync_heard_ns: u64,
+    /// When something was heard of the primary last, ns of the monotonic clock.
+    pub heard_ns: u64,
     /// What the primary has sent after a snapshot that is not loaded yet.
     pub stream_buffer: StreamBufferFacts,
 }
@@ -23,7 +23,7 @@ impl Incoming {
     /// How far the snapshot is that is received from the primary.
     pub(super) fn sync_facts(&self, now: Now) -> Option<SyncFacts> {
         let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
-        let last_io_s = now.mono_ns.saturating_sub(self.sync_heard_ns) / 1_000_000_000;
+        let last_io_s = now.mono_ns.saturating_sub(self.heard_ns) / 1_000_000_000;
         Some(SyncFacts { total_bytes, read_bytes, last_io_s })
     }
 

@@ -612,6 +612,11 @@ impl Owner for IoThread {
         self.send(ToMain::Ended(key, why.into()));
     }
 
+    fn input_ended(&mut self, connection: Box<Connection>) {
+        // A batch that is away stops the receiving, so that nothing is owed when the end of the input is met.
+        self.end(connection, connection::CLIENT_CLOSED);
+    }
+
     fn detached(&mut self, mut connection: Box<Connection>, stream: Stream) {
         debug_assert_eq!(connection.stay, Stay::Detached);
         self.count -= 1;

@@ -281,6 +281,18 @@ impl Owner for Server {
         self.lose(key, why);
     }
 
+    #[cold]
+    fn input_ended(&mut self, mut connection: Box<Connection>) {
+        let key = connection.key;
+        // A client that has not taken what it was sent before gets no more: nobody may be there.
+        let is_at_rest = connection.output.is_idle() && connection.stay == Stay::Yes;
+        if is_at_rest && self.engine.input_ended(key, &mut self.host) {
+            connection.input.shut();
+            return self.put(connection);
+        }
+        self.end(connection, connection::CLIENT_CLOSED);
+    }
+
     fn detached(&mut self, connection: Box<Connection>, stream: Stream) {
         self.place(connection, stream);
     }

@@ -43,7 +43,6 @@ impl Server {
         if self.engine.link_state() != LinkState::None {
             self.hear_threads();
             self.advance_link();
-            self.publish_sync_facts();
         }
     }
 
@@ -119,7 +118,7 @@ impl Server {
 
     /// What a download has received is counted as the main thread's from now on.
     fn merge_download(&mut self) {
-        if let Some(progress) = &self.follower.progress {
+        if let Some(progress) = &self.host.incoming.sync {
             let bytes = progress.merge();
             self.host.work.counts.net_input_bytes += bytes;
             self.host.work.counts.net_repl_input_bytes += bytes;
@@ -148,14 +147,7 @@ impl Server {
     }
 
     pub(super) fn note_heard(&mut self) {
-        self.follower.heard_ns = self.host.recent().mono_ns;
-    }
-
-    /// What INFO shows of the snapshot that is received.
-    fn publish_sync_facts(&mut self) {
-        let is_transfer = self.engine.link_state() == LinkState::Transfer;
-        self.host.incoming.sync = self.follower.progress.clone().filter(|_| is_transfer);
-        self.host.incoming.sync_heard_ns = self.follower.heard_ns;
+        self.host.incoming.heard_ns = self.host.recent().mono_ns;
     }
 
     fn repl_timeout(&self) -> Duration {
@@ -210,7 +202,6 @@ impl Server {
         };
         self.follower.holder = LinkHolder::Left(stream, first);
         self.link_left(self.follower.attempt);
-        self.publish_sync_facts();
     }
 
     /// The connection that the event loop has let go of, and the bytes of the snapshot that have come.
@@ -228,9 +219,8 @@ impl Server {
     pub(super) fn sync_loaded(&mut self, result: Result<(), NotLoaded>) {
         self.hear_memory_sync();
         self.merge_download();
-        self.follower.progress = None;
+        self.host.incoming.sync = None;
         self.link_loaded(result);
-        self.publish_sync_facts();
     }
 
     pub(super) fn transport_of_link(&mut self, source: Source) -> (SessionKey, Transport) {
@@ -287,7 +277,7 @@ impl LinkTransport for Server {
             self.follower.heard = heard;
             self.note_heard();
         }
-        self.follower.heard_ns
+        self.host.incoming.heard_ns
     }
 
     fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String> {
@@ -358,7 +348,7 @@ impl LinkTransport for Server {
         let waker = self.sockets.event_loop.waker();
         let download = Download::start(stream, first, plan, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();
-        self.follower.progress = Some(download.progress().clone());
+        self.host.incoming.sync = Some(download.progress().clone());
         self.follower.holder = LinkHolder::Receiving(download);
         Ok(())
     }
@@ -368,7 +358,7 @@ impl LinkTransport for Server {
         let waker = self.sockets.event_loop.waker();
         let (sync, source) = MemorySync::new(stream, first, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();
-        self.follower.progress = Some(sync.progress().clone());
+        self.host.incoming.sync = Some(sync.progress().clone());
         self.follower.holder = LinkHolder::Loading(sync);
         Ok(Box::new(source))
     }
@@ -429,7 +419,7 @@ impl LinkTransport for Server {
 
     fn close_link(&mut self) {
         self.merge_download();
-        self.follower.progress = None;
+        self.host.incoming.sync = None;
         self.close_main_channel();
         if let Some(key) = self.follower.session() {
             self.forget_replay(key);

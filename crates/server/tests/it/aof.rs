@@ -1,6 +1,7 @@
 //! The append-only file, end to end: what a restart brings back, and what is left when disks, the machine or the process fail.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
+use std::io::Read;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -790,6 +791,36 @@ fn a_write_waits_before_the_file_as_it_is_told_and_its_reply_with_it() {
         assert!(read(&dir, FILES[1]).len() > before);
     }
     client.check("GET untouched", "$-1\r\n").check("DEBUG AOF-FLUSH-SLEEP 0", "+OK\r\n");
+}
+
+#[test]
+fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "always"]);
+    let mut control = server.client();
+    control.check("DEBUG AOF-FLUSH-SLEEP 200000", "+OK\r\n");
+    // The end of the input comes with the request, and while the reply waits for the disk.
+    for is_executed in [false, true] {
+        let mut client = server.client();
+        client.send("SET a 1\r\nBLPOP none 0\r\n");
+        if is_executed {
+            until("it is executed", || (control.info("blocked_clients") == "1").then_some(()));
+        }
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut told = String::new();
+        client.stream.read_to_string(&mut told).unwrap();
+        assert_eq!(told, "+OK\r\n", "executed before the end: {is_executed}");
+        until("it has gone", || (control.info("connected_clients") == "1").then_some(()));
+        assert_eq!(control.info("blocked_clients"), "0");
+    }
+    // Half of a large argument, for which there is a buffer of its own.
+    let mut client = server.client();
+    client.send(format!("SET a 1\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1000000\r\n{}", "v".repeat(100_000)));
+    client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut told = String::new();
+    client.stream.read_to_string(&mut told).unwrap();
+    assert_eq!(told, "+OK\r\n");
+    control.check("EXISTS b", ":0\r\n");
 }
 
 /// The reference on the same folder; killed at the end.
