@@ -238,6 +238,12 @@ impl Vm {
         self.machine.heap.globals.unwrap_or_default()
     }
 
+    /// Makes `table` the globals of chunks that are loaded from now on. Before [`Vm::seal`]; what was there is kept where it is pinned or
+    /// referred to.
+    pub fn set_globals(&mut self, table: TableRef) {
+        self.machine.heap.globals = Some(table);
+    }
+
     /// Sets how many bytes may be in use.
     pub fn set_limit(&mut self, bytes: usize) {
         self.machine.heap.limit = bytes;
@@ -595,6 +601,12 @@ impl Run<'_> {
         }
         self.vm.set.push(global.0);
         Ok(())
+    }
+
+    /// Where a run that has failed was: the name of the chunk as it was given, and the line. `None` where a native function that
+    /// no function of the language called has failed.
+    pub fn failed_at(&self) -> Option<(&[u8], u32)> {
+        self.vm.machine.top_position()
     }
 
     /// The arguments of a request.

@@ -153,6 +153,15 @@ pub(crate) struct Local {
 /// Elements that one [`Op::SetList`] stores at most.
 pub(crate) const LIST_BATCH: usize = 50;
 
+/// The name of a chunk.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkName {
+    /// As `loadstring` and hosts give it: `=name`, `@file`, or the source itself, up to a zero.
+    pub given: Box<[u8]>,
+    /// As errors show it.
+    pub shown: Box<[u8]>,
+}
+
 /// A compiled function, and the functions in it. Knows no heap, so it can be shared between machines and threads.
 #[derive(Debug, Default)]
 pub struct Proto {
@@ -171,8 +180,8 @@ pub struct Proto {
     pub(crate) max_stack: u8,
     /// Where the function begins; 0 for a chunk.
     pub(crate) line: u32,
-    /// The name of the chunk as errors show it.
-    pub(crate) chunk: Arc<[u8]>,
+    /// The name of the chunk.
+    pub(crate) chunk: Arc<ChunkName>,
 }
 
 impl Proto {

@@ -537,7 +537,7 @@ impl Heap {
     }
 
     /// What `#` answers.
-    pub fn border(&self, table: TableRef) -> i64 {
+    pub(crate) fn border(&self, table: TableRef) -> i64 {
         self.tables.at(table.0).border(&self.strings) as i64
     }
 
@@ -551,8 +551,13 @@ impl Heap {
     }
 
     /// Elements of the array part, for a walk without `next`'s search.
-    pub fn array_len(&self, table: TableRef) -> usize {
+    pub(crate) fn array_len(&self, table: TableRef) -> usize {
         self.tables.at(table.0).array.len()
+    }
+
+    /// Slots for keys that are not in the array part.
+    pub fn node_count(&self, table: TableRef) -> usize {
+        self.tables.at(table.0).nodes.len()
     }
 
     /// Makes a table read-only, or not.
@@ -574,7 +579,7 @@ impl Heap {
 
     /// The metatable of any value.
     #[inline]
-    pub fn metatable_of(&self, value: Value) -> Option<TableRef> {
+    pub(crate) fn metatable_of(&self, value: Value) -> Option<TableRef> {
         if let Some(table) = value.as_table() {
             return self.tables.at(table.0).meta();
         }
@@ -636,7 +641,7 @@ impl Heap {
 
     /// Equality without metamethods.
     #[inline]
-    pub fn raw_equal(&self, a: Value, b: Value) -> bool {
+    pub(crate) fn raw_equal(&self, a: Value, b: Value) -> bool {
         self.strings.equal(a, b)
     }
 

@@ -31,7 +31,7 @@ pub use fault::Fault;
 pub use heap::{Heap, HostState};
 pub use hostile::fuzz_source;
 pub use libs::{fuzz_json, fuzz_packed, fuzz_struct};
-pub use native::{Ctx, Indexed, Less, Library, Native, NativeStep, State};
+pub use native::{Ctx, Indexed, Library, Native, NativeStep, State, to_integer};
 pub use pattern::fuzz_pattern;
 pub use text::format::{fuzz_format, fuzz_number};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};

@@ -86,7 +86,7 @@ impl Native {
     }
 
     /// A function that may call others or pause.
-    pub const fn resumable(name: &'static str, call: Call, resume: Resume) -> Native {
+    pub(crate) const fn resumable(name: &'static str, call: Call, resume: Resume) -> Native {
         Native { name, call, resume: Some(resume) }
     }
 }
@@ -102,7 +102,7 @@ pub enum Indexed {
 
 /// What comparing two values needs.
 #[derive(Clone, Copy, Debug)]
-pub enum Less {
+pub(crate) enum Less {
     /// Nothing more.
     Known(bool),
     /// A call of this function with both; the truth of its result.
@@ -207,12 +207,12 @@ impl Ctx<'_> {
     }
 
     /// An upvalue of this function, from 1.
-    pub fn upvalue(&self, index: usize) -> Value {
+    pub(crate) fn upvalue(&self, index: usize) -> Value {
         self.heap.natives.at(self.function).upvalues.get(index - 1).copied().unwrap_or_default()
     }
 
     /// Replaces an upvalue of this function, which exists.
-    pub fn set_upvalue(&mut self, index: usize, value: Value) {
+    pub(crate) fn set_upvalue(&mut self, index: usize, value: Value) {
         self.heap.native_barrier(self.function, value);
         if let Some(slot) = self.heap.natives.at_mut(self.function).upvalues.get_mut(index - 1) {
             *slot = value;
@@ -223,7 +223,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// `not enough memory`; `template` is no native function.
-    pub fn new_native(&mut self, template: Value, upvalues: &[Value]) -> Result<Value, Fault> {
+    pub(crate) fn new_native(&mut self, template: Value, upvalues: &[Value]) -> Result<Value, Fault> {
         let Some(native) = template.as_native() else { return Err(Fault::text("not a native function")) };
         let index = self.heap.natives.at(native.0).native;
         Ok(self.heap.new_native(index, upvalues)?.into())
@@ -243,7 +243,7 @@ impl Ctx<'_> {
     // Arguments.
 
     /// `bad argument #index to 'name' (what expected, got ...)`
-    pub fn type_error(&self, index: usize, what: &str) -> Fault {
+    pub(crate) fn type_error(&self, index: usize, what: &str) -> Fault {
         let got = if index > self.count() { "no value" } else { self.arg(index).type_name() };
         Fault::argument(index, format!("{what} expected, got {got}"))
     }
@@ -273,7 +273,7 @@ impl Ctx<'_> {
     /// # Errors
     /// Another value.
     #[inline]
-    pub fn check_number(&self, index: usize) -> Result<f64, Fault> {
+    pub(crate) fn check_number(&self, index: usize) -> Result<f64, Fault> {
         self.to_number(self.arg(index)).ok_or_else(|| self.type_error(index, "number"))
     }
 
@@ -282,7 +282,7 @@ impl Ctx<'_> {
     /// # Errors
     /// Another value than a number.
     #[inline]
-    pub fn check_int(&self, index: usize) -> Result<i64, Fault> {
+    pub(crate) fn check_int(&self, index: usize) -> Result<i64, Fault> {
         self.check_number(index).map(to_integer)
     }
 
@@ -291,18 +291,9 @@ impl Ctx<'_> {
     /// # Errors
     /// Another value.
     #[inline]
-    pub fn opt_int(&self, index: usize, default: i64) -> Result<i64, Fault> {
+    pub(crate) fn opt_int(&self, index: usize, default: i64) -> Result<i64, Fault> {
         if self.arg(index).is_nil() { Ok(default) } else { self.check_int(index) }
     }
-
-    /// A number, or `default` for nil.
-    ///
-    /// # Errors
-    /// Another value.
-    pub fn opt_number(&self, index: usize, default: f64) -> Result<f64, Fault> {
-        if self.arg(index).is_nil() { Ok(default) } else { self.check_number(index) }
-    }
-
     /// A string; a number is replaced by its text in the window.
     ///
     /// # Errors
@@ -326,7 +317,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// Another value, or `not enough memory`.
-    pub fn opt_str(&mut self, index: usize) -> Result<Option<StrRef>, Fault> {
+    pub(crate) fn opt_str(&mut self, index: usize) -> Result<Option<StrRef>, Fault> {
         if self.arg(index).is_nil() { Ok(None) } else { self.check_str(index).map(Some) }
     }
 
@@ -335,7 +326,7 @@ impl Ctx<'_> {
     /// # Errors
     /// Another value.
     #[inline]
-    pub fn check_table(&self, index: usize) -> Result<TableRef, Fault> {
+    pub(crate) fn check_table(&self, index: usize) -> Result<TableRef, Fault> {
         self.arg(index).as_table().ok_or_else(|| self.type_error(index, "table"))
     }
 
@@ -368,14 +359,6 @@ impl Ctx<'_> {
     /// The value cannot be indexed.
     pub fn index(&mut self, object: Value, key: Value) -> Result<Indexed, Fault> {
         find_index(self.heap, object, key)
-    }
-
-    /// Whether `a < b`.
-    ///
-    /// # Errors
-    /// The values cannot be compared.
-    pub fn less_than(&mut self, a: Value, b: Value) -> Result<Less, Fault> {
-        find_less(self.heap, a, b, Metamethod::Lt)
     }
 }
 
@@ -537,7 +520,7 @@ impl Library<'_> {
     ///
     /// # Errors
     /// `not enough memory`.
-    pub fn string_metatable(&mut self, table: TableRef) -> Result<(), Fault> {
+    pub(crate) fn string_metatable(&mut self, table: TableRef) -> Result<(), Fault> {
         let meta = self.heap.new_table(0, 1)?;
         self.field(meta, b"__index", table.into())?;
         self.heap.string_meta = Some(meta);

@@ -132,7 +132,7 @@ impl Value {
     /// `true`
     pub const TRUE: Value = LuaValue(NOT_A_NUMBER + 2);
     /// The light user data that is a null pointer: `cjson.null`.
-    pub const NULL: Value = LuaValue(NOT_A_NUMBER + 3);
+    pub(crate) const NULL: Value = LuaValue(NOT_A_NUMBER + 3);
     /// The key of an entry whose key was collected; no program sees it.
     pub(crate) const DEAD: Value = LuaValue(NOT_A_NUMBER + 4);
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::lex::{Lexer, SyntaxError};
-use crate::code::{Capture, Const, Instr, Local, Op, Proto};
+use crate::code::{Capture, ChunkName, Const, Instr, Local, Op, Proto};
 
 /// The end of a list of jumps.
 pub(super) const NO_JUMP: u32 = u32::MAX;
@@ -118,7 +118,7 @@ pub(super) struct Func {
 type Result<T> = std::result::Result<T, SyntaxError>;
 
 impl Func {
-    pub(super) fn new(chunk: Arc<[u8]>, line: u32) -> Func {
+    pub(super) fn new(chunk: Arc<ChunkName>, line: u32) -> Func {
         Func {
             proto: Proto { chunk, line, max_stack: 2, ..Proto::default() },
             consts: HashMap::new(),

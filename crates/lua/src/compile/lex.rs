@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::code::ChunkName;
+
 use crate::text::number::parse_number;
 
 /// A token.
@@ -117,11 +119,11 @@ pub(super) struct Lexer<'s> {
     pub(super) line: u32,
     /// The line of the last token that was consumed.
     pub(super) last_line: u32,
-    pub(super) chunk: Arc<[u8]>,
+    pub(super) chunk: Arc<ChunkName>,
 }
 
 impl<'s> Lexer<'s> {
-    pub(super) fn new(source: &'s [u8], chunk: Arc<[u8]>) -> Lexer<'s> {
+    pub(super) fn new(source: &'s [u8], chunk: Arc<ChunkName>) -> Lexer<'s> {
         Lexer {
             source,
             at: 0,
@@ -154,7 +156,7 @@ impl<'s> Lexer<'s> {
 
     /// An error without a token.
     pub(super) fn plain_error(&self, text: &str) -> SyntaxError {
-        let mut out = self.chunk.to_vec();
+        let mut out = self.chunk.shown.to_vec();
         out.extend_from_slice(format!(":{}: {text}", self.line).as_bytes());
         out
     }
@@ -172,6 +174,8 @@ impl<'s> Lexer<'s> {
     pub(super) fn syntax_error(&self, text: &str) -> SyntaxError {
         match &self.token {
             Token::Name(_) | Token::Text(_) | Token::Number(_) => self.error_near(text, &self.buffer),
+            // The reference takes the token of a zero byte for none.
+            Token::Char(0) => self.plain_error(text),
             token => self.error_near(text, &describe(token)),
         }
     }

@@ -6,7 +6,7 @@ mod parse;
 
 use std::sync::Arc;
 
-use crate::code::Proto;
+use crate::code::{ChunkName, Proto};
 
 /// Longest name of a chunk in errors, with the zero at its end in C.
 const NAME_MAX: usize = 80;
@@ -16,13 +16,14 @@ const NAME_MAX: usize = 80;
 /// # Errors
 /// The text of the error, with its position.
 pub(crate) fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
-    parse::parse(source, display_name(name)).map(Arc::new)
+    // A zero ends the name, as in C.
+    let given = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let chunk = ChunkName { given: given.into(), shown: display_name(given) };
+    parse::parse(source, Arc::new(chunk)).map(Arc::new)
 }
 
 /// The name of a chunk as errors show it.
-fn display_name(name: &[u8]) -> Arc<[u8]> {
-    // A zero ends the name, as in C.
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+fn display_name(name: &[u8]) -> Box<[u8]> {
     match name {
         [b'=', rest @ ..] => rest[..rest.len().min(NAME_MAX - 1)].into(),
         [b'@', rest @ ..] => {

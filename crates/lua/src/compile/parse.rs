@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::emit::operators::{Arithmetic, Binary, Unary};
 use super::emit::{Expr, Func, Kind, LOCALS_MAX, NO_JUMP, Scope};
 use super::lex::{Lexer, SyntaxError, Token, describe};
-use crate::code::{LIST_BATCH, Op, Proto};
+use crate::code::{ChunkName, LIST_BATCH, Op, Proto};
 
 /// Depth of the grammar.
 const LEVELS_MAX: usize = 200;
@@ -19,7 +19,7 @@ const UNARY_PRIORITY: u8 = 8;
 type Result<T> = std::result::Result<T, SyntaxError>;
 
 /// Compiles a chunk.
-pub(super) fn parse(source: &[u8], chunk: Arc<[u8]>) -> Result<Proto> {
+pub(super) fn parse(source: &[u8], chunk: Arc<ChunkName>) -> Result<Proto> {
     let mut main = Func::new(chunk.clone(), 0);
     main.proto.is_vararg = true;
     let mut parser = Parser { lex: Lexer::new(source, chunk), funcs: vec![main], levels: LEVELS_BEFORE };

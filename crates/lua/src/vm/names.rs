@@ -13,7 +13,7 @@ use crate::value::Value;
 /// `chunk:line: ` of the instruction before a frame's `pc`.
 pub(super) fn position(code: &Arena<Linked>, frame: &Frame) -> Vec<u8> {
     let proto = &code.at(frame.proto).proto;
-    let mut out = proto.chunk.to_vec();
+    let mut out = proto.chunk.shown.to_vec();
     out.extend_from_slice(format!(":{}: ", proto.line_at(frame.pc)).as_bytes());
     out
 }

@@ -45,6 +45,13 @@ impl Machine {
         Vec::new()
     }
 
+    /// The name of the chunk, as it was given, and the line of the top frame, if that is of the language.
+    pub(crate) fn top_position(&self) -> Option<(&[u8], u32)> {
+        let frame = self.co.frames.last().filter(|frame| frame.work == Work::Lua)?;
+        let proto = &self.code.at(frame.proto).proto;
+        Some((&proto.chunk.given, proto.line_at(frame.pc)))
+    }
+
     /// The error of a wrapped coroutine, in the one that resumed it: a text gets the position of the call.
     pub(super) fn of_wrapped(&mut self, error: Value) -> Fault {
         let mut text = self.where_at(1);
