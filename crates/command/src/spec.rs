@@ -84,6 +84,10 @@ macro_rules! bit_set {
             pub const fn or(self, other: $name) -> $name {
                 $name(self.0 | other.0)
             }
+            /// The set without what is in `other`.
+            pub const fn without(self, other: $name) -> $name {
+                $name(self.0 & !other.0)
+            }
             /// Whether all of `other` is in it.
             #[inline]
             pub const fn has(self, other: $name) -> bool {

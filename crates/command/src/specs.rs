@@ -12,6 +12,7 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
+pub mod scripting;
 pub mod server;
 pub mod set;
 pub mod sorted_set;
@@ -40,7 +41,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, hash, set, bitmap, hyperloglog, stream, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, hash, set, bitmap, hyperloglog, stream, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub, scripting }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

@@ -115,6 +115,7 @@ const COMPLETE: &[&str] = &[
     "connection",
     "transactions",
     "pubsub",
+    "scripting",
 ];
 
 #[test]

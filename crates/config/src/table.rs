@@ -27,7 +27,6 @@ const CORPSE: &str = "crash reports";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "the rest of replication";
 const MPTCP: &str = "multipath TCP";
-const SCRIPTS: &str = "scripting";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -453,9 +452,11 @@ params! {
             "Unsent bytes below which a slot migration may stop writes and finish; -1 is any amount.";
     }
     Scripting {
-        BUSY_REPLY_THRESHOLD: Int = number("busy-reply-threshold", 5000, 0, LONG).alias("lua-time-limit").later(SCRIPTS),
+        BUSY_REPLY_THRESHOLD: Int = number("busy-reply-threshold", 5000, 0, LONG).alias("lua-time-limit"),
             "Milliseconds after which other clients are told that a script is busy; 0 is never.";
-        LUA_ENABLE_INSECURE_API: Bool = boolean("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected().later(SCRIPTS),
+        SCRIPT_MEMORY_LIMIT: Int = in_unit("script-memory-limit", 0, (0, LONG), Unit::Memory).not_in_star(),
+            "Bytes that the machine of scripts may use; 0: 1 GiB, or with maxmemory an eighth of it, 64 MiB at least.";
+        LUA_ENABLE_INSECURE_API: Bool = boolean("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected(),
             "Give scripts old functions that break out of the sandbox.";
     }
     CommandLog {

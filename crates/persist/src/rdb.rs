@@ -25,7 +25,10 @@ mod zset;
 pub use error::{LoadError, Problem};
 pub use item::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
-pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
+pub use payload::{
+    Dumped, FunctionRecords, FunctionsError, PayloadError, dump, dump_functions, fuzz_payload, restore,
+    restore_functions,
+};
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{WriteOptions, Writer};
 

@@ -16,9 +16,10 @@ use sluice_resp::command::push_command;
 pub struct UnitCommands {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// Commands so far, and those of them that are for replicas alone.
+    /// Commands so far; those of them that are for replicas alone, and for the append-only file alone.
     count: usize,
     for_replicas: usize,
+    for_file: usize,
 }
 
 /// Commands in a row of one database and one audience.
@@ -34,8 +35,10 @@ struct Run {
 pub enum Audience {
     /// Replicas and the append-only file.
     All,
-    /// Replicas: the command changes no data.
+    /// Replicas: the command changes no data, or a script has said so.
     Replicas,
+    /// The append-only file: a script has said so.
+    File,
 }
 
 /// How the commands of a unit stand in the stream.
@@ -64,6 +67,7 @@ impl UnitCommands {
         push_command(&mut self.bytes, argv);
         self.count += 1;
         self.for_replicas += usize::from(audience == Audience::Replicas);
+        self.for_file += usize::from(audience == Audience::File);
     }
 
     /// What follows is of this database and for this audience.
@@ -75,17 +79,19 @@ impl UnitCommands {
     }
 
     /// Adds rewritten commands that are encoded.
-    pub fn encoded(&mut self, db: usize, commands: &EncodedCommands) {
+    pub fn encoded(&mut self, db: usize, audience: Audience, commands: &EncodedCommands) {
         if commands.count > 0 {
-            self.begin_run(db, Audience::All);
+            self.begin_run(db, audience);
             self.bytes.extend_from_slice(&commands.bytes);
             self.count += commands.count;
+            self.for_replicas += if audience == Audience::Replicas { commands.count } else { 0 };
+            self.for_file += if audience == Audience::File { commands.count } else { 0 };
         }
     }
 
     /// Adds a rewritten command.
-    pub fn argv(&mut self, db: usize, argv: &Argv) {
-        self.command(db, Audience::All, argv.iter().map(Vec::as_slice));
+    pub fn argv(&mut self, db: usize, audience: Audience, argv: &Argv) {
+        self.command(db, audience, argv.iter().map(Vec::as_slice));
     }
 
     /// Bytes of the commands.
@@ -104,7 +110,7 @@ impl UnitCommands {
         self.count > self.for_replicas
     }
 
-    /// Appends what is for a receiver to `out`; `selected` is the receiver's database.
+    /// Appends what is for a receiver, the replicas or the append-only file, to `out`; `selected` is the receiver's database.
     pub fn write_to(
         &self,
         receiver: Audience,
@@ -113,8 +119,8 @@ impl UnitCommands {
         out: &mut Vec<u8>,
     ) {
         let count = match receiver {
-            Audience::Replicas => self.count,
-            Audience::All => self.count - self.for_replicas,
+            Audience::Replicas => self.count - self.for_file,
+            Audience::All | Audience::File => self.count - self.for_replicas,
         };
         let wrap = count > 1 && grouping == Grouping::Transaction;
         if wrap {
@@ -122,7 +128,7 @@ impl UnitCommands {
         }
         let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.bytes.len()]);
         for (run, end) in self.runs.iter().zip(ends) {
-            if receiver == Audience::All && run.audience == Audience::Replicas {
+            if run.audience != Audience::All && run.audience != receiver {
                 continue;
             }
             if *selected != Some(run.db) {
@@ -143,6 +149,7 @@ impl UnitCommands {
         self.runs.clear();
         self.count = 0;
         self.for_replicas = 0;
+        self.for_file = 0;
         if self.bytes.capacity() > BUFFER_KEPT_BYTES {
             self.bytes = Vec::new();
         }
@@ -184,7 +191,7 @@ mod tests {
         let mut unit = UnitCommands::default();
         del(&mut unit, 0, "a");
         del(&mut unit, 0, "b");
-        let text = text(&unit, Audience::All, Grouping::Transaction, &mut None);
+        let text = text(&unit, Audience::File, Grouping::Transaction, &mut None);
         assert_eq!(text, "MULTI SELECT 0 DEL a DEL b EXEC");
     }
 
@@ -192,9 +199,9 @@ mod tests {
     fn one_command_and_loose_ones_stand_alone() {
         let mut unit = UnitCommands::default();
         del(&mut unit, 0, "a");
-        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut Some(0)), "DEL a");
+        assert_eq!(text(&unit, Audience::File, Grouping::Transaction, &mut Some(0)), "DEL a");
         del(&mut unit, 0, "b");
-        assert_eq!(text(&unit, Audience::All, Grouping::Loose, &mut Some(0)), "DEL a DEL b");
+        assert_eq!(text(&unit, Audience::File, Grouping::Loose, &mut Some(0)), "DEL a DEL b");
     }
 
     #[test]
@@ -203,12 +210,12 @@ mod tests {
         let mut unit = UnitCommands::default();
         del(&mut unit, 3, "a");
         assert_eq!(text(&unit, Audience::Replicas, Grouping::Transaction, &mut replicas), "DEL a");
-        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut log), "SELECT 3 DEL a");
+        assert_eq!(text(&unit, Audience::File, Grouping::Transaction, &mut log), "SELECT 3 DEL a");
         unit.clear();
         del(&mut unit, 3, "b");
         del(&mut unit, 0, "c");
         for selected in [&mut replicas, &mut log] {
-            assert_eq!(text(&unit, Audience::All, Grouping::Loose, selected), "DEL b SELECT 0 DEL c");
+            assert_eq!(text(&unit, Audience::File, Grouping::Loose, selected), "DEL b SELECT 0 DEL c");
         }
     }
 
@@ -218,14 +225,32 @@ mod tests {
         unit.command(5, Audience::Replicas, [&b"PUBLISH"[..], b"c", b"m"].into_iter());
         assert!(!unit.changes_data());
         let mut selected = None;
-        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut selected), "");
+        assert_eq!(text(&unit, Audience::File, Grouping::Transaction, &mut selected), "");
         assert_eq!(selected, None);
         del(&mut unit, 0, "a");
         assert!(unit.changes_data());
-        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut None), "SELECT 0 DEL a");
+        assert_eq!(text(&unit, Audience::File, Grouping::Transaction, &mut None), "SELECT 0 DEL a");
         assert_eq!(
             text(&unit, Audience::Replicas, Grouping::Transaction, &mut None),
             "MULTI SELECT 5 PUBLISH c m SELECT 0 DEL a EXEC"
+        );
+    }
+
+    #[test]
+    fn what_is_for_the_file_alone_is_not_given_to_replicas() {
+        let mut unit = UnitCommands::default();
+        unit.command(0, Audience::File, [&b"DEL"[..], b"a"].into_iter());
+        assert_eq!(text(&unit, Audience::Replicas, Grouping::Transaction, &mut None), "");
+        assert_eq!(text(&unit, Audience::File, Grouping::Transaction, &mut Some(0)), "DEL a");
+        unit.command(0, Audience::Replicas, [&b"DEL"[..], b"b"].into_iter());
+        unit.command(0, Audience::All, [&b"DEL"[..], b"c"].into_iter());
+        assert_eq!(
+            text(&unit, Audience::Replicas, Grouping::Transaction, &mut Some(0)),
+            "MULTI DEL b DEL c EXEC"
+        );
+        assert_eq!(
+            text(&unit, Audience::File, Grouping::Transaction, &mut Some(0)),
+            "MULTI DEL a DEL c EXEC"
         );
     }
 }

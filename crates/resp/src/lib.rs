@@ -20,7 +20,7 @@ pub mod write;
 pub use apart::Apart;
 pub use decode::{DecodeError, Value, decode};
 pub use outbox::{Mark, Outbox};
-pub use owned::OwnedRequests;
+pub use owned::{ArgumentList, OwnedRequests};
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
 pub use requests::{Request, Requests};
 pub use span::Span;

@@ -114,6 +114,11 @@ impl Outbox {
         (self.head, self.shared)
     }
 
+    /// The bytes, and the values with their positions among the bytes, to be read.
+    pub fn parts(&self) -> (&[u8], &[(usize, Bytes)]) {
+        (&self.head, &self.shared)
+    }
+
     /// Everything in one vector: copies the shared values.
     pub fn flatten(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());

@@ -8,6 +8,61 @@ use crate::requests::Request;
 use crate::span::Span;
 use sluice_base::heap;
 
+/// The arguments of one command that no client has sent: a command of a script. Used again and again.
+#[derive(Debug, Default)]
+pub struct ArgumentList {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl ArgumentList {
+    /// Forgets the arguments; keeps the memory, unless it is large.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        if self.bytes.capacity() > LARGE_BYTES {
+            self.bytes = Vec::new();
+        }
+        if self.spans.capacity() > SPANS_KEPT {
+            self.spans = Vec::new();
+        }
+    }
+
+    /// Appends an argument, which `write` appends to the bytes that it is given.
+    #[inline]
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.spans.push(Span { start, len: self.bytes.len() - start });
+    }
+
+    /// Appends an argument.
+    #[inline]
+    pub fn push(&mut self, argument: &[u8]) {
+        self.push_with(|bytes| bytes.extend_from_slice(argument));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The arguments as a request; there must be one. The bytes that the request came in are those of its arguments.
+    pub fn request(&self) -> Request<'_> {
+        Request::new(&self.bytes, &self.spans, Span { start: 0, len: self.bytes.len() })
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.bytes) + heap::vec(&self.spans)
+    }
+}
+
 /// Requests copied out of their input, in order.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedRequests {
@@ -127,6 +182,8 @@ impl OwnedRequests {
 
 /// From so many bytes on, room grows by a quarter.
 const LARGE_BYTES: usize = 64 * 1024;
+/// Arguments that an emptied list has room for.
+const SPANS_KEPT: usize = 1024;
 /// Bytes of the line end behind an argument.
 const LINE_END: usize = 2;
 

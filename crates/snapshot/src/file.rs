@@ -293,13 +293,6 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
-        let libraries = self.kept.libraries.len();
-        if libraries > 0 {
-            let text = format!(
-                "The file has {libraries} libraries of functions: they are kept and written back, but this version has no FCALL and no FUNCTION"
-            );
-            out.log(LogLevel::Warning, text);
-        }
         Brought { counts: self.counts, kept: self.kept, history: self.history }
     }
 }
@@ -363,7 +356,7 @@ impl LoadTarget<'_> {
             }
             // Hints, too. An import of slots belongs to a cluster, which has ended with its server.
             Item::Slot(_) | Item::SlotImport { .. } => {}
-            Item::Function(code) => self.kept.libraries.push(code.into_owned()),
+            Item::Function(code) => self.kept.libraries.push(code.into_owned().into()),
             Item::ModuleRecord { record, is_behind_keys } => {
                 self.kept.module_records[usize::from(is_behind_keys)].push(record);
             }

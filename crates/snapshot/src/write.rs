@@ -11,6 +11,7 @@ use sluice_resp::command::push_command;
 use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
 use sluice_value::{Direction, HashRef, ListItem, SetRef, ZsetEncoding};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What a snapshot says about itself beside the data.
 pub struct RdbAux<'a> {
@@ -33,11 +34,11 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
     }
 }
 
-/// What a snapshot holds beside the databases: records of other servers that have no use here, and are kept.
+/// What a snapshot holds beside the databases: libraries of functions, and records of other servers that have no use here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Libraries of functions: their code.
-    pub libraries: Vec<Vec<u8>>,
+    /// Libraries of functions: their code, which the server's registry shares.
+    pub libraries: Vec<Arc<[u8]>>,
     /// Fields about the file whose names mean nothing here: name and value.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// What modules have left in front of keys, and behind them.
@@ -122,6 +123,8 @@ pub struct SnapshotFile {
     records_behind: Vec<Vec<u8>>,
     /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
     commands: Option<CommandBase>,
+    /// Code of libraries that is to be written as commands, should the file be.
+    libraries: Vec<Arc<[u8]>>,
 }
 
 impl std::fmt::Debug for SnapshotFile {
@@ -147,12 +150,17 @@ impl SnapshotFile {
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
         };
         let records_behind = kept.module_records[1].clone();
-        SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None }
+        let libraries = kept.libraries.clone();
+        SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None, libraries }
     }
 
     /// The same contents as commands. `stamp`: with the time in front.
     pub fn written_as_commands(self, stamp: Option<Now>, point: Option<StreamPosition<'_>>) -> SnapshotFile {
-        SnapshotFile { commands: Some(CommandBase::new(stamp, point)), ..self }
+        let mut commands = CommandBase::new(stamp, point);
+        for code in &self.libraries {
+            push_command(&mut commands.out, [&b"FUNCTION"[..], b"LOAD", code].into_iter());
+        }
+        SnapshotFile { commands: Some(commands), ..self }
     }
 
     /// A file that says nothing about itself; for tests.
@@ -178,6 +186,7 @@ impl SnapshotFile {
             selected: None,
             records_behind: Vec::new(),
             commands: None,
+            libraries: Vec::new(),
         }
     }
 

@@ -293,13 +293,13 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
     // By the name that stands in the file, and with its line.
-    let sentence = "is set but has no effect yet: it waits for scripting";
-    assert_eq!(said("Lua-Time-Limit 7\n"), format!("'lua-time-limit' {sentence}"));
+    let sentence = "is set but has no effect yet: it waits for cluster mode";
+    assert_eq!(said("Cluster-Slave-No-Failover yes\n"), format!("'cluster-slave-no-failover' {sentence}"));
     assert_eq!(
-        said("lua-time-limit 7\nbusy-reply-threshold 8\n"),
-        format!("'busy-reply-threshold' {sentence}")
+        said("cluster-slave-no-failover no\ncluster-replica-no-failover yes\n"),
+        format!("'cluster-replica-no-failover' {sentence}")
     );
-    let config = loaded("port 1\nlua-time-limit 7\n");
+    let config = loaded("port 1\ncluster-slave-no-failover yes\n");
     let (id, _) = config.without_effect().next().expect("it has none");
     assert!(config.cannot_apply(id, "why").to_string().contains(":2"), "{}", config.cannot_apply(id, "why"));
 }

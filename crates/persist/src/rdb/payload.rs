@@ -11,12 +11,14 @@
 //! the payload allows.
 
 use super::crc::Sum;
+use super::cursor::InputCursor;
 use super::decoder::{Decoder, Step, VERSION_VALKEY, VERSIONS_VALKEY};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
 use super::writer::{Writer, set_kind};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
 use sluice_value::{HashRef, ListRef, Pages, SetRef, Stream, ZsetRef};
+use std::borrow::Cow;
 
 /// A value to be dumped.
 #[derive(Clone, Copy, Debug)]
@@ -79,10 +81,99 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
     } else {
         payload.append(&mut writer.take());
     }
-    payload.extend_from_slice(&(VERSION_VALKEY as u16).to_le_bytes());
-    let sum = sum(&payload);
-    payload.extend_from_slice(&sum.to_le_bytes());
+    push_footer(&mut payload);
     payload
+}
+
+fn push_footer(payload: &mut Vec<u8>) {
+    payload.extend_from_slice(&(VERSION_VALKEY as u16).to_le_bytes());
+    let sum = sum(payload);
+    payload.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// The payload of FUNCTION DUMP: the code of each library as a record of a snapshot file, and the footer. `compression` is the
+/// setting `rdbcompression`. Cost: O(length of all code).
+pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression: bool) -> Vec<u8> {
+    let mut writer = Writer::records(WriteOptions { version: Version::Valkey, compression, checksum: false });
+    libraries.for_each(|code| writer.function(code));
+    let mut payload = writer.take();
+    push_footer(&mut payload);
+    payload
+}
+
+/// Why a payload of FUNCTION RESTORE was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionsError {
+    /// The version is not taken, or the checksum is wrong.
+    Footer,
+    /// A library in the format of a version before the first release.
+    Old,
+    /// A record of another kind.
+    NotFunction,
+    /// A record is cut off, or its text is malformed.
+    Bad,
+}
+
+/// The libraries of a payload of FUNCTION DUMP: see [`restore_functions`].
+#[derive(Clone, Debug)]
+pub struct FunctionRecords<'a> {
+    payload: &'a [u8],
+    at: usize,
+}
+
+/// The libraries of a payload of FUNCTION DUMP, one by one. The caller bounds what it keeps of them: compressed text becomes up to
+/// 88 times as long.
+///
+/// # Errors
+/// [`FunctionsError::Footer`].
+pub fn restore_functions(
+    payload: &[u8],
+    options: ReadOptions,
+) -> Result<FunctionRecords<'_>, FunctionsError> {
+    footer_version(payload, options).ok_or(FunctionsError::Footer)?;
+    Ok(FunctionRecords { payload, at: 0 })
+}
+
+impl<'a> Iterator for FunctionRecords<'a> {
+    /// The code of a library, or why there is none; nothing comes behind an error.
+    type Item = Result<Cow<'a, [u8]>, FunctionsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // As in the reference, a text may reach into the footer.
+        if self.at + FOOTER_BYTES >= self.payload.len() {
+            return None;
+        }
+        let (kind, record) = (self.payload[self.at], &self.payload[self.at + 1..]);
+        let result = match kind {
+            op::FUNCTION => {
+                let mut cursor = InputCursor::new(record, self.at as u64 + 1);
+                let code = cursor.text().map_err(|_| FunctionsError::Bad);
+                self.at += 1 + cursor.at();
+                code
+            }
+            op::FUNCTION_OLD => Err(FunctionsError::Old),
+            _ => Err(FunctionsError::NotFunction),
+        };
+        if result.is_err() {
+            self.at = self.payload.len();
+        }
+        Some(result)
+    }
+}
+
+/// Bytes of the version and the checksum.
+const FOOTER_BYTES: usize = 10;
+
+/// The version of a payload, if that is taken and the checksum is right.
+fn footer_version(payload: &[u8], options: ReadOptions) -> Option<u32> {
+    let (rest, sum_bytes) = payload.split_last_chunk::<8>()?;
+    let (_, version) = rest.split_last_chunk::<2>()?;
+    let version = u32::from(u16::from_le_bytes(*version));
+    let is_taken = (1..=VERSION_COMMON_MAX).contains(&version)
+        || VERSIONS_VALKEY.contains(&version)
+        || version != 0 && options.unknown == Unknown::Skip;
+    let is_right = is_taken && (!options.checksum || u64::from_le_bytes(*sum_bytes) == sum(rest));
+    is_right.then_some(version)
 }
 
 /// The value of a payload. With [`Unknown::Skip`] any version but 0 is taken. As in the reference, bytes behind the value
@@ -91,15 +182,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
 /// # Errors
 /// Why the payload was refused.
 pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, PayloadError> {
-    let (rest, sum_bytes) = payload.split_last_chunk::<8>().ok_or(PayloadError::Footer)?;
-    let (_, version) = rest.split_last_chunk::<2>().ok_or(PayloadError::Footer)?;
-    let version = u32::from(u16::from_le_bytes(*version));
-    let is_taken = (1..=VERSION_COMMON_MAX).contains(&version)
-        || VERSIONS_VALKEY.contains(&version)
-        || version != 0 && options.unknown == Unknown::Skip;
-    if !is_taken || options.checksum && u64::from_le_bytes(*sum_bytes) != sum(rest) {
-        return Err(PayloadError::Footer);
-    }
+    let version = footer_version(payload, options).ok_or(PayloadError::Footer)?;
     let bad = |offset, problem| PayloadError::Bad(LoadError { offset, problem });
     let (&number, value) = payload.split_first().ok_or(PayloadError::Footer)?;
     let is_foreign = (VERSION_COMMON_MAX + 1..VERSION_VALKEY).contains(&version);

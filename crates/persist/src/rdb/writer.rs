@@ -44,6 +44,11 @@ impl Writer {
         self.compresses = wanted && self.options.compression;
     }
 
+    /// Begins records without a file around them.
+    pub(super) fn records(options: WriteOptions) -> Writer {
+        Writer { out: Vec::new(), summed: 0, sum: Sum::new(), options, compresses: options.compression }
+    }
+
     /// Begins a lone value of the type `kind`.
     pub(super) fn of_value(kind: u8, options: WriteOptions) -> Writer {
         Writer { out: vec![kind], summed: 0, sum: Sum::new(), options, compresses: options.compression }

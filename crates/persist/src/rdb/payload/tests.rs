@@ -110,3 +110,34 @@ fn noise_neither_panics_nor_grows() {
     }
     fuzz_payload(list);
 }
+
+#[test]
+fn libraries_are_dumped_and_restored() {
+    let libraries: [&[u8]; 3] = [b"#!lua name=a\n", &[b'x'; 20_000], b"7"];
+    for compression in [false, true] {
+        let payload = dump_functions(libraries.into_iter(), compression);
+        let records = restore_functions(&payload, ReadOptions::default()).unwrap();
+        let restored: Vec<_> = records.map(|code| code.unwrap().into_owned()).collect();
+        assert_eq!(restored, libraries);
+    }
+    assert_eq!(dump_functions(std::iter::empty(), true), sealed(b"", VERSION_VALKEY as u16));
+}
+
+#[test]
+fn payloads_that_are_no_libraries_are_refused() {
+    let last = |body: &[u8]| {
+        let payload = sealed(body, 11);
+        let records = restore_functions(&payload, ReadOptions::default())?;
+        records.last().map_or(Ok(Vec::new()), |last| last.map(|code| code.into_owned()))
+    };
+    assert_eq!(last(b"\xf5\x02ab"), Ok(b"ab".to_vec()));
+    assert_eq!(last(b"\xf5\x02ab\xf6"), Err(FunctionsError::Old));
+    assert_eq!(last(b"\xf5\x02ab\x00\x01a"), Err(FunctionsError::NotFunction));
+    assert_eq!(last(b"\xf5\xff"), Err(FunctionsError::Bad));
+    assert_eq!(last(b"\xf5\x3fab"), Err(FunctionsError::Bad));
+    let mut wrong = sealed(b"\xf5\x02ab", 11);
+    wrong[1] ^= 1;
+    let refused = restore_functions(&wrong, ReadOptions::default());
+    assert_eq!(refused.err(), Some(FunctionsError::Footer));
+    assert!(restore_functions(b"short", ReadOptions::default()).is_err());
+}

@@ -1,0 +1,553 @@
+//! Scripts and libraries of functions.
+
+use super::shorthand::*;
+use crate::spec::{Arg, Arity, Cat, Flags, Group, KeySpec, Keys, Spec};
+
+specs! {
+    scripting:
+    EVAL,
+    EVAL_RO,
+    EVALSHA,
+    EVALSHA_RO,
+    FCALL,
+    FCALL_RO,
+    FUNCTION,
+    FUNCTION_DELETE,
+    FUNCTION_DUMP,
+    FUNCTION_FLUSH,
+    FUNCTION_HELP,
+    FUNCTION_KILL,
+    FUNCTION_LIST,
+    FUNCTION_LOAD,
+    FUNCTION_RESTORE,
+    FUNCTION_STATS,
+    SCRIPT,
+    SCRIPT_DEBUG,
+    SCRIPT_EXISTS,
+    SCRIPT_FLUSH,
+    SCRIPT_HELP,
+    SCRIPT_KILL,
+    SCRIPT_LOAD,
+    SCRIPT_SHOW,
+}
+
+/// What runs a script or a function.
+const RUN: Flags = Flags::NOSCRIPT
+    .or(Flags::SKIP_MONITOR)
+    .or(Flags::NO_MANDATORY_KEYS)
+    .or(Flags::STALE)
+    .or(Flags::MOVABLE_KEYS);
+
+/// What reads or changes the set of known scripts.
+const KNOWN: Flags = Flags::NOSCRIPT.or(Flags::STALE);
+
+/// Keys of a script that may change them.
+const WRITTEN: KeySpec = counted(2, 0, 1, 1, RW_ACCESS_UPDATE);
+
+/// Keys of a script that reads them.
+const READ: KeySpec = counted(2, 0, 1, 1, RO_ACCESS);
+
+/// A remark about keys.
+const UNKNOWN_USE: &str =
+    "What becomes of the keys is the script's, so the most that the command allows is assumed.";
+
+/// What follows what is to run.
+const KEYS_AND_ARGUMENTS: [Arg; 3] =
+    [integer("numkeys"), key("key", 0).optional().repeated(), string("arg").optional().repeated()];
+
+const CALL_OF_SCRIPT: &[Arg] = &call_of("script");
+const CALL_BY_SHA1: &[Arg] = &call_of("sha1");
+const CALL_OF_FUNCTION: &[Arg] = &call_of("function");
+
+/// What is to run, keys and arguments.
+const fn call_of(what: &'static str) -> [Arg; 4] {
+    let [numkeys, keys, arguments] = KEYS_AND_ARGUMENTS;
+    [string(what), numkeys, keys, arguments]
+}
+
+/// Whether what is thrown away is freed at once or by another thread.
+const FLUSH_TYPE: Arg = one_of("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional();
+
+/// `EVAL`
+pub static EVAL: Spec = Spec {
+    full_name: "eval",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::AtLeast(3),
+    flags: RUN.or(Flags::MAY_REPLICATE),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[WRITTEN.note(UNKNOWN_USE)]),
+    args: CALL_OF_SCRIPT,
+    tips: &[],
+    history: &[],
+    summary: "Runs a script.",
+    complexity: "That of the script",
+    deprecated: None,
+    id: id::EVAL,
+};
+
+/// `EVAL_RO`
+pub static EVAL_RO: Spec = Spec {
+    full_name: "eval_ro",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: RUN.or(Flags::READONLY),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[READ.note(UNKNOWN_USE)]),
+    args: CALL_OF_SCRIPT,
+    tips: &[],
+    history: &[],
+    summary: "Runs a script that changes nothing.",
+    complexity: "That of the script",
+    deprecated: None,
+    id: id::EVAL_RO,
+};
+
+/// `EVALSHA`
+pub static EVALSHA: Spec = Spec {
+    full_name: "evalsha",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::AtLeast(3),
+    flags: RUN.or(Flags::MAY_REPLICATE),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[WRITTEN]),
+    args: CALL_BY_SHA1,
+    tips: &[],
+    history: &[],
+    summary: "Runs a script that the server knows by the SHA-1 of its text.",
+    complexity: "That of the script",
+    deprecated: None,
+    id: id::EVALSHA,
+};
+
+/// `EVALSHA_RO`
+pub static EVALSHA_RO: Spec = Spec {
+    full_name: "evalsha_ro",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: RUN.or(Flags::READONLY),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[READ]),
+    args: CALL_BY_SHA1,
+    tips: &[],
+    history: &[],
+    summary: "Runs a script that the server knows by the SHA-1 of its text, and that changes nothing.",
+    complexity: "That of the script",
+    deprecated: None,
+    id: id::EVALSHA_RO,
+};
+
+/// `FCALL`
+pub static FCALL: Spec = Spec {
+    full_name: "fcall",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: RUN.or(Flags::MAY_REPLICATE),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[WRITTEN.note(UNKNOWN_USE)]),
+    args: CALL_OF_FUNCTION,
+    tips: &[],
+    history: &[],
+    summary: "Runs a function of a library.",
+    complexity: "That of the function",
+    deprecated: None,
+    id: id::FCALL,
+};
+
+/// `FCALL_RO`
+pub static FCALL_RO: Spec = Spec {
+    full_name: "fcall_ro",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: RUN.or(Flags::READONLY),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[READ.note(UNKNOWN_USE)]),
+    args: CALL_OF_FUNCTION,
+    tips: &[],
+    history: &[],
+    summary: "Runs a function of a library that changes nothing.",
+    complexity: "That of the function",
+    deprecated: None,
+    id: id::FCALL_RO,
+};
+
+/// `FUNCTION`
+pub static FUNCTION: Spec = Spec {
+    full_name: "function",
+    subcommands: &[
+        &FUNCTION_DELETE,
+        &FUNCTION_DUMP,
+        &FUNCTION_FLUSH,
+        &FUNCTION_HELP,
+        &FUNCTION_KILL,
+        &FUNCTION_LIST,
+        &FUNCTION_LOAD,
+        &FUNCTION_RESTORE,
+        &FUNCTION_STATS,
+    ],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "What there is about libraries of functions.",
+    complexity: "That of the subcommand",
+    deprecated: None,
+    id: id::FUNCTION,
+};
+
+/// `FUNCTION DELETE`
+pub static FUNCTION_DELETE: Spec = Spec {
+    full_name: "function|delete",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::WRITE.or(Flags::NOSCRIPT),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[string("library-name")],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Deletes a library and its functions.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::FUNCTION_DELETE,
+};
+
+/// `FUNCTION DUMP`
+pub static FUNCTION_DUMP: Spec = Spec {
+    full_name: "function|dump",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::NOSCRIPT,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows all libraries as one payload, for FUNCTION RESTORE.",
+    complexity: "O(N), N being the length of all code",
+    deprecated: None,
+    id: id::FUNCTION_DUMP,
+};
+
+/// `FUNCTION FLUSH`
+pub static FUNCTION_FLUSH: Spec = Spec {
+    full_name: "function|flush",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::WRITE.or(Flags::NOSCRIPT),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[FLUSH_TYPE],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Deletes all libraries.",
+    complexity: "O(N) with SYNC, N being the number of functions; O(1) with ASYNC",
+    deprecated: None,
+    id: id::FUNCTION_FLUSH,
+};
+
+/// `FUNCTION HELP`
+pub static FUNCTION_HELP: Spec = Spec {
+    full_name: "function|help",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::FUNCTION_HELP,
+};
+
+/// `FUNCTION KILL`
+pub static FUNCTION_KILL: Spec = Spec {
+    full_name: "function|kill",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::NOSCRIPT.or(Flags::ALLOW_BUSY),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+    history: &[],
+    summary: "Ends the function that runs, if the function has not written.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::FUNCTION_KILL,
+};
+
+/// `FUNCTION LIST`
+pub static FUNCTION_LIST: Spec = Spec {
+    full_name: "function|list",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NOSCRIPT,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[
+        string("library-name-pattern").after("LIBRARYNAME").optional(),
+        token("withcode", "WITHCODE").optional(),
+    ],
+    tips: &["nondeterministic_output_order"],
+    history: &[],
+    summary: "Describes the libraries.",
+    complexity: "O(N), N being the number of functions",
+    deprecated: None,
+    id: id::FUNCTION_LIST,
+};
+
+/// `FUNCTION LOAD`
+pub static FUNCTION_LOAD: Spec = Spec {
+    full_name: "function|load",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::NOSCRIPT),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[token("replace", "REPLACE").optional(), string("function-code")],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Makes a library of a text.",
+    complexity: "O(N), N being the length of the text, and what the text does when it runs",
+    deprecated: None,
+    id: id::FUNCTION_LOAD,
+};
+
+/// `FUNCTION RESTORE`
+pub static FUNCTION_RESTORE: Spec = Spec {
+    full_name: "function|restore",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::NOSCRIPT),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[
+        string("serialized-value"),
+        one_of("policy", &[token("flush", "FLUSH"), token("append", "APPEND"), token("replace", "REPLACE")])
+            .optional(),
+    ],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Makes libraries of a payload of FUNCTION DUMP.",
+    complexity: "O(N), N being the length of all code, and what that does when it runs",
+    deprecated: None,
+    id: id::FUNCTION_RESTORE,
+};
+
+/// `FUNCTION STATS`
+pub static FUNCTION_STATS: Spec = Spec {
+    full_name: "function|stats",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::NOSCRIPT.or(Flags::ALLOW_BUSY),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    history: &[],
+    summary: "Shows which function runs, and how much each engine has loaded.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::FUNCTION_STATS,
+};
+
+/// `SCRIPT`
+pub static SCRIPT: Spec = Spec {
+    full_name: "script",
+    subcommands: &[
+        &SCRIPT_DEBUG,
+        &SCRIPT_EXISTS,
+        &SCRIPT_FLUSH,
+        &SCRIPT_HELP,
+        &SCRIPT_KILL,
+        &SCRIPT_LOAD,
+        &SCRIPT_SHOW,
+    ],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "What there is about scripts.",
+    complexity: "That of the subcommand",
+    deprecated: None,
+    id: id::SCRIPT,
+};
+
+/// `SCRIPT DEBUG`
+pub static SCRIPT_DEBUG: Spec = Spec {
+    full_name: "script|debug",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "3.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::NOSCRIPT,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[
+        one_of("mode", &[token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")]),
+        string("engine").optional().since("9.1.0"),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Has the client debug its next scripts.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::SCRIPT_DEBUG,
+};
+
+/// `SCRIPT EXISTS`
+pub static SCRIPT_EXISTS: Spec = Spec {
+    full_name: "script|exists",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::AtLeast(3),
+    flags: KNOWN,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[string("sha1").repeated()],
+    tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+    history: &[],
+    summary: "Tells which scripts the server knows.",
+    complexity: "O(N), N being the number of scripts asked for",
+    deprecated: None,
+    id: id::SCRIPT_EXISTS,
+};
+
+/// `SCRIPT FLUSH`
+pub static SCRIPT_FLUSH: Spec = Spec {
+    full_name: "script|flush",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::AtLeast(2),
+    flags: KNOWN,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[FLUSH_TYPE.since("6.2.0")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    history: &[("6.2.0", "Modifiers `ASYNC` and `SYNC`.")],
+    summary: "Forgets all scripts.",
+    complexity: "O(N) with SYNC, N being the number of scripts; O(1) with ASYNC",
+    deprecated: None,
+    id: id::SCRIPT_FLUSH,
+};
+
+/// `SCRIPT HELP`
+pub static SCRIPT_HELP: Spec = Spec {
+    full_name: "script|help",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "5.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::SCRIPT_HELP,
+};
+
+/// `SCRIPT KILL`
+pub static SCRIPT_KILL: Spec = Spec {
+    full_name: "script|kill",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::NOSCRIPT.or(Flags::ALLOW_BUSY),
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+    history: &[],
+    summary: "Ends the script that runs, if the script has not written.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::SCRIPT_KILL,
+};
+
+/// `SCRIPT LOAD`
+pub static SCRIPT_LOAD: Spec = Spec {
+    full_name: "script|load",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "2.6.0",
+    arity: Arity::Exactly(3),
+    flags: KNOWN,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[string("script")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Makes a script known without running it.",
+    complexity: "O(N), N being the length of the script",
+    deprecated: None,
+    id: id::SCRIPT_LOAD,
+};
+
+/// `SCRIPT SHOW`
+pub static SCRIPT_SHOW: Spec = Spec {
+    full_name: "script|show",
+    subcommands: &[],
+    group: Group::Scripting,
+    since: "8.0.0",
+    arity: Arity::Exactly(3),
+    flags: KNOWN,
+    acl: Cat::SCRIPTING,
+    keys: Keys::Specs(&[]),
+    args: &[string("sha1")],
+    tips: &[],
+    history: &[],
+    summary: "Shows the text of a script.",
+    complexity: "O(N), N being the length of the script",
+    deprecated: None,
+    id: id::SCRIPT_SHOW,
+};
