@@ -11,6 +11,8 @@ use crate::pubsub::registry::PubSub;
 use crate::pubsub::watch::Watching;
 use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
+use crate::scripting::functions::Functions;
+use crate::scripting::state::ScriptWatch;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
 use sluice_base::Now;
@@ -56,6 +58,10 @@ pub struct Control {
     pub replication: ReplicationState,
     /// What DEBUG has switched.
     pub debug: DebugSwitches,
+    /// The script that stands still.
+    pub(crate) scripts: ScriptWatch,
+    /// The libraries of functions.
+    pub(crate) functions: Functions,
 }
 
 /// What clients have to do with each other and with the server: who waits, listens, watches, must go.
@@ -184,6 +190,8 @@ pub struct DebugSwitches {
     pub resizing: bool,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD, bytes; 0: the default.
     pub packed_threshold: usize,
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call commands that are not for scripts.
+    pub scripts_call_all: bool,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub skip_checksum: bool,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
@@ -224,6 +232,8 @@ impl Control {
             persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::new(&epoch) },
             replication: ReplicationState::new(replid, &epoch),
             debug: DebugSwitches::default(),
+            scripts: ScriptWatch::new(&epoch),
+            functions: Functions::default(),
             epoch,
         }
     }
@@ -302,6 +312,7 @@ impl Default for DebugSwitches {
             end_waits_for_cron: false,
             resizing: true,
             packed_threshold: 0,
+            scripts_call_all: false,
             skip_checksum: false,
             enforce_reply_list: false,
         }
@@ -320,6 +331,11 @@ impl Control {
         if let Some(load) = self.persistence.load.as_ref() {
             load.set_key_delay(&self.config);
         }
+    }
+
+    /// Snapshots show the libraries of functions as they are now. O(libraries).
+    pub(crate) fn keep_libraries(&mut self) {
+        self.persistence.kept.libraries = self.functions.codes().cloned().collect();
     }
 
     /// Counts changes of the data.

@@ -11,6 +11,7 @@ use crate::host::process::Process;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
+use crate::scripting::state::Scripting;
 use crate::session::identity::Identity;
 use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
 use crate::upkeep::evict::Eviction;
@@ -33,12 +34,9 @@ pub struct Engine {
     pub(crate) effects: Effects,
     pub(crate) stats: Stats,
     pub(crate) gate: Gate,
-    pub(crate) handlers: Box<[Handler]>,
     pub(crate) actions: Vec<Action>,
     pub(crate) rng: Rng,
     pub(crate) preparing: Preparing,
-    /// Empty outboxes with memory, the warmest last: idle sessions hold none.
-    pub(crate) spare: Vec<Outbox>,
     pub(crate) upkeep: Upkeep,
     /// What is written in the background.
     pub(crate) job: Option<Job>,
@@ -46,16 +44,20 @@ pub struct Engine {
     pub(crate) units: UnitState,
     /// What was concluded from the control plane.
     pub(crate) conclusions: Conclusions,
+    /// The scripts that are known, and their machine.
+    pub(crate) scripting: Scripting,
     /// What tests look at.
     pub(crate) probes: Probes,
 }
 
-/// Looking up the specs and keys of a batch ahead of its execution.
+/// From requests to handlers: looking up the specs and keys of a batch ahead of its execution, and the handler of a spec.
 pub(crate) struct Preparing {
     /// How.
     pub preparer: Preparer,
     /// Memory for the next batch; none while one runs, and before the first.
     pub batch: Option<Box<PreparedBatch>>,
+    /// Handlers by the id of their spec.
+    pub handlers: Box<[Handler]>,
 }
 
 /// What one execution unit leaves for the next step, or the next unit.
@@ -65,6 +67,8 @@ pub(crate) struct UnitState {
     pub changes: u64,
     /// The unit that stands open.
     pub open: Option<Box<OpenUnit>>,
+    /// Empty outboxes with memory, the warmest last: idle sessions hold none.
+    pub spare_outboxes: Vec<Outbox>,
     /// Memory for the commands of the next unit that has some.
     pub spare_commands: Option<Box<UnitCommands>>,
 }
@@ -163,6 +167,7 @@ impl Engine {
             preparing: Preparing {
                 preparer: Preparer::new(keyspace.hasher(), &control.renames),
                 batch: None,
+                handlers: crate::exec::routes::handlers(),
             },
             keyspace,
             sessions: Sessions::default(),
@@ -170,13 +175,12 @@ impl Engine {
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
             gate: Gate::new(&sluice_command::table::ALL),
-            handlers: crate::exec::routes::handlers(),
             actions: Vec::new(),
             rng,
-            spare: Vec::new(),
             upkeep: Upkeep::default(),
             units: UnitState::default(),
             conclusions: Conclusions::default(),
+            scripting: Scripting::default(),
             probes: Probes { events: None, declared_keys: DeclaredKeysCheck::DEFAULT },
             job: None,
         };
@@ -457,6 +461,7 @@ impl Engine {
     /// for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.notice();
+        self.renew_script_share();
         self.list_durable_output();
         if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
@@ -512,9 +517,9 @@ impl Engine {
 
     /// Takes an outbox back whose bytes were sent.
     pub fn recycle(&mut self, mut outbox: Outbox) {
-        if self.spare.len() < SPARE_OUTBOXES && outbox.capacity_bytes() <= SPARE_OUTBOX_BYTES {
+        if self.units.spare_outboxes.len() < SPARE_OUTBOXES && outbox.capacity_bytes() <= SPARE_OUTBOX_BYTES {
             outbox.clear();
-            self.spare.push(outbox);
+            self.units.spare_outboxes.push(outbox);
         }
     }
 
@@ -567,6 +572,7 @@ impl Engine {
         let ran = self.stats.total_commands.saturating_sub(self.stats.iteration.began_at);
         self.stats.iteration.commands_max = self.stats.iteration.commands_max.max(ran);
         self.stats.iteration.began_at = self.stats.total_commands;
+        self.scripting.iteration_base_ns = 0;
         std::mem::take(&mut self.stats.iteration.command_ns)
     }
 

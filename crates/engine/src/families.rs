@@ -4,10 +4,12 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod failover;
+pub(crate) mod functions;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
 pub(crate) mod replica;
 pub(crate) mod replication;
+pub(crate) mod scripts;
 pub(crate) mod server;
 pub(crate) mod transactions;
 

@@ -393,6 +393,7 @@ impl Server {
             match action {
                 Action::FreeValue(value) => self.free_value(value),
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
+                Action::FreeScripts(garbage) => self.free(Garbage::Scripts(garbage)),
                 Action::FreeCaptured(pieces) => self.free(Garbage::Captured(pieces)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),

@@ -470,6 +470,7 @@ impl SimNode {
                 Action::FreeValue(_)
                 | Action::FreeDb(_)
                 | Action::FreeCaptured(_)
+                | Action::FreeScripts(_)
                 | Action::TrimInput { .. }
                 | Action::FillPackets(_)
                 // No client of the simulation asks for one.

@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex};
 /// A process whose clock moves when told, plus one microsecond per reading.
 #[derive(Debug)]
 pub struct FakeProcess {
+    /// How much later each look at the clock finds it, microseconds; at first 1.
+    pub us_each_look: u64,
     /// The time.
     pub now: Now,
     /// What random bytes there were last: the next ones are one more.
@@ -434,6 +436,7 @@ impl Default for FakeProcess {
             counts_data: false,
             aof_backlog_at_cut: AofBacklog::Fine,
             aof_parts: Arc::default(),
+            us_each_look: 1,
         }
     }
 }
@@ -448,7 +451,7 @@ impl FakeProcess {
 
 impl ProcessClock for FakeProcess {
     fn now(&mut self) -> Now {
-        self.pass_us(1);
+        self.pass_us(self.us_each_look);
         self.now
     }
 

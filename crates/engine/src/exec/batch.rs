@@ -121,7 +121,7 @@ impl Engine {
         let mut session = self.sessions.take(key)?;
         session.caller.traffic.last_s = process.recent().unix_s();
         if session.outbox.capacity_bytes() == 0
-            && let Some(spare) = self.spare.pop()
+            && let Some(spare) = self.units.spare_outboxes.pop()
         {
             // An outbox without memory has nothing to drop.
             std::mem::forget(std::mem::replace(&mut session.outbox, spare));

@@ -143,7 +143,8 @@ impl Engine {
 
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, probes, sessions, spare, .. } = self;
+        let Engine { keyspace, effects, control, probes, sessions, units, .. } = self;
+        let spare = &mut units.spare_outboxes;
         for change in effects.take_databases() {
             announce_database(keyspace, effects, control, change, command.now);
         }
@@ -181,6 +182,7 @@ impl Engine {
         let Engine { keyspace, effects, control, units, .. } = self;
         if effects.propagating {
             let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
+            let audience = unit.audience;
             let unit = unit.commands.get_or_insert_with(|| units.spare_commands.take().unwrap_or_default());
             for (db, key) in effects.expired_by_write() {
                 propagate_deletion(unit, *db, key, limits.lazy_expire);
@@ -203,20 +205,21 @@ impl Engine {
                     aof.note_key(hash_of(keyspace, &expired.key));
                 }
             }
-            if units.changes > 0 || forced {
+            if let Some(audience) = audience.filter(|_| units.changes > 0 || forced) {
                 match (effects.propagation(), command.args) {
                     (Propagation::Verbatim | Propagation::Forced, Some(args)) => {
-                        unit.command(command.db, Audience::All, args.iter_from(0));
+                        unit.command(command.db, audience, args.iter_from(0));
                     }
-                    (Propagation::ToReplicas, Some(args)) => {
+                    (Propagation::ToReplicas, Some(args)) if audience != Audience::File => {
                         unit.command(command.db, Audience::Replicas, args.iter_from(0));
                     }
                     (Propagation::Rewritten(commands), _) => {
-                        commands.iter().for_each(|argv| unit.argv(command.db, argv));
+                        commands.iter().for_each(|argv| unit.argv(command.db, audience, argv));
                     }
-                    (Propagation::Encoded(commands), _) => unit.encoded(command.db, commands),
-                    // What no command asked for has said what it deleted.
-                    (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
+                    (Propagation::Encoded(commands), _) => unit.encoded(command.db, audience, commands),
+                    // A script has said so; or what no command asked for has said what it deleted.
+                    (Propagation::ToReplicas, Some(_))
+                    | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }
                 if let Some(args) = command.args.filter(|_| aof.is_strict()) {
                     aof.note_command(args);

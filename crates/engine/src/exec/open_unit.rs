@@ -1,4 +1,5 @@
-//! A unit that stands open: an EXEC that stands still between two of its commands, and goes on in a later iteration.
+//! A unit that stands open: an EXEC that stands still between two of its commands, or a script that has used up its slice, and goes
+//! on in a later iteration.
 //!
 //! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing of
 //! [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens; (2) the unit owns what it has done, and commits that as
@@ -40,7 +41,9 @@ impl OpenUnit {
         let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
         let request = self.request.as_deref().map_or(0, Waiting::footprint);
         let orphan = self.orphan.as_deref().map_or(0, Session::footprint);
-        let at = self.at.transaction.footprint() + self.reply.footprint() + self.own_messages.footprint();
+        let transaction = self.at.transaction.as_ref().map_or(0, |place| place.transaction.footprint());
+        let script = self.at.script.as_ref().map_or(0, |run| run.reply.footprint());
+        let at = transaction + script + self.reply.footprint() + self.own_messages.footprint();
         heap::boxed::<OpenUnit>() + commands + request + orphan + at
     }
 }

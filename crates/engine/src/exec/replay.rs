@@ -14,6 +14,7 @@ use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::{AofPart, Process, ProcessClock};
 use crate::persistence::loading::ReplayProcess;
 use crate::persistence::loading::aof::AofEnd;
+use crate::scripting::state::machine_limits;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
 use crate::session::{Connection, Session};
@@ -150,6 +151,12 @@ impl Engine {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
+                    // Commands that follow may replace them.
+                    let libraries = std::mem::take(&mut replay.preamble.kept.libraries);
+                    if let Err(line) = self.load_libraries(libraries, process) {
+                        process.log(LogLevel::Warning, &line);
+                        return Err(file.preamble_failed(process));
+                    }
                     file.leave_preamble(replay.preamble.counts, process);
                     process.history = std::mem::take(&mut replay.preamble.history);
                     Ok(())
@@ -172,6 +179,24 @@ impl Engine {
                 return Err(NotLoaded::Failed);
             }
         }
+    }
+
+    /// Makes libraries of functions of the code in a base.
+    fn load_libraries(
+        &mut self,
+        codes: Vec<Arc<[u8]>>,
+        process: &mut ReplayProcess<'_, '_>,
+    ) -> Result<(), String> {
+        let (limits, mut lines) = (machine_limits(&self.control.config), Vec::new());
+        for code in codes {
+            let look = &mut || if process.out.is_stopped() { Err(b"stopped".to_vec()) } else { Ok(()) };
+            let loaded =
+                self.control.functions.load(code, limits, look, &mut |level, line| lines.push((level, line)));
+            lines.drain(..).for_each(|(level, line): (LogLevel, String)| process.log(level, &line));
+            loaded.map_err(|error| format!("Failed loading library, {}", String::from_utf8_lossy(&error)))?;
+        }
+        self.control.keep_libraries();
+        Ok(())
     }
 
     fn log_options(&self) -> LogOptions {
@@ -266,7 +291,8 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        let keeps = matches!(self.handlers[spec.id.0 as usize], Handler::Data(DataHandler::Keeping(_)));
+        let keeps =
+            matches!(self.preparing.handlers[spec.id.0 as usize], Handler::Data(DataHandler::Keeping(_)));
         if !spec.flags.has(Flags::WRITE) && !keeps && !is_select {
             return Ok(());
         }

@@ -59,6 +59,22 @@ impl Engine {
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
 
+    /// Runs a command that a script calls.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn run_called(
+        &mut self,
+        unit: &mut Unit,
+        permit: Permit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        self.run_command(unit, permit, session, spec, args, request, now, process)
+    }
+
     /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80 instructions
     /// a request. Request and arguments go by value here, because one reference to them, even on a path that is never taken,
     /// has both written to memory for every command.
@@ -207,6 +223,9 @@ impl Engine {
                     Err(error) => self.fail_command(&error, ended, session, now, process),
                 }
             }
+            Outcome::StandStill if ended.unit.standing == Standing::Queued => {
+                self.yield_queued(ended, session, now, process)
+            }
             Outcome::StandStill => self.stand_still(ended, session, now, process),
             Outcome::Migrate(migration) => self.begin_migration(migration, ended, session, now, process),
         }
@@ -258,9 +277,13 @@ impl Engine {
             _ if self.has_open_unit() => Room::Enough,
             _ => self.make_room_for(session, now, process),
         };
-        let asked = Asked::new(spec, args, session, &self.control, *now, room);
+        self.scripting.is_full = room == Room::None;
+        let script = self.flags_of_called_script(spec, args);
+        let asked = Asked::new(spec, args, session, &self.control, script, *now, room);
         let verdict = self.gate.ask(&asked);
+        // What a script has to wait for, the commands tell that it calls.
         if let Verdict::Run(_) = verdict
+            && script.is_none()
             && self.control.persistence.aof.is_strict()
         {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));

@@ -13,10 +13,12 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::client::ROUTES,
         families::cluster::ROUTES,
         families::failover::ROUTES,
+        families::functions::ROUTES,
         families::monitor::ROUTES,
         families::pubsub::ROUTES,
         families::replica::ROUTES,
         families::replication::ROUTES,
+        families::scripts::ROUTES,
         families::server::ROUTES,
         families::transactions::ROUTES,
     ]

@@ -8,6 +8,8 @@ pub(crate) enum Standing {
     Client,
     /// A command that MULTI has queued, executed by EXEC.
     Queued,
+    /// A command that a script calls.
+    Script,
     /// A command of an append-only file that is loaded.
     Replay,
 }
@@ -34,7 +36,8 @@ pub(crate) struct StandingRow {
 impl Standing {
     /// All of them, in the order of the table that a test prints.
     #[cfg(test)]
-    pub(crate) const ALL: [Standing; 3] = [Standing::Client, Standing::Queued, Standing::Replay];
+    pub(crate) const ALL: [Standing; 4] =
+        [Standing::Client, Standing::Queued, Standing::Script, Standing::Replay];
 
     /// What holds for commands of this standing.
     #[inline(always)]
@@ -48,7 +51,8 @@ impl Standing {
                 is_monitored: true,
                 is_checked: true,
             },
-            Standing::Queued => StandingRow {
+            // The gate is asked in another way: `Gate::pass_called`.
+            Standing::Queued | Standing::Script => StandingRow {
                 may_wait: false,
                 may_be_postponed: false,
                 counts_request: false,
@@ -92,6 +96,7 @@ mod tests {
             table,
             "Client: waits, postponed, counts, ends reply, monitored, checked\n\
              Queued: monitored\n\
+             Script: monitored\n\
              Replay: \n"
         );
     }

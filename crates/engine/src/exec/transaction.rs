@@ -5,11 +5,12 @@
 //! for EXEC itself, with the flags of everything queued.
 
 use crate::engine::Engine;
+use crate::exec::finish::{CommandEnding, Ended};
+use crate::exec::request::Next;
 use crate::exec::standing::Standing;
-use crate::exec::unit::StoodStill;
-use crate::exec::unit::Unit;
+use crate::exec::unit::{StoodStill, TransactionPlace, Unit};
 use crate::host::process::Process;
-use crate::session::transaction::Transaction;
+use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::{Closing, Session};
 use sluice_base::Now;
 use sluice_command::{Named, Spec};
@@ -76,32 +77,47 @@ impl Engine {
         session.caller.flags.in_exec = true;
         session.caller.multi.bytes = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
-        self.run_queued_commands(unit, session, transaction, 0, now, process)
+        let place = TransactionPlace { transaction, next: 0 };
+        self.run_queued_commands(unit, session, place, None, now, process)
     }
 
-    /// Runs what is queued from the command `next` on. It may stand still behind each of them.
+    /// Runs what is queued from the command `next` on, which goes on with `script` where that one stood still. It may stand still
+    /// behind each command, and in each script.
     pub(crate) fn run_queued_commands(
         &mut self,
         unit: &mut Unit,
         session: &mut Session,
-        transaction: Box<Transaction>,
-        next: usize,
+        place: TransactionPlace,
+        mut script: Option<Box<ScriptRun>>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
+        let TransactionPlace { transaction, next } = place;
         let outer = std::mem::replace(&mut unit.standing, Standing::Queued);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate().skip(next) {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared, &hashing);
-            self.run_queued(unit, session, spec, args, request, now, process);
+            match script.take() {
+                Some(run) => {
+                    self.resume_queued_script(unit, session, *run, spec, args, request, now, process)
+                }
+                None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
+            }
+            if let Some(mut at) = unit.stood_still.take() {
+                unit.standing = outer;
+                at.transaction = Some(TransactionPlace { transaction, next: i });
+                unit.stood_still = Some(at);
+                return Ok(Outcome::StandStill);
+            }
             // What was saved for the end of the server is saved once more behind the last command, and shows whole units.
             let may_stand_still = !self.control.persistence.saved_for_end;
             if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
                 unit.standing = outer;
                 let until_ns = now.mono_ns.saturating_add(pause_ns);
-                unit.stood_still = Some(Box::new(StoodStill { transaction, next: i + 1, until_ns }));
+                let transaction = Some(TransactionPlace { transaction, next: i + 1 });
+                unit.stood_still = Some(Box::new(StoodStill { transaction, script: None, until_ns }));
                 return Ok(Outcome::StandStill);
             }
         }
@@ -109,6 +125,76 @@ impl Engine {
         session.caller.flags.in_exec = false;
         self.end_transaction(session);
         Ok(Outcome::Done)
+    }
+
+    /// A queued command's script stands still: EXEC does too, behind this.
+    #[cold]
+    pub(crate) fn yield_queued(
+        &mut self,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
+        let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
+        let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
+        if let Some(run) = unit.stood_still.as_mut().and_then(|at| at.script.as_mut()) {
+            run.spent_ns += spent_ns;
+        }
+        Next::Done
+    }
+
+    /// Goes on with the script of a queued command, and ends the command with it.
+    #[allow(clippy::too_many_arguments)]
+    fn resume_queued_script(
+        &mut self,
+        unit: &mut Unit,
+        session: &mut Session,
+        mut run: ScriptRun,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        let mark = session.outbox.mark();
+        let progress = self.resume_run(&mut run, unit, session, now, process);
+        let db = run.db;
+        let mut ended = Ended::new(unit, spec, args, db, request.wire_len(), mark);
+        match progress {
+            ScriptProgress::StandsStill => {
+                let spent_ns = self.end_command(CommandEnding::Yields, ended, session, now, process);
+                run.spent_ns += spent_ns;
+                self.leave_run(Box::new(run), unit, now.mono_ns);
+            }
+            ScriptProgress::Ended(result) => {
+                ended.earlier_ns = run.spent_ns;
+                self.end_run(run, session);
+                self.end_script_command(result, ended, session, now, process);
+            }
+        }
+    }
+
+    /// Ends a command whose script has ended in a later slice.
+    pub(crate) fn end_script_command(
+        &mut self,
+        result: Result<(), CmdError>,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        match result {
+            Ok(()) => {
+                self.end_command(CommandEnding::Done, ended, session, now, process);
+            }
+            Err(error) => {
+                session.outbox.rewind(ended.mark);
+                self.reply_error(session, &error);
+                self.end_command(CommandEnding::Failed, ended, session, now, process);
+            }
+        }
     }
 
     /// Whether a key that the client watches was changed, or has expired since.

@@ -4,9 +4,10 @@
 mod steps;
 
 use crate::exec::standing::Standing;
+use crate::scripting::run::ScriptRun;
 use crate::session::transaction::Transaction;
 use sluice_base::Now;
-use sluice_replication::UnitCommands;
+use sluice_replication::{Audience, UnitCommands};
 
 /// An execution unit under way, and what its commands have done so far: a unit that stands still takes that along.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Unit {
     pub standing: Standing,
     /// Its commands for the replication stream and the append-only file; nothing before the first one.
     pub commands: Option<Box<UnitCommands>>,
+    /// Who is told of its commands' changes; nobody where a script has said so.
+    pub audience: Option<Audience>,
     /// Where its run has just come to stand still, for whoever leaves the unit open.
     pub stood_still: Option<Box<StoodStill>>,
 }
@@ -25,18 +28,33 @@ pub(crate) struct Unit {
 /// Where a run stands still.
 #[derive(Debug)]
 pub(crate) struct StoodStill {
-    /// The commands of the transaction.
-    pub transaction: Box<Transaction>,
-    /// The command that is next.
-    pub next: usize,
+    /// The transaction in whose middle it stands still.
+    pub transaction: Option<TransactionPlace>,
+    /// The script that stands still.
+    pub script: Option<Box<ScriptRun>>,
     /// When it is to go on, ns of the monotonic clock.
     pub until_ns: u64,
+}
+
+/// Where an EXEC stands still.
+#[derive(Debug)]
+pub(crate) struct TransactionPlace {
+    /// The commands of the transaction.
+    pub transaction: Box<Transaction>,
+    /// The command that is next, or whose script stands still.
+    pub next: usize,
 }
 
 impl Unit {
     /// A unit without commands, which happens at `now` for the command of a client.
     #[inline]
     pub(crate) fn new(now: Now) -> Unit {
-        Unit { now, standing: Standing::Client, commands: None, stood_still: None }
+        Unit {
+            now,
+            standing: Standing::Client,
+            commands: None,
+            audience: Some(Audience::All),
+            stood_still: None,
+        }
     }
 }

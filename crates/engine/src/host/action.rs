@@ -1,6 +1,7 @@
 //! Wishes to the process that need no answer.
 
 use crate::persistence::loading::LoadJob;
+use crate::scripting::state::ScriptGarbage;
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, SlowRead};
 use sluice_keyspace::{Captured, Db};
@@ -15,6 +16,8 @@ pub enum Action {
     FreeDb(Box<Db>),
     /// Free on another thread what a snapshot has captured and does not need.
     FreeCaptured(Vec<Captured>),
+    /// Free on another thread what scripts have left.
+    FreeScripts(Box<ScriptGarbage>),
     /// Submit again what these sessions had sent: what postponed them is over.
     Resume(Vec<SessionKey>),
     /// A client that has room for input was looked at: give back what it does not need.

@@ -1,6 +1,7 @@
 //! What is recorded of commands: the command log and the feed of MONITOR.
 
 use crate::engine::Engine;
+use crate::exec::standing::Standing;
 use crate::observe::commandlog::{self, LogEntry, LogKind};
 use crate::observe::redact;
 use crate::session::Session;
@@ -86,12 +87,25 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
+        standing: Standing,
         now: Now,
     ) {
-        if spec.flags.has_any(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
-            return;
+        if !spec.flags.has_any(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
+            self.show_to_monitors(session, spec, args, standing, now);
         }
-        let line = monitor_line(session, spec, args, now);
+    }
+
+    /// Shows a command to the sessions that asked for MONITOR, whatever its flags.
+    #[cold]
+    pub(crate) fn show_to_monitors(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        standing: Standing,
+        now: Now,
+    ) {
+        let line = monitor_line(session, spec, args, standing, now);
         let monitors = std::mem::take(&mut self.control.clients.monitors);
         for key in &monitors {
             let own = *key == session.key;
@@ -108,12 +122,22 @@ impl Engine {
     }
 }
 
-fn monitor_line(session: &Session, spec: &'static Spec, args: Args<'_>, now: Now) -> Vec<u8> {
+fn monitor_line(
+    session: &Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    standing: Standing,
+    now: Now,
+) -> Vec<u8> {
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
     // The path alone: what is behind it in `laddr` stands for a port.
     let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
-    let (kind, place) = if caller.flags.unix { ("unix:", path) } else { ("", &*caller.origin.addr) };
+    let (kind, place) = match (standing, caller.flags.unix) {
+        (Standing::Script, _) => ("", "lua"),
+        (_, true) => ("unix:", path),
+        (_, false) => ("", &*caller.origin.addr),
+    };
     let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
     line.extend_from_slice(head.as_bytes());
     for arg in redact::shown(spec, args) {

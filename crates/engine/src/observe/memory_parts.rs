@@ -21,7 +21,8 @@ impl Engine {
     pub fn memory_parts(&self) -> Vec<MemoryPart> {
         let (entries, keyspace) = self.keyspace.footprint();
         let control = &self.control;
-        let spare: usize = heap::vec(&self.spare) + self.spare.iter().map(Outbox::footprint).sum::<usize>();
+        let spare: usize = heap::vec(&self.units.spare_outboxes)
+            + self.units.spare_outboxes.iter().map(Outbox::footprint).sum::<usize>();
         let lists = heap::vec(&control.clients.ready)
             + heap::vec(&control.clients.to_close)
             + heap::vec(&control.clients.monitors);

@@ -195,7 +195,7 @@ impl AofStream {
             self.stamped_s = Some(now.unix_s());
             self.pending.extend_from_slice(format!("#TS:{}\r\n", now.unix_s()).as_bytes());
         }
-        unit.write_to(Audience::All, grouping, &mut self.selected, &mut self.pending);
+        unit.write_to(Audience::File, grouping, &mut self.selected, &mut self.pending);
         self.position += (self.pending.len() - before) as u64;
         if let Some(written_at) = &mut self.written_at {
             written_at.close_unit(self.position);

@@ -30,7 +30,8 @@ pub(crate) struct Delivery<'a> {
 impl Engine {
     /// Sends the message of a PUBLISH or SPUBLISH, whose targets are in `Outgoing`.
     pub(crate) fn send_published(&mut self, args: &Args<'_>, now: Now, own: Protocol) {
-        let Engine { sessions, control, spare, .. } = self;
+        let Engine { sessions, control, units, .. } = self;
+        let spare = &mut units.spare_outboxes;
         let targets = std::mem::take(&mut control.clients.pubsub.outgoing.targets);
         let mut delivery = Delivery { sessions, control, spare, now, own };
         delivery.send(&targets, args.at(1), args.at(2));

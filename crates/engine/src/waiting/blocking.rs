@@ -269,6 +269,11 @@ impl Blocking {
         self.due |= !self.resumed.is_empty();
     }
 
+    /// The clients whose requests are postponed, in the order of their coming.
+    pub(crate) fn postponed(&self) -> Vec<SessionKey> {
+        self.paused.values().copied().collect()
+    }
+
     /// A thread is free for slow reads.
     pub(crate) fn thread_is_free(&mut self) {
         self.has_free_thread = !self.slow_reads.is_empty();

@@ -7,17 +7,30 @@ use crate::exec::request::Next;
 use crate::exec::unit::StoodStill;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
+use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::Session;
 use crate::waiting::blocking::Waiting;
 use sluice_base::Now;
 use sluice_command::Named;
-use sluice_commands::{Args, Hashing, Outcome, WaitFor};
+use sluice_commands::{Args, CmdError, Hashing, WaitFor};
 use sluice_resp::Mark;
+
+/// What the command of a unit that stood open has come to.
+struct OpenEnd {
+    /// Time of the command itself so far, ns; the commands inside have theirs.
+    spent_ns: u64,
+    /// The error that is its reply, if it has failed.
+    result: Result<(), CmdError>,
+}
 
 impl Engine {
     /// When a unit that stands open goes on ([`Engine::advance_unit`]): monotonic nanoseconds, `u64::MAX` where there is none.
     #[inline]
     pub fn next_unit_ns(&self) -> u64 {
+        // Scripts wait for the next iteration.
+        if self.scripting.share_is_used {
+            return 0;
+        }
         self.units.open.as_ref().map_or(u64::MAX, |open| open.at.until_ns)
     }
 
@@ -31,6 +44,18 @@ impl Engine {
     #[inline]
     pub fn advance_unit(&mut self, process: &mut dyn Process) {
         if self.next_unit_ns() <= process.recent().mono_ns {
+            self.advance_scripts_and_unit(process);
+        }
+    }
+
+    #[cold]
+    fn advance_scripts_and_unit(&mut self, process: &mut dyn Process) {
+        if std::mem::take(&mut self.scripting.share_is_used) {
+            self.control.clients.blocking.release_postponed();
+            self.serve_waiting(process);
+        }
+        if self.units.open.as_ref().is_some_and(|open| open.at.until_ns <= process.recent().mono_ns) {
+            self.look_at_busy_script(process);
             self.go_on(process);
         }
     }
@@ -50,13 +75,16 @@ impl Engine {
             return Next::Done;
         };
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
-        let at = *at;
+        let mut at = *at;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
         let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
         let unit = std::mem::replace(unit, Unit::new(*now));
         let client = session.key;
         let own_messages = std::mem::take(&mut self.control.clients.pubsub.outgoing.own);
         let reply = session.outbox.split_off(mark);
+        if let (None, Some(run)) = (&at.transaction, at.script.as_mut()) {
+            run.spent_ns += spent_ns;
+        }
         let open = OpenUnit { unit, client, at, reply, own_messages, spent_ns, request: None, orphan: None };
         self.leave_open(open, session);
         Next::Wait(Box::new(WaitFor::Unit))
@@ -65,7 +93,7 @@ impl Engine {
     fn leave_open(&mut self, open: OpenUnit, session: &mut Session) {
         debug_assert_eq!(self.effects.changes(), 0, "a command's effects are committed with the command");
         // What is written of the reply counts as memory of the client.
-        let queued = open.at.transaction.heap_bytes();
+        let queued = open.at.transaction.as_ref().map_or(0, |place| place.transaction.heap_bytes());
         session.caller.multi.bytes = crate::session::short(queued + open.reply.len());
         self.units.open = Some(Box::new(open));
         *self.control.clients.unit_stands_open = true;
@@ -87,9 +115,22 @@ impl Engine {
         let pushed = std::mem::replace(&mut session.outbox, reply);
         self.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
-        let StoodStill { transaction, next, .. } = at;
-        let result = self.run_queued_commands(&mut unit, &mut session, transaction, next, &mut now, process);
-        if let (Ok(Outcome::StandStill), Some(at)) = (result, unit.stood_still.take()) {
+        let StoodStill { transaction, script, .. } = at;
+        let mut ended = OpenEnd { spent_ns, result: Ok(()) };
+        match (transaction, script) {
+            (Some(place), script) => {
+                // Whether it stands still again, the unit says.
+                let _ = self.run_queued_commands(&mut unit, &mut session, place, script, &mut now, process);
+            }
+            (None, Some(run)) => {
+                if !is_connected {
+                    self.drop_unneeded_script(&run);
+                }
+                ended = self.resume_open_script(*run, &mut unit, &mut session, &mut now, process);
+            }
+            (None, None) => {}
+        }
+        if let Some(at) = unit.stood_still.take() {
             let reply = std::mem::replace(&mut session.outbox, pushed);
             let own_messages = std::mem::take(&mut self.control.clients.pubsub.outgoing.own);
             let at = *at;
@@ -102,7 +143,7 @@ impl Engine {
         }
         *self.control.clients.unit_stands_open = false;
         match self.unpark(&mut session).or(request) {
-            Some(waiting) => self.end_exec(unit, &waiting, spent_ns, &mut session, &mut now, process),
+            Some(waiting) => self.end_open_command(unit, &waiting, ended, &mut session, &mut now, process),
             None => {
                 debug_assert!(false, "a unit keeps the request of a client that has gone");
                 self.close_own_unit(unit);
@@ -126,12 +167,40 @@ impl Engine {
         }
     }
 
-    /// Ends the EXEC itself, and commits its unit.
-    fn end_exec(
+    /// Goes on with a script that stands still for itself. What it has come to, if it has ended.
+    fn resume_open_script(
+        &mut self,
+        mut run: ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> OpenEnd {
+        let began_ns = now.mono_ns;
+        let progress = self.resume_run(&mut run, unit, session, now, process);
+        *now = process.now();
+        let spent_ns = now.mono_ns.saturating_sub(began_ns);
+        match progress {
+            ScriptProgress::StandsStill => {
+                self.stats.iteration.command_ns += spent_ns;
+                run.spent_ns += spent_ns;
+                self.leave_run(Box::new(run), unit, now.mono_ns);
+                OpenEnd { spent_ns: 0, result: Ok(()) }
+            }
+            ScriptProgress::Ended(result) => {
+                let spent_ns = spent_ns + run.spent_ns;
+                self.end_run(run, session);
+                OpenEnd { spent_ns, result }
+            }
+        }
+    }
+
+    /// Ends the EXEC itself, or the command of a script, and commits its unit.
+    fn end_open_command(
         &mut self,
         mut unit: Unit,
         waiting: &Waiting,
-        spent_ns: u64,
+        end: OpenEnd,
         session: &mut Session,
         now: &mut Now,
         process: &mut dyn Process,
@@ -143,8 +212,8 @@ impl Engine {
         let db = session.caller.db;
         session.caller.last_command = Some(spec);
         let mut ended = Ended::new(&mut unit, spec, args, db, request.wire_len(), Mark::default());
-        ended.earlier_ns = spent_ns;
-        self.end_command(CommandEnding::Done, ended, session, now, process);
+        ended.earlier_ns = end.spent_ns;
+        self.end_script_command(end.result, ended, session, now, process);
         self.close_unit(unit, session, spec);
         if self.control.clients.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);

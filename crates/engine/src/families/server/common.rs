@@ -13,6 +13,7 @@ pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
         stats: ctx.stats,
         keyspace: ctx.keyspace,
         job: ctx.job,
+        scripts: ctx.scripts,
         facts,
     }
 }

@@ -126,6 +126,16 @@ const SUBS: &[Sub] = &[
         },
     ),
     sub(
+        "SET-DISABLE-DENY-SCRIPTS",
+        "(0|1)",
+        "Whether scripts may call commands that are not for scripts.",
+        1..=1,
+        |ctx, args| {
+            ctx.control.debug.scripts_call_all = switch(args, 2);
+            ok(ctx)
+        },
+    ),
+    sub(
         "SET-SKIP-CHECKSUM-VALIDATION",
         "(0|1)",
         "Whether RESTORE takes payloads with a wrong checksum.",

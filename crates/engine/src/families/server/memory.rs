@@ -3,6 +3,7 @@
 use crate::exec::ctx::{ReportCtx, ServerCtx};
 use crate::host::process::Facts;
 use crate::observe::info::{MemoryReport, difference, human, ratio};
+use crate::scripting::state::ScriptFacts;
 use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
 use sluice_resp::Reply;
 
@@ -50,7 +51,7 @@ pub(super) fn stats(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
         .collect();
     ctx.reply.map(TOTALS + used.len() + RATIOS);
     let mut out = Pairs(&mut ctx.reply);
-    totals(&mut out, &report);
+    totals(&mut out, &report, ctx.scripts);
     for (number, main, expires) in &used {
         out.0.bulk(format!("db.{number}").as_bytes());
         out.0.map(2);
@@ -88,7 +89,7 @@ impl Pairs<'_, '_> {
     }
 }
 
-fn totals(out: &mut Pairs<'_, '_>, report: &MemoryReport) {
+fn totals(out: &mut Pairs<'_, '_>, report: &MemoryReport, scripts: ScriptFacts) {
     out.int("peak.allocated", report.peak as i64);
     out.int("total.allocated", report.used as i64);
     out.int("startup.allocated", report.startup as i64);
@@ -96,16 +97,11 @@ fn totals(out: &mut Pairs<'_, '_>, report: &MemoryReport) {
     out.int("replicas.repl.buffer", report.replica_buffers as i64);
     out.int("clients.slaves", report.replicas as i64);
     out.int("clients.normal", report.clients as i64);
-    for name in [
-        "cluster.links",
-        "cluster.slot_import",
-        "cluster.slot_export",
-        "aof.buffer",
-        "lua.caches",
-        "functions.caches",
-    ] {
+    for name in ["cluster.links", "cluster.slot_import", "cluster.slot_export", "aof.buffer"] {
         out.int(name, 0);
     }
+    out.int("lua.caches", scripts.eval_bytes as i64);
+    out.int("functions.caches", scripts.function_bytes as i64);
 }
 
 fn rest(out: &mut Pairs<'_, '_>, report: &MemoryReport, facts: &Facts, tables: i64) {

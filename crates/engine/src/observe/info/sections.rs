@@ -7,6 +7,7 @@ use crate::host::process::SyncFacts;
 use crate::persistence::loading::LoadUnderWay;
 use crate::pubsub::registry::TopicKind;
 use crate::replication::role::ReplicaRole;
+use crate::scripting::state::ScriptFacts;
 use crate::session::SyncStage;
 use sluice_base::Now;
 use sluice_base::version;
@@ -101,6 +102,21 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("paused_timeout_milliseconds", left);
 }
 
+fn script_memory(scripts: &ScriptFacts, out: &mut Lines) {
+    let eval = scripts.eval_machine_bytes as u64;
+    out.add("used_memory_lua", eval);
+    out.add("used_memory_vm_eval", eval);
+    out.add("used_memory_lua_human", super::lines::human(eval));
+    out.add("used_memory_scripts_eval", scripts.eval_bytes);
+    out.add("number_of_cached_scripts", scripts.cached);
+    out.add("number_of_functions", scripts.functions);
+    out.add("number_of_libraries", scripts.libraries);
+    out.add("used_memory_vm_functions", scripts.function_machine_bytes);
+    out.add_bytes("used_memory_vm_total", scripts.machine_bytes());
+    out.add("used_memory_functions", scripts.function_bytes);
+    out.add_bytes("used_memory_scripts", (scripts.eval_bytes + scripts.function_bytes) as u64);
+}
+
 pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     let report = MemoryReport::new(view);
     let facts = view.facts;
@@ -117,21 +133,7 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add("allocator_resident", facts.allocator_resident);
     out.add("allocator_muzzy", facts.allocator_muzzy);
     out.add_bytes("total_system_memory", facts.total_system_memory as u64);
-    out.fixed(&[
-        ("used_memory_lua", "0"),
-        ("used_memory_vm_eval", "0"),
-        ("used_memory_lua_human", "0B"),
-        ("used_memory_scripts_eval", "0"),
-        ("number_of_cached_scripts", "0"),
-        ("number_of_functions", "0"),
-        ("number_of_libraries", "0"),
-        ("used_memory_vm_functions", "0"),
-        ("used_memory_vm_total", "0"),
-        ("used_memory_vm_total_human", "0B"),
-        ("used_memory_functions", "0"),
-        ("used_memory_scripts", "0"),
-        ("used_memory_scripts_human", "0B"),
-    ]);
+    script_memory(&view.scripts, out);
     let config = &view.control.config;
     out.add_bytes("maxmemory", view.control.limits.maxmemory as u64);
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
@@ -260,7 +262,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("expire_cycle_cpu_milliseconds", stats.expiry.ns / 1_000_000);
     out.add("evicted_keys", stats.eviction.keys);
     out.add("evicted_clients", stats.eviction.clients);
-    out.zeros(&["evicted_scripts"]);
+    out.add("evicted_scripts", view.scripts.counts.evicted);
     let (total_ms, current_ms) = stats.eviction.memory_exceeded.ms(view.now);
     out.add("total_eviction_exceeded_time", total_ms);
     out.add("current_eviction_exceeded_time", current_ms);
@@ -528,8 +530,19 @@ pub(super) fn cluster(_: &View<'_>, out: &mut Lines) {
     out.add("cluster_enabled", 0);
 }
 
-pub(super) fn scripting_engines(_: &View<'_>, out: &mut Lines) {
-    out.zeros(&["engines_count", "engines_total_used_memory", "engines_total_memory_overhead"]);
+pub(super) fn scripting_engines(view: &View<'_>, out: &mut Lines) {
+    let scripts = &view.scripts;
+    out.add("engines_count", 1);
+    out.add("engines_total_used_memory", scripts.machine_bytes());
+    out.add("engines_total_memory_overhead", 0);
+    let bytes = scripts.machine_bytes();
+    out.add(
+        "engine_0",
+        format_args!("name=LUA,module=lua,abi_version=4,used_memory={bytes},memory_overhead=0"),
+    );
+    // What the reference does not tell.
+    out.add("scripts_slices", scripts.counts.slices);
+    out.add("scripts_memory_overrun_max_bytes", scripts.counts.overrun_max);
 }
 
 pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {

@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::host::process::Facts;
 use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
+use crate::scripting::state::ScriptFacts;
 use crate::session::{Session, Sessions};
 use sluice_base::Now;
 use sluice_keyspace::Keyspace;
@@ -24,6 +25,8 @@ pub(crate) struct View<'a> {
     pub keyspace: &'a Keyspace,
     /// What is written in the background.
     pub job: Option<JobState>,
+    /// What scripts take.
+    pub scripts: ScriptFacts,
     /// What the process knows.
     pub facts: &'a Facts,
 }

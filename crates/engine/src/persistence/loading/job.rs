@@ -4,15 +4,20 @@ use super::aof::AofLoad;
 use super::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::control::Control;
 use crate::host::process::AofFiles;
-use sluice_base::Now;
+use crate::scripting::functions::{Functions, LoadedFunctions};
+use crate::scripting::library::MachineLimits;
+use crate::scripting::state::machine_limits;
+use sluice_base::{LogLevel, Now};
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_keyspace::KeyHasher;
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::{ReadOptions, Unknown};
-use sluice_snapshot::{FileLoad, LoadOutcome, LoadProgress, LoadThread, Reporter, SnapshotSource};
+use sluice_snapshot::{
+    FileLoad, Kept, LoadOutcome, LoadProgress, LoadThread, NotLoaded, Reporter, SnapshotSource,
+};
 use sluice_snapshot::{LoadOptions, piece_bytes};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// Where the data come from.
 pub(crate) enum LoadSource {
@@ -34,6 +39,9 @@ pub struct LoadJob {
     keyspace: Keyspace,
     old: OldData,
     progress: Arc<LoadProgress>,
+    /// What machines of libraries may use and have.
+    machines: MachineLimits,
+    functions: LoadedFunctions,
 }
 
 impl std::fmt::Debug for LoadJob {
@@ -60,7 +68,13 @@ impl LoadJob {
             }
             LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
         };
-        LoadJob { reader, keyspace, old: plan.old, progress }
+        let (machines, functions) = (machine_limits(&control.config), LoadedFunctions::default());
+        LoadJob { reader, keyspace, old: plan.old, progress, machines, functions }
+    }
+
+    /// Where the libraries of functions will be that the load brings.
+    pub(crate) fn functions(&self) -> LoadedFunctions {
+        self.functions.clone()
     }
 
     /// What the load shows to other threads.
@@ -70,12 +84,17 @@ impl LoadJob {
 
     /// Loads. What came of it is for [`crate::Engine::advance_load`]. Cost: O(file).
     pub fn run(self, thread: &mut dyn LoadThread) {
-        let LoadJob { reader, mut keyspace, old, progress } = self;
+        let LoadJob { reader, mut keyspace, old, progress, machines, functions } = self;
         let out = &mut Reporter { progress: &progress, thread };
         let result = match reader {
             LoadReader::Snapshot(mut source, file) => file.run(source.as_mut(), &mut keyspace, out),
             LoadReader::Aof(load) => load.run(&mut keyspace, out),
         };
+        let result = result.and_then(|brought| {
+            let loaded = load_functions(&brought.kept, machines, out)?;
+            *functions.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
+            Ok(brought)
+        });
         // A part of a keyspace is of no use to anybody, and is freed here rather than by the main thread.
         let keyspace = match (&result, old) {
             (Err(_), OldData::Freed | OldData::Kept) => None,
@@ -84,6 +103,29 @@ impl LoadJob {
         progress.news().outcome = Some(LoadOutcome { keyspace, result });
         out.thread.wake();
     }
+}
+
+/// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do, without limit.
+fn load_functions(
+    kept: &Kept,
+    machines: MachineLimits,
+    out: &mut Reporter<'_>,
+) -> Result<Functions, NotLoaded> {
+    let mut lines = Vec::new();
+    let loaded = {
+        let look = &mut || if out.is_stopped() { Err(Vec::new()) } else { Ok(()) };
+        Functions::of_codes(kept.libraries.iter(), machines, look, &mut |level, line| {
+            lines.push((level, line))
+        })
+    };
+    lines.into_iter().for_each(|(level, line)| out.log(level, line));
+    loaded.map_err(|error| {
+        if out.is_stopped() {
+            return NotLoaded::Stopped;
+        }
+        out.log(LogLevel::Warning, format!("Failed loading library, {}", String::from_utf8_lossy(&error)));
+        NotLoaded::Failed
+    })
 }
 
 /// How the configuration wants a snapshot read.

@@ -3,6 +3,7 @@
 mod steps;
 
 use crate::persistence::loading::plan::LoadPlan;
+use crate::scripting::functions::LoadedFunctions;
 use sluice_base::Now;
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
@@ -57,6 +58,8 @@ pub(crate) struct LoadUnderWay {
     said_ns: u64,
     /// Whether the data before have gone.
     has_freed: bool,
+    /// The libraries of functions that the load has brought.
+    functions: LoadedFunctions,
 }
 
 /// How far a load is, as INFO shows it.

@@ -184,8 +184,9 @@ impl Engine {
     /// Saves what commands have changed since the data were saved for the end of the server: others of the same iteration
     /// were executed behind SHUTDOWN. Nothing may be executed after this.
     pub fn save_rest(&mut self, process: &mut dyn Process) {
-        debug_assert!(!self.has_open_unit(), "a save shows no part of a unit");
-        if self.control.persistence.saved_for_end && self.control.persistence.dirty > 0 {
+        // A save shows no part of a unit: one that stands open here is a script that SHUTDOWN NOSAVE has cut short.
+        let saves = self.control.persistence.saved_for_end && !self.has_open_unit();
+        if saves && self.control.persistence.dirty > 0 {
             // It worked a moment ago. If it does not now, the log says so, and those changes are lost.
             let _ = save(&self.keyspace, &mut self.control, process);
         }

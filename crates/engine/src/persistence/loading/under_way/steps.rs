@@ -15,6 +15,7 @@ use sluice_config::param;
 use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
 use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_snapshot::{Duplicates, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// The line of the log about how far a load is: percentage, rate and what is left.
@@ -74,9 +75,10 @@ impl Control {
             LoadSource::Aof(_) => LoadedFrom::Aof,
         };
         let job = LoadJob::new(source, keyspace, &plan, self, now);
-        let (progress, said_ns) = (job.progress(), now.mono_ns);
-        *self.persistence.load =
-            Some(Box::new(LoadUnderWay { plan, from, progress, began: now, said_ns, has_freed: false }));
+        let (progress, functions, said_ns) = (job.progress(), job.functions(), now.mono_ns);
+        let (began, has_freed) = (now, false);
+        let load = LoadUnderWay { plan, from, progress, began, said_ns, has_freed, functions };
+        *self.persistence.load = Some(Box::new(load));
         job
     }
 
@@ -86,6 +88,7 @@ impl Control {
         outcome: LoadOutcome,
         load: &LoadUnderWay,
         data: &mut Dataset<'_>,
+        process: &mut dyn Process,
     ) -> Result<(), NotLoaded> {
         let LoadOutcome { keyspace, result } = outcome;
         if let Some(keyspace) = keyspace {
@@ -97,13 +100,18 @@ impl Control {
                     OldData::Freed | OldData::Kept => self.persistence.kept = brought.kept,
                     OldData::Filled => self.persistence.kept.merge(brought.kept),
                 }
+                let functions = self.install_functions(load);
                 self.note_loaded(load.from, brought.counts);
                 self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
                 if load.from == LoadedFrom::Aof {
                     // The log has all of them.
                     self.persistence.dirty = 0;
                 }
-                Ok(())
+                functions.map_err(|error| {
+                    let text = format!("Failed loading library, {}", String::from_utf8_lossy(&error));
+                    process.log(LogLevel::Warning, &text);
+                    NotLoaded::Failed
+                })
             }
             Err(why) => {
                 let (loaded, expired) = load.keys();
@@ -115,6 +123,27 @@ impl Control {
                 Err(why)
             }
         }
+    }
+
+    /// Puts the libraries of functions that a load has brought in the place of those that are there, or beside them.
+    ///
+    /// # Errors
+    /// A name is there already, and is not to be replaced: the libraries stay as they are.
+    fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
+        let brought = load.functions.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let brought = brought.unwrap_or_default();
+        let joined = match load.plan.old {
+            OldData::Freed | OldData::Kept => {
+                self.functions = brought;
+                Ok(())
+            }
+            OldData::Filled => {
+                let replaces = load.plan.duplicates == Duplicates::Replace;
+                self.functions.join(brought, replaces).map(drop)
+            }
+        };
+        self.keep_libraries();
+        joined
     }
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.
@@ -170,7 +199,7 @@ impl Control {
         let news = load.progress.take_news();
         news.lines.iter().for_each(|(level, line)| process.log(*level, line));
         let outcome = news.outcome.ok_or(NotLoaded::Stopped)?;
-        self.install(outcome, &load, data)?;
+        self.install(outcome, &load, data, process)?;
         process.log(LogLevel::Notice, load.from.done());
         Ok(())
     }
@@ -272,7 +301,7 @@ impl Engine {
         self.notice();
         let now = process.now();
         let mut data = self.keyspace.dataset(access_between_units(now), &mut self.effects);
-        let loaded = self.control.install(outcome, &load, &mut data);
+        let loaded = self.control.install(outcome, &load, &mut data, process);
         self.notice();
         self.commit_unasked(now);
         self.control.persistence.rewriting.awaited_file = None;

@@ -1,0 +1,433 @@
+//! FCALL, FCALL_RO, FUNCTION: what runs them. Their routes are in `families/functions.rs`.
+
+use crate::engine::Engine;
+use crate::exec::ctx::ScriptCommand;
+use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::scripting::functions::Functions;
+use crate::scripting::library::{LOAD_TIMEOUT, Library, LibraryLoad, library_head};
+use crate::scripting::machine::ScriptMachine;
+use crate::scripting::run::{ScriptKind, ScriptRights, ScriptRun, key_count, list};
+use crate::scripting::shebang::ScriptFlags;
+use crate::scripting::state::{ScriptGarbage, machine_limits};
+use crate::session::Session;
+use sluice_base::{LogLevel, Now};
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
+use sluice_config::choice::RdbVersionCheck;
+use sluice_config::param;
+use sluice_lua::{Fault, Pinned};
+use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
+use sluice_resp::Reply;
+use std::sync::Arc;
+
+/// Milliseconds that the program of a library may run which a client loads.
+const LOAD_MS_MAX: u64 = 500;
+
+impl Engine {
+    /// FCALL and FCALL_RO.
+    pub(crate) fn fcall(
+        &mut self,
+        is_read_only: bool,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        if self.script_waits_for_iteration(unit, session) {
+            return Ok(Outcome::Wait(Box::new(WaitFor::Held)));
+        }
+        self.show_script_to_monitors(unit, session, args, *now);
+        let not_found = CmdError::text("ERR Function not found");
+        let Some(place) = self.control.functions.find(args.at(1)) else { return Err(not_found) };
+        let Some(function) = self.control.functions.function(place) else { return Err(not_found) };
+        let (flags, callback, name) = (function.flags, function.callback, Arc::from(&*function.name));
+        let keys = match args.int(2) {
+            Ok(_) => key_count(args)?,
+            Err(_) => return Err(CmdError::text("ERR Bad number of keys provided")),
+        };
+        let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
+        let library = self.control.functions.get_mut(place.library);
+        let Some(mut machine) = library.and_then(|library| library.machine.take()) else {
+            return Err(not_found);
+        };
+        let what = ScriptKind::Function(place.library);
+        if start_function(&mut machine, callback, args, keys, process.recent()).is_err() {
+            let run = self.new_run(machine, what, name, rights, session, *now);
+            self.end_run(run, session);
+            return Err(CmdError::text("ERR Error running script, not enough memory"));
+        }
+        let run = self.new_run(machine, what, name, rights, session, *now);
+        let ended = self.begin_run(run, unit, session, now, process);
+        self.note_running_command(args);
+        ended
+    }
+
+    /// FUNCTION STATS shows the command of a run that stands still.
+    fn note_running_command(&mut self, args: Args<'_>) {
+        if let Some(running) =
+            self.control.scripts.running.as_deref_mut().filter(|run| run.command.is_empty())
+        {
+            running.command = args.iter_from(0).map(Vec::from).collect();
+        }
+    }
+
+    /// FUNCTION LOAD: begins to run the library's program. [`Engine::finish_function_load`] has the rest.
+    pub(crate) fn function_load(
+        &mut self,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        let (replaces, at) = match args.is(2, "REPLACE") && args.len() > 3 {
+            true => (true, 3),
+            false => (false, 2),
+        };
+        // The word may be repeated.
+        let options = (at..args.len() - 1).find(|index| !args.is(*index, "REPLACE"));
+        if let Some(index) = options {
+            let option = until_zero(args.at(index));
+            return Err(CmdError::owned([b"ERR Unknown option given: ", option].concat()));
+        }
+        let code = args.at(args.len() - 1);
+        let head = library_head(code).map_err(without_code)?;
+        self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
+        let limits = machine_limits(&self.control.config);
+        let (load, mut machine) =
+            LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
+        machine.vm.heap().host.clock = process.recent().mono_ns as f64 / 1e9;
+        let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
+        let rights = ScriptRights {
+            is_read_only: true,
+            is_obeyed,
+            may_stand_still: unit.standing != Standing::Replay && !self.control.persistence.saved_for_end,
+            ..ScriptRights::default()
+        };
+        let name = load.name.clone();
+        let mut run = self.new_run(machine, ScriptKind::Library, name, rights, session, *now);
+        run.library = Some(Box::new(load));
+        run.load_ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
+        let ended = self.begin_run(run, unit, session, now, process);
+        self.note_running_command(args);
+        ended
+    }
+
+    /// The program of a library has ended: the library's functions can be called.
+    ///
+    /// # Errors
+    /// The library is no good.
+    pub(crate) fn finish_function_load(
+        &mut self,
+        run: &mut ScriptRun,
+        session: &mut Session,
+    ) -> Result<(), CmdError> {
+        let Some(load) = run.library.take() else { return Ok(()) };
+        let replaces = load.replaces;
+        let library = load.finish(&mut run.machine).map_err(without_code)?;
+        let name = library.name.clone();
+        let old = self.control.functions.add(library, replaces).map_err(without_code)?;
+        // The end of the run gives the library its machine, as it does behind each call of a function.
+        if let Some(slot) = self.control.functions.slot(&name) {
+            run.what = ScriptKind::Function(slot);
+        }
+        self.free_libraries(old, true);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).bulk(&name);
+        Ok(())
+    }
+
+    fn function_delete(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let Some(library) = self.control.functions.remove(args.at(2)) else {
+            return Err(CmdError::text("ERR Library not found"));
+        };
+        self.free_libraries(Some(library), true);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
+    }
+
+    fn function_flush(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        if args.len() > 3 {
+            return Err(wrong_subcommand(args));
+        }
+        let is_async = match args.len() {
+            2 => self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
+            3 if args.is(2, "SYNC") => false,
+            3 if args.is(2, "ASYNC") => true,
+            _ => return Err(CmdError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        };
+        let old = std::mem::take(&mut self.control.functions);
+        self.free_functions(old, is_async);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
+    }
+
+    fn function_list(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let (mut pattern, mut with_code, mut index) = (None, false, 2);
+        while index < args.len() {
+            if !with_code && args.is(index, "WITHCODE") {
+                with_code = true;
+            } else if pattern.is_none() && args.is(index, "LIBRARYNAME") {
+                index += 1;
+                let Some(given) = args.get(index) else {
+                    return Err(CmdError::text("ERR library name argument was not given"));
+                };
+                pattern = Some(given);
+            } else {
+                let argument = until_zero(args.at(index));
+                return Err(CmdError::owned([b"ERR Unknown argument ", argument].concat()));
+            }
+            index += 1;
+        }
+        let functions = &self.control.functions;
+        let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
+        reply.array(functions.matching(pattern).count());
+        for library in functions.matching(pattern) {
+            reply.map(if with_code { 4 } else { 3 });
+            reply.bulk(b"library_name");
+            reply.bulk(&library.name);
+            reply.bulk(b"engine");
+            reply.bulk(b"LUA");
+            reply.bulk(b"functions");
+            reply.array(library.functions.len());
+            for function in &library.functions {
+                reply.map(3);
+                reply.bulk(b"name");
+                reply.bulk(&function.name);
+                reply.bulk(b"description");
+                match &function.description {
+                    Some(text) => reply.bulk(until_zero(text)),
+                    None => reply.null(),
+                }
+                reply.bulk(b"flags");
+                let flags = || ScriptFlags::NAMED.iter().filter(|(_, flag)| function.flags.has(*flag));
+                reply.set(flags().count());
+                flags().for_each(|(name, _)| reply.simple(name.as_bytes()));
+            }
+            if with_code {
+                reply.bulk(b"library_code");
+                reply.bulk(&library.code);
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn function_stats(&mut self, session: &mut Session, now: Now) -> Run {
+        let running = self.control.scripts.running.as_deref();
+        if let Some(running) = running.filter(|running| running.is_eval) {
+            return Err(running.busy_error());
+        }
+        let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
+        reply.map(2);
+        reply.bulk(b"running_script");
+        match running {
+            None => reply.null(),
+            Some(running) => {
+                reply.map(3);
+                reply.bulk(b"name");
+                reply.bulk(&running.name);
+                reply.bulk(b"command");
+                reply.array(running.command.len());
+                running.command.iter().for_each(|argument| reply.bulk(argument));
+                reply.bulk(b"duration_ms");
+                reply.int((now.mono_ns.saturating_sub(running.began_ns) / 1_000_000) as i64);
+            }
+        }
+        reply.bulk(b"engines");
+        reply.map(1);
+        reply.bulk(b"LUA");
+        reply.map(2);
+        reply.bulk(b"libraries_count");
+        reply.int(self.control.functions.libraries() as i64);
+        reply.bulk(b"functions_count");
+        reply.int(self.control.functions.count() as i64);
+        Ok(Outcome::Done)
+    }
+
+    fn function_dump(&mut self, session: &mut Session) -> Run {
+        let compression = self.control.config.bool(param::RDBCOMPRESSION);
+        let codes = self.control.functions.codes().map(|code| &**code);
+        let payload = dump_functions(codes, compression);
+        Reply::new(&mut session.outbox, session.caller.proto).bulk(&payload);
+        Ok(Outcome::Done)
+    }
+
+    fn function_restore(
+        &mut self,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        process: &mut dyn Process,
+    ) -> Run {
+        if args.len() > 4 {
+            return Err(wrong_subcommand(args));
+        }
+        let policy = match args.len() {
+            3 => RestorePolicy::Append,
+            _ if args.is(3, "APPEND") => RestorePolicy::Append,
+            _ if args.is(3, "REPLACE") => RestorePolicy::Replace,
+            _ if args.is(3, "FLUSH") => RestorePolicy::Flush,
+            _ => {
+                return Err(CmdError::text(
+                    "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+                ));
+            }
+        };
+        let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
+        let restored = self.libraries_of_payload(args.at(2), is_obeyed, process)?;
+        let old = match policy {
+            RestorePolicy::Flush => std::mem::replace(&mut self.control.functions, restored),
+            RestorePolicy::Append => self.control.functions.join(restored, false).map_err(without_code)?,
+            RestorePolicy::Replace => self.control.functions.join(restored, true).map_err(without_code)?,
+        };
+        let is_async = self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
+        self.free_functions(old, is_async);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
+    }
+
+    /// Loads the libraries of a payload of FUNCTION DUMP. All of them together have the time of one, if a client sends them.
+    fn libraries_of_payload(
+        &mut self,
+        payload: &[u8],
+        is_obeyed: bool,
+        process: &mut dyn Process,
+    ) -> Result<Functions, CmdError> {
+        let is_relaxed = self.control.config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
+            == RdbVersionCheck::Relaxed;
+        let options = ReadOptions {
+            unknown: if is_relaxed { Unknown::Skip } else { Unknown::Refuse },
+            checksum: !self.control.debug.skip_checksum,
+            ..ReadOptions::default()
+        };
+        let records = restore_functions(payload, options)
+            .map_err(|_| CmdError::text("ERR DUMP payload version or checksum are wrong"))?;
+        let limits = machine_limits(&self.control.config);
+        let end_ns = process.now().mono_ns.saturating_add(LOAD_MS_MAX * 1_000_000);
+        let (mut restored, mut lines) = (Functions::default(), Vec::new());
+        for record in records {
+            let code = record.map_err(|error| {
+                CmdError::text(match error {
+                    FunctionsError::Footer => "ERR DUMP payload version or checksum are wrong",
+                    FunctionsError::Old => "ERR Pre-GA function format not supported",
+                    FunctionsError::NotFunction => "ERR given type is not a function",
+                    FunctionsError::Bad => "ERR Failed loading library payload",
+                })
+            })?;
+            let look = &mut || match process.now().mono_ns > end_ns && !is_obeyed {
+                true => Err(LOAD_TIMEOUT.to_vec()),
+                false => Ok(()),
+            };
+            let log = &mut |level, line| lines.push((level, line));
+            let loaded = restored.load((&*code).into(), limits, look, log);
+            lines.drain(..).for_each(|(level, line): (LogLevel, String)| process.log(level, &line));
+            loaded.map_err(without_code)?;
+        }
+        Ok(restored)
+    }
+
+    /// The command has changed the libraries: it counts as a change, replicas and the append-only file get it, and snapshots show it.
+    fn note_functions_changed(&mut self) {
+        self.effects.force();
+        self.effects.count_more_changes(1);
+        self.control.keep_libraries();
+    }
+
+    /// Frees libraries here, or has another thread free them.
+    fn free_functions(&mut self, old: Functions, is_async: bool) {
+        match is_async {
+            true => self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_functions(old)))),
+            false => drop(old),
+        }
+    }
+
+    fn free_libraries(&mut self, old: Option<Box<Library>>, is_async: bool) {
+        if let Some(machine) = old.and_then(|library| library.machine) {
+            let garbage = ScriptGarbage::of_machine(machine);
+            if is_async {
+                self.actions.push(Action::FreeScripts(Box::new(garbage)));
+            }
+        }
+    }
+
+    /// A command about functions.
+    pub(crate) fn run_function_command(
+        &mut self,
+        command: ScriptCommand,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        clock: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        match command {
+            ScriptCommand::Fcall => self.fcall(false, unit, session, args, clock, process),
+            ScriptCommand::FcallRo => self.fcall(true, unit, session, args, clock, process),
+            ScriptCommand::FunctionDelete => self.function_delete(session, args),
+            ScriptCommand::FunctionDump => self.function_dump(session),
+            ScriptCommand::FunctionFlush => self.function_flush(session, args),
+            ScriptCommand::FunctionKill => self.kill_script(false, session),
+            ScriptCommand::FunctionList => self.function_list(session, args),
+            ScriptCommand::FunctionLoad => self.function_load(unit, session, args, clock, process),
+            ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, process),
+            ScriptCommand::FunctionStats => self.function_stats(session, *clock),
+            ScriptCommand::Eval
+            | ScriptCommand::EvalRo
+            | ScriptCommand::EvalSha
+            | ScriptCommand::EvalShaRo
+            | ScriptCommand::ScriptDebug
+            | ScriptCommand::ScriptExists
+            | ScriptCommand::ScriptFlush
+            | ScriptCommand::ScriptKill
+            | ScriptCommand::ScriptLoad
+            | ScriptCommand::ScriptShow => Err(CmdError::Syntax),
+        }
+    }
+}
+
+/// What becomes of the libraries that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RestorePolicy {
+    /// They go.
+    Flush,
+    /// They stay, and none may have the name of one that comes.
+    Append,
+    /// One that comes takes the place of one of its name.
+    Replace,
+}
+
+/// What a subcommand answers to arguments that it does not know.
+fn wrong_subcommand(args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(until_zero(args.at(1)));
+    text.extend_from_slice(b"'. Try FUNCTION HELP.");
+    CmdError::owned(text)
+}
+
+/// An error whose text has no code yet.
+fn without_code(text: Vec<u8>) -> CmdError {
+    CmdError::owned([b"ERR ", &*text].concat())
+}
+
+/// Has the machine call a function with two tables: keys and arguments.
+fn start_function(
+    machine: &mut ScriptMachine,
+    callback: Pinned,
+    args: Args<'_>,
+    keys: usize,
+    now: Now,
+) -> Result<(), Fault> {
+    let heap = machine.vm.heap();
+    heap.host.clock = now.mono_ns as f64 / 1e9;
+    let keys_table = list(heap, args, 3..3 + keys)?;
+    let arguments = list(heap, args, 3 + keys..args.len())?;
+    let function = machine.vm.pinned(callback);
+    machine.vm.start_call(function, &[keys_table, arguments]);
+    Ok(())
+}

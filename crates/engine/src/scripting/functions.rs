@@ -1,0 +1,231 @@
+//! The registry of functions: libraries by name, and their functions by name, whose case does not matter.
+//!
+//! Invariant: every name in `functions` is that of a function in `libraries`; of two functions of a library whose names differ in case
+//! alone, it is the first.
+
+use crate::scripting::library::{Library, LibraryFunction, MachineLimits, library_head, load_library};
+use sluice_base::{LogLevel, glob, heap};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Where a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionPlace {
+    /// Its library's slot.
+    pub library: u32,
+    /// Its position among the library's functions.
+    pub index: u32,
+}
+
+/// The libraries and their functions: see the module.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    libraries: Vec<Option<Box<Library>>>,
+    free: Vec<u32>,
+    by_name: BTreeMap<Arc<[u8]>, u32>,
+    /// By name in lower case.
+    functions: BTreeMap<Box<[u8]>, FunctionPlace>,
+    /// Functions, those included that another name hides.
+    count: usize,
+    /// Bytes of libraries beside their machines.
+    bytes: usize,
+    /// Bytes of machines that runs have, as of the last look.
+    lent_bytes: usize,
+}
+
+/// The libraries that a load has brought, from its thread to the main one.
+pub(crate) type LoadedFunctions = Arc<Mutex<Option<Functions>>>;
+
+impl Functions {
+    /// A registry of these libraries, whose names are all different.
+    ///
+    /// # Errors
+    /// The text of the first error, without a code.
+    pub(crate) fn of_codes<'a>(
+        codes: impl Iterator<Item = &'a Arc<[u8]>>,
+        limits: MachineLimits,
+        look: &mut dyn FnMut() -> Result<(), Vec<u8>>,
+        log: &mut dyn FnMut(LogLevel, String),
+    ) -> Result<Functions, Vec<u8>> {
+        let mut functions = Functions::default();
+        for code in codes {
+            functions.load(code.clone(), limits, look, log)?;
+        }
+        Ok(functions)
+    }
+
+    /// Loads a library whose name is new, in one go.
+    ///
+    /// # Errors
+    /// The text of the error, without a code.
+    pub(crate) fn load(
+        &mut self,
+        code: Arc<[u8]>,
+        limits: MachineLimits,
+        look: &mut dyn FnMut() -> Result<(), Vec<u8>>,
+        log: &mut dyn FnMut(LogLevel, String),
+    ) -> Result<(), Vec<u8>> {
+        let head = library_head(&code)?;
+        self.may_load(&head.name, false)?;
+        let library = load_library(head, code, limits, look, log)?;
+        self.add(library, false).map(drop)
+    }
+
+    /// Whether a library of this name may be loaded.
+    ///
+    /// # Errors
+    /// There is one, and it is not to be replaced.
+    pub(crate) fn may_load(&self, name: &[u8], replaces: bool) -> Result<(), Vec<u8>> {
+        match self.by_name.contains_key(name) && !replaces {
+            true => Err([b"Library '", name, b"' already exists"].concat()),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a library. The one whose place the new one takes comes out.
+    ///
+    /// # Errors
+    /// There is one of that name, which is not replaced, or another library has a function of the same name: nothing was changed.
+    pub(crate) fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Box<Library>>, Vec<u8>> {
+        self.may_load(&library.name, replaces)?;
+        self.find_collision(&library, |slot| self.by_name.get(&library.name) == Some(&slot))?;
+        let old = self.remove(&library.name.clone());
+        self.insert(Box::new(library));
+        Ok(old)
+    }
+
+    /// Adds all libraries of another registry. Those whose places they take come out.
+    ///
+    /// # Errors
+    /// As [`Functions::add`]: nothing was changed.
+    pub(crate) fn join(&mut self, other: Functions, replaces: bool) -> Result<Functions, Vec<u8>> {
+        if let Some(name) = other.by_name.keys().find(|name| !replaces && self.by_name.contains_key(*name)) {
+            return Err([b"Library ", &**name, b" already exists"].concat());
+        }
+        let leaves = |slot| self.get(slot).is_some_and(|library| other.by_name.contains_key(&library.name));
+        for library in other.iter() {
+            self.find_collision(library, leaves)?;
+        }
+        let mut replaced = Functions::default();
+        for library in other.libraries.into_iter().flatten() {
+            if let Some(old) = self.remove(&library.name.clone()) {
+                replaced.insert(old);
+            }
+            self.insert(library);
+        }
+        Ok(replaced)
+    }
+
+    /// Removes a library.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Box<Library>> {
+        let slot = self.by_name.remove(name)?;
+        let library = self.libraries.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        self.functions.retain(|_, place| place.library != slot);
+        self.count -= library.functions.len();
+        self.bytes -= library.footprint();
+        Some(library)
+    }
+
+    fn insert(&mut self, library: Box<Library>) {
+        let slot = self.free.pop().unwrap_or(self.libraries.len() as u32);
+        for (index, function) in library.functions.iter().enumerate() {
+            let place = FunctionPlace { library: slot, index: index as u32 };
+            self.functions.entry(function.name.to_ascii_lowercase().into()).or_insert(place);
+        }
+        self.count += library.functions.len();
+        self.bytes += library.footprint();
+        self.by_name.insert(library.name.clone(), slot);
+        if slot as usize == self.libraries.len() {
+            self.libraries.push(None);
+        }
+        self.libraries[slot as usize] = Some(library);
+    }
+
+    /// Whether a function of the library has the name of one that stays: `leaves` says of a slot that its library goes.
+    fn find_collision(&self, library: &Library, leaves: impl Fn(u32) -> bool) -> Result<(), Vec<u8>> {
+        let collides = |function: &&LibraryFunction| {
+            let found = self.functions.get(&*function.name.to_ascii_lowercase());
+            found.is_some_and(|place| !leaves(place.library))
+        };
+        match library.functions.iter().find(collides) {
+            Some(function) => Err([b"Function ", &*function.name, b" already exists"].concat()),
+            None => Ok(()),
+        }
+    }
+
+    /// The function of a name in any case. As in the reference, the name that is asked for ends at a zero byte.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<FunctionPlace> {
+        let name = sluice_commands::until_zero(name);
+        if let Some(place) = self.functions.get(name) {
+            return Some(*place);
+        }
+        self.functions.get(&*name.to_ascii_lowercase()).copied()
+    }
+
+    /// The slot of a library.
+    pub(crate) fn slot(&self, name: &[u8]) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The library in a slot.
+    pub(crate) fn get(&self, slot: u32) -> Option<&Library> {
+        self.libraries.get(slot as usize)?.as_deref()
+    }
+
+    /// The library in a slot, to lend its machine or to take it back.
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Library> {
+        self.libraries.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// A function where it was found.
+    pub(crate) fn function(&self, place: FunctionPlace) -> Option<&LibraryFunction> {
+        self.get(place.library)?.functions.get(place.index as usize)
+    }
+
+    /// All libraries, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
+        self.by_name.values().filter_map(|slot| self.get(*slot))
+    }
+
+    /// The libraries whose names match a pattern in any case, by name.
+    pub(crate) fn matching<'a>(&'a self, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a Library> {
+        self.iter()
+            .filter(move |library| pattern.is_none_or(|pattern| glob::matches_nocase(pattern, &library.name)))
+    }
+
+    /// The code of all libraries, by name.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.iter().map(|library| &library.code)
+    }
+
+    /// How many libraries there are.
+    pub(crate) fn libraries(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// How many functions they have.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A run has a machine of so many bytes, or none.
+    pub(crate) fn note_lent(&mut self, bytes: usize) {
+        self.lent_bytes = bytes;
+    }
+
+    /// Bytes of all machines. O(libraries).
+    pub(crate) fn machine_bytes(&self) -> usize {
+        let machines = self.libraries.iter().flatten().filter_map(|library| library.machine.as_ref());
+        machines.map(|machine| machine.vm.bytes()).sum::<usize>() + self.lent_bytes
+    }
+
+    /// Bytes beside the machines, about.
+    pub(crate) fn footprint(&self) -> usize {
+        let names = self.by_name.len() * (size_of::<Arc<[u8]>>() + 8) + self.functions.len() * 48;
+        self.bytes + names + heap::vec(&self.libraries) + heap::vec(&self.free)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,509 @@
+//! The machine that scripts run in, as the server opens it: the tables `server` and `redis`, read-only globals.
+//!
+//! Functions that need the server answer [`NativeStep::Request`] with a number of [`ScriptRequest`]; `scripting/run.rs` serves it. The others
+//! are done here.
+
+use sha1::{Digest, Sha1};
+use sluice_base::{LogLevel, num};
+use sluice_lua::{Ctx, Fault, Global, Heap, Library, Native, NativeStep, TableRef, Value, Vm};
+
+/// What a script asks the server for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptRequest {
+    /// `server.call`
+    Call,
+    /// `server.pcall`
+    Pcall,
+    /// `server.log`
+    Log,
+    /// `server.setresp`
+    SetResp,
+    /// `server.set_repl`
+    SetRepl,
+    /// `server.acl_check_cmd`
+    AclCheckCmd,
+    /// `server.breakpoint`
+    Breakpoint,
+    /// `server.debug`
+    Debug,
+    /// `server.register_function`
+    RegisterFunction,
+}
+
+impl ScriptRequest {
+    const ALL: [ScriptRequest; 9] = [
+        ScriptRequest::Call,
+        ScriptRequest::Pcall,
+        ScriptRequest::Log,
+        ScriptRequest::SetResp,
+        ScriptRequest::SetRepl,
+        ScriptRequest::AclCheckCmd,
+        ScriptRequest::Breakpoint,
+        ScriptRequest::Debug,
+        ScriptRequest::RegisterFunction,
+    ];
+
+    /// The request of a number that a native function has answered.
+    #[inline]
+    pub(crate) fn of(code: u32) -> Option<ScriptRequest> {
+        ScriptRequest::ALL.get(code as usize).copied()
+    }
+}
+
+/// Whose scripts a machine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MachineKind {
+    /// Those of EVAL.
+    Eval,
+    /// Libraries of functions.
+    Functions,
+}
+
+/// A machine, opened for the server.
+#[derive(Debug)]
+pub(crate) struct ScriptMachine {
+    pub vm: Vm,
+    /// The global `KEYS`, where there is one.
+    pub keys: Option<Global>,
+    /// The global `ARGV`, where there is one.
+    pub argv: Option<Global>,
+    /// The global variables of functions that run, where the machine has a library: while the library is loaded it sees others.
+    pub run_globals: Option<TableRef>,
+    /// Bytes that it may use.
+    pub limit: usize,
+}
+
+/// Start of `math.random` in a server that has just started.
+pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
+
+impl ScriptMachine {
+    /// A machine with all libraries that may use `limit` bytes; `is_insecure`: with `getfenv`, `setfenv` and `newproxy`.
+    ///
+    /// # Errors
+    /// The limit is too small for the libraries.
+    pub(crate) fn open(kind: MachineKind, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
+        let mut vm = Vm::new(limit)?;
+        vm.look_into_errors();
+        if is_insecure {
+            vm.open_insecure()?;
+        }
+        let (mut keys, mut argv) = (None, None);
+        open_server_table(&mut vm.library(), kind)?;
+        if kind == MachineKind::Eval {
+            keys = Some(vm.declare(b"KEYS")?);
+            argv = Some(vm.declare(b"ARGV")?);
+            let mut library = vm.library();
+            for name in [&b"__server__err__handler"[..], b"__redis__err__handler"] {
+                let handler = library.function(Native::plain("error_handler", error_handler), &[])?;
+                let globals = library.globals();
+                library.field(globals, name, handler)?;
+            }
+        }
+        let globals = vm.globals();
+        let meta = refuse_missing_globals(&mut vm.library(), globals)?;
+        let mut run_globals = None;
+        if kind == MachineKind::Functions {
+            // Nothing refers to them before the library is loaded.
+            vm.pin(globals.into());
+            run_globals = Some(globals);
+            let fields = vm.heap().node_count(globals);
+            let of_load = open_load_globals(&mut vm.library(), meta, fields)?;
+            vm.set_globals(of_load);
+        }
+        vm.seal(true);
+        vm.heap().host.random = RANDOM_START;
+        Ok(ScriptMachine { vm, keys, argv, run_globals, limit })
+    }
+
+    /// The library is loaded: its functions see all globals from now on. While the run of the library is open.
+    ///
+    /// # Errors
+    /// `not enough memory`.
+    pub(crate) fn end_load(&mut self) -> Result<(), Fault> {
+        let (Some(all), seen) = (self.run_globals, self.vm.globals()) else { return Ok(()) };
+        let heap = self.vm.heap();
+        heap.set_read_only(seen, false);
+        let mut key = Value::NIL;
+        while let Some((name, value)) = heap.next(all, key)? {
+            heap.set(seen, name, value)?;
+            key = name;
+        }
+        heap.set_read_only(seen, true);
+        Ok(())
+    }
+}
+
+/// What a library sees while it is loaded: a table to register functions, to log and to ask for the version, and no other global. The
+/// functions find `fields` globals there later.
+fn open_load_globals(library: &mut Library<'_>, meta: TableRef, fields: usize) -> Result<TableRef, Fault> {
+    const OF_LOAD: [Native; 2] = [
+        Native::plain("register_function", |_| {
+            Ok(NativeStep::Request(ScriptRequest::RegisterFunction as u32))
+        }),
+        Native::plain("log", log),
+    ];
+    let table = library.heap.new_table(0, 16)?;
+    for native in OF_LOAD {
+        let function = library.function(native, &[])?;
+        library.field(table, native.name.as_bytes(), function)?;
+    }
+    set_log_levels(library, table)?;
+    set_versions(library, table)?;
+    library.heap.set_metatable(table, Some(meta))?;
+    let globals = library.heap.new_table(0, fields + 2)?;
+    library.field(globals, b"server", table.into())?;
+    library.field(globals, b"redis", table.into())?;
+    library.heap.set_metatable(globals, Some(meta))?;
+    Ok(globals)
+}
+
+fn open_server_table(library: &mut Library<'_>, kind: MachineKind) -> Result<(), Fault> {
+    const COMMON: [Native; 9] = [
+        Native::plain("call", call),
+        Native::plain("pcall", pcall),
+        Native::plain("log", log),
+        Native::plain("setresp", set_resp),
+        Native::plain("sha1hex", sha1hex),
+        Native::plain("error_reply", error_reply),
+        Native::plain("status_reply", status_reply),
+        Native::plain("set_repl", set_repl),
+        Native::plain("acl_check_cmd", acl_check_cmd),
+    ];
+    const OF_EVAL: [Native; 3] = [
+        Native::plain("breakpoint", |_| Ok(NativeStep::Request(ScriptRequest::Breakpoint as u32))),
+        Native::plain("debug", |_| Ok(NativeStep::Request(ScriptRequest::Debug as u32))),
+        Native::plain("replicate_commands", |ctx| ctx.one(Value::TRUE)),
+    ];
+    let table = library.table(b"server", &COMMON)?;
+    let more: &[Native] = match kind {
+        MachineKind::Eval => &OF_EVAL,
+        MachineKind::Functions => &[],
+    };
+    for native in more {
+        let function = library.function(*native, &[])?;
+        library.field(table, native.name.as_bytes(), function)?;
+    }
+    set_log_levels(library, table)?;
+    let receivers = [
+        ("REPL_NONE", 0),
+        ("REPL_AOF", Receivers::AOF),
+        ("REPL_SLAVE", Receivers::REPLICAS),
+        ("REPL_REPLICA", Receivers::REPLICAS),
+        ("REPL_ALL", Receivers::ALL),
+    ];
+    set_numbers(library, table, receivers.map(|(name, bits)| (name, i32::from(bits))))?;
+    set_versions(library, table)?;
+    let globals = library.globals();
+    library.field(globals, b"redis", table.into())
+}
+
+fn set_log_levels(library: &mut Library<'_>, table: TableRef) -> Result<(), Fault> {
+    let levels = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
+    set_numbers(library, table, levels)
+}
+
+fn set_versions(library: &mut Library<'_>, table: TableRef) -> Result<(), Fault> {
+    let numbers = [
+        ("REDIS_VERSION_NUM", version_number(sluice_base::version::REDIS_COMPATIBLE)),
+        ("VALKEY_VERSION_NUM", version_number(sluice_base::version::COMPATIBLE)),
+    ];
+    set_numbers(library, table, numbers)?;
+    let texts = [
+        ("REDIS_VERSION", sluice_base::version::REDIS_COMPATIBLE),
+        ("VALKEY_VERSION", sluice_base::version::COMPATIBLE),
+        ("SERVER_NAME", "valkey"),
+    ];
+    for (name, text) in texts {
+        let text = library.heap.new_string(text.as_bytes())?;
+        library.field(table, name.as_bytes(), text)?;
+    }
+    Ok(())
+}
+
+fn set_numbers<const N: usize>(
+    library: &mut Library<'_>,
+    table: TableRef,
+    numbers: [(&str, i32); N],
+) -> Result<(), Fault> {
+    for (name, number) in numbers {
+        library.field(table, name.as_bytes(), Value::number(f64::from(number)))?;
+    }
+    Ok(())
+}
+
+/// Who is told of a script's changes: bits of `server.set_repl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Receivers(pub u8);
+
+impl Receivers {
+    pub(crate) const AOF: u8 = 1;
+    pub(crate) const REPLICAS: u8 = 2;
+    pub(crate) const ALL: u8 = Receivers::AOF | Receivers::REPLICAS;
+}
+
+/// A version as one number, a byte for each part.
+fn version_number(version: &str) -> i32 {
+    version.split('.').fold(0, |number, part| number << 8 | part.parse::<i32>().unwrap_or(0))
+}
+
+/// A global that is not there is an error, not nil. The metatable that makes it one.
+fn refuse_missing_globals(library: &mut Library<'_>, globals: TableRef) -> Result<TableRef, Fault> {
+    let meta = library.heap.new_table(0, 1)?;
+    let index = library.function(Native::plain("__index", missing_global), &[])?;
+    library.field(meta, b"__index", index)?;
+    library.heap.set_metatable(globals, Some(meta))?;
+    Ok(meta)
+}
+
+fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.count() != 2 {
+        return Err(Fault::text("Wrong number of arguments to luaProtectedTableError"));
+    }
+    if !(ctx.arg(2).is_str() || ctx.arg(2).is_number()) {
+        return Err(Fault::text("Second argument to luaProtectedTableError must be a string or number"));
+    }
+    let name = ctx.check_str(2)?;
+    let mut text = b"Script attempted to access nonexistent global variable '".to_vec();
+    text.extend_from_slice(until_zero(ctx.heap.bytes(name)));
+    text.push(b'\'');
+    Err(Fault::text(text))
+}
+
+fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// An error as scripts see those of the server: a table whose field `err` holds the text, with its code. `text` begins with `-` and a
+/// code, or has none.
+///
+/// # Errors
+/// `not enough memory`.
+pub(crate) fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
+    let line_ends = |text: &[u8]| -> Vec<u8> {
+        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let from = text.iter().position(|byte| !is_end(byte)).unwrap_or(text.len());
+        let to = text.iter().rposition(|byte| !is_end(byte)).map_or(from, |last| last + 1);
+        text[from..to].to_vec()
+    };
+    let text = until_zero(text);
+    let told = match text.strip_prefix(b"-") {
+        Some(coded) => match coded.iter().position(|byte| *byte == b' ') {
+            Some(space) => [&coded[..=space], &line_ends(&coded[space + 1..])].concat(),
+            None => [b"ERR ", &*line_ends(coded)].concat(),
+        },
+        None => [b"ERR ", &*line_ends(text)].concat(),
+    };
+    let table = heap.new_table(0, 1)?;
+    let told = heap.new_string(&told)?;
+    heap.set_text(table, b"err", told)?;
+    Ok(table)
+}
+
+/// Throws such an error.
+#[cold]
+pub(crate) fn thrown(heap: &mut Heap, text: &[u8]) -> Fault {
+    error_table(heap, text).map_or_else(|fault| fault, |table| Fault::value(table.into()))
+}
+
+const NO_ARGUMENT: &[u8] = b"Please specify at least one argument for this call";
+/// A value that is neither a text nor a number stands among the arguments of a command.
+pub(crate) const NO_TEXT: &[u8] = b"Command arguments must be strings or integers";
+
+fn call(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    match ctx.count() {
+        0 => Err(thrown(ctx.heap, NO_ARGUMENT)),
+        _ => Ok(NativeStep::Request(ScriptRequest::Call as u32)),
+    }
+}
+
+fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    match ctx.count() {
+        0 => {
+            let table = error_table(ctx.heap, NO_ARGUMENT)?;
+            ctx.one(table.into())
+        }
+        _ => Ok(NativeStep::Request(ScriptRequest::Pcall as u32)),
+    }
+}
+
+fn acl_check_cmd(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    match ctx.count() {
+        0 => Err(thrown(ctx.heap, NO_ARGUMENT)),
+        _ => Ok(NativeStep::Request(ScriptRequest::AclCheckCmd as u32)),
+    }
+}
+
+fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.count() < 2 {
+        return Err(thrown(ctx.heap, b"server.log() requires two arguments or more."));
+    }
+    let Some(level) = ctx.to_number(ctx.arg(1)) else {
+        return Err(thrown(ctx.heap, b"First argument must be a number (log level)."));
+    };
+    if !(0..=3).contains(&(level as i32)) {
+        return Err(thrown(ctx.heap, b"Invalid log level."));
+    }
+    Ok(NativeStep::Request(ScriptRequest::Log as u32))
+}
+
+fn set_resp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.count() != 1 {
+        return Err(thrown(ctx.heap, b"server.setresp() requires one argument."));
+    }
+    let version = ctx.to_number(ctx.arg(1)).unwrap_or(0.0) as i32;
+    if version != 2 && version != 3 {
+        return Err(thrown(ctx.heap, b"RESP version must be 2 or 3."));
+    }
+    Ok(NativeStep::Request(ScriptRequest::SetResp as u32))
+}
+
+fn set_repl(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.count() != 1 {
+        return Err(thrown(ctx.heap, b"server.set_repl() requires one argument."));
+    }
+    let flags = ctx.to_number(ctx.arg(1)).unwrap_or(0.0) as i32;
+    if flags & !i32::from(Receivers::ALL) != 0 {
+        let text = b"Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return Err(thrown(ctx.heap, text));
+    }
+    Ok(NativeStep::Request(ScriptRequest::SetRepl as u32))
+}
+
+fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    if ctx.count() != 1 {
+        return Err(thrown(ctx.heap, b"wrong number of arguments"));
+    }
+    let value = ctx.arg(1);
+    let text = ctx.to_str(value)?;
+    let text = text.map(|text| ctx.heap.bytes(text)).unwrap_or_default();
+    // The digest of a long text takes time, which the budget has to know of.
+    let (digest, len) = (sha1_hex(text), text.len());
+    ctx.charge(len as u64 / 16);
+    let digest = ctx.heap.new_string(&digest)?;
+    ctx.one(digest)
+}
+
+/// SHA-1 as forty hexadecimal digits.
+pub(crate) fn sha1_hex(text: &[u8]) -> [u8; 40] {
+    let digest = Sha1::digest(text);
+    let mut hex = [0; 40];
+    for (pair, byte) in hex.chunks_exact_mut(2).zip(digest) {
+        pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        pair[1] = b"0123456789abcdef"[usize::from(byte & 15)];
+    }
+    hex
+}
+
+fn is_one_text(ctx: &Ctx<'_>) -> bool {
+    ctx.count() == 1 && ctx.arg(1).is_str()
+}
+
+fn error_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = match ctx.arg(1).as_str().filter(|_| is_one_text(ctx)) {
+        Some(text) => {
+            let text = ctx.heap.bytes(text);
+            let coded = if text.starts_with(b"-") { text.to_vec() } else { [b"-", text].concat() };
+            error_table(ctx.heap, &coded)?
+        }
+        None => error_table(ctx.heap, b"wrong number or type of arguments")?,
+    };
+    ctx.one(table.into())
+}
+
+fn status_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let table = match is_one_text(ctx) {
+        true => {
+            let table = ctx.heap.new_table(0, 1)?;
+            let text = ctx.arg(1);
+            ctx.heap.set_text(table, b"ok", text)?;
+            table
+        }
+        false => error_table(ctx.heap, b"wrong number or type of arguments")?,
+    };
+    ctx.one(table.into())
+}
+
+/// What the reference catches the errors of scripts by, where a script uses it by its name. The chunk and the line are added to
+/// errors that nobody catches, so this one knows neither.
+fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let error = ctx.arg(1);
+    if error.is_table() {
+        return ctx.one(error);
+    }
+    let shown = match ctx.to_str(error)? {
+        Some(text) => [b"-ERR ", ctx.heap.bytes(text)].concat(),
+        None => format!("-ERR {}", error.type_name()).into_bytes(),
+    };
+    let table = error_table(ctx.heap, &shown)?;
+    ctx.one(table.into())
+}
+
+/// What `server.log` says: its texts and numbers, a space between each two.
+pub(crate) fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
+    let level = match first_number(machine) {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Verbose,
+        2 => LogLevel::Notice,
+        _ => LogLevel::Warning,
+    };
+    let Some(asking) = machine.vm.run() else { return (level, String::new()) };
+    let heap = asking.objects();
+    let mut line = Vec::new();
+    for (at, value) in asking.request_args().iter().skip(1).enumerate() {
+        if at > 0 && (value.is_str() || value.is_number()) {
+            line.push(b' ');
+        }
+        if let Some(text) = value.as_str() {
+            line.extend_from_slice(heap.bytes(text));
+        } else if let Some(number) = value.as_number() {
+            num::push_f64(&mut line, number);
+        }
+        line.truncate(LOG_BYTES_MAX);
+    }
+    (level, String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Bytes of a line that a script has logged.
+const LOG_BYTES_MAX: usize = 1024;
+
+/// The first argument of the request as a number.
+pub(crate) fn first_number(machine: &mut ScriptMachine) -> i32 {
+    let Some(asking) = machine.vm.run() else { return 0 };
+    let Some(value) = asking.request_args().first().copied() else { return 0 };
+    let text = value.as_str().and_then(|text| num::parse_f64(asking.objects().bytes(text)));
+    value.as_number().or(text).unwrap_or_default() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_name_requests() {
+        for (at, request) in ScriptRequest::ALL.into_iter().enumerate() {
+            assert_eq!((request as usize, ScriptRequest::of(at as u32)), (at, Some(request)));
+        }
+        assert_eq!(ScriptRequest::of(ScriptRequest::ALL.len() as u32), None);
+    }
+
+    #[test]
+    fn versions_are_numbers_of_a_byte_for_each_part() {
+        assert_eq!(version_number("7.2.4"), 0x0007_0204);
+        assert_eq!(version_number("9.1.2"), 0x0009_0102);
+    }
+
+    #[test]
+    fn errors_get_a_code_and_lose_line_ends() {
+        let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
+        let heap = machine.vm.heap();
+        let mut shown = |text: &[u8]| {
+            let table = error_table(heap, text).unwrap();
+            let err = heap.get_text(table, b"err").as_str().unwrap();
+            String::from_utf8(heap.bytes(err).to_vec()).unwrap()
+        };
+        assert_eq!(shown(b"no code"), "ERR no code");
+        assert_eq!(shown(b"-CODE and a text\r\n"), "CODE and a text");
+        assert_eq!(shown(b"-WORD"), "ERR WORD");
+        assert_eq!(shown(b"\r\ntext\r\n"), "ERR text");
+    }
+}

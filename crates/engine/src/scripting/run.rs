@@ -1,0 +1,139 @@
+//! A run of a script: what it holds while it goes on and while it stands still. `run/steps.rs` runs it, `run/call.rs` has its calls
+//! of commands.
+
+mod call;
+pub(crate) mod steps;
+
+use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad};
+use crate::scripting::machine::{Receivers, ScriptMachine};
+use crate::scripting::state::RunBuffers;
+use crate::scripting::to_reply::ReplyConversion;
+use sluice_commands::{Args, CmdError};
+use sluice_lua::{Fault, Value};
+use sluice_resp::Outbox;
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ScriptRun {
+    /// The machine, which nobody else uses meanwhile.
+    pub machine: Box<ScriptMachine>,
+    /// What is run.
+    pub what: ScriptKind,
+    /// Its name for the log, INFO and FUNCTION STATS.
+    pub name: Arc<[u8]>,
+    /// The command that runs it, as FUNCTION STATS shows it; empty for EVAL.
+    pub command: Vec<Vec<u8>>,
+    /// What it may do.
+    pub rights: ScriptRights,
+    /// It has called a command that writes: it is not broken off any more.
+    pub has_written: bool,
+    /// `server.setresp(3)`.
+    pub is_resp3: bool,
+    /// `server.set_repl`: who is told of its changes.
+    pub receivers: Receivers,
+    /// When it began, ns of the monotonic clock.
+    pub began_ns: u64,
+    /// Processor time of the slices before, ns.
+    pub spent_ns: u64,
+    /// The database that its client has selected.
+    pub db: usize,
+    /// What it uses for calls.
+    pub buffers: RunBuffers,
+    /// Its result on the way to the client.
+    pub result: Option<ReplyConversion>,
+    /// What is written of the reply.
+    pub reply: Outbox,
+    /// The library whose program runs.
+    pub library: Option<Box<LibraryLoad>>,
+    /// Nanoseconds that are left for that.
+    pub load_ns_left: u64,
+}
+
+impl ScriptRun {
+    /// Behind a slice of the program of a library, which took so long.
+    ///
+    /// # Errors
+    /// The program has had its time.
+    fn count_load_time(&mut self, spent_ns: u64) -> Result<(), CmdError> {
+        if spent_ns > self.load_ns_left {
+            return Err(CmdError::owned([b"ERR ", LOAD_TIMEOUT].concat()));
+        }
+        if self.rights.may_stand_still {
+            self.load_ns_left -= spent_ns;
+        }
+        Ok(())
+    }
+}
+
+/// Whose run it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptKind {
+    /// The script in this slot of the cache.
+    Eval(u32),
+    /// A function of the library in this slot.
+    Function(u32),
+    /// The code of a library, which registers functions.
+    Library,
+}
+
+/// What a run may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ScriptRights {
+    /// It calls no command that writes.
+    pub is_read_only: bool,
+    /// It goes on when the memory is full.
+    pub allows_oom: bool,
+    /// The memory was full when it began.
+    pub is_full: bool,
+    /// It was decided on elsewhere: by this server's primary, or in the log that is replayed.
+    pub is_obeyed: bool,
+    /// It may stand still.
+    pub may_stand_still: bool,
+}
+
+/// How far a run has come.
+#[derive(Debug)]
+pub(crate) enum ScriptProgress {
+    /// It has ended: its reply is written, or is this error.
+    Ended(Result<(), CmdError>),
+    /// Its slice is over.
+    StandsStill,
+}
+
+/// How EVAL and its kin name their script, and what it may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EvalKind {
+    /// EVAL: by its text.
+    Text,
+    /// EVALSHA: by its SHA-1.
+    Sha,
+}
+
+pub(crate) const NO_SCRIPT: CmdError = CmdError::text("NOSCRIPT No matching script.");
+
+/// How many of the arguments are keys.
+pub(crate) fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
+    let count = args.int(2)?;
+    if count > (args.len() - 3) as i64 {
+        return Err(CmdError::text("ERR Number of keys can't be greater than number of args"));
+    }
+    usize::try_from(count).map_err(|_| CmdError::text("ERR Number of keys can't be negative"))
+}
+
+/// Arguments from one position on as a table.
+pub(crate) fn list(
+    heap: &mut sluice_lua::Heap,
+    args: Args<'_>,
+    range: std::ops::Range<usize>,
+) -> Result<Value, Fault> {
+    let table = heap.new_table(range.len(), 0)?;
+    for (at, index) in range.enumerate() {
+        let text = match args.shared(index) {
+            Some(bytes) => heap.share_string(bytes.clone())?,
+            None => heap.new_string(args.at(index))?,
+        };
+        heap.set_int(table, at as i64 + 1, text)?;
+    }
+    Ok(table.into())
+}

@@ -1,0 +1,284 @@
+//! `server.call` and its kin: what a script asks of the server while it runs.
+//!
+//! Invariants: (1) a called command is a command of the script's unit, executed by what EXEC uses, with a session whose output is the
+//! script's; (2) whatever it may not do it is told before it runs, in the order and the words of the reference; (3) it waits for nothing.
+
+use super::ScriptRun;
+use crate::engine::Engine;
+use crate::exec::gate::{NestedRefusal, NestedRights, Permit};
+use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
+use crate::exec::unknown::unknown_subcommand;
+use crate::host::process::Process;
+use crate::scripting::from_reply::{ReplyValue, reply_value};
+use crate::scripting::machine::{NO_TEXT, Receivers, ScriptRequest, error_table, first_number, log_line};
+use crate::session::Session;
+use sluice_base::{Now, num};
+use sluice_command::{Flags, Named, Spec};
+use sluice_commands::{Args, CmdError, ReplyMode};
+use sluice_lua::{Fault, Heap, Value};
+use sluice_replication::Audience;
+use sluice_resp::{ArgumentList, Protocol};
+
+/// Why a called command does not run.
+struct CallRefusal {
+    /// What the script is told.
+    told: Vec<u8>,
+    /// What INFO counts.
+    counted: Vec<u8>,
+}
+
+impl Engine {
+    /// Serves a request of a run that has stopped for it.
+    pub(super) fn serve_script(
+        &mut self,
+        run: &mut ScriptRun,
+        code: u32,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        let Some(request) = ScriptRequest::of(code) else { return answer(run, Ok(Value::NIL)) };
+        match request {
+            ScriptRequest::Call | ScriptRequest::Pcall => {
+                let result = self.call_of_script(run, unit, session, now, process);
+                match result {
+                    Ok(ReplyValue { value, is_error: true }) if request == ScriptRequest::Call => {
+                        answer(run, Err(Fault::value(value)));
+                    }
+                    Ok(ReplyValue { value, .. }) => answer(run, Ok(value)),
+                    Err(fault) => answer(run, Err(fault)),
+                }
+            }
+            ScriptRequest::SetResp => {
+                run.is_resp3 = first_number(&mut run.machine) == 3;
+                answer_nothing(run);
+            }
+            ScriptRequest::SetRepl => {
+                run.receivers = Receivers(first_number(&mut run.machine) as u8 & Receivers::ALL);
+                answer_nothing(run);
+            }
+            ScriptRequest::Log => {
+                let (level, line) = log_line(&mut run.machine);
+                process.log(level, &line);
+                answer_nothing(run);
+            }
+            ScriptRequest::AclCheckCmd => {
+                let answered = self.check_command_of_script(run);
+                answer(run, answered);
+            }
+            // Nobody debugs: see `SCRIPT DEBUG`.
+            ScriptRequest::Breakpoint => answer(run, Ok(Value::FALSE)),
+            ScriptRequest::Debug => answer_nothing(run),
+            ScriptRequest::RegisterFunction => {
+                let text = b"server.register_function can only be called on FUNCTION LOAD command";
+                match run.library.as_mut() {
+                    Some(load) => load.register(&mut run.machine),
+                    None => {
+                        let fault = thrown(run, text);
+                        answer(run, Err(fault));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a command that a script calls. The value of its reply.
+    fn call_of_script(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Result<ReplyValue, Fault> {
+        let mut arguments = std::mem::take(&mut run.buffers.arguments);
+        let is_text = take_arguments(run, &mut arguments);
+        let result = match is_text {
+            true => self.call_command(run, &arguments, unit, session, now, process),
+            false => {
+                let table = error_table(run.machine.vm.heap(), NO_TEXT)?;
+                Ok(ReplyValue { value: table.into(), is_error: true })
+            }
+        };
+        arguments.clear();
+        run.buffers.arguments = arguments;
+        result
+    }
+
+    fn call_command(
+        &mut self,
+        run: &mut ScriptRun,
+        arguments: &ArgumentList,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Result<ReplyValue, Fault> {
+        let request = arguments.request();
+        let mut batch = std::mem::take(&mut run.buffers.batch);
+        batch.clear();
+        self.preparing.preparer.prepare(&request, &mut batch);
+        let item = batch.items()[0];
+        let args = Args::new(&request, &item, &batch.hashing);
+        // What the command before has changed holds for this one.
+        self.notice();
+        let result = match self.admit_call(run, item.named, args, session, *now, process) {
+            Ok((spec, permit)) => {
+                run.has_written |= spec.flags.has(Flags::WRITE);
+                let own = std::mem::replace(&mut session.outbox, std::mem::take(&mut run.buffers.reply));
+                let (proto, mode) = (session.caller.proto, session.caller.reply);
+                session.caller.proto = if run.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+                session.caller.reply = ReplyMode::On;
+                let standing = std::mem::replace(&mut unit.standing, Standing::Script);
+                unit.audience = audience(run.receivers);
+                self.run_called(unit, permit, session, spec, args, request, now, process);
+                unit.audience = Some(Audience::All);
+                unit.standing = standing;
+                (session.caller.proto, session.caller.reply) = (proto, mode);
+                run.buffers.reply = std::mem::replace(&mut session.outbox, own);
+                let value = reply_value(&run.buffers.reply, run.machine.vm.heap());
+                run.buffers.reply.clear();
+                value
+            }
+            Err(CallRefusal { told, counted }) => {
+                self.stats.count_error(&counted);
+                if let Named::Command(spec) = item.named {
+                    self.stats.commands[spec.id.0 as usize].rejected += 1;
+                }
+                refused(run.machine.vm.heap(), &told)
+            }
+        };
+        run.buffers.batch = batch;
+        result
+    }
+
+    /// Whether a script may call this command now.
+    fn admit_call(
+        &mut self,
+        run: &ScriptRun,
+        named: Named,
+        args: Args<'_>,
+        session: &mut Session,
+        now: Now,
+        process: &mut dyn Process,
+    ) -> Result<(&'static Spec, Permit), CallRefusal> {
+        let own = |told: &str, counted: &str| CallRefusal { told: told.into(), counted: counted.into() };
+        let spec = match named {
+            Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
+            Named::Command(_) => {
+                return Err(own("Wrong number of args calling command from script", "ERR wrong number"));
+            }
+            Named::UnknownSubcommand(container) => {
+                let wire = unknown_subcommand(container, args).wire().into_owned();
+                return Err(CallRefusal { told: [b"-", &*wire].concat(), counted: wire });
+            }
+            Named::Unknown => {
+                return Err(own("Unknown command called from script", "ERR unknown command"));
+            }
+        };
+        if spec.flags.has(Flags::NOSCRIPT) && !self.control.debug.scripts_call_all {
+            return Err(own("This Valkey command is not allowed from script", "ERR not allowed"));
+        }
+        let rights = NestedRights {
+            is_read_only: run.rights.is_read_only,
+            is_full: run.rights.is_full && !run.rights.allows_oom && !run.has_written,
+            has_written: run.has_written,
+            is_obeyed: run.rights.is_obeyed,
+        };
+        if self.control.persistence.aof.is_strict() {
+            session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
+        }
+        let _ = (now, process);
+        match self.gate.pass_called(spec, &self.control, rights) {
+            Ok(permit) => Ok((spec, permit)),
+            Err(NestedRefusal::Own(text)) => Err(own(text, "ERR refused")),
+            Err(NestedRefusal::Error(error)) => {
+                let wire = error.wire();
+                Err(CallRefusal { told: [b"-", &*wire].concat(), counted: wire.into_owned() })
+            }
+        }
+    }
+
+    /// `server.acl_check_cmd`: there is one user, who may run every command that there is.
+    fn check_command_of_script(&mut self, run: &mut ScriptRun) -> Result<Value, Fault> {
+        let mut arguments = std::mem::take(&mut run.buffers.arguments);
+        let is_text = take_arguments(run, &mut arguments);
+        let mut batch = std::mem::take(&mut run.buffers.batch);
+        batch.clear();
+        let mut is_known = false;
+        if is_text {
+            let request = arguments.request();
+            self.preparing.preparer.prepare(&request, &mut batch);
+            is_known = match batch.items()[0].named {
+                Named::Command(spec) => spec.arity.accepts(arguments.len()),
+                Named::UnknownSubcommand(_) | Named::Unknown => false,
+            };
+        }
+        arguments.clear();
+        (run.buffers.arguments, run.buffers.batch) = (arguments, batch);
+        match (is_text, is_known) {
+            (false, _) => Err(thrown(run, NO_TEXT)),
+            (true, false) => Err(thrown(run, b"Invalid command passed to server.acl_check_cmd()")),
+            (true, true) => Ok(Value::TRUE),
+        }
+    }
+}
+
+fn audience(receivers: Receivers) -> Option<Audience> {
+    match receivers.0 {
+        Receivers::ALL => Some(Audience::All),
+        Receivers::AOF => Some(Audience::File),
+        Receivers::REPLICAS => Some(Audience::Replicas),
+        _ => None,
+    }
+}
+
+/// Writes the arguments of the request as those of a command. False: one is neither a text nor a number.
+fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> bool {
+    let Some(asking) = run.machine.vm.run() else { return false };
+    let heap = asking.objects();
+    for value in asking.request_args() {
+        if let Some(text) = value.as_str() {
+            into.push(heap.bytes(text));
+        } else if let Some(number) = value.as_number() {
+            into.push_with(|bytes| num::push_f64(bytes, number));
+        } else {
+            return false;
+        }
+    }
+    !into.is_empty()
+}
+
+fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
+    crate::scripting::machine::thrown(run.machine.vm.heap(), text)
+}
+
+/// The error of a command that did not run, which is counted already.
+fn refused(heap: &mut Heap, told: &[u8]) -> Result<ReplyValue, Fault> {
+    let table = error_table(heap, told)?;
+    heap.set_text(table, b"ignore_error_stats_update", Value::TRUE)?;
+    Ok(ReplyValue { value: table.into(), is_error: true })
+}
+
+fn answer(run: &mut ScriptRun, answered: Result<Value, Fault>) {
+    let Some(mut asking) = run.machine.vm.run() else { return };
+    match answered {
+        Ok(value) => asking.answer(&[value]),
+        Err(fault) => asking.answer_error(fault),
+    }
+}
+
+fn answer_nothing(run: &mut ScriptRun) {
+    if let Some(mut asking) = run.machine.vm.run() {
+        asking.answer(&[]);
+    }
+}
+
+/// What a command of a script is refused with that the reference words otherwise than for a client.
+impl From<CmdError> for NestedRefusal {
+    fn from(error: CmdError) -> NestedRefusal {
+        NestedRefusal::Error(error)
+    }
+}

@@ -1,0 +1,624 @@
+//! How a run begins, goes on in slices, and ends.
+//!
+//! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does between two iterations:
+//! see `exec/open_unit.rs`.
+
+use super::{EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list};
+use crate::engine::Engine;
+use crate::exec::ctx::{Handler, ScriptCommand};
+use crate::exec::standing::Standing;
+use crate::exec::unit::{StoodStill, Unit};
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::scripting::cache::NewScript;
+use crate::scripting::library;
+use crate::scripting::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
+use crate::scripting::shebang::{ScriptFlags, script_head};
+use crate::scripting::state::{RunningScript, ScriptFacts, ScriptGarbage};
+use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
+use crate::session::Session;
+use sluice_base::Now;
+use sluice_command::Spec;
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
+use sluice_lua::{Fault, RunOutcome, Value, compile};
+use sluice_resp::{Outbox, Reply};
+use std::sync::Arc;
+
+/// Nanoseconds that commands take of an iteration before scripts wait for the next.
+pub(crate) const SHARE_NS: u64 = 20_000_000;
+
+/// Nanoseconds of a slice.
+pub(crate) const SLICE_NS: u64 = 2_000_000;
+
+/// Units of the machine's budget between two looks at the clock: some tens of microseconds.
+const BUDGET: u64 = 10_000;
+
+/// Requests of a script between two looks at the clock.
+const REQUESTS: u32 = 64;
+
+/// Elements of a result between two looks at the clock.
+const ELEMENTS: i64 = 10_000;
+
+impl Engine {
+    /// EVAL, EVALSHA and their read-only forms.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn eval(
+        &mut self,
+        kind: EvalKind,
+        is_read_only: bool,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        if self.script_waits_for_iteration(unit, session) {
+            return Ok(Outcome::Wait(Box::new(WaitFor::Held)));
+        }
+        self.show_script_to_monitors(unit, session, args, *now);
+        if kind == EvalKind::Sha && args.at(1).len() != 40 {
+            return Err(NO_SCRIPT);
+        }
+        let keys = key_count(args)?;
+        let slot = match kind {
+            EvalKind::Sha => self.scripting.cache.find_sha(args.at(1)).ok_or(NO_SCRIPT)?,
+            EvalKind::Text => self.script_of_text(args.at(1), false)?,
+        };
+        let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
+        let (flags, chunk, name) = (script.flags, script.chunk, script.sha);
+        let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
+        let Some(mut machine) = self.scripting.machine.take() else { return Err(NO_SCRIPT) };
+        if let Err(fault) = start_eval(&mut machine, chunk, args, keys, process.recent()) {
+            drop(fault);
+            let _ = machine.vm.end();
+            self.scripting.machine = Some(machine);
+            return Err(CmdError::text("ERR Error running script, not enough memory"));
+        }
+        let run = self.new_run(machine, ScriptKind::Eval(slot), name[..].into(), rights, session, *now);
+        self.begin_run(run, unit, session, now, process)
+    }
+
+    /// A run of what the machine has just started.
+    pub(crate) fn new_run(
+        &mut self,
+        mut machine: Box<ScriptMachine>,
+        what: ScriptKind,
+        name: Arc<[u8]>,
+        rights: ScriptRights,
+        session: &Session,
+        now: Now,
+    ) -> ScriptRun {
+        machine.vm.heap().host.random = self.scripting.random.unwrap_or(RANDOM_START);
+        ScriptRun {
+            machine,
+            what,
+            name,
+            rights,
+            has_written: false,
+            is_resp3: false,
+            receivers: Receivers(Receivers::ALL),
+            began_ns: now.mono_ns,
+            spent_ns: 0,
+            db: session.caller.db,
+            command: Vec::new(),
+            buffers: std::mem::take(&mut self.scripting.spare),
+            result: None,
+            reply: Outbox::new(),
+            library: None,
+            load_ns_left: u64::MAX,
+        }
+    }
+
+    /// Runs the first slice. Where the run stands still, the unit says so.
+    pub(crate) fn begin_run(
+        &mut self,
+        mut run: ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        match self.run_slice(&mut run, unit, session, now, process) {
+            ScriptProgress::Ended(result) => {
+                self.end_run(run, session);
+                result.map(|()| Outcome::Done)
+            }
+            ScriptProgress::StandsStill => {
+                self.leave_run(Box::new(run), unit, now.mono_ns);
+                Ok(Outcome::StandStill)
+            }
+        }
+    }
+
+    /// Leaves a run with its unit, for a later slice.
+    pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
+        self.scripting.counts.slices += 1;
+        self.note_running_bytes(&run);
+        let watch = &mut self.control.scripts;
+        let running = watch.running.get_or_insert_with(|| {
+            Box::new(RunningScript {
+                name: run.name.clone(),
+                command: std::mem::take(&mut run.command),
+                is_eval: matches!(run.what, ScriptKind::Eval(_)),
+                is_obeyed: run.rights.is_obeyed,
+                has_written: run.has_written,
+                is_killed: false,
+                began_ns: run.began_ns,
+            })
+        });
+        running.has_written = run.has_written;
+        unit.stood_still =
+            Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns: at_ns }));
+    }
+
+    /// Goes on with a run that stood still: a slice, or the end where somebody has killed it.
+    pub(crate) fn resume_run(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.is_killed);
+        if is_killed {
+            let command = if matches!(run.what, ScriptKind::Eval(_)) { "SCRIPT" } else { "FUNCTION" };
+            let text = format!("Script killed by user with {command} KILL.");
+            process.log(sluice_base::LogLevel::Notice, &text);
+            let error = error_table(run.machine.vm.heap(), text.as_bytes()).map_or(Value::NIL, Into::into);
+            run.reply = Outbox::new();
+            return ScriptProgress::Ended(self.failed(run, error, session));
+        }
+        let mark = session.outbox.mark();
+        let mut written = std::mem::take(&mut run.reply);
+        session.outbox.append(&mut written);
+        let progress = self.run_slice_from(run, mark, unit, session, now, process);
+        self.note_running_bytes(run);
+        progress
+    }
+
+    /// INFO shows what the run takes that stands still.
+    fn note_running_bytes(&mut self, run: &ScriptRun) {
+        let bytes = run.machine.vm.bytes();
+        match run.what {
+            ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
+            ScriptKind::Function(_) | ScriptKind::Library => self.control.functions.note_lent(bytes),
+        }
+    }
+
+    /// What scripts take.
+    pub(crate) fn script_facts(&self) -> ScriptFacts {
+        let functions = &self.control.functions;
+        ScriptFacts {
+            eval_machine_bytes: self.scripting.machine_bytes(),
+            eval_bytes: self.scripting.cache.footprint(),
+            cached: self.scripting.cache.len(),
+            functions: functions.count(),
+            libraries: functions.libraries(),
+            function_machine_bytes: functions.machine_bytes(),
+            function_bytes: functions.footprint(),
+            counts: self.scripting.counts,
+        }
+    }
+
+    /// Whether a script has to wait for the next iteration: this one has taken [`SHARE_NS`] so far. What has begun, and what others have
+    /// decided on, goes on.
+    pub(crate) fn script_waits_for_iteration(&mut self, unit: &Unit, session: &Session) -> bool {
+        let spent_ns = self.stats.iteration.command_ns.saturating_sub(self.scripting.iteration_base_ns);
+        let waits = spent_ns >= SHARE_NS && unit.standing == Standing::Client && !session.caller.is_primary();
+        self.scripting.share_is_used |= waits;
+        waits
+    }
+
+    /// An iteration ends, and with it what scripts may take of it.
+    #[inline]
+    pub(crate) fn renew_script_share(&mut self) {
+        self.scripting.iteration_base_ns = self.stats.iteration.command_ns;
+    }
+
+    /// What the script says of itself that a command runs, as far as that is known before the command runs. `None`: the command runs no
+    /// script.
+    pub(crate) fn flags_of_called_script(&self, spec: &'static Spec, args: Args<'_>) -> Option<ScriptFlags> {
+        let cache = &self.scripting.cache;
+        let of = |slot: Option<u32>| slot.and_then(|slot| cache.get(slot)).map(|script| script.flags);
+        match self.preparing.handlers[spec.id.0 as usize] {
+            Handler::Script(ScriptCommand::Eval | ScriptCommand::EvalRo) => {
+                let text = args.at(1);
+                let known = of(cache.find_text(self.keyspace.hasher().hash(text), text));
+                let head = || script_head(text).map_or(ScriptFlags::COMPATIBLE, |head| head.flags);
+                Some(known.unwrap_or_else(head))
+            }
+            Handler::Script(ScriptCommand::EvalSha | ScriptCommand::EvalShaRo) => {
+                Some(of(cache.find_sha(args.at(1))).unwrap_or(ScriptFlags::COMPATIBLE))
+            }
+            Handler::Script(ScriptCommand::Fcall | ScriptCommand::FcallRo) => {
+                let functions = &self.control.functions;
+                let found = functions.find(args.at(1)).and_then(|place| functions.function(place));
+                Some(found.map_or(ScriptFlags::COMPATIBLE, |function| function.flags))
+            }
+            _ => None,
+        }
+    }
+
+    /// The run has ended: everything goes back to where the next finds it.
+    pub(crate) fn end_run(&mut self, mut run: ScriptRun, session: &mut Session) {
+        session.caller.db = run.db;
+        self.scripting.random = Some(run.machine.vm.heap().host.random);
+        if let Some(garbage) = run.machine.vm.end() {
+            self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
+        }
+        run.buffers.trim();
+        self.scripting.spare = run.buffers;
+        match run.what {
+            ScriptKind::Eval(slot) => {
+                self.scripting.cache.touch(slot);
+                // SCRIPT FLUSH cannot have come in between: nobody's commands run while a script does.
+                self.scripting.machine = Some(run.machine);
+            }
+            ScriptKind::Function(slot) => {
+                if let Some(library) = self.control.functions.get_mut(slot) {
+                    library.machine = Some(run.machine);
+                }
+            }
+            // The library was no good.
+            ScriptKind::Library => {}
+        }
+        self.scripting.running_bytes = 0;
+        self.control.functions.note_lent(0);
+        if self.control.scripts.running.is_some() {
+            self.end_watch();
+        }
+    }
+
+    #[cold]
+    fn end_watch(&mut self) {
+        self.control.scripts.running = None;
+        if *self.control.scripts.is_busy {
+            *self.control.scripts.is_busy = false;
+        }
+    }
+
+    /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
+    pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
+        let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+        let Some(running) = self.control.scripts.running.as_deref() else { return };
+        let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
+        let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
+        if !is_due || *self.control.scripts.is_busy {
+            return;
+        }
+        let command = if running.is_eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+        let text = format!(
+            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script using \
+             the {command} command. Script name is: {}.",
+            String::from_utf8_lossy(&running.name)
+        );
+        process.log(sluice_base::LogLevel::Warning, &text);
+        *self.control.scripts.is_busy = true;
+        // Those whose requests are held are told so too.
+        for client in self.control.clients.blocking.postponed() {
+            let is_held = self
+                .sessions
+                .get(client)
+                .and_then(|session| session.waiting.as_deref())
+                .is_some_and(|waiting| waiting.on == WaitFor::Held);
+            if is_held {
+                self.run_waiting(client, process);
+            }
+        }
+    }
+
+    /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead of going on.
+    pub(crate) fn drop_unneeded_script(&mut self, run: &ScriptRun) {
+        if let Some(running) = self.control.scripts.running.as_deref_mut().filter(|_| !run.has_written) {
+            running.is_killed = true;
+        }
+    }
+
+    /// The script of a text, compiled if it is not known. `is_kept`: SCRIPT LOAD asks.
+    ///
+    /// # Errors
+    /// Its first line or its program is wrong.
+    pub(crate) fn script_of_text(&mut self, text: &[u8], is_kept: bool) -> Result<u32, CmdError> {
+        let hash = self.keyspace.hasher().hash(text);
+        if let Some(slot) = self.scripting.cache.find_text(hash, text) {
+            if is_kept {
+                self.scripting.cache.keep(slot);
+            }
+            return Ok(slot);
+        }
+        let head = script_head(text).map_err(|text| CmdError::owned([b"ERR ", &*text].concat()))?;
+        let machine = self.scripting.machine(&self.control.config);
+        let machine = machine.map_err(|_| {
+            CmdError::text("ERR script-memory-limit is too small for the libraries of scripts")
+        })?;
+        let program = compile_bounded(&text[head.len..], machine)?;
+        let Ok(chunk) = machine.vm.load(&program) else {
+            return Err(CmdError::text("ERR Error compiling script (new function): not enough memory"));
+        };
+        let new = NewScript { body: text.into(), flags: head.flags, chunk, hash, is_kept };
+        let (slot, displaced) = self.scripting.cache.add(new);
+        if let Some(chunk) = displaced {
+            self.scripting.counts.evicted += 1;
+            if let Some(machine) = self.scripting.machine.as_mut() {
+                machine.vm.unload(chunk);
+            }
+        }
+        Ok(slot)
+    }
+
+    /// What a script with these flags may do now.
+    ///
+    /// # Errors
+    /// It may not run now.
+    pub(crate) fn rights_of_script(
+        &self,
+        flags: ScriptFlags,
+        is_read_only: bool,
+        unit: &Unit,
+        session: &Session,
+    ) -> Result<ScriptRights, CmdError> {
+        let control = &self.control;
+        let is_replayed = unit.standing == Standing::Replay;
+        let is_obeyed = is_replayed || session.caller.is_primary();
+        let is_full = self.scripting.is_full && control.limits.maxmemory > 0 && !is_obeyed;
+        let is_compatible = flags.has(ScriptFlags::COMPATIBLE);
+        let writes = !flags.has(ScriptFlags::NO_WRITES);
+        if control.is_stale() && !is_replayed && (is_compatible || !flags.has(ScriptFlags::ALLOW_STALE)) {
+            return Err(match is_compatible {
+                true => CmdError::STALE_REPLICA,
+                false => CmdError::text(
+                    "MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag \
+                     is not set on the script.",
+                ),
+            });
+        }
+        if !is_compatible && writes {
+            if !is_obeyed {
+                self.may_write_by_script()?;
+            }
+            if is_read_only {
+                return Err(CmdError::text(
+                    "ERR Can not execute a script with write flag using *_ro command.",
+                ));
+            }
+            if control.lacks_replicas() {
+                return Err(CmdError::text("NOREPLICAS Not enough good replicas to write."));
+            }
+        }
+        if !is_compatible && writes && is_full && !flags.has(ScriptFlags::ALLOW_OOM) {
+            return Err(CmdError::text(
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+            ));
+        }
+        Ok(ScriptRights {
+            is_read_only: is_read_only || !is_compatible && !writes,
+            allows_oom: !is_compatible && flags.has(ScriptFlags::ALLOW_OOM),
+            is_full,
+            is_obeyed,
+            may_stand_still: !is_replayed && !control.persistence.saved_for_end,
+        })
+    }
+
+    /// Whether a script that says that it writes may run for a client.
+    fn may_write_by_script(&self) -> Result<(), CmdError> {
+        let control = &self.control;
+        if control.replication.replica.is_some()
+            && control.config.bool(sluice_config::param::REPLICA_READ_ONLY)
+        {
+            return Err(CmdError::text("READONLY Can not run script with write flag on readonly replica"));
+        }
+        if control.refuses_writes() {
+            return Err(CmdError::text(
+                "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Writable \
+                 scripts are blocked. Use 'no-writes' flag for read only scripts.",
+            ));
+        }
+        if let Some(reason) = control.persistence.aof.report().fault.as_ref() {
+            return Err(CmdError::owned(format!(
+                "MISCONF Valkey is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
+                 scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {reason}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// MONITOR shows a script's command ahead of the commands that the script calls.
+    pub(crate) fn show_script_to_monitors(
+        &mut self,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        now: Now,
+    ) {
+        let Some(spec) = args.spec() else { return };
+        if !self.control.clients.monitors.is_empty() && unit.standing.row().is_monitored {
+            self.show_to_monitors(session, spec, args, unit.standing, now);
+        }
+    }
+
+    fn run_slice(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let mark = session.outbox.mark();
+        self.run_slice_from(run, mark, unit, session, now, process)
+    }
+
+    /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
+    fn run_slice_from(
+        &mut self,
+        run: &mut ScriptRun,
+        mark: sluice_resp::Mark,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let began_ns = now.mono_ns;
+        let end_ns = began_ns.saturating_add(SLICE_NS);
+        let mut requests = 0u32;
+        loop {
+            let is_over = if let Some(result) = run.result.as_mut() {
+                if let Some(ended) = self.write_result(result, &mut run.machine, mark, session) {
+                    return ScriptProgress::Ended(ended);
+                }
+                process.now().mono_ns >= end_ns
+            } else {
+                let outcome = match run.machine.vm.run() {
+                    Some(mut running) => running.resume(BUDGET),
+                    None => RunOutcome::Done,
+                };
+                match outcome {
+                    RunOutcome::Call(code) => {
+                        self.serve_script(run, code, unit, session, now, process);
+                        requests = requests.wrapping_add(1);
+                        // The end of the command that was called, if one was. What calls none is asked for the time now and then.
+                        now.mono_ns >= end_ns
+                            || requests.is_multiple_of(REQUESTS) && process.now().mono_ns >= end_ns
+                    }
+                    RunOutcome::Done if run.library.is_some() => {
+                        return ScriptProgress::Ended(self.finish_function_load(run, session));
+                    }
+                    RunOutcome::Done => {
+                        let results =
+                            run.machine.vm.run().and_then(|running| running.results().first().copied());
+                        run.result = Some(ReplyConversion::new(results.unwrap_or(Value::NIL), run.is_resp3));
+                        false
+                    }
+                    RunOutcome::Failed(error) => {
+                        return ScriptProgress::Ended(self.failed(run, error, session));
+                    }
+                    RunOutcome::OutOfBudget => {
+                        let mono_ns = process.now().mono_ns;
+                        // `os.clock` goes on within a run, though keys expire by the time at its start.
+                        run.machine.vm.heap().host.clock = mono_ns as f64 / 1e9;
+                        mono_ns >= end_ns
+                    }
+                }
+            };
+            if is_over && run.library.is_some() {
+                let spent_ns = process.recent().mono_ns.saturating_sub(began_ns);
+                if let Err(error) = run.count_load_time(spent_ns) {
+                    return ScriptProgress::Ended(Err(error));
+                }
+            }
+            if is_over && run.rights.may_stand_still {
+                run.reply = session.outbox.split_off(mark);
+                return ScriptProgress::StandsStill;
+            }
+        }
+    }
+
+    /// Writes the next part of a run's result. What the run has come to, when all of it is written.
+    fn write_result(
+        &mut self,
+        result: &mut ReplyConversion,
+        machine: &mut ScriptMachine,
+        mark: sluice_resp::Mark,
+        session: &mut Session,
+    ) -> Option<Result<(), CmdError>> {
+        let (proto, limit) = (session.caller.proto, reply_limit(machine));
+        let mut work = ELEMENTS;
+        let progress = result.step(machine.vm.heap(), proto, &mut session.outbox, limit, &mut work);
+        for error in std::mem::take(&mut result.errors) {
+            self.stats.count_error(&error);
+        }
+        match progress {
+            ReplyProgress::Done => Some(Ok(())),
+            ReplyProgress::TooLarge => {
+                session.outbox.rewind(mark);
+                let text = "ERR The reply of the script is larger than script-memory-limit";
+                Some(Err(CmdError::text(text)))
+            }
+            ReplyProgress::More => None,
+        }
+    }
+
+    /// What an error that nobody has caught makes of the command. One that a called command was counted for is not counted again.
+    fn failed(&mut self, run: &mut ScriptRun, error: Value, session: &mut Session) -> Result<(), CmdError> {
+        if run.library.is_some() {
+            let text = library::failed(run.machine.vm.heap(), error);
+            return Err(CmdError::owned([b"ERR ", &*text].concat()));
+        }
+        let position = match run.machine.vm.run() {
+            Some(running) => running.failed_at().map(|(source, line)| (source.to_vec(), line)),
+            None => None,
+        };
+        let heap = run.machine.vm.heap();
+        let table = error.as_table();
+        let mut text = match table {
+            Some(table) => {
+                let told = heap.get_text(table, b"err");
+                shown(heap, told).unwrap_or_else(|| b"ERR unknown error".to_vec())
+            }
+            None => {
+                let told = shown(heap, error).unwrap_or_else(|| error.type_name().into());
+                [b"ERR ", &*told].concat()
+            }
+        };
+        let place = match position {
+            Some((source, line)) => [b" script: on ", &*source, format!(":{line}.").as_bytes()].concat(),
+            None => b" script: on =[C]:-1.".to_vec(),
+        };
+        text.extend_from_slice(&place);
+        if table.is_some_and(|table| is_counted(table, heap)) {
+            Reply::new(&mut session.outbox, session.caller.proto).error(&text);
+            return Ok(());
+        }
+        Err(CmdError::owned(text))
+    }
+}
+
+/// A text, or a number as a text.
+fn shown(heap: &mut sluice_lua::Heap, value: Value) -> Option<Vec<u8>> {
+    let text = match value.as_number() {
+        Some(number) => heap.number_string(number).ok()?.as_str(),
+        None => value.as_str(),
+    };
+    text.map(|text| heap.bytes(text).to_vec())
+}
+
+fn start_eval(
+    machine: &mut ScriptMachine,
+    chunk: sluice_lua::LoadedChunk,
+    args: Args<'_>,
+    keys: usize,
+    now: Now,
+) -> Result<(), Fault> {
+    let (keys_global, argv_global) = (machine.keys, machine.argv);
+    let mut run = machine.vm.start(chunk);
+    run.heap().host.clock = now.mono_ns as f64 / 1e9;
+    let keys_table = list(run.heap(), args, 3..3 + keys)?;
+    let argv_table = list(run.heap(), args, 3 + keys..args.len())?;
+    if let Some(global) = keys_global {
+        run.set_global(global, keys_table)?;
+    }
+    if let Some(global) = argv_global {
+        run.set_global(global, argv_table)?;
+    }
+    Ok(())
+}
+
+/// Bytes that the reply of a script may have.
+fn reply_limit(machine: &ScriptMachine) -> usize {
+    machine.limit
+}
+
+/// Compiles a script whose length the memory limit allows: the compiler takes time and memory in proportion to it, outside of the
+/// machine's account.
+fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice_lua::Proto>, CmdError> {
+    let error =
+        |text: &[u8]| CmdError::owned([b"ERR Error compiling script (new function): ", text].concat());
+    if program.len() > machine.limit / COMPILED_PER_BYTE {
+        return Err(error(b"not enough memory"));
+    }
+    compile(program, b"@user_script").map_err(|text| error(&text))
+}
+
+/// Bytes that the compiler takes for a byte of a program, at most about.
+const COMPILED_PER_BYTE: usize = 16;

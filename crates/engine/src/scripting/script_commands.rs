@@ -1,0 +1,116 @@
+//! EVAL and its relatives, SCRIPT: what runs them. Their routes are in `families/scripts.rs`.
+
+use crate::engine::Engine;
+use crate::exec::ctx::ScriptCommand;
+use crate::exec::unit::Unit;
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::scripting::run::{EvalKind, NO_SCRIPT};
+use crate::session::Session;
+use sluice_base::Now;
+use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_config::param;
+use sluice_resp::Reply;
+
+impl Engine {
+    /// A command about scripts or functions.
+    pub(crate) fn run_script(
+        &mut self,
+        command: ScriptCommand,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        clock: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        match command {
+            ScriptCommand::Eval => self.eval(EvalKind::Text, false, unit, session, args, clock, process),
+            ScriptCommand::EvalRo => self.eval(EvalKind::Text, true, unit, session, args, clock, process),
+            ScriptCommand::EvalSha => self.eval(EvalKind::Sha, false, unit, session, args, clock, process),
+            ScriptCommand::EvalShaRo => self.eval(EvalKind::Sha, true, unit, session, args, clock, process),
+            ScriptCommand::ScriptExists => self.script_exists(session, args),
+            ScriptCommand::ScriptFlush => self.script_flush(session, args),
+            ScriptCommand::ScriptKill => self.kill_script(true, session),
+            ScriptCommand::ScriptLoad => self.script_load(session, args),
+            ScriptCommand::ScriptShow => self.script_show(session, args),
+            ScriptCommand::ScriptDebug => Err(CmdError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+            ScriptCommand::Fcall
+            | ScriptCommand::FcallRo
+            | ScriptCommand::FunctionDelete
+            | ScriptCommand::FunctionDump
+            | ScriptCommand::FunctionFlush
+            | ScriptCommand::FunctionKill
+            | ScriptCommand::FunctionList
+            | ScriptCommand::FunctionLoad
+            | ScriptCommand::FunctionRestore
+            | ScriptCommand::FunctionStats => {
+                self.run_function_command(command, unit, session, args, clock, process)
+            }
+        }
+    }
+
+    fn script_exists(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
+        reply.array(args.len() - 2);
+        for name in args.iter_from(2) {
+            reply.int(i64::from(self.scripting.cache.find_sha(name).is_some()));
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn script_load(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let slot = self.script_of_text(args.at(2), true)?;
+        let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
+        Reply::new(&mut session.outbox, session.caller.proto).bulk(&script.sha);
+        Ok(Outcome::Done)
+    }
+
+    fn script_show(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let slot = self.scripting.cache.find_sha(args.at(2));
+        let Some(script) = slot.and_then(|slot| self.scripting.cache.get(slot)) else {
+            return Err(NO_SCRIPT);
+        };
+        Reply::new(&mut session.outbox, session.caller.proto).bulk(&script.body);
+        Ok(Outcome::Done)
+    }
+
+    fn script_flush(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let is_async = match args.len() {
+            2 => self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
+            3 if args.is(2, "SYNC") => false,
+            3 if args.is(2, "ASYNC") => true,
+            _ => return Err(CmdError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+        };
+        let garbage = self.scripting.flush();
+        match is_async {
+            true => self.actions.push(Action::FreeScripts(Box::new(garbage))),
+            false => drop(garbage),
+        }
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
+    }
+
+    /// SCRIPT KILL, and FUNCTION KILL: the run that stands still ends instead of going on.
+    pub(crate) fn kill_script(&mut self, is_eval: bool, session: &mut Session) -> Run {
+        let Some(running) = self.control.scripts.running.as_deref_mut() else {
+            return Err(CmdError::text("NOTBUSY No scripts in execution right now."));
+        };
+        if running.is_obeyed {
+            return Err(CmdError::text(
+                "UNKILLABLE The busy script was sent by a master instance in the context of replication and cannot be killed.",
+            ));
+        }
+        if running.has_written {
+            return Err(CmdError::text(
+                "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+                 script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+            ));
+        }
+        if is_eval != running.is_eval {
+            return Err(running.busy_error());
+        }
+        running.is_killed = true;
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
+    }
+}

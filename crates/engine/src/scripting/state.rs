@@ -1,0 +1,216 @@
+//! What the engine keeps of scripts between their runs, and what others see of the run that stands still.
+
+use crate::scripting::cache::ScriptCache;
+use crate::scripting::functions::Functions;
+use crate::scripting::library::MachineLimits;
+use crate::scripting::machine::{MachineKind, ScriptMachine};
+use sluice_base::Watched;
+use sluice_commands::CmdError;
+use sluice_config::{Config, param};
+use sluice_lua::{Fault, Garbage};
+use sluice_resp::{ArgumentList, Outbox};
+use std::sync::Arc;
+
+/// The scripts of EVAL, their machine, and memory that runs use again.
+#[derive(Debug, Default)]
+pub(crate) struct Scripting {
+    /// The scripts that are known.
+    pub cache: ScriptCache,
+    /// The machine of EVAL: none before the first script, or while a run has it.
+    pub machine: Option<Box<ScriptMachine>>,
+    /// Memory for the next run.
+    pub spare: RunBuffers,
+    /// What commands had taken of this iteration when it began, ns.
+    pub iteration_base_ns: u64,
+    /// Scripts wait for the next iteration: this one has taken long.
+    pub share_is_used: bool,
+    /// The memory was full when the command began that is being executed.
+    pub is_full: bool,
+    /// Bytes of the machine while a run has it, as of the last look.
+    pub running_bytes: usize,
+    /// Counters for INFO.
+    pub counts: ScriptCounts,
+    /// Where `math.random` stands: one generator for all scripts.
+    pub random: Option<u64>,
+}
+
+/// What scripts take, for INFO and MEMORY STATS.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScriptFacts {
+    /// Bytes of the machine of EVAL.
+    pub(crate) eval_machine_bytes: usize,
+    /// Bytes of the texts that EVAL knows.
+    pub(crate) eval_bytes: usize,
+    /// Scripts that EVAL knows.
+    pub(crate) cached: usize,
+    /// Functions, and the libraries that they are in.
+    pub(crate) functions: usize,
+    pub(crate) libraries: usize,
+    /// Bytes of the machines of libraries.
+    pub(crate) function_machine_bytes: usize,
+    /// Bytes of libraries beside their machines.
+    pub(crate) function_bytes: usize,
+    /// Counters.
+    pub(crate) counts: ScriptCounts,
+}
+
+impl ScriptFacts {
+    /// Bytes of all machines.
+    pub(crate) fn machine_bytes(&self) -> u64 {
+        (self.eval_machine_bytes + self.function_machine_bytes) as u64
+    }
+}
+
+/// Counters of scripts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ScriptCounts {
+    /// Scripts of EVAL that others have displaced.
+    pub evicted: u64,
+    /// Bytes by which a script went beyond `maxmemory` at most, which was asked for at its start.
+    pub overrun_max: u64,
+    /// Slices of runs that stood still behind them.
+    pub slices: u64,
+}
+
+/// Memory of a run that the next one uses again.
+#[derive(Debug, Default)]
+pub(crate) struct RunBuffers {
+    /// The arguments of the command that the script calls.
+    pub arguments: ArgumentList,
+    /// The reply of that command.
+    pub reply: Outbox,
+    /// The command, looked up and hashed.
+    pub batch: sluice_commands::PreparedBatch,
+}
+
+/// Bytes of a reply whose memory is kept for the next.
+const REPLY_KEPT_BYTES: usize = 64 << 10;
+
+impl RunBuffers {
+    /// Gives back what is large.
+    pub(crate) fn trim(&mut self) {
+        self.arguments.clear();
+        match self.reply.capacity_bytes() > REPLY_KEPT_BYTES {
+            true => self.reply = Outbox::new(),
+            false => self.reply.clear(),
+        }
+    }
+}
+
+impl Scripting {
+    /// The machine of EVAL, opened where there is none.
+    ///
+    /// # Errors
+    /// The memory limit is too small for the libraries.
+    pub(crate) fn machine(&mut self, config: &Config) -> Result<&mut ScriptMachine, Fault> {
+        if self.machine.is_none() {
+            let is_insecure = config.bool(param::LUA_ENABLE_INSECURE_API);
+            let machine = ScriptMachine::open(MachineKind::Eval, memory_limit(config), is_insecure)?;
+            self.machine = Some(Box::new(machine));
+        }
+        self.machine.as_deref_mut().ok_or_else(Fault::memory)
+    }
+
+    /// Forgets all scripts. What they took comes out, to be freed where that suits.
+    pub(crate) fn flush(&mut self) -> ScriptGarbage {
+        ScriptGarbage {
+            _scripts: std::mem::take(&mut self.cache),
+            _machine: self.machine.take(),
+            ..ScriptGarbage::default()
+        }
+    }
+
+    /// Bytes of the machine of EVAL.
+    pub(crate) fn machine_bytes(&self) -> usize {
+        self.machine.as_ref().map_or(self.running_bytes, |machine| machine.vm.bytes())
+    }
+}
+
+/// What scripts leave, which takes time to be freed.
+#[derive(Debug, Default)]
+pub struct ScriptGarbage {
+    _scripts: ScriptCache,
+    _machine: Option<Box<ScriptMachine>>,
+    _run: Option<Garbage>,
+    _functions: Functions,
+}
+
+impl ScriptGarbage {
+    /// Libraries that were flushed or replaced.
+    pub(crate) fn of_functions(functions: Functions) -> ScriptGarbage {
+        ScriptGarbage { _functions: functions, ..ScriptGarbage::default() }
+    }
+
+    /// The machine of a library that was deleted.
+    pub(crate) fn of_machine(machine: Box<ScriptMachine>) -> ScriptGarbage {
+        ScriptGarbage { _machine: Some(machine), ..ScriptGarbage::default() }
+    }
+
+    /// What a large run has left.
+    pub(crate) fn of_run(garbage: Garbage) -> ScriptGarbage {
+        ScriptGarbage { _run: Some(garbage), ..ScriptGarbage::default() }
+    }
+}
+
+/// What machines of libraries may use and have.
+pub(crate) fn machine_limits(config: &Config) -> MachineLimits {
+    MachineLimits { bytes: memory_limit(config), is_insecure: config.bool(param::LUA_ENABLE_INSECURE_API) }
+}
+
+/// Bytes that a machine may use: `script-memory-limit`, or 1 GiB, or where there is `maxmemory` an eighth of that, 64 MiB at least.
+pub(crate) fn memory_limit(config: &Config) -> usize {
+    let limit = match (config.int(param::SCRIPT_MEMORY_LIMIT), config.int(param::MAXMEMORY)) {
+        (0, 0) => 1 << 30,
+        (0, maxmemory) => (maxmemory / 8).max(64 << 20),
+        (limit, _) => limit,
+    };
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+/// What everybody may know of the script that runs: it stands still, or nobody could ask.
+#[derive(Debug)]
+pub(crate) struct RunningScript {
+    /// Its name: of a function, or the SHA-1 of a script.
+    pub name: Arc<[u8]>,
+    /// The command that runs it, as FUNCTION STATS shows it; empty for EVAL.
+    pub command: Vec<Vec<u8>>,
+    /// It runs by EVAL or its kin.
+    pub is_eval: bool,
+    /// It came from this server's primary, and is not to be killed.
+    pub is_obeyed: bool,
+    /// It has called a command that writes.
+    pub has_written: bool,
+    /// SCRIPT KILL or FUNCTION KILL: it ends instead of going on.
+    pub is_killed: bool,
+    /// When it began, ns of the monotonic clock.
+    pub began_ns: u64,
+}
+
+impl RunningScript {
+    /// What others are told while this script is busy.
+    pub(crate) fn busy_error(&self) -> CmdError {
+        match self.is_eval {
+            true => CmdError::text(
+                "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            ),
+            false => CmdError::text(
+                "BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
+            ),
+        }
+    }
+}
+
+/// The script that stands still.
+#[derive(Debug)]
+pub(crate) struct ScriptWatch {
+    /// Nothing where none does.
+    pub running: Option<Box<RunningScript>>,
+    /// It has run for `busy-reply-threshold`: others are told so.
+    pub is_busy: Watched<bool>,
+}
+
+impl ScriptWatch {
+    pub(crate) fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
+        ScriptWatch { running: None, is_busy: Watched::new(false, epoch) }
+    }
+}

@@ -1,0 +1,287 @@
+//! The result of a script as a reply, in pieces: a table may have ten million elements, or refer to itself.
+//!
+//! Invariants: (1) a step does about so much work as it is given; (2) what is written so far is a reply once the conversion has
+//! ended, at whatever depth it was cut off; (3) the values stay those of a run that is open until then.
+
+use sluice_lua::{Heap, Kind, TableRef, Value};
+use sluice_resp::{Outbox, Protocol, Reply};
+
+/// Tables within each other up to which a reply goes; the reference's stack ends there.
+const DEPTH_MAX: usize = 7995;
+
+const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
+
+/// A string from so many bytes on is shared with the script, not copied.
+const SHARED_BYTES_MIN: usize = 16 << 10;
+
+/// How far a conversion has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyProgress {
+    /// The reply is whole.
+    Done,
+    /// There is more to do.
+    More,
+    /// The reply would be larger than it may be.
+    TooLarge,
+}
+
+/// A table whose elements are being written.
+#[derive(Clone, Copy, Debug)]
+enum Level {
+    /// An array's elements are counted: up to the first nil.
+    Counting { table: TableRef, len: i64 },
+    /// An array: the next index, and the last.
+    Array { table: TableRef, next: i64, len: i64 },
+    /// The pairs of a map, or the keys of a set, are counted.
+    CountingPairs { table: TableRef, after: Value, len: usize, is_set: bool },
+    /// A map or a set: the key that was written last.
+    Pairs { table: TableRef, after: Value, is_set: bool },
+}
+
+/// A result on its way into an outbox.
+#[derive(Debug)]
+pub(crate) struct ReplyConversion {
+    /// What is to be written next, the outermost first.
+    levels: Vec<Level>,
+    /// A value that stands before all levels, and one behind it: of a pair.
+    next: Option<Value>,
+    then: Option<Value>,
+    /// `server.setresp(3)`: booleans are written as such.
+    is_resp3: bool,
+    /// Errors that were written since the host has last counted them, which no command has counted.
+    pub errors: Vec<Vec<u8>>,
+}
+
+impl ReplyConversion {
+    /// Of this result; `is_resp3`: the script has asked for RESP3.
+    pub(crate) fn new(value: Value, is_resp3: bool) -> ReplyConversion {
+        ReplyConversion { levels: Vec::new(), next: Some(value), then: None, is_resp3, errors: Vec::new() }
+    }
+
+    /// Writes on. `work` is what may be done, in elements, and becomes what is left; `bytes_max`: bytes that the whole reply may have.
+    pub(crate) fn step(
+        &mut self,
+        heap: &mut Heap,
+        protocol: Protocol,
+        out: &mut Outbox,
+        bytes_max: usize,
+        work: &mut i64,
+    ) -> ReplyProgress {
+        loop {
+            if *work <= 0 {
+                return ReplyProgress::More;
+            }
+            *work -= 1;
+            if let Some(value) = self.next.take() {
+                self.write(value, heap, &mut Reply::new(out, protocol));
+                self.next = self.then.take();
+                if out.len() > bytes_max {
+                    return ReplyProgress::TooLarge;
+                }
+                continue;
+            }
+            let Some(level) = self.levels.last_mut() else { return ReplyProgress::Done };
+            match level {
+                Level::Counting { table, len } => {
+                    // Counting one costs less than writing one.
+                    for _ in 0..8 {
+                        if heap.get_int(*table, *len + 1).is_nil() {
+                            Reply::new(out, protocol).array(*len as usize);
+                            *level = Level::Array { table: *table, next: 1, len: *len };
+                            break;
+                        }
+                        *len += 1;
+                    }
+                }
+                Level::Array { table, next, len } => {
+                    if *next > *len {
+                        self.levels.pop();
+                        continue;
+                    }
+                    self.next = Some(heap.get_int(*table, *next));
+                    *next += 1;
+                }
+                Level::CountingPairs { table, after, len, is_set } => match heap.next(*table, *after) {
+                    Ok(Some((key, _))) => (*after, *len) = (key, *len + 1),
+                    Ok(None) | Err(_) => {
+                        let mut reply = Reply::new(out, protocol);
+                        if *is_set {
+                            reply.set(*len)
+                        } else {
+                            reply.map(*len)
+                        }
+                        *level = Level::Pairs { table: *table, after: Value::NIL, is_set: *is_set };
+                    }
+                },
+                Level::Pairs { table, after, is_set } => match heap.next(*table, *after) {
+                    Ok(Some((key, value))) => {
+                        *after = key;
+                        self.next = Some(key);
+                        self.then = (!*is_set).then_some(value);
+                    }
+                    Ok(None) | Err(_) => drop(self.levels.pop()),
+                },
+            }
+        }
+    }
+
+    /// Writes a value, or the beginning of a table whose elements follow.
+    fn write(&mut self, value: Value, heap: &mut Heap, reply: &mut Reply<'_>) {
+        if self.levels.len() >= DEPTH_MAX {
+            self.errors.push(TOO_DEEP.to_vec());
+            return reply.error(TOO_DEEP);
+        }
+        match value.kind() {
+            Kind::String => {
+                let Some(text) = value.as_str() else { return };
+                match heap.shared_bytes(text).filter(|bytes| bytes.len() >= SHARED_BYTES_MIN) {
+                    Some(bytes) => reply.bulk_shared(&bytes),
+                    None => reply.bulk(heap.bytes(text)),
+                }
+            }
+            Kind::Boolean if self.is_resp3 => reply.boolean(value.truthy()),
+            Kind::Boolean if value.truthy() => reply.int(1),
+            Kind::Number => reply.int(sluice_lua::to_integer(value.as_number().unwrap_or_default())),
+            Kind::Table => {
+                if let Some(table) = value.as_table() {
+                    self.write_table(table, heap, reply);
+                }
+            }
+            Kind::Boolean
+            | Kind::Nil
+            | Kind::LightUserdata
+            | Kind::Closure
+            | Kind::Native
+            | Kind::Userdata
+            | Kind::Thread => reply.null(),
+        }
+    }
+
+    fn write_table(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) {
+        // Most tables are arrays without any of these fields.
+        if heap.node_count(table) > 0 && self.write_special(table, heap, reply) {
+            return;
+        }
+        self.levels.push(Level::Counting { table, len: 0 });
+    }
+
+    /// Writes a table with a field that says what the table is.
+    fn write_special(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) -> bool {
+        if let Some(text) = heap.get_text(table, b"err").as_str() {
+            reply.error(heap.bytes(text));
+            if !is_counted(table, heap) {
+                self.errors.push(heap.bytes(text).to_vec());
+            }
+            return true;
+        }
+        if let Some(text) = heap.get_text(table, b"ok").as_str() {
+            reply.simple(heap.bytes(text));
+            return true;
+        }
+        if let Some(number) = heap.get_text(table, b"double").as_number() {
+            reply.double(number);
+            return true;
+        }
+        if let Some(text) = heap.get_text(table, b"big_number").as_str() {
+            reply.big_number(heap.bytes(text));
+            return true;
+        }
+        if let Some(inner) = heap.get_text(table, b"verbatim_string").as_table() {
+            let format = heap.get_text(inner, b"format").as_str();
+            let text = heap.get_text(inner, b"string").as_str();
+            if let (Some(format), Some(text)) = (format, text) {
+                let mut letters = *b"txt";
+                let format = heap.bytes(format);
+                let len = format.len().min(3);
+                letters[..len].copy_from_slice(&format[..len]);
+                reply.verbatim(&letters, heap.bytes(text));
+                return true;
+            }
+        }
+        for (name, is_set) in [(&b"map"[..], false), (b"set", true)] {
+            if let Some(table) = heap.get_text(table, name).as_table() {
+                self.levels.push(Level::CountingPairs { table, after: Value::NIL, len: 0, is_set });
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Whether an error was counted when the command failed that it is of.
+pub(crate) fn is_counted(table: TableRef, heap: &Heap) -> bool {
+    heap.get_text(table, b"ignore_error_stats_update") == Value::TRUE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripting::machine::{MachineKind, ScriptMachine};
+    use sluice_lua::{RunOutcome, compile};
+
+    /// The reply of what a program returns, in steps of so much work.
+    fn reply_of(source: &str, protocol: Protocol, is_resp3: bool, work: i64) -> (String, usize) {
+        let mut machine = ScriptMachine::open(MachineKind::Eval, 1 << 30, false).unwrap();
+        let chunk = machine.vm.load(&compile(source.as_bytes(), b"@user_script").unwrap()).unwrap();
+        let mut run = machine.vm.start(chunk);
+        let outcome = run.resume(u64::MAX);
+        assert!(matches!(outcome, RunOutcome::Done), "{outcome:?}");
+        let value = run.results().first().copied().unwrap_or_default();
+        let mut out = Outbox::new();
+        let mut conversion = ReplyConversion::new(value, is_resp3);
+        let mut steps = 1;
+        while conversion.step(machine.vm.heap(), protocol, &mut out, 1 << 30, &mut work.clone())
+            == ReplyProgress::More
+        {
+            steps += 1;
+        }
+        (String::from_utf8_lossy(&out.flatten()).replace("\r\n", " "), steps)
+    }
+
+    #[test]
+    fn values_are_written_as_the_reference_writes_them() {
+        use Protocol::{Resp2, Resp3};
+        let rows = [
+            ("return 3.99", Resp2, false, ":3 "),
+            ("return -3.99", Resp2, false, ":-3 "),
+            ("return true", Resp2, false, ":1 "),
+            ("return false", Resp2, false, "$-1 "),
+            ("return false", Resp3, false, "_ "),
+            ("return false", Resp3, true, "#f "),
+            ("return true", Resp2, true, ":1 "),
+            ("return {1,2,nil,4}", Resp2, false, "*2 :1 :2 "),
+            ("return {1,{2,{}},'x'}", Resp2, false, "*3 :1 *2 :2 *0 $1 x "),
+            ("return {ok='fi\\r\\nne'}", Resp2, false, "+fi  ne "),
+            ("return {err='MY err'}", Resp2, false, "-MY err "),
+            ("return {double=1.5}", Resp3, false, ",1.5 "),
+            ("return {double=1.5}", Resp2, false, "$3 1.5 "),
+            ("return {big_number='12'}", Resp3, false, "(12 "),
+            ("return {verbatim_string={format='mkd',string='x'}}", Resp3, false, "=5 mkd:x "),
+            ("return {map={a=1}}", Resp3, false, "%1 $1 a :1 "),
+            ("return {map={a=1}}", Resp2, false, "*2 $1 a :1 "),
+            ("return {set={a=true}}", Resp3, false, "~1 $1 a "),
+            ("return function() end", Resp2, false, "$-1 "),
+            ("return", Resp2, false, "$-1 "),
+        ];
+        for (source, protocol, is_resp3, wanted) in rows {
+            for work in [1, 1000] {
+                assert_eq!(reply_of(source, protocol, is_resp3, work).0, wanted, "{source}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_in_itself_ends_in_an_error_at_the_deepest_level() {
+        let (reply, _) = reply_of("local a = {} a[1] = a return a", Protocol::Resp2, false, i64::MAX);
+        assert_eq!(reply.matches("*1 ").count(), DEPTH_MAX);
+        assert!(reply.ends_with("*1 -ERR reached lua stack limit "));
+    }
+
+    #[test]
+    fn a_large_table_takes_many_steps() {
+        let (reply, steps) =
+            reply_of("local t = {} for i = 1, 100000 do t[i] = 1 end return t", Protocol::Resp2, false, 1000);
+        assert_eq!(reply.len(), "*100000 ".len() + 300_000);
+        assert!(steps > 100, "{steps}");
+    }
+}
