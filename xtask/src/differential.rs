@@ -15,6 +15,7 @@ mod logs;
 mod payload;
 mod player;
 mod rules;
+mod scripts;
 mod shrink;
 mod special;
 mod streams;

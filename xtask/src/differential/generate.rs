@@ -7,6 +7,7 @@ use sluice_base::Rng;
 use super::grammar::{Argument, CommandEntry, Grammar};
 use super::listening;
 use super::rules::Rule;
+use super::scripts;
 use super::special;
 use super::values;
 use super::zsets;
@@ -93,6 +94,10 @@ const OWN_KEYS: &[(&str, &str)] = &[
     ("@sorted-set", "z"),
     ("@geo", "g"),
 ];
+/// What the names begin with that scripts do not call. In the sets of COMMAND keys are tables, whose order is that of addresses.
+const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
+/// Commands that are drawn for a script until one is fit.
+const TRIES: usize = 5;
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -121,6 +126,12 @@ impl<'a> Generator<'a> {
     pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
         let mut commands = Vec::with_capacity(count);
         let mut client = 0;
+        // What a stream before this one has loaded.
+        for container in ["FUNCTION", "SCRIPT"] {
+            if self.grammar.has_own(&format!("{}|flush", container.to_lowercase())) {
+                commands.push(Command::of(vec![container.into(), b"FLUSH".to_vec()]));
+            }
+        }
         if self.chance(NOTIFY_CHANCE) && self.grammar.has_own("publish") {
             commands.push(special::notify(self));
         }
@@ -230,6 +241,20 @@ impl<'a> Generator<'a> {
         Command { words, inline, client: 0, listens: false }
     }
 
+    /// The words of a command for a script to call: one whose reply is compared byte by byte.
+    pub(super) fn command_for_script(&mut self) -> Vec<Vec<u8>> {
+        for _ in 0..TRIES {
+            let command = self.command();
+            let name = self.grammar.full_name(&command.words);
+            let is_left_out = NOT_IN_SCRIPTS.iter().any(|start| name.starts_with(start));
+            let is_exact = self.grammar.rule(&command.words) == Rule::Exact;
+            if !is_left_out && is_exact && self.may_be_sent(&command) {
+                return command.words;
+            }
+        }
+        vec![b"PING".to_vec()]
+    }
+
     /// A command drawn by weight.
     fn draw(&mut self, entries: &'a [CommandEntry]) -> &'a CommandEntry {
         let mut left = self.rng.below(self.total_weight);
@@ -245,6 +270,10 @@ impl<'a> Generator<'a> {
     /// A well-formed call, its words in any case.
     fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.token(word)).collect();
+        if let Some(arguments) = scripts::arguments(self, &entry.name) {
+            words.extend(arguments);
+            return words;
+        }
         if let Some(arguments) = special::arguments(self, &entry.name) {
             words.extend(arguments);
             return words;

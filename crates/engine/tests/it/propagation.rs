@@ -8,6 +8,22 @@ use sluice_testkit::{Rig, render};
 /// one of the configs `lazyfree-lazy-user-del`, `-expire`, `-server-del`, which are on without them.
 #[rustfmt::skip]
 const ROWS: &[(&str, &str)] = &[
+    (r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',print)" "##, ""),
+    (
+        r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',function() end)""##,
+        r"FUNCTION LOAD #!lua name=l\nserver.register_function(\'f\',function() end)",
+    ),
+    (
+        r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',function() end)" | FUNCTION DELETE l"##,
+        "FUNCTION DELETE l",
+    ),
+    ("FUNCTION DELETE l", ""),
+    ("FUNCTION FLUSH", "FUNCTION FLUSH"),
+    ("FUNCTION FLUSH x", ""),
+    (
+        r#"FUNCTION RESTORE "P\x00\x92\xb1\x95\xd1\x91-\xc5." REPLACE"#,
+        r"FUNCTION RESTORE P\x00\x92\xb1\x95\xd1\x91-\xc5. REPLACE",
+    ),
     ("SET k v", "SET k v"),
     ("SET k v NX", "SET k v NX"),
     ("SET k v | SET k w NX", ""),

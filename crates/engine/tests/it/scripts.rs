@@ -1,0 +1,244 @@
+//! Scripts of EVAL: what they answer, what they may call, what others see, what replicas and files get.
+
+use sluice_base::SessionKey;
+use sluice_testkit::{Rig, check, render};
+
+const BUSY: &str = "-BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// A rig whose clock goes on by itself while a script runs: each look at it is a tenth of a millisecond later.
+fn running(directives: &[(&str, &str)]) -> Rig {
+    let mut rig = Rig::with(directives);
+    rig.process.us_each_look = 100;
+    rig
+}
+
+/// Has the first client run a script without end, and looks that it stands still.
+fn begin(rig: &mut Rig, script: &str) -> SessionKey {
+    let other = rig.connect();
+    assert_eq!(rig.run(&format!("EVAL \"{script}\" 0")), "", "its reply comes at the end");
+    assert!(rig.engine.has_open_unit());
+    other
+}
+
+/// Goes on with what stands still, until it has ended or so many slices are over.
+fn go_on(rig: &mut Rig, slices: usize) {
+    for _ in 0..slices {
+        if rig.engine.has_open_unit() {
+            rig.engine.advance_unit(&mut rig.process);
+        }
+    }
+}
+
+fn answer(rig: &mut Rig, client: SessionKey) -> String {
+    render(&rig.output(client))
+}
+
+#[test]
+fn values_are_answered_as_replies() {
+    check(&[
+        ("EVAL \"return 3.99\" 0", ":3"),
+        ("EVAL \"return {1,'a',{2},nil,4}\" 0", "[:1, \"a\", [:2]]"),
+        ("EVAL \"return {KEYS[1],ARGV[1],#KEYS,#ARGV}\" 1 k a b", "[\"k\", \"a\", :1, :2]"),
+        ("EVAL \"return redis.status_reply('fine')\" 0", "+fine"),
+        ("EVAL \"return redis.error_reply('MY text')\" 0", "-MY text"),
+        ("EVAL \"return true\" 0", ":1"),
+        ("EVAL \"return false\" 0", "nil"),
+        ("EVAL \"return redis.sha1hex('')\" 0", "\"da39a3ee5e6b4b0d3255bfef95601890afd80709\""),
+        ("EVAL \"return 1\" x", "-ERR value is not an integer or out of range"),
+        ("EVAL \"return 1\" 1", "-ERR Number of keys can't be greater than number of args"),
+        ("EVAL \"return 1\" -1", "-ERR Number of keys can't be negative"),
+    ]);
+}
+
+#[test]
+fn commands_are_called_and_their_errors_are_values() {
+    check(&[
+        ("EVAL \"return redis.call('SET',KEYS[1],ARGV[1])\" 1 k v", "+OK"),
+        ("EVAL \"return redis.call('GET',KEYS[1])\" 1 k", "\"v\""),
+        ("EVAL \"return redis.call('GET','none')\" 0", "nil"),
+        ("EVAL \"return redis.pcall('INCR','k').err\" 0", "\"ERR value is not an integer or out of range\""),
+        (
+            "EVAL \"return redis.call('INCR','k')\" 0",
+            "-ERR value is not an integer or out of range script: on @user_script:1.",
+        ),
+        (
+            "EVAL \"return redis.call('NOSUCH')\" 0",
+            "-ERR Unknown command called from script script: on @user_script:1.",
+        ),
+        (
+            "EVAL \"return redis.call('GET')\" 0",
+            "-ERR Wrong number of args calling command from script script: on @user_script:1.",
+        ),
+        (
+            "EVAL \"return redis.call('SUBSCRIBE','c')\" 0",
+            "-ERR This Valkey command is not allowed from script script: on @user_script:1.",
+        ),
+        ("EVAL \"return redis.call('BLPOP','none',0)\" 0", "nil"),
+        ("EVAL \"redis.call('SELECT',3) return redis.call('SET','in3','x')\" 0", "+OK"),
+        ("EXISTS in3", ":0"),
+        (
+            "EVAL_RO \"return redis.call('SET','k','w')\" 0",
+            "-ERR Write commands are not allowed from read-only scripts. script: on @user_script:1.",
+        ),
+        (
+            "EVAL \"#!lua flags=no-writes\\nreturn redis.call('SET','k','w')\" 0",
+            "-ERR Write commands are not allowed from read-only scripts. script: on @user_script:2.",
+        ),
+        (
+            "EVAL \"x = 1\" 0",
+            "-ERR user_script:1: Attempt to modify a readonly table script: on @user_script:1.",
+        ),
+        (
+            "EVAL \"return x\" 0",
+            "-ERR user_script:1: Script attempted to access nonexistent global variable 'x' script: on @user_script:1.",
+        ),
+    ]);
+}
+
+#[test]
+fn scripts_are_known_by_their_names() {
+    let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    let mut rig = Rig::new();
+    rig.check(&format!("EVALSHA {sha} 0"), "-NOSCRIPT No matching script.");
+    rig.check("SCRIPT LOAD \"return 1\"", &format!("\"{sha}\""));
+    rig.check(&format!("EVALSHA {} 0", sha.to_uppercase()), ":1");
+    rig.check(&format!("SCRIPT EXISTS {sha} x"), "[:1, :0]");
+    rig.check(&format!("SCRIPT SHOW {sha}"), "\"return 1\"");
+    rig.check("SCRIPT FLUSH", "+OK");
+    rig.check(&format!("SCRIPT EXISTS {sha}"), "[:0]");
+    rig.check(
+        "SCRIPT LOAD \"return (\"",
+        "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'",
+    );
+}
+
+#[test]
+fn replicas_and_files_get_what_a_script_did_as_one() {
+    let mut rig = Rig::with(&[("appendonly", "yes")]);
+    rig.engine.begin_aof();
+    let replica = rig.replica();
+    rig.fed(replica);
+    rig.appended();
+    rig.run("EVAL \"redis.call('SET','a',1) redis.call('GET','a') redis.call('INCR','a')\" 0");
+    assert_eq!(rig.fed(replica), "MULTI; SET a 1; INCR a; EXEC");
+    assert_eq!(rig.appended(), "MULTI SELECT 0 SET a 1 INCR a EXEC");
+    // One that changes one thing stands alone.
+    rig.run("EVAL \"return redis.call('INCR','a')\" 0");
+    assert_eq!(rig.fed(replica), "INCR a");
+    rig.appended();
+    rig.run("EVAL \"redis.set_repl(redis.REPL_AOF) redis.call('INCR','a')\" 0");
+    assert_eq!((rig.fed(replica), rig.appended()), (String::new(), "INCR a".into()));
+    rig.run("EVAL \"redis.set_repl(redis.REPL_REPLICA) redis.call('INCR','a')\" 0");
+    assert_eq!((rig.fed(replica), rig.appended()), ("INCR a".into(), String::new()));
+    rig.run("EVAL \"redis.set_repl(redis.REPL_NONE) redis.call('INCR','a')\" 0");
+    assert_eq!((rig.fed(replica), rig.appended()), (String::new(), String::new()));
+    rig.check("GET a", "\"6\"");
+}
+
+#[test]
+fn a_script_that_goes_on_holds_others_and_is_then_busy() {
+    let mut rig = running(&[("busy-reply-threshold", "50")]);
+    let other = begin(&mut rig, "while true do end");
+    rig.check_as(other, "GET k", "");
+    go_on(&mut rig, 10);
+    assert_eq!(answer(&mut rig, other), "", "it is held");
+    go_on(&mut rig, 50);
+    assert_eq!(answer(&mut rig, other), BUSY);
+    rig.check_as(other, "PING", BUSY);
+    rig.check_as(other, "FUNCTION KILL", BUSY);
+    rig.check_as(other, "MULTI", "+OK");
+    rig.check_as(other, "GET k", BUSY);
+    rig.check_as(other, "DISCARD", "+OK");
+    rig.check_as(other, "SCRIPT KILL", "+OK");
+    go_on(&mut rig, 1);
+    assert!(!rig.engine.has_open_unit());
+    let client = rig.client;
+    let killed = answer(&mut rig, client);
+    assert_eq!(killed, "-ERR Script killed by user with SCRIPT KILL. script: on @user_script:1.");
+    rig.check_as(other, "SCRIPT KILL", "-NOTBUSY No scripts in execution right now.");
+    rig.check_as(other, "PING", "+PONG");
+}
+
+#[test]
+fn a_script_that_has_written_is_not_killed_and_is_told_of_at_its_end() {
+    let mut rig = running(&[("busy-reply-threshold", "10")]);
+    let replica = rig.replica();
+    rig.fed(replica);
+    let script = "redis.call('SET','a',1) for i = 1, 2000000 do end redis.call('SET','b',2) return 7";
+    let other = begin(&mut rig, script);
+    go_on(&mut rig, 6);
+    let unkillable = rig.run_as(other, "SCRIPT KILL");
+    assert!(unkillable.starts_with("-UNKILLABLE Sorry the script already executed write"), "{unkillable}");
+    assert!(!rig.fed(replica).contains("SET"), "nobody gets half of it");
+    go_on(&mut rig, 10_000);
+    let client = rig.client;
+    assert_eq!(answer(&mut rig, client), ":7");
+    assert!(rig.fed(replica).ends_with("SET a 1; SET b 2; EXEC"));
+}
+
+#[test]
+fn a_script_in_a_transaction_stands_still_there() {
+    let mut rig = running(&[]);
+    let other = rig.connect();
+    for line in
+        ["MULTI", "SET a 1", "EVAL \"for i = 1, 2000000 do end return redis.call('INCR','a')\" 0", "INCR a"]
+    {
+        rig.run(line);
+    }
+    assert_eq!(rig.run("EXEC"), "");
+    assert!(rig.engine.has_open_unit());
+    rig.check_as(other, "INCR a", "");
+    go_on(&mut rig, 10_000);
+    let client = rig.client;
+    assert_eq!(answer(&mut rig, client), "[+OK, :2, :3]");
+    assert_eq!(answer(&mut rig, other), ":4");
+}
+
+#[test]
+fn a_script_whose_client_has_gone_ends_if_it_has_not_written() {
+    let mut rig = running(&[]);
+    let other = begin(&mut rig, "while true do end");
+    let client = rig.client;
+    rig.engine.client_lost(client, &mut rig.process);
+    rig.engine.disconnect(client, &mut rig.process);
+    go_on(&mut rig, 1);
+    assert!(!rig.engine.has_open_unit());
+    rig.check_as(other, "PING", "+PONG");
+}
+
+#[test]
+fn monitors_are_shown_the_script_and_then_its_commands() {
+    let mut rig = Rig::new();
+    let monitor = rig.connect();
+    rig.check_as(monitor, "MONITOR", "+OK");
+    rig.run("EVAL \"return redis.call('GET',KEYS[1])\" 1 k");
+    let shown = answer(&mut rig, monitor);
+    let (eval, get) = (shown.find("\"EVAL\"").unwrap(), shown.find("\"GET\"").unwrap());
+    assert!(eval < get && shown.contains("[0 lua] \"GET\" \"k\""), "{shown}");
+}
+
+#[test]
+fn what_scripts_take_is_told() {
+    let mut rig = Rig::new();
+    rig.run("EVAL \"return redis.call('PING')\" 0");
+    let info = rig.run("INFO everything");
+    for wanted in
+        ["number_of_cached_scripts:1", "cmdstat_eval:calls=1", "cmdstat_ping:calls=1", "evicted_scripts:0"]
+    {
+        assert!(info.contains(wanted), "{wanted}");
+    }
+    assert!(!info.contains("used_memory_vm_eval:0"));
+    for number in 0..501 {
+        rig.run(&format!("EVAL \"return {number}\" 0"));
+    }
+    let info = rig.run("INFO everything");
+    assert!(info.contains("number_of_cached_scripts:500") && info.contains("evicted_scripts:2"), "{info}");
+}
+
+#[test]
+fn a_script_has_its_limit_of_memory() {
+    let mut rig = Rig::with(&[("script-memory-limit", "4mb")]);
+    let grown = rig.run("EVAL \"local t = {} while true do t[#t+1] = string.rep('x', 1000) .. #t end\" 0");
+    assert!(grown.contains("not enough memory"), "{grown}");
+    rig.check("EVAL \"return 1\" 0", ":1");
+}
