@@ -20,6 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sluice_evloop::{
     AnyLoop, Backend, Config, Deadline, Finished, JobOutcome, Mailbox, Sender, Token, WorkerPool,
 };
+use sluice_micro::{Arguments, quantile};
 use sluice_queue::{Capacity, spmc};
 
 /// No more jobs are under way than there are threads, in the server; here there may be more.
@@ -172,16 +173,8 @@ struct Load {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test` runs this too, without `--bench`: nothing to do then.
-    if !arguments.iter().any(|argument| argument == "--bench") {
-        return;
-    }
-    let number = |name: &str, default| {
-        let value = arguments.iter().find_map(|argument| argument.strip_prefix(name));
-        value.map_or(default, |value| value.parse().expect("a number"))
-    };
-    let (rounds, bursts) = (number("rounds=", 21), number("bursts=", 200));
+    let Some(arguments) = Arguments::of_bench() else { return };
+    let (rounds, bursts) = (arguments.number("rounds=", 21), arguments.number("bursts=", 200));
     println!(
         "{:>7} {:>6} {:>7} | {:>9} {:>9} {:>20} | {:>9} {:>9} {:>20}",
         "threads",
@@ -222,18 +215,14 @@ fn measure(rounds: usize, load: &Load) {
             times.push(pair);
         }
     }
-    let at = |mut values: Vec<f64>, share: f64| {
-        values.sort_by(f64::total_cmp);
-        values[((values.len() - 1) as f64 * share).round() as usize]
-    };
     let of = |which: usize, what: usize| times.iter().map(|pair| pair[which][what]).collect::<Vec<_>>();
     let ratio = |what: usize| times.iter().map(|pair| pair[1][what] / pair[0][what]).collect::<Vec<_>>();
     let shown = |what: usize, unit: f64| {
-        let ratio = |share| at(ratio(what), share);
+        let ratio = |share| quantile(&ratio(what), share);
         format!(
             "{:9.2} {:9.2} {:5.2} ({:5.2} - {:5.2})",
-            at(of(0, what), 0.5) / unit,
-            at(of(1, what), 0.5) / unit,
+            quantile(&of(0, what), 0.5) / unit,
+            quantile(&of(1, what), 0.5) / unit,
             ratio(0.5),
             ratio(0.05),
             ratio(0.95)

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_queue::ArrayQueue;
+use sluice_micro::{Arguments, quantile};
 use sluice_queue::{Capacity, lanes, spmc, spsc};
 
 /// As the server's queues are.
@@ -49,21 +50,10 @@ struct Load {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test` runs this too, without `--bench`: nothing to do then.
-    if !arguments.iter().any(|argument| argument == "--bench") {
-        return;
-    }
-    let number = |name: &str, default| {
-        let value = arguments.iter().find_map(|argument| argument.strip_prefix(name));
-        value.map_or(default, |value| value.parse().expect("a number"))
-    };
-    let (rounds, jobs) = (number("rounds=", 41), number("jobs=", 200_000));
+    let Some(arguments) = Arguments::of_bench() else { return };
+    let (rounds, jobs) = (arguments.number("rounds=", 41), arguments.number("jobs=", 200_000));
     let roles = ["spsc", "spmc", "mpsc"];
-    let chosen = |role: &str| {
-        arguments.iter().any(|argument| argument == role)
-            || !arguments.iter().any(|argument| roles.contains(&argument.as_str()))
-    };
+    let chosen = |role: &str| arguments.has(role) || !roles.iter().any(|role| arguments.has(role));
     println!(
         "{:24} {:22} {:>8} {:>18} {:>14}",
         "role", "contender", "ns/job", "90 % of rounds", "ours faster in"
@@ -125,9 +115,7 @@ fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
     }
     for (contender, own) in contenders.iter().zip(&times) {
         let wins = times[0].iter().zip(own).filter(|(ours, other)| ours < other).count();
-        let mut sorted = own.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+        let at = |share| quantile(own, share);
         let interval = format!("{:.1} .. {:.1}", at(0.05), at(0.95));
         let wins = if std::ptr::eq(own, &times[0]) { String::new() } else { format!("{wins}/{rounds}") };
         println!("{title:24} {:22} {:8.2} {interval:>18} {wins:>14}", contender.name, at(0.5));

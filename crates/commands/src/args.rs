@@ -1,12 +1,15 @@
 //! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
 
+use crate::error::CmdError;
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
 use sluice_base::Bytes;
+use sluice_base::num::parse_i64;
 use sluice_command::is_word;
 use sluice_command::{Named, Spec};
 use sluice_keyspace::{Key, NewValue};
 use sluice_resp::apart::{Apart, named};
 use sluice_resp::{Request, Span};
+use std::ops::Range;
 
 /// The arguments of one request, its name first.
 #[derive(Clone, Copy)]
@@ -185,5 +188,57 @@ impl<'a> KeyWindow<'a> {
     /// The keys with their positions, in order.
     pub fn keys(&self) -> &[(usize, Key<'a>)] {
         &self.keys[..self.len]
+    }
+}
+
+/// An integer argument of at least `min`; else this error, whatever is wrong.
+pub(crate) fn int_from(
+    args: Args<'_>,
+    index: usize,
+    min: i64,
+    error: &'static str,
+) -> Result<usize, CmdError> {
+    match args.get(index).and_then(parse_i64) {
+        Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
+        Some(_) | None => Err(CmdError::text(error)),
+    }
+}
+
+/// The arguments of a command that takes elements from the first of several keys that has some, from the number of keys on:
+/// `numkeys key [key ...] end [COUNT count]`.
+pub(crate) struct FirstOfKeys<E> {
+    /// Positions of the keys.
+    pub keys: Range<usize>,
+    /// Where elements are taken.
+    pub end: E,
+    /// Most elements that are taken, at least 1.
+    pub count: usize,
+}
+
+impl<E> FirstOfKeys<E> {
+    /// `at` is the position of the number of keys, and `end` reads the word for an end.
+    pub(crate) fn parse(
+        args: Args<'_>,
+        at: usize,
+        end: fn(Args<'_>, usize) -> Result<E, CmdError>,
+    ) -> Result<FirstOfKeys<E>, CmdError> {
+        let number = int_from(args, at, 1, "ERR numkeys should be greater than 0")?;
+        let keys = at + 1..number.saturating_add(at + 1);
+        if keys.end >= args.len() {
+            return Err(CmdError::Syntax);
+        }
+        let end = end(args, keys.end)?;
+        let count = match args.len() - keys.end - 1 {
+            0 => 1,
+            2.. if args.is(keys.end + 1, "COUNT") => {
+                let count = int_from(args, keys.end + 2, 1, "ERR count should be greater than 0")?;
+                if args.len() > keys.end + 3 {
+                    return Err(CmdError::Syntax);
+                }
+                count
+            }
+            _ => return Err(CmdError::Syntax),
+        };
+        Ok(FirstOfKeys { keys, end, count })
     }
 }

@@ -12,7 +12,8 @@ mod write;
 
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, route};
-use crate::hash::common::{FieldClock, hash_at, reply_item, reply_value};
+use crate::element::reply_item;
+use crate::hash::common::{FieldClock, hash_at, reply_value};
 use crate::outcome::{Outcome, Run};
 use sluice_base::num::IntBuffer;
 use sluice_command::specs::hash as specs;

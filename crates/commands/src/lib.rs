@@ -14,6 +14,7 @@ mod bitmap;
 mod ctx;
 mod debug;
 mod digest;
+mod element;
 mod error;
 mod generic;
 mod geo;

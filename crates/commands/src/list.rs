@@ -13,7 +13,8 @@ mod slow;
 
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, route};
-use crate::list::common::{list_of, position, range, reply_item};
+use crate::element::reply_item;
+use crate::list::common::{list_of, position, range};
 use crate::outcome::{Outcome, Run};
 use sluice_command::specs::list as specs;
 
@@ -76,11 +77,7 @@ fn lrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     if ctx.slow.suits(range.len()) {
         return ctx.slow.begin(|| slow::lrange(list, range));
     }
-    ctx.reply.array(range.len());
-    let mut iter = list.iter(range);
-    while let Some(item) = iter.next() {
-        reply_item(&mut ctx.reply, item);
-    }
+    slow::ListElements::of(range).write(list, &mut ctx.reply, |_| false);
     Ok(Outcome::Done)
 }
 

@@ -1,11 +1,9 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
-use crate::history::LoadedHistory;
 use crate::outcome::{Brought, LoadCounts, NotLoaded};
 use crate::progress::Reporter;
 use crate::source::SnapshotSource;
 use crate::staged::Staged;
-use crate::write::Kept;
 use sluice_base::num::parse_i64;
 use sluice_base::{LogLevel, Now};
 use sluice_config::{Config, param};
@@ -62,14 +60,7 @@ pub struct LoadOptions {
 pub struct FileLoad {
     options: LoadOptions,
     reader: Reader,
-    db: usize,
-    counts: LoadCounts,
-    /// Keys so far, whatever became of them.
-    entries: u64,
-    kept: Kept,
-    history: LoadedHistory,
-    /// Strings that are not in the keyspace yet.
-    staged: Staged,
+    state: LoadState,
     /// Bytes of the file that are not read yet, where the file's size is known: what bounds its hints.
     left: u64,
     /// The first bytes of the file.
@@ -84,12 +75,7 @@ impl FileLoad {
         FileLoad {
             reader: Reader::new(options.reading),
             options,
-            db: 0,
-            counts: LoadCounts::default(),
-            entries: 0,
-            kept: Kept::default(),
-            history: LoadedHistory::default(),
-            staged: Staged::default(),
+            state: LoadState::default(),
             left: 0,
             head: Vec::new(),
             is_accepted: false,
@@ -143,8 +129,8 @@ impl FileLoad {
     fn publish(&self, read: u64, keyspace: &Keyspace, out: &Reporter<'_>) {
         let progress = out.progress;
         progress.bytes_read.store(read, Relaxed);
-        progress.keys_loaded.store(self.counts.loaded, Relaxed);
-        progress.keys_expired.store(self.counts.expired, Relaxed);
+        progress.keys_loaded.store(self.state.brought.counts.loaded, Relaxed);
+        progress.keys_expired.store(self.state.brought.counts.expired, Relaxed);
         progress.publish_memory(keyspace);
     }
 
@@ -160,28 +146,15 @@ impl FileLoad {
         keyspace: &mut Keyspace,
         out: &mut Reporter<'_>,
     ) -> Result<bool, NotLoaded> {
-        let FileLoad { reader, db, counts, entries, kept, history, staged, is_accepted, .. } = self;
         let LoadOptions { duplicates, now, lfu, .. } = self.options;
-        let left = self.left;
         let expired = match (self.options.keeps_expired, self.options.ends_process) {
             (true, _) => ExpiredKeys::Loaded,
             (false, true) => ExpiredKeys::ToldToReplicas,
             (false, false) => ExpiredKeys::LeftOut,
         };
-        let mut target = LoadTarget {
-            keyspace,
-            duplicates,
-            now,
-            lfu,
-            left,
-            expired,
-            db,
-            counts,
-            entries,
-            kept,
-            history,
-            staged,
-        };
+        let rules = LoadRules { duplicates, now, lfu, expired, left: self.left };
+        let FileLoad { reader, state, is_accepted, .. } = self;
+        let mut target = LoadTarget { keyspace, rules, state };
         reader.feed(bytes);
         let failure = loop {
             if !*is_accepted && reader.version() != 0 {
@@ -282,7 +255,7 @@ impl FileLoad {
     }
 
     fn finish(self, out: &mut Reporter<'_>) -> Brought {
-        let LoadCounts { loaded, expired, empty, skipped } = self.counts;
+        let LoadCounts { loaded, expired, empty, skipped } = self.state.brought.counts;
         let mut text = format!(
             "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0"
         );
@@ -293,7 +266,7 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
-        Brought { counts: self.counts, kept: self.kept, history: self.history }
+        self.state.brought
     }
 }
 
@@ -319,21 +292,33 @@ enum ExpiredKeys {
     Loaded,
 }
 
-/// Where the items of a file go.
-struct LoadTarget<'a> {
-    keyspace: &'a mut Keyspace,
+/// How the keys of a file are taken.
+#[derive(Clone, Copy)]
+struct LoadRules {
     duplicates: Duplicates,
     now: Now,
     lfu: bool,
-    left: u64,
     expired: ExpiredKeys,
-    db: &'a mut usize,
-    counts: &'a mut LoadCounts,
+    /// Bytes of the file that are left, or more: what bounds its hints.
+    left: u64,
+}
+
+/// How far a file is loaded, and what it has brought.
+#[derive(Default)]
+struct LoadState {
+    db: usize,
     /// Keys so far, whatever became of them.
-    entries: &'a mut u64,
-    kept: &'a mut Kept,
-    history: &'a mut LoadedHistory,
-    staged: &'a mut Staged,
+    entries: u64,
+    brought: Brought,
+    /// Strings that are not in the keyspace yet.
+    staged: Staged,
+}
+
+/// Where the items of a file go.
+struct LoadTarget<'a> {
+    keyspace: &'a mut Keyspace,
+    rules: LoadRules,
+    state: &'a mut LoadState,
 }
 
 impl LoadTarget<'_> {
@@ -344,37 +329,37 @@ impl LoadTarget<'_> {
             Item::Db(number) => {
                 self.insert_staged()?;
                 let databases = self.keyspace.databases();
-                *self.db = usize::try_from(number).ok().filter(|number| *number < databases).ok_or(format!(
+                self.state.db = usize::try_from(number).ok().filter(|number| *number < databases).ok_or(format!(
                     "FATAL: Data file was created with a Server configured to handle more than {databases} databases. \
                      Exiting"
                 ))?;
             }
             Item::Sizes(keys, expires) => {
                 // A hint, which may lie: a key takes some bytes of the file.
-                let bounded = |count: u64| count.min(self.left / KEY_BYTES_MIN) as usize;
-                self.keyspace.reserve(*self.db, bounded(keys), bounded(expires));
+                let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
+                self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }
             // Hints, too. An import of slots belongs to a cluster, which has ended with its server.
             Item::Slot(_) | Item::SlotImport { .. } => {}
-            Item::Function(code) => self.kept.libraries.push(code.into_owned().into()),
+            Item::Function(code) => self.state.brought.kept.libraries.push(code.into_owned().into()),
             Item::ModuleRecord { record, is_behind_keys } => {
-                self.kept.module_records[usize::from(is_behind_keys)].push(record);
+                self.state.brought.kept.module_records[usize::from(is_behind_keys)].push(record);
             }
             Item::LoadedEntry(entry) => {
                 self.entry(entry)?;
-                *self.entries += 1;
-                out.delay(*self.entries);
+                self.state.entries += 1;
+                out.delay(self.state.entries);
             }
             Item::Empty { key } => {
-                self.counts.empty += 1;
-                if self.counts.empty <= SAID_KEYS_MAX {
+                self.state.brought.counts.empty += 1;
+                if self.state.brought.counts.empty <= SAID_KEYS_MAX {
                     let text = format!("rdbLoadObject skipping empty key: {}", key.escape_ascii());
                     out.log(LogLevel::Notice, text);
                 }
             }
             Item::Skipped { key, kind, offset, .. } => {
-                self.counts.skipped += 1;
-                if self.counts.skipped <= SAID_KEYS_MAX {
+                self.state.brought.counts.skipped += 1;
+                if self.state.brought.counts.skipped <= SAID_KEYS_MAX {
                     let key = key.escape_ascii();
                     let text = format!(
                         "Skipped key '{key}' at byte {offset}: its type is {kind}, which this version lacks"
@@ -393,7 +378,7 @@ impl LoadTarget<'_> {
             b"valkey-ver" => say(format!("Loading RDB produced by Valkey version {}", value.escape_ascii())),
             b"redis-ver" => say(format!("Loading RDB produced by Redis version {}", value.escape_ascii())),
             b"ctime" => {
-                let age_s = parse_i64(value).map_or(0, |at| self.now.unix_s().saturating_sub(at));
+                let age_s = parse_i64(value).map_or(0, |at| self.rules.now.unix_s().saturating_sub(at));
                 say(format!("RDB age {} seconds", age_s.max(0)));
             }
             b"used-mem" => {
@@ -402,10 +387,10 @@ impl LoadTarget<'_> {
                 let mb = bytes as f64 / f64::from(1 << 20);
                 say(format!("RDB memory usage when created {mb:.2} Mb"));
             }
-            b"repl-id" => self.history.note_id(value),
+            b"repl-id" => self.state.brought.history.note_id(value),
             b"repl-offset" => {
                 if let Some(offset) = parse_i64(value).and_then(|offset| u64::try_from(offset).ok()) {
-                    self.history.note_offset(offset);
+                    self.state.brought.history.note_offset(offset);
                 }
             }
             // Facts about the writer.
@@ -413,48 +398,48 @@ impl LoadTarget<'_> {
             b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
             b"repl-stream-db" => {
                 let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
-                self.history.note_db(db.filter(|db| *db < self.keyspace.databases()));
+                self.state.brought.history.note_db(db.filter(|db| *db < self.keyspace.databases()));
             }
-            _ => self.kept.fields.push((name.to_vec(), value.to_vec())),
+            _ => self.state.brought.kept.fields.push((name.to_vec(), value.to_vec())),
         }
     }
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
-        let is_loaded = match self.expired {
+        let is_loaded = match self.rules.expired {
             ExpiredKeys::LeftOut => false,
-            ExpiredKeys::ToldToReplicas => self.history.has_id(),
+            ExpiredKeys::ToldToReplicas => self.state.brought.history.has_id(),
             ExpiredKeys::Loaded => true,
         };
-        let has_expired = expiry_ms.is_some_and(|at| at < self.now.unix_ms());
-        if has_expired && !matches!(self.expired, ExpiredKeys::Loaded) {
-            self.counts.expired += 1;
-            if matches!(self.expired, ExpiredKeys::ToldToReplicas) {
-                self.history.note_expired(*self.db, &key);
+        let has_expired = expiry_ms.is_some_and(|at| at < self.rules.now.unix_ms());
+        if has_expired && !matches!(self.rules.expired, ExpiredKeys::Loaded) {
+            self.state.brought.counts.expired += 1;
+            if matches!(self.rules.expired, ExpiredKeys::ToldToReplicas) {
+                self.state.brought.history.note_expired(self.state.db, &key);
             }
             return Ok(());
         }
         if !is_loaded && let Loaded::Hash(hash) = &mut value {
-            hash.remove_expired(self.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
+            hash.remove_expired(self.rules.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
             if hash.is_empty() {
-                self.counts.expired += 1;
+                self.state.brought.counts.expired += 1;
                 return Ok(());
             }
         }
-        let number = *self.db;
+        let number = self.state.db;
         if self.keyspace.is_nearly_full(number) {
             return Err(format!("Database {number} has no room for the keys of the RDB file"));
         }
         let (expiry, clock) = (expiry_ms.map(|at| at.max(0)), self.clock(usage));
         let key = Key::hashed(&key, self.keyspace.hasher());
         if let Loaded::Str(text) = &value
-            && self.duplicates == Duplicates::Refused
+            && self.rules.duplicates == Duplicates::Refused
             && Staged::takes(key.bytes, text)
         {
-            let is_full = self.staged.push(self.keyspace, number, key, text, (expiry, clock));
+            let is_full = self.state.staged.push(self.keyspace, number, key, text, (expiry, clock));
             return if is_full { self.insert_staged() } else { Ok(()) };
         }
-        if self.duplicates == Duplicates::Replace {
+        if self.rules.duplicates == Duplicates::Replace {
             self.keyspace.unload(number, key.bytes);
         }
         let keyspace = &mut *self.keyspace;
@@ -470,26 +455,26 @@ impl LoadTarget<'_> {
         if !is_new {
             return Err(self.duplicated(key.bytes));
         }
-        self.counts.loaded += 1;
+        self.state.brought.counts.loaded += 1;
         Ok(())
     }
 
     /// Inserts the strings that wait. Errors: a line for the log.
     fn insert_staged(&mut self) -> Result<(), String> {
-        let inserted = self.staged.insert(self.keyspace, *self.db);
-        self.counts.loaded += inserted.map_err(|key| self.duplicated(&key))?;
+        let inserted = self.state.staged.insert(self.keyspace, self.state.db);
+        self.state.brought.counts.loaded += inserted.map_err(|key| self.duplicated(&key))?;
         Ok(())
     }
 
     fn duplicated(&self, key: &[u8]) -> String {
-        format!("RDB has duplicated key '{}' in DB {}", key.escape_ascii(), self.db)
+        format!("RDB has duplicated key '{}' in DB {}", key.escape_ascii(), self.state.db)
     }
 
     /// The access clock of a key that was last used so.
     fn clock(&self, usage: Usage) -> u32 {
-        let now_s = self.now.unix_s();
+        let now_s = self.rules.now.unix_s();
         let minutes = (now_s / 60) as u16;
-        match (usage, self.lfu) {
+        match (usage, self.rules.lfu) {
             (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
             (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
             // A new key's.
@@ -501,35 +486,21 @@ impl LoadTarget<'_> {
 
 /// The snapshot at the beginning of an append-only file, item by item, on the thread that replays the rest.
 pub struct PreambleLoad {
-    now: Now,
-    lfu: bool,
-    /// Bytes of the file.
-    size: u64,
-    db: usize,
-    /// Numbers for INFO.
-    pub counts: LoadCounts,
-    /// What is written again.
-    pub kept: Kept,
-    /// Where the data stand in a history of replication.
-    pub history: LoadedHistory,
-    entries: u64,
-    staged: Staged,
+    rules: LoadRules,
+    state: LoadState,
 }
 
 impl PreambleLoad {
     /// The beginning of a log of `size` bytes.
     pub fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
-        PreambleLoad {
-            now,
-            lfu,
-            size,
-            db: 0,
-            counts: LoadCounts::default(),
-            kept: Kept::default(),
-            history: LoadedHistory::default(),
-            entries: 0,
-            staged: Staged::default(),
-        }
+        let (duplicates, expired) = (Duplicates::Refused, ExpiredKeys::Loaded);
+        let rules = LoadRules { duplicates, now, lfu, expired, left: size };
+        PreambleLoad { rules, state: LoadState::default() }
+    }
+
+    /// What the items so far have brought, to be taken or changed.
+    pub fn brought(&mut self) -> &mut Brought {
+        &mut self.state.brought
     }
 
     /// Takes an item. Errors: a line for the log.
@@ -548,21 +519,7 @@ impl PreambleLoad {
     }
 
     fn target<'a>(&'a mut self, keyspace: &'a mut Keyspace) -> LoadTarget<'a> {
-        let PreambleLoad { now, lfu, size, db, counts, kept, history, entries, staged } = self;
-        LoadTarget {
-            keyspace,
-            duplicates: Duplicates::Refused,
-            now: *now,
-            lfu: *lfu,
-            left: *size,
-            expired: ExpiredKeys::Loaded,
-            db,
-            counts,
-            entries,
-            kept,
-            history,
-            staged,
-        }
+        LoadTarget { keyspace, rules: self.rules, state: &mut self.state }
     }
 }
 

@@ -28,7 +28,7 @@ pub enum NotLoaded {
 }
 
 /// What a file brought beside the keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Brought {
     /// Numbers for INFO.
     pub counts: LoadCounts,

@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::ctx::ReadCtx;
+use crate::element::reply_item;
 use crate::error::CmdError;
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Access, ExpiryMode};
@@ -36,16 +37,6 @@ impl FieldClock {
     /// Whether no field of a hash has expired. O(1).
     pub(crate) fn all_live(self, hash: HashRef<'_>) -> bool {
         hash.earliest().is_none_or(|at| at >= self.now_ms)
-    }
-}
-
-/// Writes a string of a hash as a bulk reply.
-#[inline]
-pub(crate) fn reply_item(reply: &mut Reply<'_>, item: ListItem<'_>) {
-    match item {
-        ListItem::Int(number) => reply.bulk_int(number),
-        ListItem::Bytes(bytes) => reply.bulk(bytes),
-        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
     }
 }
 

@@ -1,6 +1,7 @@
 //! HGETALL, HKEYS and HVALS of many fields, produced by another thread.
 
-use crate::hash::common::{FieldClock, reply_item};
+use crate::element::reply_item;
+use crate::hash::common::FieldClock;
 use crate::production::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;

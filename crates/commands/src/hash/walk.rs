@@ -2,9 +2,10 @@
 
 use crate::args::Args;
 use crate::ctx::ReadCtx;
+use crate::element::reply_item;
 use crate::error::CmdError;
 use crate::generic::walk::{parse_cursor, reply_cursor};
-use crate::hash::common::{FieldClock, hash_at, reply_item};
+use crate::hash::common::{FieldClock, hash_at};
 use crate::outcome::{Outcome, Run};
 use sluice_base::num::IntBuffer;
 use sluice_base::{Rng, glob};

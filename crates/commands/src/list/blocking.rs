@@ -3,9 +3,9 @@
 //! Each tries what its sister without `B` does. Where there is nothing to take, it waits for one of its keys and is run again
 //! when the key holds a list; inside a transaction it answers as if its time were over. The stream gets the sister.
 
-use super::ends::{Many, Shape, op_pop};
+use super::ends::{Shape, op_pop};
 use super::moving::op_move;
-use crate::args::Args;
+use crate::args::{Args, FirstOfKeys};
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
 use crate::list::common::Side;
@@ -41,7 +41,7 @@ fn pop_first(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side) -> Run {
 }
 
 pub(super) fn blmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let call = Many::parse(args, 2)?;
+    let call = FirstOfKeys::parse(args, 2, Side::parse)?;
     let deadline_ms = deadline_ms(ctx, args.at(1))?;
     for index in call.keys.clone() {
         if call.pop(ctx, args.key(index))? {

@@ -3,10 +3,9 @@
 use crate::args::Args;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
-use sluice_base::num::parse_i64;
 use sluice_keyspace::{Entry, Event, ListEdit};
 use sluice_resp::Reply;
-use sluice_value::{ListItem, ListRef};
+use sluice_value::ListRef;
 use std::ops::Range;
 
 /// An end of a list, as commands name it.
@@ -53,16 +52,6 @@ impl Side {
     }
 }
 
-/// Writes an element as a bulk reply.
-#[inline]
-pub(crate) fn reply_item(reply: &mut Reply<'_>, item: ListItem<'_>) {
-    match item {
-        ListItem::Int(number) => reply.bulk_int(number),
-        ListItem::Bytes(bytes) => reply.bulk(bytes),
-        ListItem::Shared(bytes) => reply.bulk_shared(bytes),
-    }
-}
-
 /// The list of an entry, or what a command answers to another type.
 #[inline]
 pub(crate) fn list_of(entry: Entry<'_>) -> Result<ListRef<'_>, CmdError> {
@@ -82,19 +71,6 @@ pub(crate) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let start = position(start, len).unwrap_or(0);
     let Some(stop) = position(stop, len) else { return 0..0 };
     if start > stop || start >= len { 0..0 } else { start..stop.saturating_add(1).min(len) }
-}
-
-/// An integer argument of at least `min`; else this error, whatever is wrong.
-pub(crate) fn int_from(
-    args: Args<'_>,
-    index: usize,
-    min: i64,
-    error: &'static str,
-) -> Result<usize, CmdError> {
-    match args.get(index).and_then(parse_i64) {
-        Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
-        Some(_) | None => Err(CmdError::text(error)),
-    }
 }
 
 /// An integer argument but the smallest, whose magnitude is none.

@@ -1,11 +1,10 @@
 //! Adding and taking at the ends.
 
-use crate::args::Args;
+use crate::args::{Args, FirstOfKeys, int_from};
 use crate::ctx::WriteCtx;
+use crate::element::reply_item;
 use crate::error::CmdError;
-use crate::list::common::{
-    Side, before_adding, done_removing, int_from, list_of, push, remove, reply_item, reply_len,
-};
+use crate::list::common::{Side, before_adding, done_removing, list_of, push, remove, reply_len};
 use crate::outcome::{Outcome, Run};
 use sluice_keyspace::Key;
 
@@ -122,7 +121,7 @@ pub(crate) fn op_pop(
 }
 
 pub(super) fn lmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let call = Many::parse(args, 1)?;
+    let call = FirstOfKeys::parse(args, 1, Side::parse)?;
     for key in call.keys.clone() {
         if call.pop(ctx, args.key(key))? {
             return Ok(Outcome::Done);
@@ -132,48 +131,18 @@ pub(super) fn lmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The arguments of LMPOP and BLMPOP from the number of keys on.
-pub(crate) struct Many {
-    /// Positions of the keys.
-    pub(crate) keys: std::ops::Range<usize>,
-    side: Side,
-    count: usize,
-}
-
-impl Many {
-    /// `at` is the position of the number of keys.
-    pub(crate) fn parse(args: Args<'_>, at: usize) -> Result<Many, CmdError> {
-        let number = int_from(args, at, 1, "ERR numkeys should be greater than 0")?;
-        let keys = at + 1..number.saturating_add(at + 1);
-        if keys.end >= args.len() {
-            return Err(CmdError::Syntax);
-        }
-        let side = Side::parse(args, keys.end)?;
-        let count = match args.len() - keys.end - 1 {
-            0 => 1,
-            2.. if args.is(keys.end + 1, "COUNT") => {
-                let count = int_from(args, keys.end + 2, 1, "ERR count should be greater than 0")?;
-                if args.len() > keys.end + 3 {
-                    return Err(CmdError::Syntax);
-                }
-                count
-            }
-            _ => return Err(CmdError::Syntax),
-        };
-        Ok(Many { keys, side, count })
-    }
-
+impl FirstOfKeys<Side> {
     /// Takes elements from the list of a key, with key and elements as the reply; `false`, and no reply, where there is no
     /// list.
-    pub(crate) fn pop(&self, ctx: &mut WriteCtx<'_>, key: Key<'_>) -> Result<bool, CmdError> {
+    pub(super) fn pop(&self, ctx: &mut WriteCtx<'_>, key: Key<'_>) -> Result<bool, CmdError> {
         match ctx.db.get_uncounted(key) {
             Some(entry) => list_of(entry)?,
             None => return Ok(false),
         };
         ctx.reply.array(2);
         ctx.reply.bulk(key.bytes);
-        let count = op_pop(ctx, key, self.side, Shape::Array(self.count))?;
-        let name = self.side.pop_name();
+        let count = op_pop(ctx, key, self.end, Shape::Array(self.count))?;
+        let name = self.end.pop_name();
         let argv = || vec![name.to_vec(), key.bytes.to_vec(), count.to_string().into_bytes()];
         ctx.db.effects.rewrite(argv);
         Ok(true)

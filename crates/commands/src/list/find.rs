@@ -1,9 +1,9 @@
 //! LPOS.
 
-use crate::args::Args;
+use crate::args::{Args, int_from};
 use crate::ctx::ReadCtx;
 use crate::error::CmdError;
-use crate::list::common::{int_from, int_with_magnitude, list_of};
+use crate::list::common::{int_with_magnitude, list_of};
 use crate::outcome::{Outcome, Run};
 
 /// The options of LPOS.

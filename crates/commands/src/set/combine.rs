@@ -1,6 +1,6 @@
 //! The union, intersection and difference of sets.
 
-use crate::set::common::reply_member;
+use crate::element::reply_item;
 use sluice_base::num::IntBuffer;
 use sluice_resp::Reply;
 use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetFinder, SetLimits, SetRef};
@@ -40,7 +40,7 @@ impl SetOperation {
         let deferred = reply.defer();
         let mut count = 0;
         let visit: Visit<'_> = &mut |member| {
-            reply_member(reply, member);
+            reply_item(reply, member);
             count += 1;
             true
         };

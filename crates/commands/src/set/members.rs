@@ -3,8 +3,9 @@
 use super::slow;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
+use crate::element::reply_item;
 use crate::outcome::{Outcome, Run};
-use crate::set::common::{reply_member, set_of};
+use crate::set::common::set_of;
 use sluice_keyspace::Event;
 
 pub(super) fn sadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -117,6 +118,6 @@ pub(super) fn smembers(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return ctx.slow.begin(|| slow::members(set));
     }
     ctx.reply.set(set.len());
-    set.iter().for_each(|member| reply_member(&mut ctx.reply, member));
+    set.iter().for_each(|member| reply_item(&mut ctx.reply, member));
     Ok(Outcome::Done)
 }

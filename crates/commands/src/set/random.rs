@@ -3,10 +3,11 @@
 use super::slow;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
+use crate::element::reply_item;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::reply_mode::ReplyMode;
-use crate::set::common::{reply_member, set_of};
+use crate::set::common::set_of;
 use sluice_base::Rng;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{EncodedCommands, Event, Key};
@@ -56,7 +57,7 @@ pub(super) fn srandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let set = set_of(entry)?;
     match set.nth(ctx.rng.below(set.len() as u64) as usize) {
-        Some(member) => reply_member(&mut ctx.reply, member),
+        Some(member) => reply_item(&mut ctx.reply, member),
         None => ctx.reply.null(),
     }
     Ok(Outcome::Done)
@@ -86,15 +87,15 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         reply.array(wanted);
         for _ in 0..wanted {
             if let Some(member) = set.nth(ctx.rng.below(set.len() as u64) as usize) {
-                reply_member(reply, member);
+                reply_item(reply, member);
             }
         }
     } else if wanted >= set.len() {
         reply.array(set.len());
-        set.iter().for_each(|member| reply_member(reply, member));
+        set.iter().for_each(|member| reply_item(reply, member));
     } else {
         reply.array(wanted);
-        draw(set, wanted, ctx.rng, |member| reply_member(reply, member));
+        draw(set, wanted, ctx.rng, |member| reply_item(reply, member));
     }
     Ok(Outcome::Done)
 }
@@ -119,7 +120,7 @@ fn spop_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (set, context) = edit.parts();
     let rank = ctx.rng.below(set.len() as u64) as usize;
     let drawn = set.view().nth(rank).map(|member| {
-        reply_member(&mut ctx.reply, member);
+        reply_item(&mut ctx.reply, member);
         member.bytes(&mut IntBuffer::new()).to_vec()
     });
     let member = drawn.expect("a set in the keyspace has members, and the rank is below their number");
@@ -173,7 +174,7 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.set(count);
     draw(edit.value().view(), count, ctx.rng, |member| {
         drawn.push(member.bytes(&mut IntBuffer::new()).to_vec());
-        reply_member(&mut ctx.reply, member);
+        reply_item(&mut ctx.reply, member);
     });
     // The reference makes a new set of what is left where that is little: a hash table becomes a listpack again.
     if edit.value().encoding() != SetEncoding::Listpack && is_little(len - count, count) {
@@ -202,7 +203,7 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     if is_sent {
         ctx.reply.set(pieces.iter().map(Set::len).sum());
         let members = pieces.iter().flat_map(|piece| piece.view().iter());
-        members.for_each(|member| reply_member(&mut ctx.reply, member));
+        members.for_each(|member| reply_item(&mut ctx.reply, member));
     }
     pieces.into_iter().for_each(|piece| ctx.db.effects.discard(Some(Value::Set(piece))));
     Ok(Outcome::Done)

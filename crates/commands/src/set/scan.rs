@@ -2,10 +2,11 @@
 
 use crate::args::Args;
 use crate::ctx::ReadCtx;
+use crate::element::reply_item;
 use crate::error::CmdError;
 use crate::generic::{parse_cursor, reply_cursor};
 use crate::outcome::{Outcome, Run};
-use crate::set::common::{reply_member, set_of};
+use crate::set::common::set_of;
 use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 
@@ -61,6 +62,6 @@ pub(super) fn sscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(2);
     reply_cursor(ctx, next);
     ctx.reply.array(members.len());
-    members.iter().for_each(|member| reply_member(&mut ctx.reply, sluice_value::ListItem::Bytes(member)));
+    members.iter().for_each(|member| reply_item(&mut ctx.reply, sluice_value::ListItem::Bytes(member)));
     Ok(Outcome::Done)
 }

@@ -1,8 +1,8 @@
 //! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, and SPOP of many members, produced by another thread.
 
+use crate::element::reply_item;
 use crate::production::{Production, Progress, SlowRead, is_piece, root_of};
 use crate::set::combine::{SetOperation, count_common};
-use crate::set::common::reply_member;
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{Set, SetRef, Value};
@@ -28,7 +28,7 @@ impl Production for Members {
         let mut members = set.view().iter_from(self.passed);
         while !is_piece(reply) {
             let Some(member) = members.next() else { return Progress::End };
-            reply_member(reply, member);
+            reply_item(reply, member);
             self.passed += 1;
         }
         Progress::More
@@ -59,7 +59,7 @@ impl Production for PoppedMembers {
             let mut members = set.view().iter_from(self.passed);
             while !is_piece(reply) {
                 let Some(member) = members.next() else { break };
-                reply_member(reply, member);
+                reply_item(reply, member);
                 self.passed += 1;
             }
             if self.passed < set.len() {

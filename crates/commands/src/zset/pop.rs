@@ -3,16 +3,14 @@
 //! Those that wait try what their sisters without `B` do. Where there is nothing to take, they wait for one of their keys and are run
 //! again when the key holds a sorted set. The stream gets the sister.
 
-use crate::args::Args;
+use crate::args::{Args, FirstOfKeys, int_from};
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
 use crate::list::blocking::{deadline_ms, wait};
-use crate::list::common::int_from;
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_keyspace::{Event, Key};
 use sluice_value::{Direction, Type};
-use std::ops::Range;
 
 /// Which end is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,36 +99,7 @@ fn op_pop(
     Ok(true)
 }
 
-/// The arguments of ZMPOP and BZMPOP from the number of keys on.
-struct ManyKeys {
-    keys: Range<usize>,
-    end: PopEnd,
-    count: usize,
-}
-
-impl ManyKeys {
-    /// `at` is the position of the number of keys.
-    fn parse(args: Args<'_>, at: usize) -> Result<ManyKeys, CmdError> {
-        let number = int_from(args, at, 1, "ERR numkeys should be greater than 0")?;
-        let keys = at + 1..number.saturating_add(at + 1);
-        if keys.end >= args.len() {
-            return Err(CmdError::Syntax);
-        }
-        let end = PopEnd::parse(args, keys.end)?;
-        let count = match args.len() - keys.end - 1 {
-            0 => 1,
-            2.. if args.is(keys.end + 1, "COUNT") => {
-                let count = int_from(args, keys.end + 2, 1, "ERR count should be greater than 0")?;
-                if args.len() > keys.end + 3 {
-                    return Err(CmdError::Syntax);
-                }
-                count
-            }
-            _ => return Err(CmdError::Syntax),
-        };
-        Ok(ManyKeys { keys, end, count })
-    }
-
+impl FirstOfKeys<PopEnd> {
     /// Takes elements from the first set that is there; `false`, and no reply, where none is.
     fn pop_first(&self, ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<bool, CmdError> {
         for index in self.keys.clone() {
@@ -152,7 +121,7 @@ impl ManyKeys {
 }
 
 pub(super) fn zmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let call = ManyKeys::parse(args, 1)?;
+    let call = FirstOfKeys::parse(args, 1, PopEnd::parse)?;
     if !call.pop_first(ctx, args)? {
         ctx.reply.null_array();
     }
@@ -160,7 +129,7 @@ pub(super) fn zmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn bzmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let call = ManyKeys::parse(args, 2)?;
+    let call = FirstOfKeys::parse(args, 2, PopEnd::parse)?;
     let deadline_ms = deadline_ms(ctx, args.at(1))?;
     if call.pop_first(ctx, args)? {
         return Ok(Outcome::Done);

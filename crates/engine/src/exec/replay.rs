@@ -29,7 +29,7 @@ use sluice_config::param;
 use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
-use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, piece_bytes};
+use sluice_snapshot::{Brought, LoadCounts, NotLoaded, PreambleLoad, piece_bytes};
 use std::sync::Arc;
 
 /// A replay under way.
@@ -69,7 +69,8 @@ impl Engine {
         let size = part.source.open().ok().flatten().unwrap_or(0);
         let mut replay = Replay::new(self, process.now(), size);
         let result = self.replay_file(&mut replay, part, before, process);
-        let Replay { preamble, failed, .. } = replay;
+        let Replay { mut preamble, failed, .. } = replay;
+        let Brought { counts, kept, .. } = std::mem::take(preamble.brought());
         if failed > 0 {
             let text = format!(
                 "{failed} commands of the append only file {} answered an error when they were replayed",
@@ -77,9 +78,9 @@ impl Engine {
             );
             process.log(LogLevel::Warning, &text);
         }
-        self.control.persistence.kept.merge(preamble.kept);
-        if preamble.counts != LoadCounts::default() {
-            self.control.persistence.last_load = preamble.counts;
+        self.control.persistence.kept.merge(kept);
+        if counts != LoadCounts::default() {
+            self.control.persistence.last_load = counts;
         }
         result
     }
@@ -111,7 +112,7 @@ impl Engine {
             // What a command left to be freed elsewhere is freed here.
             self.actions.clear();
             process.now();
-            let LoadCounts { loaded, expired, .. } = replay.preamble.counts;
+            let LoadCounts { loaded, expired, .. } = replay.preamble.brought().counts;
             process.publish(before + read, (loaded, expired), &self.keyspace);
         }
     }
@@ -152,13 +153,13 @@ impl Engine {
                         return Err(file.preamble_failed(process));
                     }
                     // Commands that follow may replace them.
-                    let libraries = std::mem::take(&mut replay.preamble.kept.libraries);
+                    let libraries = std::mem::take(&mut replay.preamble.brought().kept.libraries);
                     if let Err(line) = self.load_libraries(libraries, process) {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
-                    file.leave_preamble(replay.preamble.counts, process);
-                    process.history = std::mem::take(&mut replay.preamble.history);
+                    file.leave_preamble(replay.preamble.brought().counts, process);
+                    process.history = std::mem::take(&mut replay.preamble.brought().history);
                     Ok(())
                 }
                 LogItem::Timestamp(_) | LogItem::Annotation(None) => Ok(()),
