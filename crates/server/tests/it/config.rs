@@ -180,14 +180,14 @@ fn a_check_names_all_errors_with_their_lines() {
 #[test]
 fn a_check_warns_of_what_has_no_effect_by_the_name_in_the_file_and_its_line() {
     let dir = Dir::new();
-    let file = dir.file("a.conf", &format!("port {}\nlua-time-limit 7\n", free_port()));
+    let file = dir.file("a.conf", &format!("port {}\ncluster-slave-no-failover yes\n", free_port()));
     let (out, err, success) = run(&["--check-config", &file, "--rdma-port", "7"], "");
     assert!(success, "{err}");
     assert_eq!(
         out,
         format!(
             "warning: command line:1: 'rdma-port' is set but has no effect: RDMA is not built in: 'rdma-port \"7\"'\n\
-             warning: {file}:2: 'lua-time-limit' is set but has no effect yet: it waits for scripting: 'lua-time-limit 7'\n\
+             warning: {file}:2: 'cluster-slave-no-failover' is set but has no effect yet: it waits for cluster mode: 'cluster-slave-no-failover yes'\n\
              configuration is valid: {file} and command-line options\n"
         )
     );
