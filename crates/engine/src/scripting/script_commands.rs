@@ -12,6 +12,23 @@ use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use sluice_resp::Reply;
 
+/// SCRIPT DEBUG: nobody debugs, so NO is what is.
+fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
+    if args.len() == 4 && !args.is(3, "lua") {
+        let name = String::from_utf8_lossy(args.at(3)).into_owned();
+        let text = format!("ERR No scripting engine found with name '{name}' to enable debug");
+        return Err(CmdError::owned(text));
+    }
+    if args.is(2, "NO") {
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        return Ok(Outcome::Done);
+    }
+    match args.is(2, "YES") || args.is(2, "SYNC") {
+        true => Err(CmdError::text("ERR There is no debugger for scripts in this version")),
+        false => Err(CmdError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+    }
+}
+
 impl Engine {
     /// A command about scripts or functions.
     pub(crate) fn run_script(
@@ -33,7 +50,7 @@ impl Engine {
             ScriptCommand::ScriptKill => self.kill_script(true, session),
             ScriptCommand::ScriptLoad => self.script_load(session, args),
             ScriptCommand::ScriptShow => self.script_show(session, args),
-            ScriptCommand::ScriptDebug => Err(CmdError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+            ScriptCommand::ScriptDebug => script_debug(session, args),
             ScriptCommand::Fcall
             | ScriptCommand::FcallRo
             | ScriptCommand::FunctionDelete

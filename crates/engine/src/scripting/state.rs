@@ -66,8 +66,6 @@ impl ScriptFacts {
 pub(crate) struct ScriptCounts {
     /// Scripts of EVAL that others have displaced.
     pub evicted: u64,
-    /// Bytes by which a script went beyond `maxmemory` at most, which was asked for at its start.
-    pub overrun_max: u64,
     /// Slices of runs that stood still behind them.
     pub slices: u64,
 }

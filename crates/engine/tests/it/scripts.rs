@@ -236,6 +236,17 @@ fn what_scripts_take_is_told() {
 }
 
 #[test]
+fn nobody_debugs() {
+    check(&[
+        ("SCRIPT DEBUG NO", "+OK"),
+        ("SCRIPT DEBUG SYNC", "-ERR There is no debugger for scripts in this version"),
+        ("SCRIPT DEBUG YES lua", "-ERR There is no debugger for scripts in this version"),
+        ("SCRIPT DEBUG x", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
+        ("SCRIPT DEBUG YES js", "-ERR No scripting engine found with name 'js' to enable debug"),
+    ]);
+}
+
+#[test]
 fn a_script_has_its_limit_of_memory() {
     let mut rig = Rig::with(&[("script-memory-limit", "4mb")]);
     let grown = rig.run("EVAL \"local t = {} while true do t[#t+1] = string.rep('x', 1000) .. #t end\" 0");

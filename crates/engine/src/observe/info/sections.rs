@@ -542,7 +542,6 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut Lines) {
     );
     // What the reference does not tell.
     out.add("scripts_slices", scripts.counts.slices);
-    out.add("scripts_memory_overrun_max_bytes", scripts.counts.overrun_max);
 }
 
 pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {
