@@ -60,6 +60,7 @@ impl Engine {
             ),
             ("aof", control.persistence.aof.footprint()),
             ("stats", self.stats.footprint()),
+            ("scripts", self.script_facts().bytes()),
         ]
     }
 }

@@ -55,6 +55,11 @@ pub struct ScriptFacts {
 }
 
 impl ScriptFacts {
+    /// Bytes of all that scripts take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.eval_machine_bytes + self.eval_bytes + self.function_machine_bytes + self.function_bytes
+    }
+
     /// Bytes of all machines.
     pub(crate) fn machine_bytes(&self) -> u64 {
         (self.eval_machine_bytes + self.function_machine_bytes) as u64
