@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Scripts of EVAL that are kept; those of SCRIPT LOAD beside them.
 pub(crate) const EVALUATED_MAX: usize = 500;
 
+/// Bytes that a machine keeps of a script beside the program itself. Measured.
+const SCRIPT_FIXED_BYTES: usize = 400;
+
 /// The SHA-1 of a script's text, as 40 hexadecimal digits in lower case.
 pub(crate) type ScriptSha = [u8; 40];
 
@@ -28,6 +31,8 @@ pub(crate) struct CachedScript {
     pub flags: ScriptFlags,
     /// The program in the machine.
     pub chunk: LoadedChunk,
+    /// Bytes that the compiled program takes, about.
+    program_bytes: usize,
     /// The keyed hash of the text.
     hash: u64,
     /// SCRIPT LOAD has brought it, or has named it since.
@@ -43,6 +48,8 @@ pub(crate) struct NewScript {
     pub body: Arc<[u8]>,
     pub flags: ScriptFlags,
     pub chunk: LoadedChunk,
+    /// Bytes that the compiled program takes, about.
+    pub program_bytes: usize,
     /// The keyed hash of the text.
     pub hash: u64,
     /// SCRIPT LOAD brings it.
@@ -76,7 +83,12 @@ impl ScriptCache {
     pub(crate) fn footprint(&self) -> usize {
         let tables = self.by_sha.capacity() * (size_of::<ScriptSha>() + 8) + self.by_hash.capacity() * 16;
         let scripts = self.len() * heap::boxed::<CachedScript>();
-        self.bytes + tables + scripts + heap::vec(&self.scripts) + heap::vec(&self.free)
+        self.bytes
+            + tables
+            + scripts
+            + self.len() * SCRIPT_FIXED_BYTES
+            + heap::vec(&self.scripts)
+            + heap::vec(&self.free)
     }
 
     /// The script with this text, whose keyed hash is `hash`. O(length).
@@ -105,10 +117,11 @@ impl ScriptCache {
     pub(crate) fn add(&mut self, new: NewScript) -> (u32, Option<LoadedChunk>) {
         let displaced =
             if !new.is_kept && self.evaluated >= EVALUATED_MAX { self.remove_oldest() } else { None };
-        let NewScript { body, flags, chunk, hash, is_kept } = new;
+        let NewScript { body, flags, chunk, program_bytes, hash, is_kept } = new;
         let sha = sha1_hex(&body);
-        self.bytes += body.len() + size_of::<ScriptSha>();
-        let script = CachedScript { sha, body, flags, chunk, hash, is_kept, older: None, newer: None };
+        self.bytes += body.len() + size_of::<ScriptSha>() + program_bytes;
+        let script =
+            CachedScript { sha, body, flags, chunk, program_bytes, hash, is_kept, older: None, newer: None };
         let slot = self.free.pop().unwrap_or(self.scripts.len() as u32);
         if slot as usize == self.scripts.len() {
             self.scripts.push(None);
@@ -153,7 +166,7 @@ impl ScriptCache {
         if self.by_hash.get(&script.hash) == Some(&slot) {
             self.by_hash.remove(&script.hash);
         }
-        self.bytes -= script.body.len() + size_of::<ScriptSha>();
+        self.bytes -= script.body.len() + size_of::<ScriptSha>() + script.program_bytes;
         Some(script.chunk)
     }
 
@@ -210,7 +223,7 @@ mod tests {
             let flags = ScriptFlags::COMPATIBLE;
             let hash = number as u64;
             let body: Arc<[u8]> = body.into_bytes().into();
-            self.cache.add(NewScript { body, flags, chunk, hash, is_kept })
+            self.cache.add(NewScript { body, flags, chunk, program_bytes: 0, hash, is_kept })
         }
 
         fn knows(&self, number: usize) -> bool {

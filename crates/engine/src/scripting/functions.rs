@@ -217,7 +217,7 @@ impl Functions {
     /// Bytes of all machines. O(libraries).
     pub(crate) fn machine_bytes(&self) -> usize {
         let machines = self.libraries.iter().flatten().filter_map(|library| library.machine.as_ref());
-        machines.map(|machine| machine.vm.bytes()).sum::<usize>() + self.lent_bytes
+        machines.map(|machine| machine.bytes()).sum::<usize>() + self.lent_bytes
     }
 
     /// Bytes beside the machines, about.

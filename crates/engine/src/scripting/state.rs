@@ -125,7 +125,7 @@ impl Scripting {
 
     /// Bytes of the machine of EVAL.
     pub(crate) fn machine_bytes(&self) -> usize {
-        self.machine.as_ref().map_or(self.running_bytes, |machine| machine.vm.bytes())
+        self.machine.as_ref().map_or(self.running_bytes, |machine| machine.bytes())
     }
 }
 

@@ -336,7 +336,8 @@ impl Engine {
         let Ok(chunk) = machine.vm.load(&program) else {
             return Err(CmdError::text("ERR Error compiling script (new function): not enough memory"));
         };
-        let new = NewScript { body: text.into(), flags: head.flags, chunk, hash, is_kept };
+        let program_bytes = program.bytes();
+        let new = NewScript { body: text.into(), flags: head.flags, chunk, program_bytes, hash, is_kept };
         let (slot, displaced) = self.scripting.cache.add(new);
         if let Some(chunk) = displaced {
             self.scripting.counts.evicted += 1;
