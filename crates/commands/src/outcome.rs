@@ -10,6 +10,8 @@ use crate::wait::WaitFor;
 pub enum Outcome {
     /// Its reply is written.
     Done,
+    /// Its reply is written, and is an error or has one inside: a script's result.
+    DoneWithError,
     /// It must wait, and is run again with other arguments at these positions: what it meant when it came.
     WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
     /// It must wait, and is run again when what it waits for may be there.

@@ -83,14 +83,15 @@ impl<'a> SortOptions<'a> {
 
 pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, false)?;
-    sorted(&mut ctx.db, args, options)?.reply(&mut ctx.reply);
+    sorted(&mut ctx.db, args, options, !ctx.may_wait)?.reply(&mut ctx.reply);
     Ok(Outcome::Done)
 }
 
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true)?;
     let store = options.store;
-    let result = sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options)?;
+    let result =
+        sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options, !ctx.may_wait)?;
     let Some(target) = store.map(|at| args.key(at)) else {
         result.reply(&mut ctx.reply);
         return Ok(Outcome::Done);
@@ -139,12 +140,19 @@ impl Sorted {
     }
 }
 
-/// What the call returns.
-fn sorted(db: &mut DbRef<'_>, args: Args<'_>, mut options: SortOptions<'_>) -> Result<Sorted, CmdError> {
+/// What the call returns. `is_inside`: it is one command of a script or a transaction.
+fn sorted(
+    db: &mut DbRef<'_>,
+    args: Args<'_>,
+    mut options: SortOptions<'_>,
+    is_inside: bool,
+) -> Result<Sorted, CmdError> {
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
-    // A set has no order that a replica has too.
-    if options.keeps_order && options.store.is_some() && matches!(value, ValueRef::Set(_)) {
+    // A set has no order that a replica has too, and scripts are promised that what they get does not depend on the server. Transactions
+    // are promised nothing: the order of the members is as good as any.
+    let is_told = options.store.is_some() || is_inside;
+    if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
     }
     let (mut texts, elements) = elements(value, &options)?;

@@ -80,11 +80,15 @@ impl<'a> Asked<'a> {
     ) -> Asked<'a> {
         let flags = match (&session.transaction, script) {
             (Some(transaction), _) if is_exec(spec) => spec.flags.or(transaction.flags()),
-            (_, Some(script)) => flags_of_script(spec.flags, script),
-            _ => spec.flags,
+            (_, script) => flags_of_call(spec, script),
         };
         Asked { spec, args, flags, session, caller: &session.caller, control, now, room }
     }
+}
+
+/// What a command does that runs the script of these flags, or none.
+pub(crate) fn flags_of_call(spec: &Spec, script: Option<ScriptFlags>) -> Flags {
+    script.map_or(spec.flags, |script| flags_of_script(spec.flags, script))
 }
 
 /// What a command does whose script says what it does. A script without flags does what its command says.

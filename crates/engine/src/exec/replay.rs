@@ -250,7 +250,7 @@ impl Engine {
             }
             Named::Command(spec) => match &mut replay.transaction {
                 Some(transaction) => {
-                    transaction.push(spec, item, request);
+                    transaction.push(spec.flags, item, request);
                     Ok(())
                 }
                 None => {

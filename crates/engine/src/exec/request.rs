@@ -208,6 +208,10 @@ impl Engine {
                 self.end_command(CommandEnding::Done, ended, session, now, process);
                 Next::Done
             }
+            Outcome::DoneWithError => {
+                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                Next::Done
+            }
             Outcome::Wait(on) => self.begin_wait(on, ended, session, request, now, process),
             Outcome::WaitSince(on, replaced) => {
                 self.control.clients.blocking.replaced_args = replaced;

@@ -28,10 +28,13 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
+        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+        let script = self.flags_of_called_script(spec, Args::new(&request, &prepared, &hashing));
+        let flags = crate::exec::gate::flags_of_call(spec, script);
         let Some(transaction) = &mut session.transaction else { return };
         session.caller.traffic.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
-        transaction.push(spec, prepared, &request);
+        transaction.push(flags, prepared, &request);
         let queued = transaction.requests.bytes();
         session.caller.multi.queued = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         let is_bounded = !session.caller.is_primary();
@@ -179,14 +182,17 @@ impl Engine {
     /// Ends a command whose script has ended in a later slice.
     pub(crate) fn end_script_command(
         &mut self,
-        result: Result<(), CmdError>,
+        result: Run,
         ended: Ended<'_>,
         session: &mut Session,
         now: &mut Now,
         process: &mut dyn Process,
     ) {
         match result {
-            Ok(()) => {
+            Ok(Outcome::DoneWithError) => {
+                self.end_command(CommandEnding::Failed, ended, session, now, process);
+            }
+            Ok(_) => {
                 self.end_command(CommandEnding::Done, ended, session, now, process);
             }
             Err(error) => {

@@ -118,6 +118,8 @@ pub struct IterationStats {
     pub began_at: u64,
     /// Most commands within an iteration.
     pub commands_max: u64,
+    /// Slices of scripts that stood still behind them.
+    pub script_slices: u64,
 }
 
 /// What was done for `maxmemory` and `maxmemory-clients`.
@@ -127,6 +129,8 @@ pub struct EvictionStats {
     pub keys: u64,
     /// Clients closed to make room.
     pub clients: u64,
+    /// Scripts of EVAL that others have displaced.
+    pub scripts: u64,
     /// Time with more memory in use than `maxmemory`.
     pub memory_exceeded: ExceededTime,
 }
@@ -266,10 +270,10 @@ impl Stats {
         }
     }
 
-    /// Counts an error reply by its code, the first word of its text.
+    /// Counts an error reply by its code, the first word of its text. A line break ends a word too: on the wire it is a space.
     pub(crate) fn count_error(&mut self, text: &[u8]) {
         self.failures.replied += 1;
-        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = text.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
         let code = &*String::from_utf8_lossy(code);
         if let Some(count) = self.failures.by_code.get_mut(code) {
             *count += 1;

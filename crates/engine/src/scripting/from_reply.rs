@@ -123,6 +123,14 @@ impl<'a> ReplyReader<'a> {
                 }
                 field(heap, b"set", set.into())
             }
+            // Scripts do not see attributes: their value is that of the reply behind.
+            b'|' => {
+                let len = usize::try_from(self.number()).unwrap_or(0);
+                for _ in 0..len.saturating_mul(2) {
+                    self.value(heap, depth + 1)?;
+                }
+                self.value(heap, depth + 1)
+            }
             _ => Ok(Value::NIL),
         }
     }

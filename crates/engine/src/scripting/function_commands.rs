@@ -120,12 +120,8 @@ impl Engine {
     ///
     /// # Errors
     /// The library is no good.
-    pub(crate) fn finish_function_load(
-        &mut self,
-        run: &mut ScriptRun,
-        session: &mut Session,
-    ) -> Result<(), CmdError> {
-        let Some(load) = run.library.take() else { return Ok(()) };
+    pub(crate) fn finish_function_load(&mut self, run: &mut ScriptRun, session: &mut Session) -> Run {
+        let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;
         let library = load.finish(&mut run.machine).map_err(without_code)?;
         let name = library.name.clone();
@@ -137,7 +133,7 @@ impl Engine {
         self.free_libraries(old, true);
         self.note_functions_changed();
         Reply::new(&mut session.outbox, session.caller.proto).bulk(&name);
-        Ok(())
+        Ok(Outcome::Done)
     }
 
     fn function_delete(&mut self, session: &mut Session, args: Args<'_>) -> Run {

@@ -214,6 +214,12 @@ impl Functions {
         self.lent_bytes = bytes;
     }
 
+    /// Gives all machines a limit of bytes. O(libraries).
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        let libraries = self.libraries.iter_mut().flatten();
+        libraries.filter_map(|library| library.machine.as_mut()).for_each(|machine| machine.set_limit(bytes));
+    }
+
     /// Bytes of all machines. O(libraries).
     pub(crate) fn machine_bytes(&self) -> usize {
         let machines = self.libraries.iter().flatten().filter_map(|library| library.machine.as_ref());

@@ -71,6 +71,8 @@ pub(crate) struct ScriptMachine {
     pub run_globals: Option<TableRef>,
     /// Bytes that it may use.
     pub limit: usize,
+    /// It has the functions of `lua-enable-insecure-api`.
+    pub is_insecure: bool,
 }
 
 /// Start of `math.random` in a server that has just started.
@@ -85,6 +87,12 @@ impl ScriptMachine {
     /// Bytes that the machine takes, about.
     pub(crate) fn bytes(&self) -> usize {
         self.vm.bytes() + if self.keys.is_some() { FIXED_BYTES } else { FIXED_BYTES_OF_LIBRARY }
+    }
+
+    /// Sets how many bytes it may use.
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        self.vm.set_limit(bytes);
+        self.limit = bytes;
     }
 
     /// A machine with all libraries that may use `limit` bytes; `is_insecure`: with `getfenv`, `setfenv` and `newproxy`.
@@ -122,7 +130,7 @@ impl ScriptMachine {
         }
         vm.seal(true);
         vm.heap().host.random = RANDOM_START;
-        Ok(ScriptMachine { vm, keys, argv, run_globals, limit })
+        Ok(ScriptMachine { vm, keys, argv, run_globals, limit, is_insecure })
     }
 
     /// The library is loaded: its functions see all globals from now on. While the run of the library is open.

@@ -96,7 +96,7 @@ pub(crate) struct ScriptRights {
 #[derive(Debug)]
 pub(crate) enum ScriptProgress {
     /// It has ended: its reply is written, or is this error.
-    Ended(Result<(), CmdError>),
+    Ended(sluice_commands::Run),
     /// Its slice is over.
     StandsStill,
 }

@@ -6,6 +6,7 @@ use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::run::{EvalKind, NO_SCRIPT};
+use crate::scripting::state::machine_limits;
 use crate::session::Session;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run};
@@ -40,6 +41,9 @@ impl Engine {
         clock: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
+        if self.control.scripts.settings_changed {
+            self.follow_script_settings();
+        }
         match command {
             ScriptCommand::Eval => self.eval(EvalKind::Text, false, unit, session, args, clock, process),
             ScriptCommand::EvalRo => self.eval(EvalKind::Text, true, unit, session, args, clock, process),
@@ -63,6 +67,19 @@ impl Engine {
             | ScriptCommand::FunctionStats => {
                 self.run_function_command(command, unit, session, args, clock, process)
             }
+        }
+    }
+
+    /// Brings the machines in line with the configuration. Libraries that were loaded keep the functions of the insecure interface that
+    /// they have seen, as in the reference.
+    #[cold]
+    fn follow_script_settings(&mut self) {
+        self.control.scripts.settings_changed = false;
+        let limits = machine_limits(&self.control.config);
+        self.control.functions.set_limit(limits.bytes);
+        if self.scripting.follow_settings(limits) {
+            let garbage = self.scripting.flush();
+            self.actions.push(Action::FreeScripts(Box::new(garbage)));
         }
     }
 

@@ -28,8 +28,6 @@ pub(crate) struct Scripting {
     pub is_full: bool,
     /// Bytes of the machine while a run has it, as of the last look.
     pub running_bytes: usize,
-    /// Counters for INFO.
-    pub counts: ScriptCounts,
     /// Where `math.random` stands: one generator for all scripts.
     pub random: Option<u64>,
 }
@@ -50,8 +48,6 @@ pub struct ScriptFacts {
     pub(crate) function_machine_bytes: usize,
     /// Bytes of libraries beside their machines.
     pub(crate) function_bytes: usize,
-    /// Counters.
-    pub(crate) counts: ScriptCounts,
 }
 
 impl ScriptFacts {
@@ -64,15 +60,6 @@ impl ScriptFacts {
     pub(crate) fn machine_bytes(&self) -> u64 {
         (self.eval_machine_bytes + self.function_machine_bytes) as u64
     }
-}
-
-/// Counters of scripts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ScriptCounts {
-    /// Scripts of EVAL that others have displaced.
-    pub evicted: u64,
-    /// Slices of runs that stood still behind them.
-    pub slices: u64,
 }
 
 /// Memory of a run that the next one uses again.
@@ -107,11 +94,19 @@ impl Scripting {
     /// The memory limit is too small for the libraries.
     pub(crate) fn machine(&mut self, config: &Config) -> Result<&mut ScriptMachine, Fault> {
         if self.machine.is_none() {
-            let is_insecure = config.bool(param::LUA_ENABLE_INSECURE_API);
-            let machine = ScriptMachine::open(MachineKind::Eval, memory_limit(config), is_insecure)?;
+            let MachineLimits { bytes, is_insecure } = machine_limits(config);
+            let machine = ScriptMachine::open(MachineKind::Eval, bytes, is_insecure)?;
             self.machine = Some(Box::new(machine));
         }
         self.machine.as_deref_mut().ok_or_else(Fault::memory)
+    }
+
+    /// Gives the machine the limit of the configuration. True where the machine has libraries that it should not have, or lacks some: it
+    /// has to be opened anew.
+    pub(crate) fn follow_settings(&mut self, limits: MachineLimits) -> bool {
+        let Some(machine) = &mut self.machine else { return false };
+        machine.set_limit(limits.bytes);
+        machine.is_insecure != limits.is_insecure
     }
 
     /// Forgets all scripts. What they took comes out, to be freed where that suits.
@@ -210,10 +205,19 @@ pub(crate) struct ScriptWatch {
     pub running: Option<Box<RunningScript>>,
     /// It has run for `busy-reply-threshold`: others are told so.
     pub is_busy: Watched<bool>,
+    /// A directive has changed that machines depend on, and they do not know it yet.
+    pub settings_changed: bool,
+}
+
+/// The directives that machines depend on.
+pub(crate) fn is_machine_setting(id: sluice_config::ParamId) -> bool {
+    let settings =
+        [param::SCRIPT_MEMORY_LIMIT.any(), param::MAXMEMORY.any(), param::LUA_ENABLE_INSECURE_API.any()];
+    settings.contains(&id)
 }
 
 impl ScriptWatch {
     pub(crate) fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
-        ScriptWatch { running: None, is_busy: Watched::new(false, epoch) }
+        ScriptWatch { running: None, is_busy: Watched::new(false, epoch), settings_changed: false }
     }
 }

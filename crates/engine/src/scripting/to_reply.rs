@@ -50,12 +50,21 @@ pub(crate) struct ReplyConversion {
     is_resp3: bool,
     /// Errors that were written since the host has last counted them, which no command has counted.
     pub errors: Vec<Vec<u8>>,
+    /// An error was written, whoever has counted it.
+    pub has_error: bool,
 }
 
 impl ReplyConversion {
     /// Of this result; `is_resp3`: the script has asked for RESP3.
     pub(crate) fn new(value: Value, is_resp3: bool) -> ReplyConversion {
-        ReplyConversion { levels: Vec::new(), next: Some(value), then: None, is_resp3, errors: Vec::new() }
+        ReplyConversion {
+            levels: Vec::new(),
+            next: Some(value),
+            then: None,
+            is_resp3,
+            errors: Vec::new(),
+            has_error: false,
+        }
     }
 
     /// Writes on. `work` is what may be done, in elements, and becomes what is left; `bytes_max`: bytes that the whole reply may have.
@@ -128,6 +137,7 @@ impl ReplyConversion {
     /// Writes a value, or the beginning of a table whose elements follow.
     fn write(&mut self, value: Value, heap: &mut Heap, reply: &mut Reply<'_>) {
         if self.levels.len() >= DEPTH_MAX {
+            self.has_error = true;
             self.errors.push(TOO_DEEP.to_vec());
             return reply.error(TOO_DEEP);
         }
@@ -169,6 +179,7 @@ impl ReplyConversion {
     fn write_special(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) -> bool {
         if let Some(text) = heap.get_text(table, b"err").as_str() {
             reply.error(heap.bytes(text));
+            self.has_error = true;
             if !is_counted(table, heap) {
                 self.errors.push(heap.bytes(text).to_vec());
             }
@@ -183,7 +194,16 @@ impl ReplyConversion {
             return true;
         }
         if let Some(text) = heap.get_text(table, b"big_number").as_str() {
-            reply.big_number(heap.bytes(text));
+            let digits = heap.bytes(text);
+            if digits.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                // In RESP2 the digits are a bulk string, which would bring line breaks as they are; the reference's end at a NUL.
+                let digits = digits.split(|&byte| byte == 0).next().unwrap_or_default();
+                let digits =
+                    digits.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
+                reply.big_number(&digits.collect::<Vec<u8>>());
+            } else {
+                reply.big_number(digits);
+            }
             return true;
         }
         if let Some(inner) = heap.get_text(table, b"verbatim_string").as_table() {
@@ -256,6 +276,7 @@ mod tests {
             ("return {double=1.5}", Resp3, false, ",1.5 "),
             ("return {double=1.5}", Resp2, false, "$3 1.5 "),
             ("return {big_number='12'}", Resp3, false, "(12 "),
+            ("return {big_number='1\\r\\n2\\0003'}", Resp2, false, "$4 1  2 "),
             ("return {verbatim_string={format='mkd',string='x'}}", Resp3, false, "=5 mkd:x "),
             ("return {map={a=1}}", Resp3, false, "%1 $1 a :1 "),
             ("return {map={a=1}}", Resp2, false, "*2 $1 a :1 "),

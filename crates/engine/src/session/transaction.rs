@@ -1,7 +1,7 @@
 //! What MULTI has queued; `exec/transaction.rs` runs it.
 
 use sluice_base::heap;
-use sluice_command::{Flags, Spec};
+use sluice_command::Flags;
 use sluice_commands::Prepared;
 use sluice_resp::{OwnedRequests, Request};
 
@@ -68,15 +68,15 @@ impl Transaction {
         self.aborted = true;
     }
 
-    /// Queues a command.
-    pub(crate) fn push(&mut self, spec: &'static Spec, prepared: Prepared, request: &Request<'_>) {
+    /// Queues a command; `flags`: its own, or what the script does that it runs.
+    pub(crate) fn push(&mut self, flags: Flags, prepared: Prepared, request: &Request<'_>) {
         // One that was rejected fails the transaction: nothing of it is worth keeping.
         if self.aborted {
             return;
         }
-        self.flags = self.flags.or(spec.flags);
-        self.denied_while_loading += usize::from(!spec.flags.has(Flags::LOADING));
-        self.denied_while_stale += usize::from(!spec.flags.has(Flags::STALE));
+        self.flags = self.flags.or(flags);
+        self.denied_while_loading += usize::from(!flags.has(Flags::LOADING));
+        self.denied_while_stale += usize::from(!flags.has(Flags::STALE));
         self.requests.push(request);
         self.prepared.push(prepared.alone());
     }

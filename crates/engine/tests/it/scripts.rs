@@ -253,3 +253,86 @@ fn a_script_has_its_limit_of_memory() {
     assert!(grown.contains("not enough memory"), "{grown}");
     rig.check("EVAL \"return 1\" 0", ":1");
 }
+
+#[test]
+fn an_error_in_the_result_is_a_failed_call_whoever_has_counted_it() {
+    let failed = |script: &str| {
+        let mut rig = Rig::new();
+        rig.run(&format!("EVAL \"{script}\" 0"));
+        let info = rig.run("INFO everything");
+        let failed = |name: &str| {
+            info.contains(&format!("cmdstat_{name}:")) && {
+                let line = info.split(&format!("cmdstat_{name}:")).nth(1).unwrap();
+                line.split("\\r").next().unwrap().contains("failed_calls=1")
+            }
+        };
+        let errors =
+            info.split("total_error_replies:").nth(1).unwrap().split("\\r").next().unwrap().to_string();
+        (failed("eval"), failed("incr"), errors)
+    };
+    let set = "redis.call('SET','k','x')";
+    assert_eq!(failed(&format!("{set} return redis.call('INCR','k')")), (true, true, "1".into()));
+    assert_eq!(failed(&format!("{set} return redis.pcall('INCR','k')")), (true, true, "1".into()));
+    assert_eq!(failed(&format!("{set} redis.pcall('INCR','k') return 1")), (false, true, "1".into()));
+    assert_eq!(failed("return {1,redis.error_reply('MY x')}"), (true, false, "1".into()));
+}
+
+#[test]
+fn a_code_of_an_error_has_no_line_break_in_it() {
+    let mut rig = Rig::new();
+    rig.run("EVAL \"error(redis.error_reply('MY:\\\\r\\\\n x'))\" 0");
+    let info = rig.run("INFO errorstats");
+    assert!(info.contains("errorstat_MY_:count=1"), "{info}");
+}
+
+#[test]
+fn exec_is_rejected_for_what_a_queued_script_says_of_itself() {
+    let mut rig = Rig::new();
+    let other = rig.connect();
+    let writer = "EVAL \"#!lua\\nreturn 1\" 0";
+    let reader = "EVAL \"#!lua flags=no-writes\\nreturn 1\" 0";
+    for (script, wanted) in
+        [(writer, "-EXECABORT Transaction discarded because of: READONLY"), (reader, "[:1]")]
+    {
+        rig.check("MULTI", "+OK");
+        rig.check(script, "+QUEUED");
+        rig.check_as(other, "REPLICAOF 127.0.0.1 7000", "+OK");
+        let answer = rig.run("EXEC");
+        assert!(answer.starts_with(wanted), "{script}: {answer}");
+        rig.check_as(other, "REPLICAOF NO ONE", "+OK");
+    }
+}
+
+#[test]
+fn machines_follow_the_configuration() {
+    let mut rig = Rig::with(&[("enable-protected-configs", "yes")]);
+    let is_there = "EVAL \"return type(getfenv())\" 0";
+    assert!(rig.run(is_there).contains("nonexistent global variable 'getfenv'"));
+    let sha = rig.run("SCRIPT LOAD \"return 7\"").trim_matches('"').to_string();
+    rig.check("CONFIG SET lua-enable-insecure-api yes", "+OK");
+    rig.check(is_there, "\"table\"");
+    rig.check(&format!("SCRIPT EXISTS {sha}"), "[:0]");
+    rig.check("CONFIG SET lua-enable-insecure-api no", "+OK");
+    assert!(rig.run(is_there).contains("nonexistent global variable 'getfenv'"));
+    rig.check("CONFIG SET script-memory-limit 4mb", "+OK");
+    let large = rig.run("EVAL \"return #string.rep('x', 8000000)\" 0");
+    assert!(large.contains("not enough memory"), "{large}");
+    rig.check("CONFIG SET script-memory-limit 64mb", "+OK");
+    rig.check("EVAL \"return #string.rep('x', 8000000)\" 0", ":8000000");
+}
+
+#[test]
+fn scripts_do_not_see_attributes_and_sets_are_sorted_for_them() {
+    check(&[
+        ("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK"),
+        (
+            "EVAL \"redis.setresp(3) return redis.call('DEBUG','PROTOCOL','attrib')\" 0",
+            "\"Some real reply following the attribute\"",
+        ),
+        ("SADD s d a c aa b e g f h k z y x", ":13"),
+        (
+            "EVAL \"return table.concat(redis.call('SORT','s','BY','_'),' ')\" 0",
+            "\"a aa b c d e f g h k x y z\"",
+        ),
+    ]);
+}

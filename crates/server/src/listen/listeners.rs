@@ -3,6 +3,8 @@
 use super::{Listener, tune};
 use crate::net::Endpoint;
 use sluice_evloop::{AnyLoop, Source};
+use socket2::SockRef;
+use std::net::Shutdown;
 use std::sync::Arc;
 
 /// The listeners that accept, by place. The places of closed ones are given away again.
@@ -24,8 +26,8 @@ impl Listeners {
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
         for place in &mut self.places {
             let is_unwanted = |old: &Listener| !wanted.iter().any(|new| same(new, old));
-            if let Some((source, _)) = place.listener.take_if(|(_, old)| is_unwanted(old)) {
-                event_loop.close(source);
+            if let Some((source, old)) = place.listener.take_if(|(_, old)| is_unwanted(old)) {
+                end(event_loop, source, &old);
             }
         }
         for listener in wanted {
@@ -64,9 +66,17 @@ impl Listeners {
     /// Accepts nothing more.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
         for place in &mut self.places {
-            if let Some((source, _)) = place.listener.take() {
-                event_loop.close(source);
+            if let Some((source, listener)) = place.listener.take() {
+                end(event_loop, source, &listener);
             }
         }
     }
+}
+
+/// Ends a listener before the caller goes on. Closing alone is not enough on io_uring: an accept in flight holds the
+/// socket until its cancellation is done, and the kernel would go on taking connections in behind the server's end.
+fn end(event_loop: &mut AnyLoop, source: Source, listener: &Listener) {
+    // One that has ended does not mind.
+    let _ = SockRef::from(&*listener.socket).shutdown(Shutdown::Both);
+    event_loop.close(source);
 }

@@ -12,15 +12,15 @@ use crate::session::Session;
 use crate::waiting::blocking::Waiting;
 use sluice_base::Now;
 use sluice_command::Named;
-use sluice_commands::{Args, CmdError, Hashing, WaitFor};
+use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
 use sluice_resp::Mark;
 
 /// What the command of a unit that stood open has come to.
 struct OpenEnd {
     /// Time of the command itself so far, ns; the commands inside have theirs.
     spent_ns: u64,
-    /// The error that is its reply, if it has failed.
-    result: Result<(), CmdError>,
+    /// Its outcome, or the error that is its reply.
+    result: Run,
 }
 
 impl Engine {
@@ -116,7 +116,7 @@ impl Engine {
         self.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
         let StoodStill { transaction, script, .. } = at;
-        let mut ended = OpenEnd { spent_ns, result: Ok(()) };
+        let mut ended = OpenEnd { spent_ns, result: Ok(Outcome::Done) };
         match (transaction, script) {
             (Some(place), script) => {
                 // Whether it stands still again, the unit says.
@@ -185,7 +185,7 @@ impl Engine {
                 self.stats.iteration.command_ns += spent_ns;
                 run.spent_ns += spent_ns;
                 self.leave_run(Box::new(run), unit, now.mono_ns);
-                OpenEnd { spent_ns: 0, result: Ok(()) }
+                OpenEnd { spent_ns: 0, result: Ok(Outcome::Done) }
             }
             ScriptProgress::Ended(result) => {
                 let spent_ns = spent_ns + run.spent_ns;

@@ -47,6 +47,8 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     let is_maxmemory_changed = changed.contains(&param::MAXMEMORY.any());
+    ctx.control.scripts.settings_changed |=
+        changed.iter().any(|id| crate::scripting::state::is_machine_setting(*id));
     let aof_changed = changed.contains(&param::APPENDONLY.any());
     for id in changed {
         if let Some(value) = ctx.process.in_force(id) {

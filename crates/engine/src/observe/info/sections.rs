@@ -262,7 +262,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("expire_cycle_cpu_milliseconds", stats.expiry.ns / 1_000_000);
     out.add("evicted_keys", stats.eviction.keys);
     out.add("evicted_clients", stats.eviction.clients);
-    out.add("evicted_scripts", view.scripts.counts.evicted);
+    out.add("evicted_scripts", view.stats.eviction.scripts);
     let (total_ms, current_ms) = stats.eviction.memory_exceeded.ms(view.now);
     out.add("total_eviction_exceeded_time", total_ms);
     out.add("current_eviction_exceeded_time", current_ms);
@@ -507,6 +507,8 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut Lines) {
 
 pub(super) fn errorstats(view: &View<'_>, out: &mut Lines) {
     for (code, count) in &view.stats.failures.by_code {
+        // A script chooses its errors' codes: none may look like another field.
+        let code = code.replace(['#', ':', '\n', '\r'], "_");
         out.add(&format!("errorstat_{code}"), format_args!("count={count}"));
     }
 }
@@ -541,7 +543,7 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut Lines) {
         format_args!("name=LUA,module=lua,abi_version=4,used_memory={bytes},memory_overhead=0"),
     );
     // What the reference does not tell.
-    out.add("scripts_slices", scripts.counts.slices);
+    out.add("scripts_slices", view.stats.iteration.script_slices);
 }
 
 pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {

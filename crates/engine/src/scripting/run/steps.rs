@@ -121,7 +121,7 @@ impl Engine {
         match self.run_slice(&mut run, unit, session, now, process) {
             ScriptProgress::Ended(result) => {
                 self.end_run(run, session);
-                result.map(|()| Outcome::Done)
+                result
             }
             ScriptProgress::StandsStill => {
                 self.leave_run(Box::new(run), unit, now.mono_ns);
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Leaves a run with its unit, for a later slice.
     pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
-        self.scripting.counts.slices += 1;
+        self.stats.iteration.script_slices += 1;
         self.note_running_bytes(&run);
         let watch = &mut self.control.scripts;
         let running = watch.running.get_or_insert_with(|| {
@@ -197,7 +197,6 @@ impl Engine {
             libraries: functions.libraries(),
             function_machine_bytes: functions.machine_bytes(),
             function_bytes: functions.footprint(),
-            counts: self.scripting.counts,
         }
     }
 
@@ -340,7 +339,7 @@ impl Engine {
         let new = NewScript { body: text.into(), flags: head.flags, chunk, program_bytes, hash, is_kept };
         let (slot, displaced) = self.scripting.cache.add(new);
         if let Some(chunk) = displaced {
-            self.scripting.counts.evicted += 1;
+            self.stats.eviction.scripts += 1;
             if let Some(machine) = self.scripting.machine.as_mut() {
                 machine.vm.unload(chunk);
             }
@@ -522,7 +521,7 @@ impl Engine {
         machine: &mut ScriptMachine,
         mark: sluice_resp::Mark,
         session: &mut Session,
-    ) -> Option<Result<(), CmdError>> {
+    ) -> Option<Run> {
         let (proto, limit) = (session.caller.proto, reply_limit(machine));
         let mut work = ELEMENTS;
         let progress = result.step(machine.vm.heap(), proto, &mut session.outbox, limit, &mut work);
@@ -530,7 +529,8 @@ impl Engine {
             self.stats.count_error(&error);
         }
         match progress {
-            ReplyProgress::Done => Some(Ok(())),
+            ReplyProgress::Done if result.has_error => Some(Ok(Outcome::DoneWithError)),
+            ReplyProgress::Done => Some(Ok(Outcome::Done)),
             ReplyProgress::TooLarge => {
                 session.outbox.rewind(mark);
                 let text = "ERR The reply of the script is larger than script-memory-limit";
@@ -541,7 +541,7 @@ impl Engine {
     }
 
     /// What an error that nobody has caught makes of the command. One that a called command was counted for is not counted again.
-    fn failed(&mut self, run: &mut ScriptRun, error: Value, session: &mut Session) -> Result<(), CmdError> {
+    fn failed(&mut self, run: &mut ScriptRun, error: Value, session: &mut Session) -> Run {
         if run.library.is_some() {
             let text = library::failed(run.machine.vm.heap(), error);
             return Err(CmdError::owned([b"ERR ", &*text].concat()));
@@ -569,7 +569,7 @@ impl Engine {
         text.extend_from_slice(&place);
         if table.is_some_and(|table| is_counted(table, heap)) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
-            return Ok(());
+            return Ok(Outcome::DoneWithError);
         }
         Err(CmdError::owned(text))
     }
