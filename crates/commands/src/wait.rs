@@ -9,6 +9,8 @@ pub enum WaitFor {
     Pause,
     /// The end of a unit that stands open: the request has not been looked at.
     Held,
+    /// Its script's turn: scripts have had their share of the time, and those who wait for them go first.
+    Turn,
     /// The end of its own EXEC, which stands still.
     Unit,
     /// The end of the load that it has begun.
@@ -69,7 +71,12 @@ impl WaitFor {
     /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
     pub fn is_blocked(&self) -> bool {
         match self {
-            WaitFor::Load | WaitFor::Reply | WaitFor::Migration(_) | WaitFor::Held | WaitFor::Unit => false,
+            WaitFor::Load
+            | WaitFor::Reply
+            | WaitFor::Migration(_)
+            | WaitFor::Held
+            | WaitFor::Turn
+            | WaitFor::Unit => false,
             WaitFor::Pause
             | WaitFor::SlowRead { .. }
             | WaitFor::Keys(_)
@@ -83,6 +90,7 @@ impl WaitFor {
         match self {
             WaitFor::Pause
             | WaitFor::Held
+            | WaitFor::Turn
             | WaitFor::Unit
             | WaitFor::Load
             | WaitFor::Shutdown

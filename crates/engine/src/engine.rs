@@ -572,7 +572,7 @@ impl Engine {
         let ran = self.stats.total_commands.saturating_sub(self.stats.iteration.began_at);
         self.stats.iteration.commands_max = self.stats.iteration.commands_max.max(ran);
         self.stats.iteration.began_at = self.stats.total_commands;
-        self.scripting.iteration_base_ns = 0;
+        self.scripting.share.base_ns = 0;
         std::mem::take(&mut self.stats.iteration.command_ns)
     }
 

@@ -255,6 +255,7 @@ impl Engine {
             WaitFor::Keys(_)
             | WaitFor::Pause
             | WaitFor::Held
+            | WaitFor::Turn
             | WaitFor::Unit
             | WaitFor::Replicas { .. }
             | WaitFor::Load

@@ -36,8 +36,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if self.script_waits_for_iteration(unit, session) {
-            return Ok(Outcome::Wait(Box::new(WaitFor::Held)));
+        if self.script_waits_for_turn(unit, session) {
+            return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
         self.show_script_to_monitors(unit, session, args, *now);
         let not_found = CmdError::text("ERR Function not found");

@@ -20,16 +20,25 @@ pub(crate) struct Scripting {
     pub machine: Option<Box<ScriptMachine>>,
     /// Memory for the next run.
     pub spare: RunBuffers,
-    /// What commands had taken of this iteration when it began, ns.
-    pub iteration_base_ns: u64,
-    /// Scripts wait for the next iteration: this one has taken long.
-    pub share_is_used: bool,
+    /// What is used of the time that scripts may take.
+    pub share: ScriptShare,
+    /// Scripts that have waited for their turn are run.
+    pub serves_turns: bool,
     /// The memory was full when the command began that is being executed.
     pub is_full: bool,
     /// Bytes of the machine while a run has it, as of the last look.
     pub running_bytes: usize,
     /// Where `math.random` stands: one generator for all scripts.
     pub random: Option<u64>,
+}
+
+/// The time that has gone since everybody was served who does not run a script.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ScriptShare {
+    /// Of iterations before, ns.
+    pub carried_ns: u64,
+    /// What commands had taken of this iteration when its part began, ns.
+    pub base_ns: u64,
 }
 
 /// What scripts take, for INFO and MEMORY STATS.

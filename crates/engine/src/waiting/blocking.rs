@@ -51,6 +51,8 @@ pub struct Blocking {
     replicas: BTreeMap<u64, SessionKey>,
     /// Clients that a pause keeps back, in the order of their coming.
     paused: BTreeMap<u64, SessionKey>,
+    /// Clients whose scripts wait for their turn, in the order of their coming.
+    scripts: BTreeMap<u64, SessionKey>,
     /// Clients whose slow reads wait for a thread, in the order of their coming.
     slow_reads: BTreeMap<u64, SessionKey>,
     /// A thread is free for one of them.
@@ -111,7 +113,8 @@ impl Blocking {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
         let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
         let ready: usize = self.ready.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let clients = [&self.replicas, &self.paused, &self.resumed, &self.slow_reads].map(BTreeMap::len);
+        let lists = [&self.replicas, &self.paused, &self.resumed, &self.slow_reads, &self.scripts];
+        let clients = lists.map(BTreeMap::len);
         keys + heap::tree::<(u64, SessionKey), ()>(self.deadlines.len())
             + clients.map(heap::tree::<u64, SessionKey>).iter().sum::<usize>()
             + heap::deque(&self.ready)
@@ -168,6 +171,7 @@ impl Blocking {
         self.count += usize::from(waiting.on.is_blocked());
         match waiting.on {
             WaitFor::Pause | WaitFor::Held => drop(self.paused.insert(waiting.order, client)),
+            WaitFor::Turn => drop(self.scripts.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
             WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
@@ -215,6 +219,7 @@ impl Blocking {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
+            WaitFor::Turn => drop(self.scripts.remove(&waiting.order)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
             WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
@@ -269,9 +274,20 @@ impl Blocking {
         self.due |= !self.resumed.is_empty();
     }
 
-    /// The clients whose requests are postponed, in the order of their coming.
+    /// The clients whose requests are postponed, and those whose scripts wait for their turn.
     pub(crate) fn postponed(&self) -> Vec<SessionKey> {
-        self.paused.values().copied().collect()
+        self.paused.values().chain(self.scripts.values()).copied().collect()
+    }
+
+    /// Scripts that wait for their turn.
+    #[inline]
+    pub(crate) fn scripts(&self) -> usize {
+        self.scripts.len()
+    }
+
+    /// The client whose script has waited longest for its turn.
+    pub(crate) fn next_script(&self) -> Option<SessionKey> {
+        self.scripts.first_key_value().map(|(_, client)| *client)
     }
 
     /// A thread is free for slow reads.

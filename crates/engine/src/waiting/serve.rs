@@ -206,6 +206,7 @@ impl Engine {
                     | WaitFor::Reply
                     | WaitFor::Unit
                     | WaitFor::Held
+                    | WaitFor::Turn
                     | WaitFor::Migration(_),
                 )
                 | None => {}
@@ -254,6 +255,7 @@ impl Engine {
                 | WaitFor::Reply
                 | WaitFor::Unit
                 | WaitFor::Held
+                | WaitFor::Turn
                 | WaitFor::Migration(_),
             )
             | None => {}

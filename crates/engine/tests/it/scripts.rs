@@ -336,3 +336,55 @@ fn scripts_do_not_see_attributes_and_sets_are_sorted_for_them() {
         ),
     ]);
 }
+
+#[test]
+fn between_scripts_that_take_long_everybody_else_is_served() {
+    let mut rig = running(&[]);
+    let long = "EVAL \"for i=1,2500000 do end return 1\" 0";
+    let clients: Vec<SessionKey> = (0..4).map(|_| rig.connect()).collect();
+    let other = rig.connect();
+    for client in &clients {
+        assert_eq!(rig.run_as(*client, long), "");
+    }
+    let (mut ended, mut pinged_behind, mut is_asked) = (Vec::new(), Vec::new(), false);
+    for _ in 0..1000 {
+        if rig.engine.has_open_unit() && !is_asked {
+            assert_eq!(rig.run_as(other, "PING"), "");
+            is_asked = true;
+        }
+        rig.engine.advance_unit(&mut rig.process);
+        rig.engine.end_iteration(&mut rig.process);
+        let _ = rig.engine.take_command_ns();
+        for (number, client) in clients.iter().enumerate() {
+            if answer(&mut rig, *client) == ":1" {
+                ended.push(number);
+            }
+        }
+        if answer(&mut rig, other) == "+PONG" {
+            pinged_behind.push(ended.len());
+            is_asked = false;
+        }
+    }
+    assert_eq!(ended, [0, 1, 2, 3], "in the order of their coming");
+    assert_eq!(pinged_behind, [1, 2, 3, 4]);
+    assert_eq!(rig.engine.next_unit_ns(), u64::MAX, "nobody waits any more");
+}
+
+#[test]
+fn a_script_that_comes_while_others_wait_for_their_turn_goes_behind_them() {
+    let mut rig = running(&[]);
+    let (first, second, third) = (rig.connect(), rig.connect(), rig.connect());
+    assert_eq!(rig.run_as(first, "EVAL \"for i=1,2500000 do end return 1\" 0"), "");
+    assert_eq!(rig.run_as(second, "EVAL \"redis.call('RPUSH','order','second')\" 0"), "");
+    for _ in 0..1000 {
+        rig.engine.advance_unit(&mut rig.process);
+        if !rig.engine.has_open_unit() {
+            break;
+        }
+    }
+    // The share is used: the second waits for its turn, and so does the third, which comes now.
+    assert_eq!(rig.run_as(third, "EVAL \"redis.call('RPUSH','order','third')\" 0"), "");
+    rig.engine.end_iteration(&mut rig.process);
+    rig.engine.advance_unit(&mut rig.process);
+    rig.check("LRANGE order 0 -1", "[\"second\", \"third\"]");
+}

@@ -27,11 +27,11 @@ impl Engine {
     /// When a unit that stands open goes on ([`Engine::advance_unit`]): monotonic nanoseconds, `u64::MAX` where there is none.
     #[inline]
     pub fn next_unit_ns(&self) -> u64 {
-        // Scripts wait for the next iteration.
-        if self.scripting.share_is_used {
-            return 0;
+        match &self.units.open {
+            Some(open) => open.at.until_ns,
+            None if self.control.clients.blocking.scripts() > 0 => 0,
+            None => u64::MAX,
         }
-        self.units.open.as_ref().map_or(u64::MAX, |open| open.at.until_ns)
     }
 
     /// Whether a unit stands open.
@@ -40,7 +40,7 @@ impl Engine {
         *self.control.clients.unit_stands_open
     }
 
-    /// Goes on with the unit that stands open, if its time has come: once an iteration.
+    /// Goes on with the unit that stands open, if its time has come, or with scripts that wait for their turn: once an iteration.
     #[inline]
     pub fn advance_unit(&mut self, process: &mut dyn Process) {
         if self.next_unit_ns() <= process.recent().mono_ns {
@@ -50,9 +50,8 @@ impl Engine {
 
     #[cold]
     fn advance_scripts_and_unit(&mut self, process: &mut dyn Process) {
-        if std::mem::take(&mut self.scripting.share_is_used) {
-            self.control.clients.blocking.release_postponed();
-            self.serve_waiting(process);
+        if self.units.open.is_none() {
+            return self.serve_turns(process);
         }
         if self.units.open.as_ref().is_some_and(|open| open.at.until_ns <= process.recent().mono_ns) {
             self.look_at_busy_script(process);

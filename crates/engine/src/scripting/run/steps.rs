@@ -5,6 +5,7 @@
 
 use super::{EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::ctx::{Handler, ScriptCommand};
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
@@ -24,7 +25,8 @@ use sluice_lua::{Fault, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
 use std::sync::Arc;
 
-/// Nanoseconds that commands take of an iteration before scripts wait for the next.
+/// Nanoseconds that commands take before scripts wait until everybody else has been served: the longest wait that many short scripts
+/// cause.
 pub(crate) const SHARE_NS: u64 = 20_000_000;
 
 /// Nanoseconds of a slice.
@@ -52,8 +54,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if self.script_waits_for_iteration(unit, session) {
-            return Ok(Outcome::Wait(Box::new(WaitFor::Held)));
+        if self.script_waits_for_turn(unit, session) {
+            return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
         self.show_script_to_monitors(unit, session, args, *now);
         if kind == EvalKind::Sha && args.at(1).len() != 40 {
@@ -200,19 +202,46 @@ impl Engine {
         }
     }
 
-    /// Whether a script has to wait for the next iteration: this one has taken [`SHARE_NS`] so far. What has begun, and what others have
-    /// decided on, goes on.
-    pub(crate) fn script_waits_for_iteration(&mut self, unit: &Unit, session: &Session) -> bool {
-        let spent_ns = self.stats.iteration.command_ns.saturating_sub(self.scripting.iteration_base_ns);
-        let waits = spent_ns >= SHARE_NS && unit.standing == Standing::Client && !session.caller.is_primary();
-        self.scripting.share_is_used |= waits;
-        waits
+    /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or others wait for theirs. What
+    /// has begun, and what others have decided on, goes on.
+    pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
+        let others_wait = self.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
+        let waits = others_wait || self.script_share_is_used();
+        waits && unit.standing == Standing::Client && !session.caller.is_primary()
     }
 
-    /// An iteration ends, and with it what scripts may take of it.
+    fn script_share_is_used(&self) -> bool {
+        let share = &self.scripting.share;
+        share.carried_ns + self.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
+    }
+
+    /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been served, and the share goes on.
     #[inline]
     pub(crate) fn renew_script_share(&mut self) {
-        self.scripting.iteration_base_ns = self.stats.iteration.command_ns;
+        let command_ns = self.stats.iteration.command_ns;
+        let share = &mut self.scripting.share;
+        share.carried_ns = match *self.control.clients.unit_stands_open {
+            true => share.carried_ns + command_ns.saturating_sub(share.base_ns),
+            false => 0,
+        };
+        share.base_ns = command_ns;
+    }
+
+    /// Runs the scripts that wait for their turn, in the order of their coming, as far as the share goes.
+    #[cold]
+    pub(crate) fn serve_turns(&mut self, process: &mut dyn Process) {
+        self.scripting.serves_turns = true;
+        while self.control.between_units(BetweenUnits::Service)
+            && !self.script_share_is_used()
+            && let Some(client) = self.control.clients.blocking.next_script()
+        {
+            self.run_waiting(client, process);
+            // It waits again.
+            if self.control.clients.blocking.next_script() == Some(client) {
+                break;
+            }
+        }
+        self.scripting.serves_turns = false;
     }
 
     /// What the script says of itself that a command runs, as far as that is known before the command runs. `None`: the command runs no
@@ -300,7 +329,7 @@ impl Engine {
                 .sessions
                 .get(client)
                 .and_then(|session| session.waiting.as_deref())
-                .is_some_and(|waiting| waiting.on == WaitFor::Held);
+                .is_some_and(|waiting| matches!(waiting.on, WaitFor::Held | WaitFor::Turn));
             if is_held {
                 self.run_waiting(client, process);
             }
