@@ -274,6 +274,9 @@ impl ReplicationStream {
         if let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) {
             let tail = backlog.tail(unit.len_bytes() + OWN_BYTES);
             unit.write_to(Audience::Replicas, grouping, &mut self.selected, tail);
+            if unit.count() > 1 {
+                backlog.split_large();
+            }
             self.offset = backlog.end();
         }
     }

@@ -99,6 +99,11 @@ impl UnitCommands {
         self.bytes.len()
     }
 
+    /// How many commands there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -292,9 +292,12 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        let keeps =
-            matches!(self.preparing.handlers[spec.id.0 as usize], Handler::Data(DataHandler::Keeping(_)));
-        if !spec.flags.has(Flags::WRITE) && !keeps && !is_select {
+        // What scripts do their flags do not tell: files of earlier versions have EVAL where today's have what it did.
+        let may_change = matches!(
+            self.preparing.handlers[spec.id.0 as usize],
+            Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_)
+        );
+        if !spec.flags.has(Flags::WRITE) && !may_change && !is_select {
             return Ok(());
         }
         let session = &mut replay.session;

@@ -187,6 +187,7 @@ impl Engine {
         if let CmdError::BadData(line) = error {
             process.log(LogLevel::Warning, line);
         }
+        Engine::note_divergence(session, error, process);
         self.reply_error(session, error);
         self.end_command(CommandEnding::Failed, ended, session, now, process);
         Next::Done
@@ -360,6 +361,8 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         self.stats.commands[spec.id.0 as usize].rejected += 1;
+        session.caller.last_command = Some(spec);
+        Engine::note_divergence(session, error, process);
         if spec.id == transactions::EXEC.id {
             let error = self.reject_exec(session, error);
             return self.answer_error(session, &error, request, process);
@@ -415,10 +418,30 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        // An error sent to a replica means that the replica or this server is wrong.
-        self.stats.failures.unexpected += u64::from(session.caller.replica.is_some());
+        // An error sent to a replica, or to the primary, means that one of the two is wrong.
+        let is_unexpected = session.caller.replica.is_some() || session.caller.is_primary();
+        self.stats.failures.unexpected += u64::from(is_unexpected);
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
     }
+
+    /// Tells the operator where a command of the primary has failed: from now on the data may differ from the primary's.
+    #[cold]
+    pub(crate) fn note_divergence(session: &Session, error: &CmdError, process: &mut dyn Process) {
+        if !session.caller.is_primary() {
+            return;
+        }
+        let text = error.wire();
+        let text = &text[..text.len().min(ERROR_SHOWN_BYTES)];
+        let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
+        let line = format!(
+            "== CRITICAL == This replica is sending an error to its primary: '{}' after processing the command '{command}'",
+            text.escape_ascii()
+        );
+        process.log(LogLevel::Warning, &line);
+    }
 }
+
+/// Bytes of an error that the log shows.
+const ERROR_SHOWN_BYTES: usize = 4096;

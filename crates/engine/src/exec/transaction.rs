@@ -197,6 +197,7 @@ impl Engine {
             }
             Err(error) => {
                 session.outbox.rewind(ended.mark);
+                Engine::note_divergence(session, &error, process);
                 self.reply_error(session, &error);
                 self.end_command(CommandEnding::Failed, ended, session, now, process);
             }

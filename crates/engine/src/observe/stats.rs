@@ -272,12 +272,21 @@ impl Stats {
 
     /// Counts an error reply by its code, the first word of its text. A line break ends a word too: on the wire it is a space.
     pub(crate) fn count_error(&mut self, text: &[u8]) {
+        self.count_by_code(text, usize::MAX);
+    }
+
+    /// As [`Stats::count_error`], where a script has made the error: only so many different codes are remembered.
+    pub(crate) fn count_custom_error(&mut self, text: &[u8]) {
+        self.count_by_code(text, ERROR_CODES_MAX);
+    }
+
+    fn count_by_code(&mut self, text: &[u8], codes_max: usize) {
         self.failures.replied += 1;
         let code = text.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
         let code = &*String::from_utf8_lossy(code);
         if let Some(count) = self.failures.by_code.get_mut(code) {
             *count += 1;
-        } else if self.failures.by_code.len() < ERROR_CODES_MAX {
+        } else if self.failures.by_code.len() < codes_max {
             self.failures.by_code.insert(code.into(), 1);
         } else {
             *self.failures.by_code.entry(ERROR_CODES_OVERFLOW.into()).or_default() += 1;
@@ -432,11 +441,13 @@ mod tests {
     fn error_codes_beyond_the_bound_are_counted_together() {
         let mut stats = Stats::new(1);
         for code in 0..200 {
-            stats.count_error(format!("{code} text").as_bytes());
+            stats.count_custom_error(format!("{code} text").as_bytes());
         }
-        stats.count_error(b"7 again");
+        stats.count_custom_error(b"7 again");
         assert_eq!(stats.failures.by_code.get("7"), Some(&2));
         assert_eq!(stats.failures.by_code.get(ERROR_CODES_OVERFLOW), Some(&72));
         assert_eq!(stats.failures.replied, 201);
+        stats.count_error(b"ERR this server's own");
+        assert_eq!(stats.failures.by_code.get("ERR"), Some(&1), "the server's own codes are few");
     }
 }

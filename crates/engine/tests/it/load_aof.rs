@@ -174,6 +174,25 @@ fn appending() -> Rig {
 }
 
 #[test]
+fn scripts_of_a_log_are_run() {
+    let library =
+        "#!lua\tname=l\nredis.register_function('two',function(k)\treturn\tredis.call('INCR',k[1])\tend)";
+    let lines = [
+        "SELECT 0",
+        "EVAL redis.call('SET',KEYS[1],'100') 1 n",
+        "MULTI",
+        "EVAL redis.call('INCR',KEYS[1]) 1 n",
+        "EXEC",
+        &format!("FUNCTION LOAD {library}"),
+        "FCALL two 1 n",
+    ];
+    let mut rig = starting(&[], &[log_of(&lines)]);
+    rig.loads.pop().expect("it was begun").run(&mut Nothing);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    rig.check("GET n", "\"102\"");
+}
+
+#[test]
 fn loadaof_brings_what_was_appended_in_the_place_of_what_is_there() {
     let mut rig = appending();
     rig.run("SET a 1");

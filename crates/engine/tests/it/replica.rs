@@ -589,3 +589,25 @@ fn a_server_that_is_promoted_behind_a_load_has_the_history_of_what_was_loaded() 
     let info = rig.run("INFO replication");
     assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{replid}")), "{info}");
 }
+
+#[test]
+fn a_command_of_the_primary_that_fails_is_told_to_the_operator() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SELECT 0", "SET n text", "INCRBY n 1", "fake-command 1"]);
+    let said = |part: &str| rig.process.log.iter().filter(|(_, text)| text.contains(part)).count();
+    assert_eq!(said("== CRITICAL =="), 2);
+    assert_eq!(said("not an integer or out of range' after processing the command 'incrby'"), 1);
+    assert_eq!(said("has sent 'fake-command'"), 1);
+    assert!(rig.run("INFO stats").contains("unexpected_error_replies:2"));
+}
+
+#[test]
+fn debug_replicate_tells_replicas_alone() {
+    let (mut rig, _) = following(&[]);
+    rig.check(
+        "DEBUG REPLICATE",
+        "-ERR unknown subcommand or wrong number of arguments for 'REPLICATE'. Try DEBUG HELP.",
+    );
+    rig.check("DEBUG REPLICATE SET a 1", "+OK");
+    rig.check("GET a", "nil");
+}

@@ -104,6 +104,19 @@ impl Backlog {
             self.keep(bytes);
             bytes = copy;
         }
+        self.push_sealed(bytes);
+    }
+
+    /// Ends the tail behind a unit of several commands. As one block a large unit would stay until all of it may go: it is copied into
+    /// blocks of the usual size, which for one large command would only cost time.
+    pub(crate) fn split_large(&mut self) {
+        if self.tail.len() >= 2 * BLOCK_BYTES {
+            let bytes = std::mem::take(&mut self.tail);
+            bytes.chunks(BLOCK_BYTES).for_each(|part| self.push_sealed(part.to_vec()));
+        }
+    }
+
+    fn push_sealed(&mut self, bytes: Vec<u8>) {
         let start = self.tail_start;
         self.tail_start += bytes.len() as u64;
         let bytes = Bytes::from_vec(bytes);
@@ -209,6 +222,18 @@ mod tests {
             assert!(backlog.reaches(backlog.start()) && backlog.reaches(backlog.end()));
             assert!(!backlog.reaches(backlog.end() + 1));
         }
+    }
+
+    #[test]
+    fn a_large_unit_of_many_commands_goes_block_by_block() {
+        let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
+        append(&mut backlog, &mut all, &[7; 160_000]);
+        backlog.split_large();
+        backlog.trim(20_000, u64::MAX, |_, _| {});
+        assert!((20_000..20_000 + BLOCK_BYTES as u64).contains(&backlog.kept_bytes()));
+        let (mut out, from) = (Outbox::new(), backlog.start());
+        assert_eq!(backlog.read(from, usize::MAX, &mut out), 160_000);
+        assert_eq!(out.flatten(), all[from as usize..]);
     }
 
     #[test]

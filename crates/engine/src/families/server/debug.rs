@@ -108,6 +108,17 @@ const SUBS: &[Sub] = &[
         reload::reload,
     ),
     sub(
+        "REPLICATE",
+        "<command> [<arg> ...]",
+        "Sends replicas a command that this server has not executed: their data differ from then on.",
+        1..=ANY,
+        |ctx, args| {
+            let argv: Vec<&[u8]> = args.iter_from(2).collect();
+            ctx.control.replication.stream.command_of_its_own(argv.into_iter());
+            ok(ctx)
+        },
+    ),
+    sub(
         "REPLYBUFFER",
         "(PEAK-RESET-TIME|RESIZING) <value>",
         "Accepted; buffers go round here.",

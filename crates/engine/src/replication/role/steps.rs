@@ -350,7 +350,7 @@ impl Engine {
         if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
             let name = name.escape_ascii();
             let text = format!(
-                "The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
+                "== CRITICAL == The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
                  the primary's from now on"
             );
             process.log(LogLevel::Warning, &text);

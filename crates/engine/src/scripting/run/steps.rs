@@ -555,7 +555,7 @@ impl Engine {
         let mut work = ELEMENTS;
         let progress = result.step(machine.vm.heap(), proto, &mut session.outbox, limit, &mut work);
         for error in std::mem::take(&mut result.errors) {
-            self.stats.count_error(&error);
+            self.stats.count_custom_error(&error);
         }
         match progress {
             ReplyProgress::Done if result.has_error => Some(Ok(Outcome::DoneWithError)),
@@ -596,7 +596,10 @@ impl Engine {
             None => b" script: on =[C]:-1.".to_vec(),
         };
         text.extend_from_slice(&place);
-        if table.is_some_and(|table| is_counted(table, heap)) {
+        if let Some(table) = table {
+            if !is_counted(table, heap) {
+                self.stats.count_custom_error(&text);
+            }
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
             return Ok(Outcome::DoneWithError);
         }
