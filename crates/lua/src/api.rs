@@ -37,6 +37,8 @@ const SLICE_WORK: usize = SLICE_BYTES / 16;
 
 /// Values that a slice looks at where a whole collection is done before the run goes on.
 const FULL_WORK: usize = 8192;
+/// Chunks that are unloaded before a cycle begins for their sake.
+const UNLOADED_MAX: usize = 128;
 
 /// Values that the collector looks at for a unit of the budget.
 const WORK_PER_UNIT: usize = 4;
@@ -110,6 +112,10 @@ pub struct Vm {
     results: usize,
     /// Slots that the main program's stack had when the run began.
     stack_before: usize,
+    /// Chunks that were unloaded since the last cycle of the collector ended.
+    unloaded: usize,
+    /// What unloaded chunks have for a program.
+    no_program: Arc<Proto>,
 }
 
 /// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source. Costs time and memory in proportion to
@@ -152,6 +158,8 @@ impl Vm {
             set: Vec::new(),
             results: 0,
             stack_before: 0,
+            unloaded: 0,
+            no_program: Arc::default(),
         };
         let (next, inext) = open_all(&mut vm.library())?;
         let index = |value: Value| value.as_native().map_or(u32::MAX, |native| native.0);
@@ -268,16 +276,28 @@ impl Vm {
         };
         let pin = self.pin(closure);
         // Not before the closure is one of the values that are kept.
-        if self.machine.heap.slice_due {
-            self.machine.collect(Some(FULL_WORK));
+        if (self.machine.heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(FULL_WORK)) {
+            self.unloaded = 0;
         }
         Ok(LoadedChunk { closure, pin })
     }
 
-    /// Gives a chunk back: slices of the collector free it, in loads that follow or by [`Vm::collect`], when no run and no value
-    /// refers to it any more. A run of it that is open goes on. False when the chunk was unloaded before. O(1).
+    /// Gives a chunk back: its program goes at once where no run is open, and the rest by slices of the collector, in loads that follow or
+    /// by [`Vm::collect`], when no run and no value refers to it any more. A run of it that is open goes on. False when the chunk was
+    /// unloaded before. O(1).
     pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
-        self.unpin(chunk.pin)
+        if !self.unpin(chunk.pin) {
+            return false;
+        }
+        self.unloaded += 1;
+        // No value that a program can reach is the closure of a chunk: outside a run it cannot begin again.
+        if self.stage != VmStage::Running
+            && let Some(closure) = chunk.closure.as_closure()
+        {
+            let index = self.machine.heap.closures.at(closure.0).proto;
+            self.machine.code.at_mut(index).proto = self.no_program.clone();
+        }
+        true
     }
 
     /// The closure of a chunk, made before the mark.
