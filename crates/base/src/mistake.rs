@@ -47,11 +47,17 @@ pub enum Mistake {
     StreamForgotten,
     /// Under `appendfsync always` a reply does not wait for the disk.
     AnsweredEarly,
+    /// What a script has changed so far is published while it stands still.
+    RunByParts,
+    /// A server changes its role while a script stands still.
+    RoleInsideRun,
+    /// A script whose client has gone ends though it has written, and nobody is told of that.
+    RunDropped,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 20] = [
+    pub const ALL: [Mistake; 23] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
         Mistake::SnapshotOfDbZero,
@@ -72,6 +78,9 @@ impl Mistake {
         Mistake::UnreadSnapshotCounts,
         Mistake::StreamForgotten,
         Mistake::AnsweredEarly,
+        Mistake::RunByParts,
+        Mistake::RoleInsideRun,
+        Mistake::RunDropped,
     ];
 }
 

@@ -576,6 +576,12 @@ impl Engine {
         std::mem::take(&mut self.stats.iteration.command_ns)
     }
 
+    /// The code of all libraries of functions, by name: for tests.
+    #[doc(hidden)]
+    pub fn library_codes(&self) -> impl Iterator<Item = &[u8]> {
+        self.control.functions.codes().map(|code| &**code)
+    }
+
     /// The keyspace, for tests and for saving.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace

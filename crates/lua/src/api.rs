@@ -276,7 +276,9 @@ impl Vm {
         };
         let pin = self.pin(closure);
         // Not before the closure is one of the values that are kept.
-        if (self.machine.heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(FULL_WORK)) {
+        if (self.machine.heap.slice_due || self.unloaded >= UNLOADED_MAX)
+            && self.machine.collect(Some(FULL_WORK))
+        {
             self.unloaded = 0;
         }
         Ok(LoadedChunk { closure, pin })

@@ -1,4 +1,4 @@
-//! A fingerprint of all data, expiries included: equal for equal data, whatever the order of keys and members.
+//! A fingerprint of all data, expiries and libraries of functions included: equal for equal data, whatever the order of keys and members.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, siphash13};
@@ -24,6 +24,9 @@ pub fn digest(engine: &Engine) -> u64 {
                 .wrapping_add(key.wrapping_mul(3) ^ value.rotate_left(17) ^ expiry.wrapping_mul(0x9e37_79b9));
         }
     }
+    for code in engine.library_codes() {
+        total = total.wrapping_add(hash(6, code));
+    }
     total
 }
 
@@ -36,6 +39,8 @@ pub fn lines(engine: &Engine) -> Vec<String> {
             lines.push(format!("{number} {key} {:?} {:016x}", entry.expiry(), value(entry.value())));
         }
     }
+    let codes = engine.library_codes().filter_map(|code| code.split(|byte| *byte == b';').next());
+    lines.extend(codes.map(|head| head.escape_ascii().to_string()));
     lines.sort();
     lines
 }

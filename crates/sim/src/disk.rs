@@ -201,7 +201,7 @@ impl Disk {
         let command = [key, b"\r\n$1\r\n1\r\n"].concat();
         let logs = in_force.logs.iter().map(|log| &aof.logs[*log]);
         contains(&in_force.base, key)
-            || logs.into_iter().any(|log| contains(&log.bytes[..log.durable], &command))
+            || logs.into_iter().any(|log| contains_whole(&log.bytes[..log.durable], &command))
     }
 
     /// The machine crashes: behind what is durable some is left, or nothing.
@@ -261,18 +261,34 @@ impl SnapshotSource for DiskFile {
     }
 }
 
-/// Whether bytes contain a text whose first byte is rare.
+/// Whether a log contains a command, and the end of the transaction that the command is a part of.
+fn contains_whole(log: &[u8], command: &[u8]) -> bool {
+    let Some(at) = find(log, command) else { return false };
+    let begun = last(&log[..at], b"MULTI\r\n");
+    begun
+        .is_none_or(|begun| last(&log[begun..at], b"EXEC\r\n").is_some() || contains(&log[at..], b"EXEC\r\n"))
+}
+
+fn last(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).rposition(|part| part == text)
+}
+
 fn contains(bytes: &[u8], text: &[u8]) -> bool {
-    let Some(first) = text.first() else { return true };
+    find(bytes, text).is_some()
+}
+
+/// Where bytes contain a text whose first byte is rare.
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    let first = text.first()?;
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| byte == first) {
         rest = &rest[at..];
         if rest.starts_with(text) {
-            return true;
+            return Some(bytes.len() - rest.len());
         }
         rest = &rest[1..];
     }
-    false
+    None
 }
 
 struct Files(Arc<Mutex<AofDisk>>);

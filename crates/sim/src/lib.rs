@@ -17,6 +17,7 @@ mod node;
 mod plan;
 mod process;
 mod promises;
+mod scripts;
 mod workload;
 mod world;
 

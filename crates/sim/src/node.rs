@@ -37,6 +37,8 @@ pub struct NodePlan {
     /// Bytes of the stream that are kept while a snapshot comes on another connection, and that are executed in an iteration behind that.
     pub stream_bound: usize,
     pub block_bytes: usize,
+    /// How much later each look at the clock finds it while a script runs, microseconds.
+    pub look_us: u64,
 }
 
 /// The port of a node.
@@ -110,12 +112,17 @@ pub struct SimNode {
     leaves_later: bool,
     stream_bound: usize,
     block_bytes: usize,
+    look_us: u64,
+    /// It was told to end.
+    is_ending: bool,
     /// The attempt of the link that the connections are of.
     attempt: u64,
     heard_ns: u64,
     next_cron_ns: u64,
     seats: Vec<Seat>,
     load: Option<(u64, Box<LoadJob>)>,
+    /// A load has ended that the engine has not taken up.
+    has_loaded: bool,
     rng: Rng,
     /// Where to the link wants to connect.
     pub wants: Option<(u64, NodeId)>,
@@ -161,11 +168,14 @@ impl SimNode {
             leaves_later: plan.leaves_later,
             stream_bound: plan.stream_bound,
             block_bytes: plan.block_bytes,
+            look_us: plan.look_us,
+            is_ending: false,
             attempt: 0,
             heard_ns: 0,
             next_cron_ns: now.mono_ns,
             seats: Vec::new(),
             load: None,
+            has_loaded: false,
             rng,
             wants: None,
             met_dual: 0,
@@ -202,7 +212,11 @@ impl SimNode {
         }
         self.process.meet_disk();
         self.collect(net);
+        if self.engine.next_unit_ns() < u64::MAX {
+            self.process.base.us_each_look = self.look_us;
+        }
         self.engine.advance_unit(&mut self.process);
+        self.process.base.us_each_look = 1;
         self.end_load(net);
         self.follow_primary(net);
         if self.next_cron_ns <= now.mono_ns {
@@ -381,6 +395,32 @@ impl SimNode {
         self.execute(key);
     }
 
+    /// A client sends a request that runs a script: the clock leaps meanwhile.
+    pub fn request_run(&mut self, key: SessionKey, words: &[Vec<u8>]) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        self.process.base.us_each_look = self.look_us;
+        self.request(key, &words);
+        self.process.base.us_each_look = 1;
+    }
+
+    /// A client goes away.
+    pub fn close_client(&mut self, key: SessionKey) {
+        self.engine.client_lost(key, &mut self.process);
+        self.seats.retain(|seat| seat.key != key);
+        self.engine.disconnect(key, &mut self.process);
+    }
+
+    /// Whether it was told to end and may.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// Ends it: what was done is in its files, as far as the disk lets it.
+    pub fn end(&mut self) {
+        let SimNode { engine, process, .. } = self;
+        process.end_aof(engine);
+    }
+
     /// What a client was sent since the last call.
     pub fn replies(&mut self, key: SessionKey) -> Vec<u8> {
         self.seat(key).map(|seat| std::mem::take(&mut seat.out)).unwrap_or_default()
@@ -467,6 +507,10 @@ impl SimNode {
                     self.engine.end_slow_read(key, 1000, &mut self.process);
                     self.engine.slow_thread_is_free(&mut self.process);
                 }
+                Action::Shutdown => {
+                    self.is_ending = true;
+                    self.engine.stop();
+                }
                 Action::FreeValue(_)
                 | Action::FreeDb(_)
                 | Action::FreeCaptured(_)
@@ -476,7 +520,6 @@ impl SimNode {
                 // No client of the simulation asks for one.
                 | Action::Migrate(_)
                 | Action::DelayAof(_)
-                | Action::Shutdown
                 | Action::KeepRunning
                 | Action::Crash(_) => {}
             }

@@ -40,6 +40,7 @@ impl Plan {
         let mut nodes: Vec<NodePlan> = (0..count).map(|_| node(rng, has_files)).collect();
         add_second_channel(&mut Rng::new(seed ^ 0x2C4A_77E1), &mut nodes);
         add_strict_logs(&mut Rng::new(seed ^ 0xA1_3A75), &mut nodes);
+        add_runs(&mut Rng::new(seed ^ 0x2_57A9D5), &mut nodes);
         let mut rate = |one_in: u64| match rng.below(3) {
             0 => 0,
             _ => one_in / 2 + rng.below(one_in),
@@ -95,6 +96,16 @@ fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
+/// Decides how long scripts may take, and what waits for replicas at an end, apart for the same reason.
+fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
+    for node in nodes {
+        let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
+        node.directives.push(("busy-reply-threshold", pick(&["1", "50", "400", "5000"])));
+        node.directives.push(("shutdown-timeout", pick(&["0", "1", "3"])));
+        node.look_us = [300, 1100, 2500][rng.below(3) as usize];
+    }
+}
+
 fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
     let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
     let directives = vec![
@@ -118,5 +129,6 @@ fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
         leaves_later: false,
         stream_bound: usize::MAX,
         block_bytes: 16 << 10,
+        look_us: 1,
     }
 }

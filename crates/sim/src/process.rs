@@ -112,9 +112,26 @@ impl SimProcess {
         }
     }
 
+    /// The server ends: writes and syncs what there is.
+    pub fn end_aof(&mut self, engine: &mut Engine) {
+        let mut bytes = Vec::new();
+        let end = engine.take_aof(&mut bytes).map(|range| range.end);
+        if let Some(mut aof) = self.aof.take() {
+            if let Some(end) = end {
+                aof.push(bytes, end);
+            }
+            aof.close(&mut self.rng);
+        }
+    }
+
     /// Position up to which the append-only file is durable, where there is one.
     pub fn durable(&self) -> Option<u64> {
         Some(self.aof.as_ref()?.durable())
+    }
+
+    /// Whether there is an append-only file that no start would read.
+    pub fn lacks_aof_base(&self) -> bool {
+        self.aof.as_ref().is_some_and(|aof| !aof.is_in_force())
     }
 
     /// Under `appendfsync always` a sync follows the one before.

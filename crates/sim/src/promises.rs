@@ -29,6 +29,8 @@ pub struct PendingPromise {
     pub excused: BTreeSet<NodeId>,
     /// What the client was sent so far.
     pub replies: Vec<u8>,
+    /// A library is loaded ahead of the write: the promise's number.
+    pub library: Option<u64>,
 }
 
 /// A promise that was given.

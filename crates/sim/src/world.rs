@@ -9,25 +9,26 @@
 //! have it, and a node that crashes comes back with what its disk had; (4) when the primary is lost, the replica of its history with the
 //! highest offset has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when nothing goes
 //! wrong any more, all nodes come to the same point with the same data, and no promise is forgotten; (6) what FAILOVER promises:
-//! `world/handover.rs`. Disks that fail: `world/disks.rs`.
+//! `world/handover.rs`; (7) what holds of scripts that stand still: `world/runs.rs`. Disks that fail: `world/disks.rs`.
 
+mod asked;
 mod disks;
 mod handover;
+mod runs;
 
 use self::disks::DiskFaults;
 use self::handover::Handovers;
+use self::runs::Runs;
 use crate::disk::Disk;
 use crate::history::Histories;
 use crate::net::{Net, NodeId};
 use crate::node::{SimNode, node_of};
 use crate::plan::Plan;
-use crate::promises::{AskedFor, Given, PendingPromise, key_of};
+use crate::promises::{Given, PendingPromise};
 use crate::workload::{self, SessionState, Words};
 use sluice_base::SessionKey;
 use sluice_base::{Now, Rng};
-use sluice_engine::AppendOnlyFile;
 use sluice_replication::LinkState;
-use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;
 
 /// What a run is told beside its seed.
@@ -59,6 +60,17 @@ pub struct Met {
     pub disk_faults: u64,
     /// Snapshots that came on a connection of their own.
     pub dual_syncs: u64,
+    /// Scripts and functions that were asked for, and iterations that found one standing still.
+    pub runs: u64,
+    pub stood_still: u64,
+    /// How they have ended: well, by KILL, not by KILL, with their client, and in the middle of their writes.
+    pub ended: u64,
+    pub killed: u64,
+    pub unkillable: u64,
+    pub left: u64,
+    pub lost_halves: u64,
+    /// Ends of servers that were asked for while a unit stood open.
+    pub shutdowns: u64,
 }
 
 impl Met {
@@ -77,6 +89,14 @@ impl Met {
         self.resumed += other.resumed;
         self.disk_faults += other.disk_faults;
         self.dual_syncs += other.dual_syncs;
+        self.runs += other.runs;
+        self.stood_still += other.stood_still;
+        self.ended += other.ended;
+        self.killed += other.killed;
+        self.unkillable += other.unkillable;
+        self.left += other.left;
+        self.lost_halves += other.lost_halves;
+        self.shutdowns += other.shutdowns;
     }
 }
 
@@ -134,6 +154,7 @@ pub struct World {
     heals_ns: u64,
     handovers: Handovers,
     disks: DiskFaults,
+    runs: Runs,
     histories: Histories,
     met: Met,
     step: u64,
@@ -199,6 +220,7 @@ impl World {
             heals_ns: 0,
             handovers: Handovers::new(seed),
             disks: DiskFaults::new(seed),
+            runs: Runs::new(seed),
             histories: Histories::default(),
             met: Met::default(),
             step: 0,
@@ -220,6 +242,7 @@ impl World {
             self.faults()?;
             self.sentinel()?;
             self.write_something();
+            self.run_something()?;
             self.promise()?;
             self.iterate()?;
         }
@@ -261,7 +284,11 @@ impl World {
                 let due_ns = self.now.mono_ns + self.net.delay_ns(&mut self.rng);
                 self.openings.push(Opening { due_ns, attempt, from: id, to });
             }
+            let ends = self.places[id].node.as_ref().is_some_and(SimNode::is_ending);
             self.observe(id)?;
+            if ends {
+                self.shut_down(id);
+            }
         }
         Ok(())
     }
@@ -309,6 +336,7 @@ impl World {
             pending.had.insert(id);
         }
         let counts = node.link_counts();
+        let has_other_data = counts.snapshots != place.syncs;
         self.met.dual_syncs += node.met_dual - std::mem::replace(&mut place.dual_syncs, node.met_dual);
         self.met.continued += counts.continued - std::mem::replace(&mut place.continued, counts.continued);
         if counts.snapshots != place.syncs {
@@ -323,7 +351,7 @@ impl World {
                 pending.excused.insert(id);
             }
         }
-        Ok(())
+        self.check_runs(id, has_other_data)
     }
 
     // --- what goes wrong
@@ -433,6 +461,7 @@ impl World {
 
     fn crash(&mut self, id: NodeId) {
         let Some(node) = self.places[id].node.take() else { return };
+        self.lose_runs(id, &node);
         self.trace(|| format!("node {id} crashes"));
         self.met.crashes += 1;
         for given in &mut self.given {
@@ -493,7 +522,7 @@ impl World {
         if id == self.primary {
             self.forget_lost(id);
         }
-        Ok(())
+        self.check_runs(id, true)
     }
 
     /// Promises whose writes the primary of now does not have are over.
@@ -522,6 +551,7 @@ impl World {
             if self.handovers.is_under_way() {
                 return Ok(());
             }
+            self.insist_on_primary();
             if let Some(point) =
                 self.places[primary].node.as_ref().and_then(|node| node.engine.history_point())
             {
@@ -641,152 +671,6 @@ impl World {
         self.clients = clients;
     }
 
-    /// Writes something whose arrival is waited for, or goes on waiting.
-    fn promise(&mut self) -> Result<(), String> {
-        if self.pending.is_some() {
-            return self.hear_promise();
-        }
-        if self.rng.below(4) > 0 {
-            return Ok(());
-        }
-        let mut client = std::mem::take(&mut self.promiser);
-        let at = self.attach(&mut client);
-        self.promiser = client;
-        let Some((id, key)) = at else { return Ok(()) };
-        self.promises += 1;
-        let name = key_of(self.promises);
-        let replicas = 1 + self.rng.below(self.places.len() as u64 - 1);
-        let is_strict = self.plan.nodes[id].is_strict;
-        let asked = match self.rng.below(2) {
-            _ if is_strict && self.rng.below(3) == 0 => AskedFor::Answer,
-            0 => AskedFor::Wait(replicas),
-            _ => AskedFor::WaitAof(self.rng.below(1 + u64::from(self.plan.nodes[id].has_aof)), replicas),
-        };
-        let timeout_ms = (1 + self.rng.below(3000)).to_string();
-        self.trace(|| format!("to {id}: {} {asked:?} {timeout_ms}", name.escape_ascii()));
-        let Some(node) = &mut self.places[id].node else { return Ok(()) };
-        node.replies(key);
-        node.request(key, &[b"SET", &name, b"1"]);
-        match asked {
-            AskedFor::Wait(count) => {
-                node.request(key, &[b"WAIT", count.to_string().as_bytes(), timeout_ms.as_bytes()]);
-            }
-            AskedFor::WaitAof(local, count) => {
-                let (local, count) = (local.to_string(), count.to_string());
-                node.request(key, &[b"WAITAOF", local.as_bytes(), count.as_bytes(), timeout_ms.as_bytes()]);
-            }
-            AskedFor::Answer => {}
-        }
-        let (had, excused) = (BTreeSet::new(), BTreeSet::new());
-        self.pending = Some(PendingPromise {
-            key: name,
-            primary: id,
-            client: key,
-            asked,
-            had,
-            excused,
-            replies: Vec::new(),
-        });
-        Ok(())
-    }
-
-    fn hear_promise(&mut self) -> Result<(), String> {
-        let Some(mut pending) = self.pending.take() else { return Ok(()) };
-        let Some(node) =
-            self.places[pending.primary].node.as_mut().filter(|node| node.has_client(pending.client))
-        else {
-            return Ok(());
-        };
-        pending.replies.extend(node.replies(pending.client));
-        let Ok(Some((Value::Simple(_), first))) = decode(&pending.replies) else {
-            // An error: it is no primary any more, or its disk is faulty. What is asked behind that is answered to nobody.
-            match pending.replies.starts_with(b"-") {
-                true => self.promiser.at = None,
-                false => self.pending = Some(pending),
-            }
-            return Ok(());
-        };
-        if pending.asked == AskedFor::Answer {
-            return self.answered(pending);
-        }
-        match decode(&pending.replies[first..]) {
-            Ok(Some((Value::Int(count), _))) => self.waited(pending, u64::try_from(count).unwrap_or(0)),
-            Ok(Some((Value::Array(items), _))) => match items[..] {
-                [Value::Int(local), Value::Int(count)] => {
-                    self.waited_for_disks(pending, local > 0, u64::try_from(count).unwrap_or(0))
-                }
-                _ => Ok(()),
-            },
-            Ok(None) => {
-                self.pending = Some(pending);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A primary under `appendfsync always` has answered.
-    fn answered(&mut self, pending: PendingPromise) -> Result<(), String> {
-        let PendingPromise { key, primary, .. } = pending;
-        self.trace(|| format!("{} was answered", key.escape_ascii()));
-        let node = &mut self.places[primary].node;
-        if !node.as_mut().is_some_and(|node| node.process.has_aof_base()) {
-            // A start does not read the log before its first base is in force: see docs/operating.md.
-            return Ok(());
-        }
-        if !self.places[primary].disk.has_durably(&key) {
-            return Err(format!("node {primary} has answered {} and has it not on disk", key.escape_ascii()));
-        }
-        if primary == self.primary {
-            self.met.answers += 1;
-            self.given.push(Given { key, holders: BTreeSet::new(), durable: BTreeSet::from([primary]) });
-        }
-        Ok(())
-    }
-
-    /// WAIT has told a number.
-    fn waited(&mut self, pending: PendingPromise, count: u64) -> Result<(), String> {
-        self.trace(|| format!("{} has reached {count}; had {:?}", pending.key.escape_ascii(), pending.had));
-        let PendingPromise { key, primary, mut had, excused, .. } = pending;
-        had.remove(&primary);
-        if (had.len() as u64) < count {
-            let key = key.escape_ascii();
-            return Err(format!("WAIT said that {count} replicas have {key}, but only {had:?} have had it"));
-        }
-        if count > 0 && primary == self.primary {
-            self.met.waits += 1;
-            let holders = had.difference(&excused).copied().collect();
-            self.given.push(Given { key, holders, durable: BTreeSet::new() });
-        }
-        Ok(())
-    }
-
-    /// WAITAOF has told numbers.
-    fn waited_for_disks(&mut self, pending: PendingPromise, local: bool, count: u64) -> Result<(), String> {
-        let PendingPromise { key, primary, mut had, excused, .. } = pending;
-        let on_disk: BTreeSet<NodeId> = (0..self.places.len())
-            .filter(|id| self.plan.nodes[*id].has_aof && self.places[*id].disk.has_durably(&key))
-            .collect();
-        self.trace(|| {
-            format!("{} is on disk: here {local}, at {count}; found at {on_disk:?}", key.escape_ascii())
-        });
-        let others = on_disk.iter().filter(|id| **id != primary).count() as u64;
-        if others + (excused.len() as u64) < count || local && !on_disk.contains(&primary) {
-            return Err(format!(
-                "WAITAOF said {local} and {count} of {}, but only the disks of {on_disk:?} have it, and the primary is {primary}",
-                key.escape_ascii()
-            ));
-        }
-        had.remove(&primary);
-        if (count > 0 || local) && primary == self.primary {
-            self.met.aof_waits += 1;
-            let holders =
-                if count > 0 { had.difference(&excused).copied().collect() } else { BTreeSet::new() };
-            self.given.push(Given { key, holders, durable: on_disk });
-        }
-        Ok(())
-    }
-
     // --- the end
 
     /// Nothing goes wrong any more: everybody comes to the same point with the same data.
@@ -856,6 +740,7 @@ impl World {
                 return Err(format!("node {id} stands nowhere at the end"));
             };
             self.histories.note(id, &point, digest)?;
+            self.check_runs(id, true)?;
             let disk = &self.places[id].disk;
             let lost =
                 self.given.iter().find(|given| given.durable.contains(&id) && !disk.has_durably(&given.key));

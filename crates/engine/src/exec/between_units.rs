@@ -13,6 +13,7 @@
 
 use crate::control::Control;
 use crate::engine::Engine;
+use sluice_base::mistake::{self, Mistake};
 
 /// What waits for the end of a unit that stands open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,8 @@ impl Control {
                 .refused_between_units
                 .set(self.clients.refused_between_units.get() | 1 << what as u32);
         }
-        !stands_open
+        let is_forgotten = what == BetweenUnits::Role && mistake::is_made(Mistake::RoleInsideRun);
+        !stands_open || is_forgotten
     }
 }
 

@@ -13,6 +13,7 @@ use crate::session::identity::Identity;
 use crate::session::{Caller, Session};
 use crate::upkeep::evict::Room;
 use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
 use sluice_command::specs::{connection, generic, pubsub, scripting, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, CmdError};
@@ -143,7 +144,10 @@ pub(crate) const CHECKS: &[Check] = &[
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
             // Of a busy script others are told: see the check `busy`. What the primary sends is not lost: it waits.
             let is_told = *asked.control.scripts.is_busy && !asked.caller.is_primary();
-            let waits = *asked.control.clients.unit_stands_open && !acknowledges && !is_told;
+            let is_forgotten =
+                mistake::is_made(Mistake::RoleInsideRun) && asked.spec.id == server::REPLICAOF.id;
+            let is_exempt = acknowledges || is_told || is_forgotten;
+            let waits = *asked.control.clients.unit_stands_open && !is_exempt;
             waits.then_some(Verdict::Postpone)
         },
     },

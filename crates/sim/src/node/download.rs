@@ -165,9 +165,17 @@ impl SimNode {
 
     pub(super) fn end_load(&mut self, net: &mut Net) {
         let now = self.process.base.now;
-        let Some((_, job)) = self.load.take_if(|(due_ns, _)| *due_ns <= now.mono_ns) else { return };
-        job.run(&mut Here(now));
-        match self.engine.advance_load(&mut self.process) {
+        if let Some((_, job)) = self.load.take_if(|(due_ns, _)| *due_ns <= now.mono_ns) {
+            job.run(&mut Here(now));
+            self.has_loaded = true;
+        }
+        if !self.has_loaded {
+            return;
+        }
+        let ended = self.engine.advance_load(&mut self.process);
+        // While a unit stands open, the engine does not take it up.
+        self.has_loaded = ended.is_none();
+        match ended {
             Some(LoadEnded::Sync(result)) => self.link_loaded(result, net),
             Some(LoadEnded::Start(_) | LoadEnded::Debug) | None => {}
         }

@@ -8,7 +8,7 @@ mod faults;
 
 pub(super) use self::faults::DiskFaults;
 
-use super::{MS, World};
+use super::{MS, NodePlace, World};
 use crate::disk::DiskFault;
 use crate::net::NodeId;
 
@@ -24,10 +24,16 @@ impl World {
         due.into_iter().for_each(|id| self.heal_disk(id));
         self.mend_logs();
         let DiskFaults { rng, one_in, heals_ns } = &mut self.disks;
-        if rng.below(*one_in) > 0 {
+        // What comes of a first base that cannot be put in force is seen where there is one on its way.
+        let without_base = self
+            .places
+            .iter()
+            .position(|place| place.node.as_ref().is_some_and(|node| node.process.lacks_aof_base()));
+        let baseless = without_base.filter(|_| rng.below(30) == 0);
+        if baseless.is_none() && rng.below(*one_in) > 0 {
             return;
         }
-        let id = rng.below(self.places.len() as u64) as usize;
+        let id = baseless.unwrap_or(rng.below(self.places.len() as u64) as usize);
         let fault = DiskFault::ALL[rng.below(DiskFault::ALL.len() as u64) as usize];
         if heals_ns.contains_key(&id) {
             return;
@@ -36,6 +42,11 @@ impl World {
         self.places[id].disk.set_fault(Some(fault));
         self.met.disk_faults += 1;
         self.trace(|| format!("the disk of node {id} is faulty: {fault:?}"));
+    }
+
+    /// Whether a node has an append-only file that no start would read.
+    pub(super) fn has_no_base(&self) -> bool {
+        self.places.iter().any(lacks_base)
     }
 
     fn heal_disk(&mut self, id: NodeId) {
@@ -60,4 +71,8 @@ impl World {
             }
         }
     }
+}
+
+fn lacks_base(place: &NodePlace) -> bool {
+    place.node.as_ref().is_some_and(|node| node.process.lacks_aof_base())
 }

@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    fn ask_for_failover(&mut self) {
+    pub(super) fn ask_for_failover(&mut self) {
         let from = self.primary;
         let replicas: BTreeSet<NodeId> =
             (0..self.places.len()).filter(|id| self.followed(*id) == Some(from)).collect();
@@ -185,6 +185,10 @@ impl World {
             return Ok(());
         }
         if node.engine.primary().is_some() || node.engine.has_failover() {
+            return Ok(());
+        }
+        // A script goes on, or was busy; or the end of the server was waited for.
+        if node.engine.has_open_unit() || replies.starts_with(b"-BUSY") || self.runs.ends(at) {
             return Ok(());
         }
         let is_late = self.now.mono_ns - since_ns > 1_000 * MS && iterations > 3;

@@ -10,7 +10,8 @@ use crate::host::process::Process;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::Session;
 use crate::waiting::blocking::Waiting;
-use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
+use sluice_base::{Now, SessionKey};
 use sluice_command::Named;
 use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
 use sluice_resp::Mark;
@@ -38,6 +39,12 @@ impl Engine {
     #[inline]
     pub fn has_open_unit(&self) -> bool {
         *self.control.clients.unit_stands_open
+    }
+
+    /// Whose unit stands open, and when that unit happens, monotonic nanoseconds: for tests.
+    #[doc(hidden)]
+    pub fn open_unit(&self) -> Option<(SessionKey, u64)> {
+        self.units.open.as_ref().map(|open| (open.client, open.unit.now.mono_ns))
     }
 
     /// Goes on with the unit that stands open, if its time has come, or with scripts that wait for their turn: once an iteration.
@@ -89,7 +96,12 @@ impl Engine {
         Next::Wait(Box::new(WaitFor::Unit))
     }
 
-    fn leave_open(&mut self, open: OpenUnit, session: &mut Session) {
+    fn leave_open(&mut self, mut open: OpenUnit, session: &mut Session) {
+        if open.at.script.is_some() && mistake::is_made(Mistake::RunByParts) {
+            *self.control.clients.unit_stands_open = false;
+            let rest = Unit::new(open.unit.now);
+            self.close_own_unit(std::mem::replace(&mut open.unit, rest));
+        }
         debug_assert_eq!(self.effects.changes(), 0, "a command's effects are committed with the command");
         // What is written of the reply counts as memory of the client.
         let queued = open.at.transaction.as_ref().map_or(0, |place| place.transaction.heap_bytes());
@@ -126,6 +138,9 @@ impl Engine {
                     self.drop_unneeded_script(&run);
                 }
                 ended = self.resume_open_script(*run, &mut unit, &mut session, &mut now, process);
+                if mistake::is_made(Mistake::RunDropped) && !is_connected {
+                    unit.commands = None;
+                }
             }
             (None, None) => {}
         }

@@ -19,6 +19,7 @@ use crate::scripting::state::{RunningScript, ScriptFacts, ScriptGarbage};
 use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
 use crate::session::Session;
 use sluice_base::Now;
+use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_lua::{Fault, RunOutcome, Value, compile};
@@ -338,7 +339,8 @@ impl Engine {
 
     /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead of going on.
     pub(crate) fn drop_unneeded_script(&mut self, run: &ScriptRun) {
-        if let Some(running) = self.control.scripts.running.as_deref_mut().filter(|_| !run.has_written) {
+        let is_unneeded = !run.has_written || mistake::is_made(Mistake::RunDropped);
+        if let Some(running) = self.control.scripts.running.as_deref_mut().filter(|_| is_unneeded) {
             running.is_killed = true;
         }
     }

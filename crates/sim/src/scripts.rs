@@ -1,0 +1,125 @@
+//! What clients have run: scripts that write several keys and last longer than a slice, and libraries of functions.
+//!
+//! A node's clock leaps at each look while a script runs ([`NodePlan::look_us`](crate::node::NodePlan)), so a few calls are a slice.
+
+use crate::workload::Words;
+use sluice_base::Rng;
+
+/// The body of a script and of a function. Of `args`: calls before the first write, between two writes, after which write it fails (0: it
+/// does not), another database to write to, a command to call beside.
+const BODY: &str = "
+local function pass(times)
+  for i = 1, tonumber(times) do
+    if i % 3 == 0 then for j = 1, 3000 do end else server.pcall('GET', 's0') end
+  end
+end
+pass(args[1])
+for at, key in ipairs(keys) do
+  server.call('SET', key, '1')
+  if at == tonumber(args[3]) then error('as it was told') end
+  if args[4] ~= '0' then
+    server.call('SELECT', args[4])
+    server.pcall('INCR', 'n1')
+    server.call('SELECT', '0')
+  end
+  if #args > 4 then server.pcall(unpack(args, 5)) end
+  pass(args[2])
+end
+return server.status_reply('OK')
+";
+
+/// What the error of a script that fails as it was told contains.
+pub const FAILED_AS_TOLD: &str = "as it was told";
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// The keys that it sets, one after the other.
+    pub keys: Vec<Vec<u8>>,
+    /// Calls before the first write, and behind each.
+    pub calls: (u64, u64),
+    /// It fails behind that write; 0: it does not.
+    pub fails_at: u64,
+    /// Another database that it writes to; 0: it does not.
+    pub db: u64,
+    /// A command that it calls beside each write.
+    pub beside: Words,
+}
+
+impl Course {
+    /// The arguments behind the script or the name of the function.
+    fn words(&self) -> Words {
+        let numbers = [self.calls.0, self.calls.1, self.fails_at, self.db].map(|number| number.to_string());
+        let mut words = vec![self.keys.len().to_string().into_bytes()];
+        words.extend(self.keys.iter().cloned());
+        words.extend(numbers.map(String::into_bytes));
+        words.extend(self.beside.iter().cloned());
+        words
+    }
+
+    /// An EVAL.
+    pub fn eval(&self) -> Words {
+        let script = format!("local keys, args = KEYS, ARGV{BODY}");
+        [vec![b"EVAL".to_vec(), script.into_bytes()], self.words()].concat()
+    }
+
+    /// An FCALL of the function of this library.
+    pub fn fcall(&self, library: u64) -> Words {
+        [vec![b"FCALL".to_vec(), format!("f{library}").into_bytes()], self.words()].concat()
+    }
+
+    /// An EVAL_RO that only lasts so many calls.
+    pub fn reads(calls: u64) -> Words {
+        let script =
+            b"for i = 1, tonumber(ARGV[1]) do server.pcall('GET', 's0') end return server.status_reply('OK')";
+        vec![b"EVAL_RO".to_vec(), script.to_vec(), b"0".to_vec(), calls.to_string().into_bytes()]
+    }
+}
+
+/// A command that a run calls beside its writes.
+pub fn beside(rng: &mut Rng) -> Words {
+    let words: &[&str] = match rng.below(8) {
+        0 => &["INCR", "n1"],
+        1 => &["SPOP", "t1"],
+        2 => &["LMOVE", "l0", "l1", "LEFT", "RIGHT"],
+        3 => &["PEXPIRE", "s1", "300"],
+        4 => &["RPUSH", "l0", "from a script"],
+        5 => &["SET", "s0", "from a script", "PX", "200"],
+        _ => &[],
+    };
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// Libraries that come and go: `l0` with the function `f0` and so on.
+pub const LIBRARIES: u64 = 2;
+
+/// The library that only ever gets younger.
+const KEPT: u64 = LIBRARIES;
+
+/// The code of a library, of which `version` is a part.
+fn code(library: u64, version: u64) -> Vec<u8> {
+    let function = format!("server.register_function('f{library}', function(keys, args){BODY}end)");
+    format!("#!lua name=l{library}\n--{version};\nfor i = 1, 9000 do end\n{function}\n").into_bytes()
+}
+
+/// Loads a library in the place of what there is.
+pub fn load(library: u64, version: u64) -> Words {
+    vec![b"FUNCTION".to_vec(), b"LOAD".to_vec(), b"REPLACE".to_vec(), code(library, version)]
+}
+
+/// Loads the library that only ever gets younger.
+pub fn load_kept(version: u64) -> Words {
+    load(KEPT, version)
+}
+
+/// Deletes a library that may go.
+pub fn delete(library: u64) -> Words {
+    vec![b"FUNCTION".to_vec(), b"DELETE".to_vec(), format!("l{library}").into_bytes()]
+}
+
+/// The version of the library that only ever gets younger, if this is its code.
+pub fn kept_version(code: &[u8]) -> Option<u64> {
+    let rest = code.strip_prefix(format!("#!lua name=l{KEPT}\n--").as_bytes())?;
+    let digits = rest.split(|byte| *byte == b';').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
