@@ -9,6 +9,7 @@ use crate::scripting::shebang::ScriptFlags;
 use sluice_base::heap;
 use sluice_lua::LoadedChunk;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// Scripts of EVAL that are kept; those of SCRIPT LOAD beside them.
@@ -61,9 +62,9 @@ pub(crate) struct NewScript {
 pub(crate) struct ScriptCache {
     scripts: Vec<Option<Box<CachedScript>>>,
     free: Vec<u32>,
-    by_sha: HashMap<ScriptSha, u32>,
+    by_sha: HashMap<ScriptSha, u32, BuildHasherDefault<OfHashes>>,
     /// Of two texts with one hash, which a client cannot bring about, the last.
-    by_hash: HashMap<u64, u32>,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<OfHashes>>,
     /// The ends of the order of last use.
     oldest: Option<u32>,
     newest: Option<u32>,
@@ -197,6 +198,34 @@ impl ScriptCache {
             Some((_, newer)) => *newer = Some(slot),
             None => self.oldest = Some(slot),
         }
+    }
+}
+
+/// A hasher of keys that are hashes themselves: keyed hashes of texts, and SHA-1 sums, which only those can make collide at will who may
+/// run scripts, and so may do worse.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfHashes(u64);
+
+impl Hasher for OfHashes {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, digits: &[u8]) {
+        for part in digits.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            // Digits leave half of the bits alone: the product spreads them.
+            self.0 = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+
+    fn write_usize(&mut self, _: usize) {
+        // The length of a sum is always the same.
     }
 }
 

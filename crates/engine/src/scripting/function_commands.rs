@@ -9,7 +9,7 @@ use crate::host::process::Process;
 use crate::scripting::functions::Functions;
 use crate::scripting::library::{LOAD_TIMEOUT, Library, LibraryLoad, library_head};
 use crate::scripting::machine::ScriptMachine;
-use crate::scripting::run::{ScriptKind, ScriptRights, ScriptRun, key_count, list};
+use crate::scripting::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
 use crate::scripting::shebang::ScriptFlags;
 use crate::scripting::state::{ScriptGarbage, machine_limits};
 use crate::session::Session;
@@ -20,7 +20,6 @@ use sluice_config::param;
 use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
 use sluice_resp::Reply;
-use std::sync::Arc;
 
 /// Milliseconds that the program of a library may run which a client loads.
 const LOAD_MS_MAX: u64 = 500;
@@ -43,7 +42,7 @@ impl Engine {
         let not_found = CmdError::text("ERR Function not found");
         let Some(place) = self.control.functions.find(args.at(1)) else { return Err(not_found) };
         let Some(function) = self.control.functions.function(place) else { return Err(not_found) };
-        let (flags, callback, name) = (function.flags, function.callback, Arc::from(&*function.name));
+        let (flags, callback, name) = (function.flags, function.callback, RunName::Of(function.name.clone()));
         let keys = match args.int(2) {
             Ok(_) => key_count(args)?,
             Err(_) => return Err(CmdError::text("ERR Bad number of keys provided")),
@@ -107,7 +106,7 @@ impl Engine {
             may_stand_still: unit.standing != Standing::Replay && !self.control.persistence.saved_for_end,
             ..ScriptRights::default()
         };
-        let name = load.name.clone();
+        let name = RunName::Of(load.name.clone());
         let mut run = self.new_run(machine, ScriptKind::Library, name, rights, session, *now);
         run.library = Some(Box::new(load));
         run.load_ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };

@@ -78,7 +78,7 @@ fn until_zero(text: &[u8]) -> &[u8] {
 /// A function that a library has registered.
 #[derive(Debug)]
 pub(crate) struct LibraryFunction {
-    pub name: Box<[u8]>,
+    pub name: Arc<[u8]>,
     /// What it is good for, in the library's words.
     pub description: Option<Box<[u8]>>,
     pub flags: ScriptFlags,
@@ -288,7 +288,7 @@ fn answer_nothing(machine: &mut ScriptMachine) {
 
 /// The arguments of `server.register_function`.
 struct Registration {
-    name: Box<[u8]>,
+    name: Arc<[u8]>,
     description: Option<Box<[u8]>>,
     flags: ScriptFlags,
     callback: Value,

@@ -4,6 +4,7 @@
 mod call;
 pub(crate) mod steps;
 
+use crate::scripting::cache::ScriptSha;
 use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad};
 use crate::scripting::machine::{Receivers, ScriptMachine};
 use crate::scripting::state::RunBuffers;
@@ -21,7 +22,7 @@ pub(crate) struct ScriptRun {
     /// What is run.
     pub what: ScriptKind,
     /// Its name for the log, INFO and FUNCTION STATS.
-    pub name: Arc<[u8]>,
+    pub name: RunName,
     /// The command that runs it, as FUNCTION STATS shows it; empty for EVAL.
     pub command: Vec<Vec<u8>>,
     /// What it may do.
@@ -63,6 +64,25 @@ impl ScriptRun {
             self.load_ns_left -= spent_ns;
         }
         Ok(())
+    }
+}
+
+/// The name of what runs, as its owner has it: a run that ends in its first slice shows it to nobody.
+#[derive(Clone, Debug)]
+pub(crate) enum RunName {
+    /// A script of EVAL.
+    Sha(ScriptSha),
+    /// A function, or a library.
+    Of(Arc<[u8]>),
+}
+
+impl RunName {
+    /// To be shown to others.
+    fn shared(&self) -> Arc<[u8]> {
+        match self {
+            RunName::Sha(sha) => sha[..].into(),
+            RunName::Of(name) => name.clone(),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::host::process::Process;
 use crate::scripting::cache::NewScript;
 use crate::scripting::library;
 use crate::scripting::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
+use crate::scripting::run::RunName;
 use crate::scripting::shebang::{ScriptFlags, script_head};
 use crate::scripting::state::{RunningScript, ScriptFacts, ScriptGarbage};
 use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
@@ -77,7 +78,7 @@ impl Engine {
             self.scripting.machine = Some(machine);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
-        let run = self.new_run(machine, ScriptKind::Eval(slot), name[..].into(), rights, session, *now);
+        let run = self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
         self.begin_run(run, unit, session, now, process)
     }
 
@@ -86,7 +87,7 @@ impl Engine {
         &mut self,
         mut machine: Box<ScriptMachine>,
         what: ScriptKind,
-        name: Arc<[u8]>,
+        name: RunName,
         rights: ScriptRights,
         session: &Session,
         now: Now,
@@ -140,7 +141,7 @@ impl Engine {
         let watch = &mut self.control.scripts;
         let running = watch.running.get_or_insert_with(|| {
             Box::new(RunningScript {
-                name: run.name.clone(),
+                name: run.name.shared(),
                 command: std::mem::take(&mut run.command),
                 is_eval: matches!(run.what, ScriptKind::Eval(_)),
                 is_obeyed: run.rights.is_obeyed,
