@@ -456,6 +456,8 @@ params! {
             "Milliseconds after which other clients are told that a script is busy; 0 is never.";
         SCRIPT_MEMORY_LIMIT: Int = in_unit("script-memory-limit", 0, (0, LONG), Unit::Memory).not_in_star(),
             "Bytes that the machine of scripts may use; 0: 1 GiB, or with maxmemory an eighth of it, 64 MiB at least.";
+        SCRIPT_DENY_OOM_CALLS: Bool = boolean("script-deny-oom-calls", false).not_in_star(),
+            "Refuse a script's calls that need memory once maxmemory is reached, though the script began before.";
         LUA_ENABLE_INSECURE_API: Bool = boolean("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected(),
             "Give scripts old functions that break out of the sandbox.";
     }

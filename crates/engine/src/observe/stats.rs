@@ -131,6 +131,8 @@ pub struct EvictionStats {
     pub clients: u64,
     /// Scripts of EVAL that others have displaced.
     pub scripts: u64,
+    /// Most bytes beyond `maxmemory` at the end of a script that had written.
+    pub script_overrun_max: u64,
     /// Time with more memory in use than `maxmemory`.
     pub memory_exceeded: ExceededTime,
 }

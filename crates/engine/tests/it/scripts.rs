@@ -388,3 +388,21 @@ fn a_script_that_comes_while_others_wait_for_their_turn_goes_behind_them() {
     rig.engine.advance_unit(&mut rig.process);
     rig.check("LRANGE order 0 -1", "[\"second\", \"third\"]");
 }
+
+#[test]
+fn a_script_that_began_in_time_goes_beyond_maxmemory_unless_its_calls_are_to_ask() {
+    let fill = "EVAL \"for i=1,100 do redis.call('SET','k'..i,string.rep('x',10000)) end return 1\" 0";
+    for (asks, wanted) in [("no", ":1"), ("yes", "-OOM command not allowed when used memory > 'maxmemory'.")]
+    {
+        let mut rig = Rig::with(&[("script-deny-oom-calls", asks), ("maxmemory-policy", "noeviction")]);
+        rig.process.facts.used_memory = 0;
+        rig.process.counts_data = true;
+        rig.check("CONFIG SET maxmemory 100000", "+OK");
+        let answered = rig.run(fill);
+        assert!(answered.starts_with(wanted), "{answered}");
+        let keys: i64 = rig.run("DBSIZE")[1..].parse().unwrap();
+        assert_eq!(keys == 100, asks == "no", "{keys}");
+        let info = rig.run("INFO everything");
+        assert!(!info.contains("scripts_maxmemory_overrun_bytes:0\\r"), "{asks}");
+    }
+}

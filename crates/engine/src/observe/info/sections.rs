@@ -544,6 +544,7 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut Lines) {
     );
     // What the reference does not tell.
     out.add("scripts_slices", view.stats.iteration.script_slices);
+    out.add("scripts_maxmemory_overrun_bytes", view.stats.eviction.script_overrun_max);
 }
 
 pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {

@@ -124,7 +124,7 @@ impl Engine {
         let args = Args::new(&request, &item, &batch.hashing);
         // What the command before has changed holds for this one.
         self.notice();
-        let result = match self.admit_call(run, item.named, args, session, *now, process) {
+        let result = match self.admit_call(run, item.named, args, session, process) {
             Ok((spec, permit)) => {
                 run.has_written |= spec.flags.has(Flags::WRITE);
                 let own = std::mem::replace(&mut session.outbox, std::mem::take(&mut run.buffers.reply));
@@ -154,6 +154,14 @@ impl Engine {
         result
     }
 
+    /// Whether a call that needs memory looks at `maxmemory` itself: `script-deny-oom-calls`.
+    fn asks_for_memory_again(&self, run: &ScriptRun) -> bool {
+        self.control.limits.maxmemory > 0
+            && !run.rights.is_obeyed
+            && !run.rights.allows_oom
+            && self.control.config.bool(sluice_config::param::SCRIPT_DENY_OOM_CALLS)
+    }
+
     /// Whether a script may call this command now.
     fn admit_call(
         &mut self,
@@ -161,7 +169,6 @@ impl Engine {
         named: Named,
         args: Args<'_>,
         session: &mut Session,
-        now: Now,
         process: &mut dyn Process,
     ) -> Result<(&'static Spec, Permit), CallRefusal> {
         let own = |told: &str, counted: &str| CallRefusal { told: told.into(), counted: counted.into() };
@@ -183,14 +190,16 @@ impl Engine {
         }
         let rights = NestedRights {
             is_read_only: run.rights.is_read_only,
-            is_full: run.rights.is_full && !run.rights.allows_oom && !run.has_written,
+            is_full: match spec.flags.has(Flags::DENYOOM) && self.asks_for_memory_again(run) {
+                true => process.counted_memory(&self.keyspace) > self.control.limits.maxmemory,
+                false => run.rights.is_full && !run.rights.allows_oom && !run.has_written,
+            },
             has_written: run.has_written,
             is_obeyed: run.rights.is_obeyed,
         };
         if self.control.persistence.aof.is_strict() {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
         }
-        let _ = (now, process);
         match self.gate.pass_called(spec, &self.control, rights) {
             Ok(permit) => Ok((spec, permit)),
             Err(NestedRefusal::Own(text)) => Err(own(text, "ERR refused")),

@@ -124,6 +124,7 @@ impl Engine {
     ) -> Run {
         match self.run_slice(&mut run, unit, session, now, process) {
             ScriptProgress::Ended(result) => {
+                self.note_overrun(&run, process);
                 self.end_run(run, session);
                 result
             }
@@ -178,7 +179,19 @@ impl Engine {
         session.outbox.append(&mut written);
         let progress = self.run_slice_from(run, mark, unit, session, now, process);
         self.note_running_bytes(run);
+        if matches!(progress, ScriptProgress::Ended(_)) {
+            self.note_overrun(run, process);
+        }
         progress
+    }
+
+    /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at it when they begin.
+    fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
+        let limit = self.control.limits.maxmemory;
+        if limit > 0 && run.has_written && !run.rights.is_obeyed {
+            let beyond = process.counted_memory(&self.keyspace).saturating_sub(limit) as u64;
+            self.stats.eviction.script_overrun_max = self.stats.eviction.script_overrun_max.max(beyond);
+        }
     }
 
     /// INFO shows what the run takes that stands still.
