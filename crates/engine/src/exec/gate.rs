@@ -430,6 +430,7 @@ pub(crate) const CHECKS: &[Check] = &[
             touches_keys(spec.flags)
                 || spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED))
                 || is_judged_inside(spec)
+                || crate::persistence::aof::shows_libraries(spec)
         },
         armed: |control| control.persistence.aof.is_strict(),
         armed_for: |_| false,
@@ -508,7 +509,7 @@ fn is_judged_inside(spec: &Spec) -> bool {
 }
 
 /// Whether the command runs a script, whose flags decide in place of the command's own.
-fn runs_script(spec: &Spec) -> bool {
+pub(crate) fn runs_script(spec: &Spec) -> bool {
     SCRIPTS.iter().any(|script| script.id == spec.id)
 }
 

@@ -287,9 +287,7 @@ impl Engine {
         let script = self.flags_of_called_script(spec, args);
         let asked = Asked::new(spec, args, session, &self.control, script, *now, room);
         let verdict = self.gate.ask(&asked);
-        // What a script has to wait for, the commands tell that it calls.
         if let Verdict::Run(_) = verdict
-            && script.is_none()
             && self.control.persistence.aof.is_strict()
         {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));

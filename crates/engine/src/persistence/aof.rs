@@ -22,7 +22,7 @@ use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Now, heap};
 use sluice_command::derive::keys::{key_row, keys};
-use sluice_command::specs::{generic, transactions};
+use sluice_command::specs::{generic, scripting, transactions};
 use sluice_command::{Flags, Spec, is_word};
 use sluice_commands::Args;
 use sluice_keyspace::{KeyHasher, Keyspace};
@@ -262,6 +262,13 @@ impl AofStream {
     /// the last write of each of its keys, or of anything where the command looks at more than its keys.
     pub(crate) fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
+        if shows_libraries(spec) {
+            return written_at.floor;
+        }
+        // What a script has to wait for, the commands tell that it calls.
+        if crate::exec::gate::runs_script(spec) {
+            return 0;
+        }
         let mut needed = 0;
         let looks_beyond =
             spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED)) || spec.id == transactions::EXEC.id;
@@ -271,6 +278,18 @@ impl AofStream {
             KeysFound::Some | KeysFound::ReadsBeyond | KeysFound::None | KeysFound::Invalid => self.position,
         }
     }
+}
+
+/// Whether the reply of a command depends on the libraries of functions. What changes those is a write that no key names.
+pub(crate) fn shows_libraries(spec: &Spec) -> bool {
+    let commands = [
+        &scripting::FCALL,
+        &scripting::FCALL_RO,
+        &scripting::FUNCTION_DUMP,
+        &scripting::FUNCTION_LIST,
+        &scripting::FUNCTION_STATS,
+    ];
+    commands.iter().any(|command| command.id == spec.id)
 }
 
 /// What is known of the keys of a call.

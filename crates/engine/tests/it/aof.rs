@@ -675,3 +675,21 @@ fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
     rig.run("SHUTDOWN");
     assert!(rig.actions.iter().any(|action| matches!(action, Action::Shutdown)));
 }
+
+#[test]
+fn what_shows_a_library_waits_until_the_library_is_durable() {
+    for reader in [&[&b"FCALL"[..], b"one", b"0"][..], &[b"FCALL_RO", b"one", b"0"], &[b"FUNCTION", b"LIST"]]
+    {
+        let (mut rig, writer) = strict();
+        let other = rig.connect();
+        let code = b"#!lua name=l\nredis.register_function{function_name='one',callback=function() return 1 end,flags={'no-writes'}}";
+        write(&mut rig, writer, &[b"FUNCTION", b"LOAD", code]);
+        write(&mut rig, other, reader);
+        assert_eq!(sent(&mut rig, other).0, "", "{reader:?}");
+        let last = rig.engine.aof_position();
+        rig.engine.report_aof_durable(last, &mut rig.process);
+        assert_ne!(sent(&mut rig, other).0, "");
+        write(&mut rig, other, &[b"EVAL", b"return 1", b"0"]);
+        assert_eq!(sent(&mut rig, other).0, ":1\r\n");
+    }
+}
