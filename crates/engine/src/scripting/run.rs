@@ -40,7 +40,7 @@ pub(crate) struct ScriptRun {
     /// The database that its client has selected.
     pub db: usize,
     /// What it uses for calls.
-    pub buffers: RunBuffers,
+    pub buffers: Box<RunBuffers>,
     /// Its result on the way to the client.
     pub result: Option<ReplyConversion>,
     /// What is written of the reply.

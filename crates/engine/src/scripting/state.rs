@@ -19,7 +19,7 @@ pub(crate) struct Scripting {
     /// The machine of EVAL: none before the first script, or while a run has it.
     pub machine: Option<Box<ScriptMachine>>,
     /// Memory for the next run.
-    pub spare: RunBuffers,
+    pub spare: Option<Box<RunBuffers>>,
     /// What is used of the time that scripts may take.
     pub share: ScriptShare,
     /// Scripts that have waited for their turn are run.

@@ -105,7 +105,7 @@ impl Engine {
             spent_ns: 0,
             db: session.caller.db,
             command: Vec::new(),
-            buffers: std::mem::take(&mut self.scripting.spare),
+            buffers: self.scripting.spare.take().unwrap_or_default(),
             result: None,
             reply: Outbox::new(),
             library: None,
@@ -291,7 +291,7 @@ impl Engine {
             self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
         }
         run.buffers.trim();
-        self.scripting.spare = run.buffers;
+        self.scripting.spare = Some(run.buffers);
         match run.what {
             ScriptKind::Eval(slot) => {
                 self.scripting.cache.touch(slot);
