@@ -116,6 +116,16 @@ pub(crate) const TARGETS: &[Target] = &[
         words: &[b"\xc3", b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", b"\x80\xff\xff\xff\xff", b"\xf0\xff\xff\xff\xff", b"\x02\x07\x07\0\0\0\0\0\xff"],
     },
     Target {
+        name: "functions",
+        run: sluice_persist::rdb::fuzz_functions,
+        seeds: &[
+            b"\xf5\x03lib\xf5\x05other\x50\0\0\0\0\0\0\0\0\0",
+            b"\xf5\xc3\x09\x1e\x01bb\xe0\x11\x00\x01bb\x0b\0\0\0\0\0\0\0\0\0",
+            b"\xf5\xc0\x05\xf5\xc1\x05\x01\xf6\x01x\x50\0\0\0\0\0\0\0\0\0",
+        ],
+        words: &[b"\xf5", b"\xf6", b"\xc3", b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", b"\x80\xff\xff\xff\xff", b"\x50\0"],
+    },
+    Target {
         name: "aof",
         run: sluice_persist::aof::fuzz_aof,
         seeds: &[

@@ -237,6 +237,25 @@ impl Value {
     pub fn type_name(self) -> &'static str {
         self.kind().name()
     }
+
+    /// What `tostring` answers to a value that is neither a text nor a number and has no metatable: `nil`, `true`, `false`, or the type with what
+    /// stands for an address.
+    pub fn plain_text(self) -> String {
+        match self.kind() {
+            Kind::Nil => "nil".to_owned(),
+            Kind::Boolean => (self == Value::TRUE).to_string(),
+            _ => format!("{}: {}", self.type_name(), address(self)),
+        }
+    }
+}
+
+/// What stands for the address of an object: no two objects of a kind share one.
+pub(crate) fn address(value: Value) -> String {
+    if value == Value::NULL {
+        return "(nil)".to_string();
+    }
+    let kind = u64::from(value.kind() as u8);
+    format!("0x7f{:010x}", kind << 36 | (value.bits() & 0xffff_ffff) << 4)
 }
 
 impl Default for Value {

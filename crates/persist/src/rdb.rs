@@ -26,8 +26,8 @@ pub use error::{LoadError, Problem};
 pub use item::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
 pub use payload::{
-    Dumped, FunctionRecords, FunctionsError, PayloadError, dump, dump_functions, fuzz_payload, restore,
-    restore_functions,
+    Dumped, FunctionRecords, FunctionsError, PayloadError, dump, dump_functions, fuzz_functions,
+    fuzz_payload, restore, restore_functions,
 };
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{WriteOptions, Writer};

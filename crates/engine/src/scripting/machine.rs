@@ -450,7 +450,7 @@ fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
     let shown = match ctx.to_str(error)? {
         Some(text) => [b"-ERR ", ctx.heap.bytes(text)].concat(),
-        None => format!("-ERR {}", error.type_name()).into_bytes(),
+        None => format!("-ERR {}", error.plain_text()).into_bytes(),
     };
     let table = error_table(ctx.heap, &shown)?;
     ctx.one(table.into())

@@ -286,6 +286,22 @@ fn a_code_of_an_error_has_no_line_break_in_it() {
 }
 
 #[test]
+fn an_error_may_be_any_value() {
+    check(&[
+        ("EVAL \"error(true)\" 0", "-ERR true script: on @user_script:1."),
+        ("EVAL \"error(false)\" 0", "-ERR false script: on @user_script:1."),
+        ("EVAL \"error()\" 0", "-ERR nil script: on @user_script:1."),
+        ("EVAL \"error({})\" 0", "-ERR unknown error script: on @user_script:1."),
+        ("EVAL \"error({err='MY own', more=1})\" 0", "-MY own script: on @user_script:1."),
+        ("EVAL \"error({err={}})\" 0", "-ERR unknown error script: on @user_script:1."),
+        ("EVAL \"error({err=5})\" 0", "-5 script: on @user_script:1."),
+        ("EVAL \"return __redis__err__handler(true)\" 0", "-ERR true"),
+    ]);
+    let told = Rig::new().run("EVAL \"error(function() end)\" 0");
+    assert!(told.starts_with("-ERR function: 0x"), "{told}");
+}
+
+#[test]
 fn exec_is_rejected_for_what_a_queued_script_says_of_itself() {
     let mut rig = Rig::new();
     let other = rig.connect();

@@ -129,23 +129,9 @@ fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = match value.kind() {
         Kind::String => value,
         Kind::Number => ctx.heap.number_string(value.double())?,
-        Kind::Nil => ctx.heap.new_string(b"nil")?,
-        Kind::Boolean => ctx.heap.new_string(if value == Value::TRUE { b"true" } else { b"false" })?,
-        _ => {
-            let text = format!("{}: {}", value.type_name(), address(value));
-            ctx.heap.new_string(text.as_bytes())?
-        }
+        _ => ctx.heap.new_string(value.plain_text().as_bytes())?,
     };
     ctx.one(text)
-}
-
-/// What stands for the address of an object: no two objects of a kind share one.
-pub(crate) fn address(value: Value) -> String {
-    if value == Value::NULL {
-        return "(nil)".to_string();
-    }
-    let kind = u64::from(value.kind() as u8);
-    format!("0x7f{:010x}", kind << 36 | (value.bits() & 0xffff_ffff) << 4)
 }
 
 fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {

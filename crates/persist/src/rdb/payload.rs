@@ -242,6 +242,31 @@ pub fn fuzz_payload(data: &[u8]) {
     assert!(wanted == found);
 }
 
+/// Reads any bytes as libraries, with a right footer and as they are; what is accepted must come back from its own payload. For
+/// fuzzing.
+pub fn fuzz_functions(data: &[u8]) {
+    let read = |payload: &[u8], options| -> Result<Vec<Vec<u8>>, FunctionsError> {
+        restore_functions(payload, options)?.map(|code| code.map(Cow::into_owned)).collect()
+    };
+    drop(read(data, ReadOptions::default()));
+    let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
+    let Ok(records) = restore_functions(data, options) else { return };
+    let (mut codes, mut has_failed) = (Vec::new(), false);
+    for code in records {
+        assert!(!has_failed, "nothing comes behind an error");
+        match code {
+            Ok(code) => {
+                // A compressed text is at most so much longer.
+                assert!(code.len() <= data.len() * 88 + 88, "{} of {}", code.len(), data.len());
+                codes.push(code.into_owned());
+            }
+            Err(_) => has_failed = true,
+        }
+    }
+    let payload = dump_functions(codes.iter().map(Vec::as_slice), data.len().is_multiple_of(2));
+    assert!(read(&payload, ReadOptions::default()) == Ok(codes), "libraries' own payload brings others");
+}
+
 /// The last version that Redis and Valkey share.
 const VERSION_COMMON_MAX: u32 = 11;
 /// The first type that Redis and Valkey number apart.

@@ -25,6 +25,7 @@ mod replica;
 mod replication;
 mod replication_matrix;
 mod saving;
+mod scripts;
 mod sentinel;
 mod slow_reads;
 mod threads;

@@ -603,7 +603,7 @@ impl Engine {
                 shown(heap, told).unwrap_or_else(|| b"ERR unknown error".to_vec())
             }
             None => {
-                let told = shown(heap, error).unwrap_or_else(|| error.type_name().into());
+                let told = shown(heap, error).unwrap_or_else(|| error.plain_text().into_bytes());
                 [b"ERR ", &*told].concat()
             }
         };

@@ -1,0 +1,126 @@
+//! Scripts that mean no good, through real sockets: many at once, without end, without bound, and with strange results.
+
+use super::common::{Client, Server, request, until};
+use std::time::{Duration, Instant};
+
+const BUSY: &str = "-BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// The numbers of clients with a script each, and of milliseconds that each of the scripts takes.
+const CLIENTS: usize = 120;
+const EACH_MS: u64 = 20;
+
+#[test]
+fn beside_many_clients_with_long_scripts_everybody_is_served() {
+    let server = Server::start(&[]);
+    // A time and not a number of steps: the bounds below are times, on a busy machine too.
+    let script = format!(
+        "local ends = os.clock() + {EACH_MS} / 1000 while os.clock() < ends do end return redis.call('INCR', KEYS[1])"
+    );
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+    let mut other = server.client();
+    other.check("PING", "+PONG\r\n");
+    for client in &mut clients {
+        client.send(request(&[b"EVAL", script.as_bytes(), b"1", b"ended"]));
+    }
+    let ended = |other: &mut Client| {
+        let number: Option<usize> = String::from_utf8(other.bulk("GET ended")).unwrap().parse().ok();
+        number.unwrap_or(0)
+    };
+    let (mut worst, mut looks, mut last) = (Duration::ZERO, 0, 0);
+    // What is asked while they run is answered between two of them, and not behind all.
+    while last < CLIENTS {
+        let began = Instant::now();
+        other.check("PING", "+PONG\r\n");
+        worst = worst.max(began.elapsed());
+        looks += 1;
+        last = ended(&mut other);
+    }
+    assert!(looks >= CLIENTS / 10, "only {looks} questions were answered meanwhile");
+    let all = Duration::from_millis(EACH_MS * CLIENTS as u64);
+    assert!(worst < all / 2, "one PING took {worst:?}; all scripts take {all:?}");
+    let mut answers: Vec<usize> = clients
+        .iter_mut()
+        .map(|client| client.line().trim_start_matches(':').trim().parse().unwrap())
+        .collect();
+    answers.sort_unstable();
+    assert_eq!(answers, (1..=CLIENTS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_script_without_end_is_killed_by_somebody_else() {
+    let server = Server::start(&["--busy-reply-threshold", "50"]);
+    let (mut caller, mut other) = (server.client(), server.client());
+    caller.send(request(&[b"EVAL", b"while true do end", b"0"]));
+    // Held until the script is busy, and then told so.
+    until("the script to be busy", || {
+        other.send("GET k\r\n");
+        (other.line().trim_end() == BUSY).then_some(())
+    });
+    other.check("SCRIPT KILL", "+OK\r\n");
+    caller.expect("-ERR Script killed by user with SCRIPT KILL. script: on @user_script:1.\r\n");
+    other.check("GET k", "$-1\r\n");
+    caller.check("PING", "+PONG\r\n");
+}
+
+#[test]
+fn a_script_without_bound_meets_the_limit_of_memory() {
+    let server = Server::start(&["--script-memory-limit", "16mb"]);
+    let mut client = server.client();
+    for script in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "local function f() return 1 + f() end return f()",
+        "return string.rep('x', 100000000)",
+        "local t = {} for i = 1, 100000 do t[i] = string.rep('x', i) end",
+        "local t = {} for i = 1, 3000 do t[i] = function() return t end end return table.concat({string.rep('y', 20000000)})",
+    ] {
+        client.send(request(&[b"EVAL", script.as_bytes(), b"0"]));
+        let answer = client.line();
+        let is_known = ["not enough memory", "stack overflow"].iter().any(|text| answer.contains(text));
+        assert!(is_known && answer.starts_with("-ERR"), "{script}: {answer}");
+        client.check("PING", "+PONG\r\n");
+    }
+    // What they have taken is free again.
+    let large = "local t = {} for i = 1, 100 do t[i] = string.rep('x', 100000) .. i end return #t";
+    client.send(request(&[b"EVAL", large.as_bytes(), b"0"])).expect(":100\r\n");
+}
+
+#[test]
+fn results_of_any_form_are_answered() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    // A table in itself ends where the reference ends it.
+    let cyclic = ["*1\r\n".repeat(7995).as_str(), "-ERR reached lua stack limit\r\n"].concat();
+    client.send(request(&[b"EVAL", b"local t = {} t[1] = t return t", b"0"])).expect(cyclic);
+    // A million elements, made and sent while others are served.
+    let mut other = server.client();
+    let many = b"local t = {} for i = 1, 1000000 do t[i] = i % 10 end return t";
+    client.send(request(&[b"EVAL", many, b"0"]));
+    other.check("PING", "+PONG\r\n");
+    let elements: String = (1..=1_000_000).map(|number| format!(":{}\r\n", number % 10)).collect();
+    client.expect(format!("*1000000\r\n{elements}"));
+    for (script, answer) in [
+        ("error({err = 'MY own', more = {1, 2}})", "-MY own script: on @user_script:1.\r\n"),
+        ("error({})", "-ERR unknown error script: on @user_script:1.\r\n"),
+        ("error(true)", "-ERR true script: on @user_script:1.\r\n"),
+        ("return {1, 2, nil, 4}", "*2\r\n:1\r\n:2\r\n"),
+        ("redis.call('SET', 'undeclared', 1) return redis.call('GET', 'undeclared')", "$1\r\n1\r\n"),
+    ] {
+        client.send(request(&[b"EVAL", script.as_bytes(), b"0"])).expect(answer);
+    }
+}
+
+#[test]
+fn a_script_cannot_call_itself() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let script = b"return redis.call('EVALSHA', ARGV[1], 0, ARGV[1])";
+    client.send(request(&[b"SCRIPT", b"LOAD", script])).expect("$40\r\n");
+    let sha = client.line().trim().to_owned();
+    let refused = "-ERR This Valkey command is not allowed from script script: on @user_script:1.\r\n";
+    client.check(&format!("EVALSHA {sha} 0 {sha}"), refused);
+    let caught = b"return redis.pcall('EVAL', 'return 1', 0)";
+    client
+        .send(request(&[b"EVAL", caught, b"0"]))
+        .expect("-ERR This Valkey command is not allowed from script\r\n");
+}
