@@ -8,13 +8,13 @@ use crate::control::Control;
 use crate::exec::standing::Standing;
 use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
-use crate::scripting::shebang::ScriptFlags;
+use crate::scripting::shebang::{ScriptFlags, runs_script};
 use crate::session::identity::Identity;
 use crate::session::{Caller, Session};
 use crate::upkeep::evict::Room;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
-use sluice_command::specs::{connection, generic, pubsub, scripting, server, string, transactions};
+use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, CmdError};
 use sluice_config::choice::Guard;
@@ -507,20 +507,6 @@ const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 fn is_judged_inside(spec: &Spec) -> bool {
     is_exec(spec) || runs_script(spec)
 }
-
-/// Whether the command runs a script, whose flags decide in place of the command's own.
-pub(crate) fn runs_script(spec: &Spec) -> bool {
-    SCRIPTS.iter().any(|script| script.id == spec.id)
-}
-
-const SCRIPTS: [&Spec; 6] = [
-    &scripting::EVAL,
-    &scripting::EVALSHA,
-    &scripting::EVAL_RO,
-    &scripting::EVALSHA_RO,
-    &scripting::FCALL,
-    &scripting::FCALL_RO,
-];
 
 fn is_exec(spec: &Spec) -> bool {
     spec.id == transactions::EXEC.id

@@ -17,6 +17,7 @@
 mod steps;
 
 use crate::host::process::AofBacklog;
+use crate::scripting::shebang::runs_script;
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
@@ -266,7 +267,7 @@ impl AofStream {
             return written_at.floor;
         }
         // What a script has to wait for, the commands tell that it calls.
-        if crate::exec::gate::runs_script(spec) {
+        if runs_script(spec) {
             return 0;
         }
         let mut needed = 0;

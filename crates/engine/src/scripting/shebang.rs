@@ -1,6 +1,8 @@
 //! The first line of a script or of a library: `#!lua name=... flags=...`.
 
 use sluice_base::quote::{Dialect, split_args};
+use sluice_command::Spec;
+use sluice_command::specs::scripting;
 
 /// What a script declares that it does and may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +89,20 @@ pub(crate) fn script_head(body: &[u8]) -> Result<ScriptHead, Vec<u8>> {
         false => Err([b"Could not find scripting engine '", engine, b"'"].concat()),
     }
 }
+
+/// Whether the command runs a script, whose flags decide in place of the command's own.
+pub(crate) fn runs_script(spec: &Spec) -> bool {
+    SCRIPTS.iter().any(|script| script.id == spec.id)
+}
+
+const SCRIPTS: [&Spec; 6] = [
+    &scripting::EVAL,
+    &scripting::EVALSHA,
+    &scripting::EVAL_RO,
+    &scripting::EVALSHA_RO,
+    &scripting::FCALL,
+    &scripting::FCALL_RO,
+];
 
 #[cfg(test)]
 mod tests {
