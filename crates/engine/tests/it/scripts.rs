@@ -422,3 +422,21 @@ fn a_script_that_began_in_time_goes_beyond_maxmemory_unless_its_calls_are_to_ask
         assert!(!info.contains("scripts_maxmemory_overrun_bytes:0\\r"), "{asks}");
     }
 }
+
+#[test]
+fn a_script_that_waits_for_its_turn_does_not_run_behind_the_end() {
+    let mut rig = running(&[]);
+    let (first, second) = (rig.connect(), rig.connect());
+    assert_eq!(rig.run_as(first, "EVAL \"for i=1,2500000 do end return 1\" 0"), "");
+    assert_eq!(rig.run_as(second, "EVAL \"return redis.call('SET','k','v')\" 0"), "");
+    while rig.engine.has_open_unit() {
+        rig.engine.advance_unit(&mut rig.process);
+    }
+    assert_eq!(rig.engine.next_unit_ns(), 0, "the second waits for its turn");
+    rig.engine.stop();
+    rig.engine.end_iteration(&mut rig.process);
+    assert_eq!(rig.engine.next_unit_ns(), u64::MAX);
+    rig.engine.advance_unit(&mut rig.process);
+    assert_eq!(answer(&mut rig, second), "");
+    assert_eq!(rig.engine.keyspace().db(0).len(), 0);
+}

@@ -30,7 +30,7 @@ impl Engine {
     pub fn next_unit_ns(&self) -> u64 {
         match &self.units.open {
             Some(open) => open.at.until_ns,
-            None if self.control.clients.blocking.scripts() > 0 => 0,
+            None if self.has_turns() => 0,
             None => u64::MAX,
         }
     }

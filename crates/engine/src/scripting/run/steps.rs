@@ -242,11 +242,17 @@ impl Engine {
         share.base_ns = command_ns;
     }
 
+    /// Whether scripts wait for their turn that will have it: behind the end of the server nothing runs.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.control.clients.blocking.scripts() > 0 && !self.control.persistence.has_stopped
+    }
+
     /// Runs the scripts that wait for their turn, in the order of their coming, as far as the share goes.
     #[cold]
     pub(crate) fn serve_turns(&mut self, process: &mut dyn Process) {
         self.scripting.serves_turns = true;
         while self.control.between_units(BetweenUnits::Service)
+            && self.has_turns()
             && !self.script_share_is_used()
             && let Some(client) = self.control.clients.blocking.next_script()
         {
