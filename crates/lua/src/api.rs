@@ -18,6 +18,7 @@ use crate::object::{Coroutine, SLOT_BYTES, Status};
 use crate::table::guard;
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
+use crate::vm::inspect::{Caller, Place};
 use crate::vm::machine::{Halt, Machine};
 
 /// Slots of the main program's stack at first.
@@ -629,6 +630,21 @@ impl Run<'_> {
     /// no function of the language called has failed.
     pub fn failed_at(&self) -> Option<(&[u8], u32)> {
         self.vm.machine.top_position()
+    }
+
+    /// Where the run goes on, for a debugger; `None` where a native function does. O(1).
+    pub fn next_place(&self) -> Option<Place<'_>> {
+        self.vm.machine.next_place()
+    }
+
+    /// The local variables that live in the function of the language at a level, 0 is the innermost, in the order of their coming.
+    pub fn locals(&self, level: usize) -> Vec<(&[u8], Value)> {
+        self.vm.machine.locals(level)
+    }
+
+    /// The functions of the language that run, the innermost first.
+    pub fn callers(&self) -> Vec<Caller> {
+        self.vm.machine.callers()
     }
 
     /// The arguments of a request.

@@ -1,6 +1,7 @@
 //! The machine: the loop over instructions, and what leaves the loop.
 
 mod exit;
+pub(crate) mod inspect;
 mod inside;
 mod interp;
 pub(crate) mod link;

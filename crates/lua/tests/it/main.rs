@@ -2,6 +2,7 @@
 
 mod common;
 mod host;
+mod inspect;
 mod language;
 mod lifetimes;
 mod limits;
