@@ -201,6 +201,13 @@ impl Proto {
         size_of::<Proto>() + self.code.len() * 12 + consts + locals + inner
     }
 
+    /// The first instruction that does more than empty the function's own variables. The reference's compiler leaves such a beginning
+    /// out: the variables are empty there.
+    pub(crate) fn first_shown(&self) -> u32 {
+        let params = self.params + u8::from(self.wants_arg);
+        u32::from(self.code.first().is_some_and(|instr| instr.op == Op::LoadNil && instr.a >= params))
+    }
+
     /// The line of the instruction before `pc`.
     pub(crate) fn line_at(&self, pc: u32) -> u32 {
         let at = (pc as usize).saturating_sub(1);

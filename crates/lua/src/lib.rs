@@ -34,5 +34,5 @@ pub use libs::{fuzz_json, fuzz_packed, fuzz_struct};
 pub use native::{Ctx, Indexed, Library, Native, NativeStep, State, to_integer};
 pub use pattern::fuzz_pattern;
 pub use text::format::{fuzz_format, fuzz_number};
-pub use vm::inspect::{Caller, Place};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};
+pub use vm::inspect::{Caller, LineWatch, Place};

@@ -1,8 +1,8 @@
 //! The machine: the loop over instructions, and what leaves the loop.
 
 mod exit;
-pub(crate) mod inspect;
 mod inside;
+pub(crate) mod inspect;
 mod interp;
 pub(crate) mod link;
 pub(crate) mod machine;

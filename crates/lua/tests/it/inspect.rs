@@ -1,7 +1,7 @@
 //! What a debugger sees: lines, local variables, callers.
 
 use super::common::{machine, text};
-use sluice_lua::{RunOutcome, Vm, compile};
+use sluice_lua::{LineWatch, Native, NativeStep, RunOutcome, Value, Vm, compile};
 
 const PROGRAM: &str = "local a = 1
 local function f(n)
@@ -14,28 +14,59 @@ for i = 1, 2 do
 end
 return b";
 
-/// Runs instruction by instruction, and has each new line looked at: the first of a function, another than the last of that function, or
-/// the same again behind a jump backward.
+/// Runs instruction by instruction, and has the place looked at where a line begins. Requests are answered with 7.
 fn step(vm: &mut Vm, source: &str, mut look: impl FnMut(&mut Vm, u32)) {
     let proto = compile(source.as_bytes(), b"@test").expect("a program");
     let chunk = vm.load(&proto).expect("room");
     vm.start(chunk).stepwise();
-    let mut last: Vec<Option<(u32, u32)>> = Vec::new();
+    let mut watch = LineWatch::default();
     loop {
-        let place = vm.run().and_then(|run| run.next_place().map(|place| (place.depth, place.line, place.instruction)));
-        if let Some((depth, line, instruction)) = place {
-            last.resize(depth, None);
-            let before = last[depth - 1].replace((line, instruction));
-            if before.is_none_or(|(l, i)| l != line || instruction <= i) {
-                look(vm, line);
-            }
+        let mut run = vm.run().expect("a run");
+        let begins = run.next_place().filter(|place| watch.notice(place)).map(|place| place.line);
+        if let Some(line) = begins {
+            look(vm, line);
+            run = vm.run().expect("a run");
         }
-        match vm.run().expect("a run").resume(1) {
+        match run.resume(1) {
             RunOutcome::OutOfBudget => {}
+            RunOutcome::Call(_) => run.answer(&[Value::number(7.0)]),
             outcome => break assert!(matches!(outcome, RunOutcome::Done), "{outcome:?}"),
         }
     }
     drop(vm.end());
+}
+
+fn asking_machine() -> Vm {
+    let mut vm = Vm::new(64 << 20).expect("room");
+    let ask = Native::plain("ask", |_| Ok(NativeStep::Request(1)));
+    vm.library().table(b"host", &[ask]).expect("room");
+    vm.seal(true);
+    vm
+}
+
+const LOOPS: &str = "local x\nx=1\nlocal t={}\nfor i=1,2 do\n t[i]=i\nend\nfor k,v in pairs(t) do\n x=v\nend\n\
+    local function f(a,...)\n return a\nend\nlocal y = f(\n 1)\nif x==1 then x=2\nelse x=3 end\n\
+    while x>0 do x=x-1 end\nreturn x\n";
+
+/// Lines that the reference's debugger stops at.
+#[test]
+fn lines_are_those_of_the_reference() {
+    let cases: [(&str, &[u32]); 5] = [
+        (LOOPS, &[2, 3, 4, 5, 4, 5, 4, 7, 8, 7, 8, 7, 12, 13, 14, 13, 11, 15, 16, 17, 17, 17, 17, 18]),
+        ("local ok,e = pcall(function()\n return 1\nend)\nreturn 2", &[1, 3, 1, 2, 4]),
+        (
+            "local co=coroutine.wrap(function(n)\n local z=n\n coroutine.yield(z)\n return 9\nend)\n\
+             local a=co(1)\nlocal b=co(2)\nreturn b",
+            &[1, 5, 1, 6, 2, 3, 7, 4, 8],
+        ),
+        ("local a = host.ask()\nlocal b = pcall(error, 'x')\nreturn a", &[1, 2, 3]),
+        ("local a\nlocal b\nlocal function f(p) p = nil\n return p\nend\nreturn f(a)", &[5, 6, 3, 4]),
+    ];
+    for (source, wanted) in cases {
+        let mut found = Vec::new();
+        step(&mut asking_machine(), source, |_, line| found.push(line));
+        assert_eq!(found, wanted, "{source}");
+    }
 }
 
 #[test]
@@ -53,7 +84,8 @@ fn local_variables_have_their_names_and_values() {
     step(&mut vm, PROGRAM, |vm, line| {
         if line == 4 || line == 8 {
             let run = vm.run().expect("a run");
-            let locals: Vec<_> = run.locals(0).into_iter().map(|(name, value)| (name.to_vec(), value)).collect();
+            let locals: Vec<_> =
+                run.locals(0).into_iter().map(|(name, value)| (name.to_vec(), value)).collect();
             let outer = run.locals(1).len();
             let shown: Vec<String> = locals
                 .into_iter()
