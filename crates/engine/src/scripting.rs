@@ -1,6 +1,7 @@
 //! Scripts: the machine as the server opens it, the scripts that are known, and their runs.
 
 pub(crate) mod cache;
+pub(crate) mod debugger;
 pub(crate) mod from_reply;
 mod function_commands;
 pub(crate) mod functions;

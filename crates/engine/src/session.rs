@@ -382,6 +382,8 @@ pub struct ClientFlags {
     pub protocol_error: bool,
     /// Runs EXEC.
     pub in_exec: bool,
+    /// SCRIPT DEBUG SYNC: the next script is debugged.
+    pub debugs_scripts: bool,
     /// Has been authenticated at least once: such a client may have more unread output.
     pub ever_authenticated: bool,
 }

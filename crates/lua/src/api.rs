@@ -18,7 +18,7 @@ use crate::object::{Coroutine, SLOT_BYTES, Status};
 use crate::table::guard;
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
-use crate::vm::inspect::{Caller, Place};
+use crate::vm::inspect::{Caller, CodePlace};
 use crate::vm::machine::{Halt, Machine};
 
 /// Slots of the main program's stack at first.
@@ -633,7 +633,7 @@ impl Run<'_> {
     }
 
     /// Where the run goes on, for a debugger; `None` where a native function does. O(1).
-    pub fn next_place(&self) -> Option<Place<'_>> {
+    pub fn next_place(&self) -> Option<CodePlace<'_>> {
         self.vm.machine.next_place()
     }
 

@@ -57,6 +57,9 @@ impl Engine {
         };
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        if batch.flow == Flow::Waiting && self.debugs(key) {
+            return self.submit_debugged(session, batch, process);
+        }
         let batch_max = self.control.limits.prefetch_batch;
         let mut prepared = self.preparing.batch.take().unwrap_or_default();
         while batch.flow == Flow::Continue && batch.executed < requests.len() {
@@ -83,6 +86,9 @@ impl Engine {
         };
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        if batch.flow == Flow::Waiting && self.debugs(key) {
+            return self.submit_debugged(session, batch, process);
+        }
         if batch.flow == Flow::Continue {
             let db = self.keyspace.db(session.caller.db);
             prepared.prefetch_members(db, |at| requests.at(at, input));
@@ -162,6 +168,20 @@ impl Engine {
         }
         batch.now = now;
         session
+    }
+
+    /// A batch of a client whose script is debugged.
+    #[cold]
+    fn submit_debugged(
+        &mut self,
+        session: Box<Session>,
+        mut batch: Batch<'_>,
+        process: &mut dyn Process,
+    ) -> Submitted {
+        let (session, executed, flow) =
+            self.submit_to_debugger(session, batch.input, batch.requests, process);
+        (batch.executed, batch.flow) = (executed, flow);
+        self.finish(session, batch, process)
     }
 
     /// Keeps a request that must wait.

@@ -8,6 +8,7 @@
 mod steps;
 
 use crate::exec::unit::{StoodStill, Unit};
+use crate::scripting::run::ScriptRun;
 use crate::session::Session;
 use crate::waiting::blocking::Waiting;
 use sluice_base::SessionKey;
@@ -36,14 +37,23 @@ pub(crate) struct OpenUnit {
 }
 
 impl OpenUnit {
+    /// A debugger has stopped its script.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.at.script.as_ref().is_some_and(|run| run.is_stopped())
+    }
+
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
         let request = self.request.as_deref().map_or(0, Waiting::footprint);
         let orphan = self.orphan.as_deref().map_or(0, Session::footprint);
         let transaction = self.at.transaction.as_ref().map_or(0, |place| place.transaction.footprint());
-        let script = self.at.script.as_ref().map_or(0, |run| run.reply.footprint());
+        let script = self.at.script.as_ref().map_or(0, |run| run.reply.footprint() + debugger_bytes(run));
         let at = transaction + script + self.reply.footprint() + self.own_messages.footprint();
         heap::boxed::<OpenUnit>() + commands + request + orphan + at
     }
+}
+
+fn debugger_bytes(run: &ScriptRun) -> usize {
+    run.debugger.as_ref().map_or(0, |debugger| debugger.footprint())
 }

@@ -96,7 +96,7 @@ impl Engine {
         let head = library_head(code).map_err(without_code)?;
         self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
         let limits = machine_limits(&self.control.config);
-        let (load, mut machine) =
+        let (mut load, mut machine) =
             LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
         machine.vm.heap().host.clock = process.recent().mono_ns as f64 / 1e9;
         let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
@@ -108,8 +108,8 @@ impl Engine {
         };
         let name = RunName::Of(load.name.clone());
         let mut run = self.new_run(machine, ScriptKind::Library, name, rights, session, *now);
+        load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
         run.library = Some(Box::new(load));
-        run.load_ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
         let ended = self.begin_run(run, unit, session, now, process);
         self.note_running_command(args);
         ended

@@ -135,6 +135,8 @@ pub(crate) struct LibraryLoad {
     chunk: LoadedChunk,
     /// A library of the same name makes room.
     pub replaces: bool,
+    /// Nanoseconds that are left for its program.
+    pub ns_left: u64,
 }
 
 impl LibraryLoad {
@@ -161,7 +163,8 @@ impl LibraryLoad {
         let chunk = machine.vm.load(&program).map_err(no_memory)?;
         machine.vm.start(chunk);
         let name = head.name.into();
-        Ok((LibraryLoad { name, code, functions: Vec::new(), bytes: 0, chunk, replaces }, machine))
+        let functions = Vec::new();
+        Ok((LibraryLoad { name, code, functions, bytes: 0, chunk, replaces, ns_left: u64::MAX }, machine))
     }
 
     /// Serves `server.register_function`, for which the program has stopped.

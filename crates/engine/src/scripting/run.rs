@@ -5,6 +5,7 @@ mod call;
 pub(crate) mod steps;
 
 use crate::scripting::cache::ScriptSha;
+use crate::scripting::debugger::Debugger;
 use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad};
 use crate::scripting::machine::{Receivers, ScriptMachine};
 use crate::scripting::state::RunBuffers;
@@ -47,8 +48,8 @@ pub(crate) struct ScriptRun {
     pub reply: Outbox,
     /// The library whose program runs.
     pub library: Option<Box<LibraryLoad>>,
-    /// Nanoseconds that are left for that.
-    pub load_ns_left: u64,
+    /// Its client debugs it.
+    pub debugger: Option<Box<Debugger>>,
 }
 
 impl ScriptRun {
@@ -57,11 +58,12 @@ impl ScriptRun {
     /// # Errors
     /// The program has had its time.
     fn count_load_time(&mut self, spent_ns: u64) -> Result<(), CmdError> {
-        if spent_ns > self.load_ns_left {
+        let Some(load) = self.library.as_mut() else { return Ok(()) };
+        if spent_ns > load.ns_left {
             return Err(CmdError::owned([b"ERR ", LOAD_TIMEOUT].concat()));
         }
         if self.rights.may_stand_still {
-            self.load_ns_left -= spent_ns;
+            load.ns_left -= spent_ns;
         }
         Ok(())
     }

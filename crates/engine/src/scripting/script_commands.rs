@@ -13,21 +13,29 @@ use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use sluice_resp::Reply;
 
-/// SCRIPT DEBUG: nobody debugs, so NO is what is.
+/// SCRIPT DEBUG.
 fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
     if args.len() == 4 && !args.is(3, "lua") {
         let name = String::from_utf8_lossy(args.at(3)).into_owned();
         let text = format!("ERR No scripting engine found with name '{name}' to enable debug");
         return Err(CmdError::owned(text));
     }
-    if args.is(2, "NO") {
-        Reply::new(&mut session.outbox, session.caller.proto).ok();
-        return Ok(Outcome::Done);
+    let is_on = match () {
+        () if args.is(2, "NO") => false,
+        () if args.is(2, "SYNC") => true,
+        () if args.is(2, "YES") => {
+            // A copy of the server, which the reference forks for it, would be one with threads.
+            let text = "ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC";
+            return Err(CmdError::text(text));
+        }
+        () => return Err(CmdError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+    };
+    if is_on && session.output_bytes() > 0 {
+        return Err(CmdError::text("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
-    match args.is(2, "YES") || args.is(2, "SYNC") {
-        true => Err(CmdError::text("ERR There is no debugger for scripts in this version")),
-        false => Err(CmdError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
-    }
+    session.caller.flags.debugs_scripts = is_on;
+    Reply::new(&mut session.outbox, session.caller.proto).ok();
+    Ok(Outcome::Done)
 }
 
 impl Engine {

@@ -28,6 +28,8 @@ pub(crate) struct Scripting {
     pub is_full: bool,
     /// Bytes of the machine while a run has it, as of the last look.
     pub running_bytes: usize,
+    /// What a debugger has said, on the way to its client.
+    pub debug_output: Outbox,
     /// Where `math.random` stands: one generator for all scripts.
     pub random: Option<u64>,
 }

@@ -12,6 +12,7 @@ mod compaction;
 mod config;
 mod connection;
 mod debug;
+mod debugger;
 mod dump;
 mod events;
 mod eviction;

@@ -2,12 +2,14 @@
 
 use super::machine::Machine;
 use super::names;
+use crate::heap::Heap;
 use crate::object::{Frame, Work};
-use crate::value::Value;
+use crate::text::format::{FieldLayout, push_float};
+use crate::value::{TableRef, Value, address};
 
 /// Where a function of the language stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'r> {
+pub struct CodePlace<'r> {
     /// The name of the chunk, as it was given.
     pub chunk: &'r [u8],
     /// The line, from 1 on, of the instruction that is next.
@@ -41,7 +43,7 @@ pub struct LineWatch {
 
 impl LineWatch {
     /// Takes note of the place where the run goes on. Whether a line begins there. O(functions that run).
-    pub fn notice(&mut self, place: &Place<'_>) -> bool {
+    pub fn notice(&mut self, place: &CodePlace<'_>) -> bool {
         self.last.retain(|(coroutine, depth, ..)| *coroutine != place.coroutine || *depth <= place.depth);
         let known = self.last.iter_mut().find(|last| (last.0, last.1) == (place.coroutine, place.depth));
         let Some((.., line, instruction)) = known else {
@@ -56,15 +58,17 @@ impl LineWatch {
 
 impl Machine {
     /// Where the run goes on; `None` where a native function does.
-    pub(crate) fn next_place(&self) -> Option<Place<'_>> {
-        let frame = self.co.frames.last().filter(|frame| frame.work == Work::Lua)?;
+    pub(crate) fn next_place(&self) -> Option<CodePlace<'_>> {
+        // An error that is to be raised is raised here: no line begins.
+        let frame =
+            self.co.frames.last().filter(|frame| frame.work == Work::Lua && self.start_fault.is_none())?;
         let proto = &self.code.at(frame.proto).proto;
         // The reference's compiler leaves a beginning out that only empties variables: they are empty.
         if frame.pc < proto.first_shown() {
             return None;
         }
         let line = *proto.lines.get(frame.pc as usize)?;
-        Some(Place {
+        Some(CodePlace {
             chunk: &proto.chunk.given,
             line,
             instruction: frame.pc,
@@ -108,4 +112,59 @@ impl Machine {
         };
         self.frames().map(caller).collect()
     }
+}
+
+/// Tables within each other that [`describe`] shows.
+const DEPTH_MAX: usize = 10;
+
+/// Appends a value as the reference's debugger shows it: strings bare, numbers as `%g`, tables with what is in them. Ends somewhat behind
+/// `limit` bytes. O(what is shown).
+pub fn describe(heap: &Heap, value: Value, out: &mut Vec<u8>, limit: usize) {
+    describe_at(heap, value, out, limit, 0);
+}
+
+fn describe_at(heap: &Heap, value: Value, out: &mut Vec<u8>, limit: usize, depth: usize) {
+    if depth == DEPTH_MAX {
+        out.extend_from_slice(b"<max recursion level reached! Nested table?>");
+    } else if let Some(text) = value.as_str() {
+        let text = heap.bytes(text);
+        out.extend_from_slice(&text[..text.len().min(limit + 1)]);
+    } else if let Some(number) = value.as_number() {
+        push_float(out, &FieldLayout::default(), b'g', number);
+    } else if let Some(table) = value.as_table() {
+        describe_table(heap, table, out, limit, depth + 1);
+    } else if value.is_nil() || value.is_boolean() {
+        out.extend_from_slice(value.plain_text().as_bytes());
+    } else {
+        let text = format!(" \"{}@{}\"", value.type_name(), address(value));
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+fn describe_table(heap: &Heap, table: TableRef, out: &mut Vec<u8>, limit: usize, depth: usize) {
+    let pairs = || {
+        let mut key = Value::NIL;
+        std::iter::from_fn(move || {
+            let (name, value) = heap.next(table, key).ok()??;
+            key = name;
+            Some((name, value))
+        })
+    };
+    // An array is shown without its indices. Beyond the limit nothing is shown, so nothing is looked at.
+    let is_array =
+        pairs().take(limit).zip(1u32..).all(|((key, _), at)| key.as_number() == Some(f64::from(at)));
+    out.push(b'{');
+    for (key, value) in pairs() {
+        if out.len() > limit {
+            break;
+        }
+        if !is_array {
+            out.push(b'[');
+            describe_at(heap, key, out, limit, depth);
+            out.extend_from_slice(b"]=");
+        }
+        describe_at(heap, value, out, limit, depth);
+        out.extend_from_slice(b"; ");
+    }
+    out.push(b'}');
 }

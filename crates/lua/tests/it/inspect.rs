@@ -1,7 +1,7 @@
 //! What a debugger sees: lines, local variables, callers.
 
 use super::common::{machine, text};
-use sluice_lua::{LineWatch, Native, NativeStep, RunOutcome, Value, Vm, compile};
+use sluice_lua::{LineWatch, Native, NativeStep, RunOutcome, Value, Vm, compile, describe};
 
 const PROGRAM: &str = "local a = 1
 local function f(n)
@@ -110,4 +110,28 @@ fn callers_have_their_names_and_lines() {
     assert_eq!(seen.len(), 2);
     assert_eq!((seen[0].name.as_deref(), seen[0].line, seen[0].is_chunk), (Some(&b"f"[..]), 3, false));
     assert_eq!((seen[1].line, seen[1].is_chunk), (6, true));
+}
+
+#[test]
+fn values_are_described_with_what_is_in_them() {
+    let shown = |source: &str, limit: usize| {
+        let mut vm = machine(16 << 20);
+        let chunk = vm.load(&compile(source.as_bytes(), b"@test").expect("a program")).expect("room");
+        let mut run = vm.start(chunk);
+        assert!(matches!(run.resume(100_000), RunOutcome::Done));
+        let value = run.results()[0];
+        let mut out = Vec::new();
+        describe(run.objects(), value, &mut out, limit);
+        String::from_utf8(out).expect("a text")
+    };
+    assert_eq!(shown("return {1, 2.5, {k = 'v'}, true}", 1000), "{1; 2.5; {[k]=v; }; true; }");
+    assert_eq!(shown("return {[2] = 1e100}", 1000), "{[2]=1e+100; }");
+    assert_eq!(shown("return 12345678901234", 1000), "1.23457e+13");
+    assert_eq!(shown("return nil", 1000), "nil");
+    assert!(shown("return pairs", 1000).starts_with(" \"function@0x"));
+    let cycle = shown("local t = {} t.a = t return t", 1000);
+    assert_eq!(cycle.matches('{').count(), 10, "{cycle}");
+    assert!(cycle.contains("{[<max recursion level reached! Nested table?>]=<max"), "{cycle}");
+    let wide = shown("local t = {} for i = 1, 100 do t[i] = t end return t", 5000);
+    assert!(wide.len() < 5200, "{}", wide.len());
 }

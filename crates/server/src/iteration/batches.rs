@@ -164,9 +164,10 @@ impl Server {
         self.engine.session(key).is_none_or(|session| session.caller.closing != Closing::No)
     }
 
-    /// Whether a client's request is deferred.
+    /// Whether a client's request is deferred, and with it those behind. While a debugger has stopped a script, the requests behind EVAL are
+    /// for the debugger.
     pub(super) fn is_deferred(&self, key: SessionKey) -> bool {
-        self.engine.session(key).is_some_and(|session| session.waiting.is_some())
+        self.engine.session(key).is_some_and(|session| session.waiting.is_some()) && !self.engine.debugs(key)
     }
 
     /// Has a value freed elsewhere: by an I/O thread that gets a batch anyway, or by the background thread.

@@ -124,3 +124,29 @@ fn a_script_cannot_call_itself() {
         .send(request(&[b"EVAL", caught, b"0"]))
         .expect("-ERR This Valkey command is not allowed from script\r\n");
 }
+
+/// On the main thread, and where an I/O thread owns the connection: each of the requests is for the debugger, also those that came along
+/// with EVAL.
+#[test]
+fn a_script_is_debugged_over_a_socket() {
+    for threads in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {
+        let server = Server::start(threads);
+        let (mut client, mut other) = (server.client(), server.client());
+        client.check("SCRIPT DEBUG SYNC", "+OK\r\n");
+        let script = b"local a = 7\nredis.call('SET', KEYS[1], a)\nreturn a";
+        let mut requests = request(&[b"EVAL", script, b"1", b"k"]);
+        requests.extend(request(&[b"step"]));
+        client.send(requests);
+        client.expect("*2\r\n+* Stopped at 1, stop reason = step over\r\n+-> 1   local a = 7\r\n");
+        client.expect(
+            "*2\r\n+* Stopped at 2, stop reason = step over\r\n+-> 2   redis.call('SET', KEYS[1], a)\r\n",
+        );
+        other.send("GET k\r\n");
+        client.send("print a\r\n");
+        client.expect("*1\r\n+<value> 7\r\n");
+        client.send("continue\r\n");
+        client.expect("*1\r\n+<endsession>\r\n:7\r\n");
+        client.expect_end();
+        other.expect("$1\r\n7\r\n");
+    }
+}

@@ -7,6 +7,7 @@ use crate::exec::request::Next;
 use crate::exec::unit::StoodStill;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
+use crate::scripting::debugger::LOOK_NS;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::Session;
 use crate::waiting::blocking::Waiting;
@@ -62,8 +63,32 @@ impl Engine {
         }
         if self.units.open.as_ref().is_some_and(|open| open.at.until_ns <= process.recent().mono_ns) {
             self.look_at_busy_script(process);
-            self.go_on(process);
+            match self.awaits_debugger(process) {
+                true => {}
+                false => self.go_on(process),
+            }
         }
+    }
+
+    /// Whether the open unit is left alone, because its debugger has stopped it. Not where somebody has killed the script, its client has
+    /// gone, or the server is about to end: it goes on then.
+    fn awaits_debugger(&mut self, process: &mut dyn Process) -> bool {
+        let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.is_killed);
+        let persistence = &self.control.persistence;
+        let ends = self.control.debug.end_waits_for_cron
+            || persistence.pending_end.is_some()
+            || persistence.saved_for_end;
+        let Some(open) = self.units.open.as_deref_mut().filter(|open| open.is_stopped()) else {
+            return false;
+        };
+        if is_killed || ends || open.orphan.is_some() {
+            if ends && let Some(run) = open.at.script.as_deref_mut() {
+                run.debugger = None;
+            }
+            return false;
+        }
+        open.at.until_ns = process.recent().mono_ns.saturating_add(LOOK_NS);
+        true
     }
 
     /// A run stands still: the unit takes along what it has done, and its client waits.
@@ -103,6 +128,9 @@ impl Engine {
             self.close_own_unit(std::mem::replace(&mut open.unit, rest));
         }
         debug_assert_eq!(self.effects.changes(), 0, "a command's effects are committed with the command");
+        if open.is_stopped() {
+            self.await_debugger(&mut open, session);
+        }
         // What is written of the reply counts as memory of the client.
         let queued = open.at.transaction.as_ref().map_or(0, |place| place.transaction.heap_bytes());
         session.caller.multi.bytes = crate::session::short(queued + open.reply.len());
@@ -111,7 +139,7 @@ impl Engine {
     }
 
     #[cold]
-    fn go_on(&mut self, process: &mut dyn Process) {
+    pub(crate) fn go_on(&mut self, process: &mut dyn Process) {
         let Some(open) = self.units.open.take() else { return };
         let OpenUnit { mut unit, client, at, reply, own_messages, spent_ns, request, orphan } = *open;
         let found = self.sessions.take(client);
@@ -126,7 +154,10 @@ impl Engine {
         let pushed = std::mem::replace(&mut session.outbox, reply);
         self.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
-        let StoodStill { transaction, script, .. } = at;
+        let StoodStill { transaction, mut script, .. } = at;
+        if !is_connected && let Some(run) = script.as_deref_mut() {
+            run.debugger = None;
+        }
         let mut ended = OpenEnd { spent_ns, result: Ok(Outcome::Done) };
         match (transaction, script) {
             (Some(place), script) => {
@@ -163,7 +194,9 @@ impl Engine {
                 self.close_own_unit(unit);
             }
         }
-        session.outbox.prepend(pushed);
+        let mut before = pushed;
+        before.append(&mut self.scripting.debug_output);
+        session.outbox.prepend(before);
         match is_connected {
             true => {
                 self.resume(&mut session, process);

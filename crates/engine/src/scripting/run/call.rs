@@ -30,7 +30,7 @@ struct CallRefusal {
 
 impl Engine {
     /// Serves a request of a run that has stopped for it.
-    pub(super) fn serve_script(
+    pub(crate) fn serve_script(
         &mut self,
         run: &mut ScriptRun,
         code: u32,
@@ -68,9 +68,14 @@ impl Engine {
                 let answered = self.check_command_of_script(run);
                 answer(run, answered);
             }
-            // Nobody debugs: see `SCRIPT DEBUG`.
-            ScriptRequest::Breakpoint => answer(run, Ok(Value::FALSE)),
-            ScriptRequest::Debug => answer_nothing(run),
+            ScriptRequest::Breakpoint => {
+                let is_debugged = run.break_here();
+                answer(run, Ok(Value::boolean(is_debugged)));
+            }
+            ScriptRequest::Debug => {
+                run.show_debug();
+                answer_nothing(run);
+            }
             ScriptRequest::RegisterFunction => {
                 let text = b"server.register_function can only be called on FUNCTION LOAD command";
                 match run.library.as_mut() {
@@ -107,7 +112,7 @@ impl Engine {
         result
     }
 
-    fn call_command(
+    pub(crate) fn call_command(
         &mut self,
         run: &mut ScriptRun,
         arguments: &ArgumentList,
@@ -124,6 +129,9 @@ impl Engine {
         let args = Args::new(&request, &item, &batch.hashing);
         // What the command before has changed holds for this one.
         self.notice();
+        if let Some(debugger) = run.debugger.as_deref_mut() {
+            debugger.show_call((0..args.len()).map(|at| args.at(at)));
+        }
         let result = match self.admit_call(run, item.named, args, session, process) {
             Ok((spec, permit)) => {
                 run.has_written |= spec.flags.has(Flags::WRITE);
@@ -138,12 +146,16 @@ impl Engine {
                 unit.standing = standing;
                 (session.caller.proto, session.caller.reply) = (proto, mode);
                 run.buffers.reply = std::mem::replace(&mut session.outbox, own);
+                if let Some(debugger) = run.debugger.as_deref_mut() {
+                    debugger.show_reply(&run.buffers.reply);
+                }
                 let value = reply_value(&run.buffers.reply, run.machine.vm.heap());
                 run.buffers.reply.clear();
                 value
             }
             Err(CallRefusal { told, counted }) => {
                 self.stats.count_error(&counted);
+                self.show_refused_call(run, item.named, args, &told);
                 if let Named::Command(spec) = item.named {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
                 }

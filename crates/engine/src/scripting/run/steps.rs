@@ -12,6 +12,7 @@ use crate::exec::unit::{StoodStill, Unit};
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::cache::NewScript;
+use crate::scripting::debugger::{Debugger, LOOK_NS};
 use crate::scripting::library;
 use crate::scripting::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
 use crate::scripting::run::RunName;
@@ -56,6 +57,33 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
+        if !session.caller.flags.debugs_scripts {
+            return self.eval_script(kind, is_read_only, unit, session, args, now, process);
+        }
+        if kind == EvalKind::Sha {
+            return Err(CmdError::text("ERR Please use EVAL instead of EVALSHA for debugging"));
+        }
+        let result = self.eval_script(kind, is_read_only, unit, session, args, now, process);
+        if let (Err(error), Standing::Client) = (&result, unit.standing) {
+            // The session ends, and says so ahead of the error.
+            self.end_debugging(session);
+            self.reply_error(session, error);
+            return Ok(Outcome::DoneWithError);
+        }
+        result
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn eval_script(
+        &mut self,
+        kind: EvalKind,
+        is_read_only: bool,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
         if self.script_waits_for_turn(unit, session) {
             return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
@@ -78,7 +106,11 @@ impl Engine {
             self.scripting.machine = Some(machine);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
-        let run = self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
+        let mut run =
+            self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
+        if session.caller.flags.debugs_scripts && rights.may_stand_still {
+            run.debugger = Some(Box::new(Debugger::new(args, keys)));
+        }
         self.begin_run(run, unit, session, now, process)
     }
 
@@ -109,7 +141,7 @@ impl Engine {
             result: None,
             reply: Outbox::new(),
             library: None,
-            load_ns_left: u64::MAX,
+            debugger: None,
         }
     }
 
@@ -152,8 +184,8 @@ impl Engine {
             })
         });
         running.has_written = run.has_written;
-        unit.stood_still =
-            Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns: at_ns }));
+        let until_ns = if run.is_stopped() { at_ns.saturating_add(LOOK_NS) } else { at_ns };
+        unit.stood_still = Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns }));
     }
 
     /// Goes on with a run that stood still: a slice, or the end where somebody has killed it.
@@ -173,6 +205,9 @@ impl Engine {
             let error = error_table(run.machine.vm.heap(), text.as_bytes()).map_or(Value::NIL, Into::into);
             run.reply = Outbox::new();
             return ScriptProgress::Ended(self.failed(run, error, session));
+        }
+        if let Some(error) = run.abortion() {
+            return ScriptProgress::Ended(Err(error));
         }
         let mark = session.outbox.mark();
         let mut written = std::mem::take(&mut run.reply);
@@ -292,6 +327,9 @@ impl Engine {
     /// The run has ended: everything goes back to where the next finds it.
     pub(crate) fn end_run(&mut self, mut run: ScriptRun, session: &mut Session) {
         session.caller.db = run.db;
+        if let Some(debugger) = run.debugger.take() {
+            self.end_debugger(debugger, session);
+        }
         self.scripting.random = Some(run.machine.vm.heap().host.random);
         if let Some(garbage) = run.machine.vm.end() {
             self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
@@ -521,10 +559,15 @@ impl Engine {
                 process.now().mono_ns >= end_ns
             } else {
                 let outcome = match run.machine.vm.run() {
+                    Some(_) if run.debugger.is_some() => run.resume_by_lines(),
                     Some(mut running) => running.resume(BUDGET),
                     None => RunOutcome::Done,
                 };
                 match outcome {
+                    _ if run.is_stopped() => {
+                        run.reply = session.outbox.split_off(mark);
+                        return ScriptProgress::StandsStill;
+                    }
                     RunOutcome::Call(code) => {
                         self.serve_script(run, code, unit, session, now, process);
                         requests = requests.wrapping_add(1);
@@ -544,12 +587,7 @@ impl Engine {
                     RunOutcome::Failed(error) => {
                         return ScriptProgress::Ended(self.failed(run, error, session));
                     }
-                    RunOutcome::OutOfBudget => {
-                        let mono_ns = process.now().mono_ns;
-                        // `os.clock` goes on within a run, though keys expire by the time at its start.
-                        run.machine.vm.heap().host.clock = mono_ns as f64 / 1e9;
-                        mono_ns >= end_ns
-                    }
+                    RunOutcome::OutOfBudget => self.look_at_clock(run, process) >= end_ns,
                 }
             };
             if is_over && run.library.is_some() {
@@ -563,6 +601,18 @@ impl Engine {
                 return ScriptProgress::StandsStill;
             }
         }
+    }
+
+    /// Takes the time of a run that has asked for nothing for a while, ns of the monotonic clock.
+    fn look_at_clock(&mut self, run: &mut ScriptRun, process: &mut dyn Process) -> u64 {
+        let mono_ns = process.now().mono_ns;
+        // `os.clock` goes on within a run, though keys expire by the time at its start.
+        run.machine.vm.heap().host.clock = mono_ns as f64 / 1e9;
+        if let Some(debugger) = run.debugger.as_deref_mut() {
+            let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+            debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0).max(1));
+        }
+        mono_ns
     }
 
     /// Writes the next part of a run's result. What the run has come to, when all of it is written.

@@ -1,0 +1,424 @@
+//! SCRIPT DEBUG SYNC: what the debugger knows of its session, and its texts. `debugger/steps.rs` has what the engine does with it.
+//!
+//! ```text
+//!   EVAL of a client with SCRIPT DEBUG SYNC
+//!     │ the run stops ahead of its first line: the unit stands open
+//!     ▼
+//!   the client's requests are words for the debugger (`Engine::submit_to_debugger`), answered at once
+//!     │ step, continue
+//!     ▼
+//!   the run goes on, instruction by instruction, until a line stops it again, or it ends: <endsession>, the reply, the end of the connection
+//! ```
+//!
+//! Invariants: (1) what the debugger says comes ahead of the reply of EVAL, as arrays of simple strings; (2) while a run is stopped, the others'
+//! requests are held, and behind `busy-reply-threshold` answered BUSY; (3) a stopped run goes on without its debugger when the client is gone or
+//! the server ends.
+
+mod human;
+mod steps;
+
+use crate::scripting::machine::ScriptMachine;
+use human::push_human;
+use sluice_commands::Args;
+use sluice_lua::{CodePlace, LineWatch};
+use sluice_resp::Outbox;
+pub(crate) use steps::LOOK_NS;
+
+/// The name of the chunk whose lines are shown.
+const CHUNK: &[u8] = b"@user_script";
+
+/// Bytes of a line that are shown at first.
+const SHOWN_BYTES: usize = 256;
+/// The least that `maxlen` sets.
+const SHOWN_BYTES_MIN: usize = 60;
+/// Bytes of a line that are shown with `maxlen 0`.
+const SHOWN_BYTES_MAX: usize = 1 << 20;
+/// Breakpoints of a session.
+const BREAKPOINTS_MAX: usize = 64;
+/// Lines around the current one that `list` shows.
+const CONTEXT: u32 = 5;
+/// Bytes of lines that wait to be told: what comes beyond, before the run stops, is left out.
+const LOG_BYTES_MAX: usize = 4 << 20;
+
+/// A session of the debugger.
+#[derive(Debug)]
+pub(crate) struct Debugger {
+    /// The lines of the script, its first line with `#!` included.
+    source: Vec<Vec<u8>>,
+    /// Where lines begin.
+    watch: LineWatch,
+    /// The line that the run is in.
+    line: u32,
+    /// The run stops at the next line.
+    steps: bool,
+    /// Why, where it is for another reason than a step.
+    reason: Option<&'static str>,
+    /// The run is stopped.
+    is_stopped: bool,
+    /// The run has just been told to go on from where it is stopped.
+    leaves_line: bool,
+    /// When it was told so, ns of the monotonic clock.
+    went_on_ns: u64,
+    /// The client calls a command.
+    is_calling: bool,
+    /// `abort`: the run ends instead of going on.
+    is_aborted: bool,
+    breakpoints: Vec<u32>,
+    /// Bytes of a line that are shown, 0: all.
+    shown_bytes: usize,
+    /// The client knows that lines are cut.
+    has_told_of_cut: bool,
+    /// Lines to be told.
+    log: Vec<Vec<u8>>,
+    log_bytes: usize,
+    /// `KEYS` and `ARGV`, for what is evaluated aside.
+    keys: Vec<Vec<u8>>,
+    argv: Vec<Vec<u8>>,
+    /// The machine for that.
+    aside: Option<Box<ScriptMachine>>,
+}
+
+/// What a request to the debugger asks the engine for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum DebugStep {
+    /// Nothing: it is answered.
+    Answered,
+    /// The run goes on, or ends.
+    GoOn,
+    /// The words behind the first are a command.
+    Call,
+    /// A program to be evaluated.
+    Evaluate(Vec<u8>),
+    /// The value of this variable, or of all local ones.
+    Print(Option<Vec<u8>>),
+    /// The functions that run.
+    Trace,
+}
+
+impl Debugger {
+    /// The debugger of EVAL with these arguments, of which `keys` are keys.
+    pub(crate) fn new(args: Args<'_>, keys: usize) -> Debugger {
+        let texts = |range: std::ops::Range<usize>| range.map(|at| args.at(at).to_vec()).collect();
+        let mut source: Vec<Vec<u8>> = args.at(1).split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        if source.len() > 1 && source.last().is_some_and(Vec::is_empty) {
+            source.pop();
+        }
+        Debugger {
+            source,
+            watch: LineWatch::default(),
+            line: 0,
+            steps: true,
+            reason: None,
+            is_stopped: false,
+            leaves_line: false,
+            went_on_ns: 0,
+            is_calling: false,
+            is_aborted: false,
+            breakpoints: Vec::new(),
+            shown_bytes: SHOWN_BYTES,
+            has_told_of_cut: false,
+            log: Vec::new(),
+            log_bytes: 0,
+            keys: texts(3..3 + keys),
+            argv: texts(3 + keys..args.len()),
+            aside: None,
+        }
+    }
+
+    /// The run is stopped, and waits for its client.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Bytes that the allocator has given, about.
+    pub(crate) fn footprint(&self) -> usize {
+        let texts = |texts: &[Vec<u8>]| {
+            texts.iter().map(|text| text.capacity() + size_of::<Vec<u8>>()).sum::<usize>()
+        };
+        let aside = self.aside.as_ref().map_or(0, |machine| machine.bytes());
+        size_of::<Debugger>()
+            + texts(&self.source)
+            + texts(&self.keys)
+            + texts(&self.argv)
+            + self.log_bytes
+            + aside
+    }
+
+    /// The run is about to execute an instruction. True: it stops ahead of it.
+    fn arrives(&mut self, place: &CodePlace<'_>) -> bool {
+        if std::mem::take(&mut self.leaves_line) || !self.watch.notice(place) || place.chunk != CHUNK {
+            return false;
+        }
+        self.line = place.line;
+        let is_breakpoint = self.breakpoints.contains(&place.line);
+        if !self.steps && !is_breakpoint && self.reason.is_none() {
+            return false;
+        }
+        let reason = match self.reason.take() {
+            Some(reason) => reason,
+            None if is_breakpoint => "break point",
+            None => "step over",
+        };
+        self.is_stopped = true;
+        self.say(format!("* Stopped at {}, stop reason = {reason}", self.line));
+        self.show_line(self.line);
+        true
+    }
+
+    /// The run goes on: to the next line, or to the next reason to stop.
+    fn go_on(&mut self, steps: bool, now_ns: u64) {
+        self.steps = steps;
+        self.is_stopped = false;
+        self.leaves_line = true;
+        self.went_on_ns = now_ns;
+    }
+
+    /// The run has gone on for longer than `threshold_ms` without a stop.
+    pub(crate) fn look_at_time(&mut self, now_ns: u64, threshold_ms: u64) {
+        if !self.steps
+            && self.reason.is_none()
+            && now_ns.saturating_sub(self.went_on_ns) >= threshold_ms * 1_000_000
+        {
+            self.reason = Some("timeout reached, infinite loop?");
+        }
+    }
+
+    /// A line to be told.
+    fn say(&mut self, line: impl Into<Vec<u8>>) {
+        let mut line = line.into();
+        if self.log_bytes > LOG_BYTES_MAX {
+            return;
+        }
+        // The line is a simple string.
+        line.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+        self.log_bytes += line.len();
+        self.log.push(line);
+    }
+
+    /// A line with a value, cut where it is long.
+    fn say_shortened(&mut self, mut line: Vec<u8>) {
+        let is_cut = self.shown_bytes > 0 && line.len() > self.shown_bytes;
+        if is_cut {
+            line.truncate(self.shown_bytes);
+            line.extend_from_slice(b" ...");
+        }
+        self.say(line);
+        if is_cut && !std::mem::replace(&mut self.has_told_of_cut, true) {
+            self.say("<hint> The above reply was trimmed. Use 'maxlen 0' to disable trimming.");
+        }
+    }
+
+    /// Bytes of a value that are worth showing.
+    fn value_bytes(&self) -> usize {
+        if self.shown_bytes == 0 { SHOWN_BYTES_MAX } else { self.shown_bytes }
+    }
+
+    /// A line with a tag and a value.
+    fn say_value(&mut self, tag: &[u8], write: impl FnOnce(&mut Vec<u8>, usize)) {
+        let mut line = tag.to_vec();
+        let limit = self.value_bytes() + line.len();
+        write(&mut line, limit);
+        self.say_shortened(line);
+    }
+
+    /// Writes what is to be told as one array.
+    fn tell(&mut self, output: &mut Outbox) {
+        output.push(format!("*{}\r\n", self.log.len()).as_bytes());
+        for line in self.log.drain(..) {
+            output.push(b"+");
+            output.push(&line);
+            output.push(b"\r\n");
+        }
+        self.log_bytes = 0;
+    }
+
+    /// A line of the source, marked where it is the current one or has a breakpoint.
+    fn show_line(&mut self, number: u32) {
+        let Some(text) = self.source.get((number as usize).wrapping_sub(1)) else { return };
+        let arrow = if number == self.line { "->" } else { "  " };
+        let point = if self.breakpoints.contains(&number) { "#" } else { " " };
+        let line = [format!("{arrow}{point}{number:<3} ").as_bytes(), text].concat();
+        self.say(line);
+    }
+
+    fn list(&mut self, around: u32, context: u32) {
+        let last = u32::try_from(self.source.len()).unwrap_or(u32::MAX);
+        let to = around.saturating_add(context).min(last);
+        for number in around.saturating_sub(context).max(1)..=to {
+            self.show_line(number);
+        }
+    }
+
+    /// Answers a request, or says what it asks for. `words`: one at least.
+    pub(crate) fn ask(&mut self, words: &[&[u8]], now_ns: u64) -> DebugStep {
+        let is = |names: &[&str]| names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()));
+        let arguments = words.len() - 1;
+        let number =
+            |at: usize| std::str::from_utf8(words[at]).ok().and_then(|text| text.parse::<i64>().ok());
+        if is(&["h", "help"]) && arguments == 0 {
+            HELP.iter().for_each(|line| self.say(*line));
+        } else if is(&["s", "step", "n", "next"]) && arguments == 0 {
+            self.go_on(true, now_ns);
+            return DebugStep::GoOn;
+        } else if is(&["c", "continue"]) && arguments == 0 {
+            self.go_on(false, now_ns);
+            return DebugStep::GoOn;
+        } else if is(&["a", "abort"]) && arguments == 0 {
+            self.is_aborted = true;
+            self.go_on(false, now_ns);
+            return DebugStep::GoOn;
+        } else if is(&["t", "trace"]) && arguments == 0 {
+            return DebugStep::Trace;
+        } else if is(&["m", "max", "maxlen"]) && arguments <= 1 && !is(&["m"]) {
+            match arguments {
+                0 => self.say(format!("Current maxlen is {}", self.shown_bytes)),
+                _ => self.set_shown_bytes(number(1)),
+            }
+        } else if is(&["b", "break"]) && arguments <= 1 {
+            match arguments {
+                0 => self.show_breakpoints(),
+                _ => self.set_breakpoint(number(1), words[1]),
+            }
+        } else if is(&["e", "eval"]) && arguments >= 1 {
+            return DebugStep::Evaluate(words[1..].join(&b' '));
+        } else if is(&["p", "print"]) && arguments <= 1 {
+            return DebugStep::Print(words.get(1).map(|name| name.to_vec()));
+        } else if is(&["l", "list"]) && arguments <= 2 {
+            let positive = |at: usize| number(at).and_then(|n| u32::try_from(n).ok());
+            let around = if arguments >= 1 { positive(1).unwrap_or(0) } else { self.line };
+            let around = if around == 0 { self.line } else { around };
+            let context = if arguments == 2 { positive(2).unwrap_or(0) } else { CONTEXT };
+            self.list(around, context);
+        } else if is(&["w", "whole"]) && arguments == 0 {
+            self.list(1, u32::MAX);
+        } else if is(&["v", "valkey", "r", "redis", "server"]) && arguments >= 1 {
+            return DebugStep::Call;
+        } else {
+            self.say("<error> Unknown debugger command or wrong number of arguments.");
+        }
+        DebugStep::Answered
+    }
+
+    fn set_shown_bytes(&mut self, bytes: Option<i64>) {
+        match bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
+            Some(0) => {
+                self.shown_bytes = 0;
+                self.say("<value> replies are not truncated.");
+            }
+            Some(bytes) => {
+                self.shown_bytes = bytes.clamp(SHOWN_BYTES_MIN, SHOWN_BYTES_MAX);
+                self.say(format!("<value> replies are truncated at {} bytes.", self.shown_bytes));
+            }
+            None => self.say("<error> Invalid maxlen value."),
+        }
+        // Whoever sets the length knows of it.
+        self.has_told_of_cut = true;
+    }
+
+    fn show_breakpoints(&mut self) {
+        if self.breakpoints.is_empty() {
+            return self.say("No breakpoints set. Use 'b <line>' to add one.");
+        }
+        self.say(format!("{} breakpoints set:", self.breakpoints.len()));
+        for line in self.breakpoints.clone() {
+            self.show_line(line);
+        }
+    }
+
+    fn set_breakpoint(&mut self, line: Option<i64>, word: &[u8]) {
+        let Some(line) = line else {
+            return self.say([b"Invalid argument:'", word, b"'"].concat());
+        };
+        let number = u32::try_from(line.unsigned_abs()).unwrap_or(u32::MAX);
+        let is_known = self.breakpoints.contains(&number);
+        match line {
+            0 => {
+                self.breakpoints.clear();
+                self.say("All breakpoints removed.");
+            }
+            1.. if number as usize > self.source.len() => self.say("Wrong line number."),
+            1.. if self.breakpoints.len() == BREAKPOINTS_MAX && !is_known => {
+                self.say("Too many breakpoints set.");
+            }
+            1.. => {
+                if !is_known {
+                    self.breakpoints.push(number);
+                }
+                self.list(number, 1);
+            }
+            _ if is_known => {
+                self.breakpoints.retain(|known| *known != number);
+                self.say("Breakpoint removed.");
+            }
+            _ => self.say("No breakpoint in the specified line."),
+        }
+    }
+
+    /// A script calls a command, or its client does: shown while the client looks on.
+    pub(crate) fn show_call<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
+        if self.shows_calls() {
+            let mut line = b"<command>".to_vec();
+            for word in words {
+                line.push(b' ');
+                line.extend_from_slice(word);
+                if line.len() > self.value_bytes() {
+                    break;
+                }
+            }
+            self.say_shortened(line);
+        }
+    }
+
+    /// The reply of a command that was called.
+    pub(crate) fn show_reply(&mut self, reply: &Outbox) {
+        if !self.shows_calls() {
+            return;
+        }
+        let wire = reply.flatten();
+        self.say_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));
+        if wire.starts_with(b"-") {
+            self.say_shortened([b"<error> ", &*wire].concat());
+        }
+    }
+
+    /// A called command does not run: what a client would be told, and what the script is told.
+    pub(crate) fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
+        if self.shows_calls() {
+            let wire = [b"-", wire, b"\r\n"].concat();
+            self.say_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));
+            self.say([b"<error> ", told].concat());
+        }
+    }
+
+    fn shows_calls(&self) -> bool {
+        self.is_calling || self.steps && !self.is_stopped
+    }
+}
+
+/// What `help` answers: names of commands and what they do.
+const HELP: [&str; 24] = [
+    "Lua debugger, commands:",
+    "[h]elp               This text.",
+    "[s]tep, [n]ext       Run the current line and stop again.",
+    "[c]ontinue           Run to the next breakpoint.",
+    "[a]bort              End the script with an error. What it has changed stays.",
+    "[l]ist [line] [ctx]  The source around a line, of the current one without",
+    "                     an argument, with [ctx] lines before and after.",
+    "[w]hole              The whole source.",
+    "[p]rint [var]        The value of a local variable, of KEYS or of ARGV;",
+    "                     of all local variables without an argument.",
+    "[b]reak [line]       Set a breakpoint; -line removes one, 0 removes all;",
+    "                     without an argument they are listed.",
+    "[t]race              The functions that run.",
+    "[e]val <code>        Run Lua code beside the script: it sees KEYS and",
+    "                     ARGV, not the script's local variables.",
+    "[v]alkey <cmd>       Run a command; redis and server are the same.",
+    "[max]len [len]       Bytes of a line that are shown, 60 at least; 0 means",
+    "                     all. Without an argument the number is shown.",
+    "",
+    "In a script:",
+    "server.debug(...)    Show values here.",
+    "server.breakpoint()  Stop at the next line.",
+    "",
+    "The connection is closed behind the script's reply.",
+];

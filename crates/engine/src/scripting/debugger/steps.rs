@@ -1,0 +1,402 @@
+//! What the engine does with a debugger: stops its run, hands it its client's requests, evaluates and calls for it.
+
+use super::{DebugStep, Debugger, SHOWN_BYTES_MAX};
+use crate::engine::Engine;
+use crate::exec::batch::Flow;
+use crate::exec::open_unit::OpenUnit;
+use crate::host::action::Action;
+use crate::host::process::Process;
+use crate::scripting::machine::{MachineKind, ScriptMachine};
+use crate::scripting::run::ScriptRun;
+use crate::scripting::state::machine_limits;
+use crate::session::{Closing, Session};
+use sluice_base::SessionKey;
+use sluice_command::Named;
+use sluice_commands::{Args, CmdError};
+use sluice_lua::{Fault, RunOutcome, Value, compile, describe};
+use sluice_resp::{ArgumentList, Requests};
+
+/// Instructions between two looks at the clock.
+const INSTRUCTIONS: u32 = 500;
+/// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or it has lost its client.
+pub(crate) const LOOK_NS: u64 = 100_000_000;
+/// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.
+const ASIDE_NS: u64 = 100_000_000;
+/// Units of the machine's budget between two looks at the clock.
+const ASIDE_BUDGET: u64 = 10_000;
+
+impl ScriptRun {
+    /// Whether a debugger has stopped the run.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.debugger.as_ref().is_some_and(|debugger| debugger.is_stopped())
+    }
+
+    /// Goes on instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]), it asks for something, or some
+    /// instructions have gone.
+    #[cold]
+    pub(crate) fn resume_by_lines(&mut self) -> RunOutcome {
+        let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
+        else {
+            return RunOutcome::Done;
+        };
+        running.stepwise();
+        for _ in 0..INSTRUCTIONS {
+            if running.next_place().is_some_and(|place| debugger.arrives(&place)) {
+                return RunOutcome::OutOfBudget;
+            }
+            match running.resume(1) {
+                RunOutcome::OutOfBudget => {}
+                outcome => return outcome,
+            }
+        }
+        RunOutcome::OutOfBudget
+    }
+
+    /// The error of a run that its debugger has ended.
+    pub(crate) fn abortion(&self) -> Option<CmdError> {
+        let debugger = self.debugger.as_ref().filter(|debugger| debugger.is_aborted)?;
+        let text = format!("ERR script aborted for user request script: on @user_script:{}.", debugger.line);
+        Some(CmdError::owned(text))
+    }
+
+    /// `server.breakpoint()`: whether somebody debugs.
+    pub(crate) fn break_here(&mut self) -> bool {
+        let Some(debugger) = self.debugger.as_deref_mut() else { return false };
+        debugger.reason = Some("server.breakpoint() called");
+        true
+    }
+
+    /// `server.debug(...)`: shows its arguments.
+    pub(crate) fn show_debug(&mut self) {
+        let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
+            return;
+        };
+        let line = running.callers().first().map_or(0, |caller| caller.line);
+        let tag = format!("<debug> line {line}: ");
+        debugger.say_value(tag.as_bytes(), |text, limit| {
+            for (at, value) in running.request_args().iter().enumerate() {
+                if at > 0 {
+                    text.extend_from_slice(b", ");
+                }
+                describe(running.objects(), *value, text, limit);
+                if text.len() > limit {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// `print`: a local variable of the functions that run, from the innermost on, or `KEYS`, `ARGV`; all local variables of the innermost
+    /// where there is no name.
+    fn print(&mut self, name: Option<&[u8]>) {
+        let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
+            return;
+        };
+        let heap = running.objects();
+        let Some(name) = name else {
+            let locals = running.locals(0);
+            for (name, value) in &locals {
+                let tag = [b"<value> ", *name, b" = "].concat();
+                debugger.say_value(&tag, |text, limit| describe(heap, *value, text, limit));
+            }
+            return if locals.is_empty() {
+                debugger.say("No local variables in the current context.")
+            };
+        };
+        let levels = running.callers().len();
+        let local = (0..levels).find_map(|level| {
+            let locals = running.locals(level);
+            locals.iter().rev().find(|(local, _)| *local == name).map(|(_, value)| *value)
+        });
+        let texts = match name {
+            b"KEYS" => Some(&debugger.keys),
+            b"ARGV" => Some(&debugger.argv),
+            _ => None,
+        };
+        match (local, texts) {
+            (Some(value), _) => {
+                debugger.say_value(b"<value> ", |text, limit| describe(heap, value, text, limit))
+            }
+            (None, Some(texts)) => {
+                let texts = texts.clone();
+                debugger.say_value(b"<value> {", |line, limit| {
+                    for text in &texts {
+                        line.extend_from_slice(text);
+                        line.extend_from_slice(b"; ");
+                        if line.len() > limit {
+                            break;
+                        }
+                    }
+                    line.push(b'}');
+                });
+            }
+            (None, None) => debugger.say("No such variable."),
+        }
+    }
+
+    fn trace(&mut self) {
+        let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
+            return;
+        };
+        for (at, caller) in running.callers().into_iter().enumerate() {
+            let name = match caller.name {
+                _ if caller.is_chunk => b"top level".to_vec(),
+                Some(name) => name,
+                None => b"?".to_vec(),
+            };
+            let word: &[u8] = if at == 0 { b"In " } else { b"From " };
+            debugger.say([word, &*name, b":"].concat());
+            debugger.show_line(caller.line);
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a client's requests are for the debugger of its own run, which is stopped.
+    pub fn debugs(&self, client: SessionKey) -> bool {
+        self.units.open.as_ref().is_some_and(|open| open.client == client && open.is_stopped())
+    }
+
+    /// A script of a client that debugs does not begin: the session ends with the error.
+    pub(crate) fn end_debugging(&mut self, session: &mut Session) {
+        session.outbox.push(b"*1\r\n+<endsession>\r\n");
+        session.caller.flags.debugs_scripts = false;
+        session.caller.closing = Closing::AfterReply;
+    }
+
+    /// Executes requests for the debugger, as far as the run is stopped. How many were, and what follows.
+    #[cold]
+    pub(crate) fn submit_to_debugger(
+        &mut self,
+        mut session: Box<Session>,
+        input: &[u8],
+        requests: &Requests,
+        process: &mut dyn Process,
+    ) -> (Box<Session>, usize, Flow) {
+        let client = session.key;
+        let mut executed = 0;
+        while executed < requests.len() && self.debugs(client) {
+            let request = requests.at(executed, input);
+            executed += 1;
+            session.caller.traffic.net_in += request.wire_len() as u64;
+            let words: Vec<&[u8]> = request.args().collect();
+            if !self.ask_debugger(&words, &mut session, process) {
+                continue;
+            }
+            self.sessions.put_back(session);
+            self.go_on(process);
+            session = self.sessions.take(client).expect("only the server ends sessions, between batches");
+            // Where the run stops again, the engine asks for the next request.
+            return (
+                session,
+                executed,
+                if self.units.open.is_some() { Flow::Waiting } else { Flow::Closing },
+            );
+        }
+        (session, executed, Flow::Continue)
+    }
+
+    /// Answers a request to the debugger. True: the run is to go on.
+    fn ask_debugger(&mut self, words: &[&[u8]], session: &mut Session, process: &mut dyn Process) -> bool {
+        let Some(mut open) = self.units.open.take() else { return false };
+        let mut goes_on = false;
+        let now = process.now();
+        if let Some(run) = open.at.script.as_deref_mut()
+            && let Some(debugger) = run.debugger.as_deref_mut()
+        {
+            match debugger.ask(words, now.mono_ns) {
+                DebugStep::Answered => {}
+                DebugStep::GoOn => goes_on = true,
+                DebugStep::Print(name) => run.print(name.as_deref()),
+                DebugStep::Trace => run.trace(),
+                DebugStep::Call => self.call_for_debugger(&words[1..], run, &mut open.unit, session, process),
+                DebugStep::Evaluate(program) => {
+                    self.evaluate_for_debugger(&program, run, &mut open.unit, session, process);
+                }
+            }
+            if !goes_on && let Some(debugger) = run.debugger.as_deref_mut() {
+                debugger.tell(&mut session.outbox);
+            }
+        }
+        self.units.open = Some(open);
+        goes_on
+    }
+
+    /// Calls a command as the script would.
+    fn call_for_debugger(
+        &mut self,
+        words: &[&[u8]],
+        run: &mut ScriptRun,
+        unit: &mut crate::exec::unit::Unit,
+        session: &mut Session,
+        process: &mut dyn Process,
+    ) {
+        let mut arguments = ArgumentList::default();
+        words.iter().for_each(|word| arguments.push(word));
+        let mut now = process.recent();
+        let mark_calling = |run: &mut ScriptRun, is_calling| {
+            if let Some(debugger) = run.debugger.as_deref_mut() {
+                debugger.is_calling = is_calling;
+            }
+        };
+        mark_calling(run, true);
+        // The value is shown; the script gets none.
+        drop(self.call_command(run, &arguments, unit, session, &mut now, process));
+        mark_calling(run, false);
+    }
+
+    /// Evaluates a program in a machine beside the script's, with the same `KEYS` and `ARGV`.
+    fn evaluate_for_debugger(
+        &mut self,
+        program: &[u8],
+        run: &mut ScriptRun,
+        unit: &mut crate::exec::unit::Unit,
+        session: &mut Session,
+        process: &mut dyn Process,
+    ) {
+        let Some(debugger) = run.debugger.as_deref_mut() else { return };
+        let mut aside = match debugger.aside.take().map_or_else(|| self.open_aside(), Ok) {
+            Ok(aside) => aside,
+            Err(_) => return debugger.say("<error> not enough memory"),
+        };
+        match start_aside(&mut aside, program, &debugger.keys, &debugger.argv) {
+            Ok(chunk) => {
+                // The requests of what is evaluated are served as the script's.
+                std::mem::swap(&mut run.machine, &mut aside);
+                let line = self.run_aside(run, unit, session, process);
+                std::mem::swap(&mut run.machine, &mut aside);
+                drop(aside.vm.end());
+                aside.vm.unload(chunk);
+                if let Some(debugger) = run.debugger.as_deref_mut() {
+                    debugger.say_shortened(line);
+                    debugger.aside = Some(aside);
+                }
+            }
+            Err(text) => {
+                drop(aside.vm.end());
+                debugger.say(text);
+                debugger.aside = Some(aside);
+            }
+        }
+    }
+
+    fn open_aside(&self) -> Result<Box<ScriptMachine>, Fault> {
+        let limits = machine_limits(&self.control.config);
+        ScriptMachine::open(MachineKind::Eval, limits.bytes, limits.is_insecure).map(Box::new)
+    }
+
+    /// Runs what is evaluated to its end. The line to be told.
+    fn run_aside(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut crate::exec::unit::Unit,
+        session: &mut Session,
+        process: &mut dyn Process,
+    ) -> Vec<u8> {
+        let limit = run.debugger.as_ref().map_or(SHOWN_BYTES_MAX, |debugger| debugger.value_bytes());
+        let mut now = process.now();
+        let end_ns = now.mono_ns.saturating_add(ASIDE_NS);
+        let mut line;
+        loop {
+            let Some(mut running) = run.machine.vm.run() else { return b"<error> no program".to_vec() };
+            match running.resume(ASIDE_BUDGET) {
+                RunOutcome::Call(code) => self.serve_script(run, code, unit, session, &mut now, process),
+                RunOutcome::OutOfBudget => now = process.now(),
+                RunOutcome::Done => {
+                    line = b"<retval> ".to_vec();
+                    let value = running.results().first().copied().unwrap_or(Value::NIL);
+                    describe(running.objects(), value, &mut line, limit.saturating_add(16));
+                    return line;
+                }
+                RunOutcome::Failed(error) => {
+                    line = b"<error> ".to_vec();
+                    let heap = running.objects();
+                    let told = error.as_table().map_or(error, |table| heap.get_text(table, b"err"));
+                    describe(heap, told, &mut line, limit.saturating_add(16));
+                    return line;
+                }
+            }
+            if now.mono_ns >= end_ns {
+                return b"<error> evaluated for 100 ms, in which nobody else is served: given up".to_vec();
+            }
+        }
+    }
+
+    /// A unit is left open whose run is stopped: its client is told why, and asked for what to do.
+    #[cold]
+    pub(crate) fn await_debugger(&mut self, open: &mut OpenUnit, session: &mut Session) {
+        let run = open.at.script.as_deref_mut();
+        if let Some(debugger) = run.and_then(|run| run.debugger.as_deref_mut()) {
+            session.outbox.append(&mut self.scripting.debug_output);
+            debugger.tell(&mut session.outbox);
+            session.note_output(&mut self.control.clients.ready);
+            self.actions.push(Action::Resume(vec![open.client]));
+        }
+    }
+
+    /// The run of a debugger has ended.
+    #[cold]
+    pub(crate) fn end_debugger(&mut self, mut debugger: Box<Debugger>, session: &mut Session) {
+        debugger.say("<endsession>");
+        debugger.tell(&mut self.scripting.debug_output);
+        session.caller.flags.debugs_scripts = false;
+        session.caller.closing = Closing::AfterReply;
+    }
+
+    /// What a client would be told of a call that is refused.
+    pub(crate) fn show_refused_call(&self, run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
+        let Some(debugger) = run.debugger.as_deref_mut() else { return };
+        let error = match named {
+            Named::Unknown => crate::exec::unknown::unknown_command(args),
+            Named::Command(spec) if !spec.arity.accepts(args.len()) => CmdError::Arity(spec.full_name),
+            Named::Command(spec) if spec.flags.has(sluice_command::Flags::NOSCRIPT) => {
+                CmdError::owned(format!("ERR command '{}' is not allowed on script mode", spec.full_name))
+            }
+            Named::Command(_) | Named::UnknownSubcommand(_) => {
+                CmdError::owned(told.strip_prefix(b"-").unwrap_or(told))
+            }
+        };
+        debugger.show_refusal(&error.wire(), told);
+    }
+}
+
+/// Starts what is to be evaluated: as an expression, or as statements where it is none.
+///
+/// # Errors
+/// The line to be told.
+fn start_aside(
+    machine: &mut ScriptMachine,
+    program: &[u8],
+    keys: &[Vec<u8>],
+    argv: &[Vec<u8>],
+) -> Result<sluice_lua::LoadedChunk, Vec<u8>> {
+    const NAME: &[u8] = b"@ldb_eval";
+    let memory = |_| b"<error> not enough memory".to_vec();
+    if program.len() > machine.limit / 16 {
+        return Err(memory(()));
+    }
+    let expression = [b"return ", program].concat();
+    let proto = compile(&expression, NAME)
+        .or_else(|_| compile(program, NAME))
+        .map_err(|text| [b"Error compiling code: ", &*text].concat())?;
+    let chunk = machine.vm.load(&proto).map_err(|fault| {
+        drop(fault);
+        memory(())
+    })?;
+    let globals = [(machine.keys, keys), (machine.argv, argv)];
+    let mut run = machine.vm.start(chunk);
+    for (global, texts) in globals {
+        let Some(global) = global else { continue };
+        let made = run.heap().new_table(texts.len(), 0).and_then(|table| {
+            for (at, text) in texts.iter().enumerate() {
+                let text = run.heap().new_string(text)?;
+                run.heap().set_int(table, at as i64 + 1, text)?;
+            }
+            run.set_global(global, table.into())
+        });
+        if made.is_err() {
+            return Err(memory(()));
+        }
+    }
+    Ok(chunk)
+}
