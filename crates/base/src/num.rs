@@ -177,6 +177,46 @@ pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
     }
 }
 
+/// Appends `value` with 17 significant digits without zeros at their end, as C's `%.17g` does: 0.1 is 0.10000000000000001. 1 to 24 bytes.
+/// Allocates.
+pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
+    const DIGITS: i32 = 17;
+    if !value.is_finite() || value == 0.0 {
+        return push_f64(out, value);
+    }
+    let text = format!("{:.16e}", value.abs());
+    let Some((mantissa, exponent)) = text.split_once('e') else { return };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
+    let len = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
+    let digits = &digits[..len];
+    if value < 0.0 {
+        out.push(b'-');
+    }
+    // Digits ahead of the point, where there is no exponent.
+    let ahead = usize::try_from(exponent + 1).unwrap_or(0);
+    if !(-4..DIGITS).contains(&exponent) {
+        out.push(digits[0]);
+        if len > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!("e{sign}{:02}", exponent.abs()).as_bytes());
+    } else if exponent < 0 {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', exponent.unsigned_abs() as usize - 1));
+        out.extend_from_slice(digits);
+    } else if len <= ahead {
+        out.extend_from_slice(digits);
+        out.extend(std::iter::repeat_n(b'0', ahead - len));
+    } else {
+        out.extend_from_slice(&digits[..ahead]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[ahead..]);
+    }
+}
+
 /// A finite number other than zero, as the digits of Grisu2.
 fn push_digits(out: &mut Vec<u8>, value: f64) {
     if value < 0.0 {

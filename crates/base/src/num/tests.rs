@@ -165,3 +165,28 @@ fn printed_doubles_read_back_to_the_same_bits() {
 fn print_shortest(value: f64) -> String {
     format!("{value:e}").replace("e", "e+").replace("e+-", "e-")
 }
+
+#[test]
+fn seventeen_digits_are_those_of_c() {
+    let cases = [
+        (0.1, "0.10000000000000001"),
+        (54.623, "54.622999999999998"),
+        (-2.5, "-2.5"),
+        (3.0, "3"),
+        (1e15, "1000000000000000"),
+        (1e16, "10000000000000000"),
+        (1e17, "1e+17"),
+        (1.5e300, "1.5000000000000001e+300"),
+        (0.0001, "0.0001"),
+        (0.00001, "1.0000000000000001e-05"),
+        (-0.0, "-0"),
+        (f64::INFINITY, "inf"),
+        (f64::MAX, "1.7976931348623157e+308"),
+        (5e-324, "4.9406564584124654e-324"),
+    ];
+    for (value, wanted) in cases {
+        let mut out = Vec::new();
+        push_f64_17(&mut out, value);
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+}

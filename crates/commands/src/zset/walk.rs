@@ -7,7 +7,8 @@ use crate::generic::walk::{parse_cursor, reply_cursor};
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_base::glob;
-use sluice_value::{Direction, ZsetRef};
+use sluice_base::num::push_f64_17;
+use sluice_value::{Direction, ZsetEncoding, ZsetRef};
 use std::collections::BTreeSet;
 
 pub(super) fn zrandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -127,10 +128,20 @@ pub(super) fn zscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     reply_cursor(ctx, cursor);
     let per_element = if options.without_scores { 1 } else { 2 };
     ctx.reply.array(per_element * found.len());
+    // The reference writes the scores of a skip list with all their digits.
+    let is_listpack = zset.encoding() == ZsetEncoding::Listpack;
+    let mut digits = Vec::new();
     for (member, score) in &found {
         ctx.reply.bulk(member);
         if !options.without_scores {
-            ctx.reply.bulk_double(*score);
+            match is_listpack {
+                true => ctx.reply.bulk_double(*score),
+                false => {
+                    digits.clear();
+                    push_f64_17(&mut digits, *score);
+                    ctx.reply.bulk(&digits);
+                }
+            }
         }
     }
     Ok(Outcome::Done)

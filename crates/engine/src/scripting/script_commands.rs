@@ -95,6 +95,8 @@ impl Engine {
         let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
         reply.array(args.len() - 2);
         for name in args.iter_from(2) {
+            // As in the reference, here alone: a name ends at its first zero byte.
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
             reply.int(i64::from(self.scripting.cache.find_sha(name).is_some()));
         }
         Ok(Outcome::Done)

@@ -103,6 +103,8 @@ fn scripts_are_known_by_their_names() {
     rig.check("SCRIPT LOAD \"return 1\"", &format!("\"{sha}\""));
     rig.check(&format!("EVALSHA {} 0", sha.to_uppercase()), ":1");
     rig.check(&format!("SCRIPT EXISTS {sha} x"), "[:1, :0]");
+    let name = [sha.as_bytes(), b"\0z"].concat();
+    assert_eq!(render(&rig.argv(rig.client, &[b"SCRIPT", b"EXISTS", &name])), "[:1]");
     rig.check(&format!("SCRIPT SHOW {sha}"), "\"return 1\"");
     rig.check("SCRIPT FLUSH", "+OK");
     rig.check(&format!("SCRIPT EXISTS {sha}"), "[:0]");

@@ -547,6 +547,11 @@ fn walking() {
         ("ZSCAN z 0", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
         ("ZSCAN z 0 NOSCORES", r#"["0", ["a", "b", "c"]]"#),
         ("ZSCAN z 0 MATCH b", r#"["0", ["b", "2"]]"#),
+        ("ZADD z17 54.623 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", ":1"),
+        (
+            "ZSCAN z 0 MATCH x*",
+            r#"["0", ["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "54.622999999999998"]]"#,
+        ),
         ("ZSCAN z 0 MATCH * COUNT 1", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
         ("ZSCAN z 0 NOSCORES MATCH c", r#"["0", ["c"]]"#),
         ("ZSCAN z 7", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
