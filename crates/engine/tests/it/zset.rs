@@ -549,7 +549,7 @@ fn walking() {
         ("ZSCAN z 0 MATCH b", r#"["0", ["b", "2"]]"#),
         ("ZADD z17 54.623 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", ":1"),
         (
-            "ZSCAN z 0 MATCH x*",
+            "ZSCAN z17 0 MATCH x*",
             r#"["0", ["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "54.622999999999998"]]"#,
         ),
         ("ZSCAN z 0 MATCH * COUNT 1", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
