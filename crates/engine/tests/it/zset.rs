@@ -547,11 +547,6 @@ fn walking() {
         ("ZSCAN z 0", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
         ("ZSCAN z 0 NOSCORES", r#"["0", ["a", "b", "c"]]"#),
         ("ZSCAN z 0 MATCH b", r#"["0", ["b", "2"]]"#),
-        ("ZADD z17 54.623 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", ":1"),
-        (
-            "ZSCAN z17 0 MATCH x*",
-            r#"["0", ["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "54.622999999999998"]]"#,
-        ),
         ("ZSCAN z 0 MATCH * COUNT 1", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
         ("ZSCAN z 0 NOSCORES MATCH c", r#"["0", ["c"]]"#),
         ("ZSCAN z 7", r#"["0", ["a", "1", "b", "2", "c", "3.5"]]"#),
@@ -781,4 +776,15 @@ fn a_product_of_zero_and_infinity_counts_as_zero() {
         ("ZINTERSTORE d 2 a b WEIGHTS 1 0", ":1"),
         ("ZSCORE d m", "\"5\""),
     ]);
+}
+
+/// The reference writes the scores of a skip list with 17 digits, those of a listpack with the digits that they need.
+#[test]
+fn zscan_writes_scores_as_the_encoding_does() {
+    let long = "x".repeat(65);
+    let mut rig = sluice_testkit::Rig::new();
+    rig.check("ZADD short 54.623 x", ":1");
+    rig.check("ZSCAN short 0", r#"["0", ["x", "54.623"]]"#);
+    rig.check(&format!("ZADD long 54.623 {long}"), ":1");
+    rig.check("ZSCAN long 0", &format!(r#"["0", ["{long}", "54.622999999999998"]]"#));
 }
