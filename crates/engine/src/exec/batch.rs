@@ -251,7 +251,8 @@ impl Engine {
     }
 }
 
-fn flow_of(session: &Session) -> Flow {
+/// What follows for a session behind a request.
+pub(crate) fn flow_of(session: &Session) -> Flow {
     match session.caller.closing {
         Closing::No if session.waiting.is_some() => Flow::Waiting,
         Closing::No => Flow::Continue,

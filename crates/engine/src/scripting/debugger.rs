@@ -35,9 +35,11 @@ const SHOWN_BYTES_MIN: usize = 60;
 const SHOWN_BYTES_MAX: usize = 1 << 20;
 /// Breakpoints of a session.
 const BREAKPOINTS_MAX: usize = 64;
+/// Milliseconds that a run may go on without a stop where `busy-reply-threshold` is 0.
+const THRESHOLD_MS: u64 = 5000;
 /// Lines around the current one that `list` shows.
 const CONTEXT: u32 = 5;
-/// Bytes of lines that wait to be told: what comes beyond, before the run stops, is left out.
+/// Bytes of lines that wait to be told: values and calls beyond, before the run stops, are left out.
 const LOG_BYTES_MAX: usize = 4 << 20;
 
 /// A session of the debugger.
@@ -175,6 +177,7 @@ impl Debugger {
 
     /// The run has gone on for longer than `threshold_ms` without a stop.
     pub(crate) fn look_at_time(&mut self, now_ns: u64, threshold_ms: u64) {
+        let threshold_ms = if threshold_ms == 0 { THRESHOLD_MS } else { threshold_ms };
         if !self.steps
             && self.reason.is_none()
             && now_ns.saturating_sub(self.went_on_ns) >= threshold_ms * 1_000_000
@@ -186,9 +189,6 @@ impl Debugger {
     /// A line to be told.
     fn say(&mut self, line: impl Into<Vec<u8>>) {
         let mut line = line.into();
-        if self.log_bytes > LOG_BYTES_MAX {
-            return;
-        }
         // The line is a simple string.
         line.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
         self.log_bytes += line.len();
@@ -197,6 +197,9 @@ impl Debugger {
 
     /// A line with a value, cut where it is long.
     fn say_shortened(&mut self, mut line: Vec<u8>) {
+        if self.log_bytes > LOG_BYTES_MAX {
+            return;
+        }
         let is_cut = self.shown_bytes > 0 && line.len() > self.shown_bytes;
         if is_cut {
             line.truncate(self.shown_bytes);

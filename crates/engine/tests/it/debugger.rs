@@ -261,3 +261,40 @@ fn a_transaction_is_debugged_too_and_told_of_as_one() {
     check(&mut rig, client, &[("s", "[+<command> INCR m, +<reply> 2, +<endsession>]\n[+OK, :2, +OK]")]);
     assert_eq!(rig.fed(replica), "MULTI; SET m 1; INCR m; SET n 2; EXEC");
 }
+
+#[test]
+fn a_run_is_not_killed_whose_client_has_written_for_it() {
+    let mut rig = Rig::with(&[("busy-reply-threshold", "50")]);
+    let client = begin(&mut rig);
+    let other = rig.connect();
+    check(&mut rig, client, &[("r|SET|w|1", "[+<command> SET w 1, +<reply> \"+OK\"]")]);
+    rig.pass_ms(200);
+    rig.engine.advance_unit(&mut rig.process);
+    let mut out = rig.argv(other, &[b"SCRIPT", b"KILL"]);
+    out.extend(rig.output(other));
+    let answer = render(&out);
+    assert!(answer.starts_with("-UNKILLABLE"), "{answer}");
+}
+
+#[test]
+fn the_end_is_told_behind_more_lines_than_are_kept() {
+    let mut rig = Rig::new();
+    let script = "local t = string.rep('x', 200)\nfor i = 1, 30000 do redis.debug(t) end\nreturn 1";
+    let client = begin_with(&mut rig, script);
+    let told = ask(&mut rig, client, &["c"]);
+    assert!(told.len() < 8 << 20, "{}", told.len());
+    assert!(told.ends_with("+<endsession>]\n:1"), "{}", &told[told.len() - 100..]);
+}
+
+#[test]
+fn a_threshold_of_zero_is_that_of_the_reference() {
+    let mut rig = Rig::with(&[("busy-reply-threshold", "0")]);
+    rig.process.us_each_look = 100;
+    let client = begin_with(&mut rig, "for i = 1, 20000 do end return 1");
+    let mut told = ask(&mut rig, client, &["c"]);
+    for _ in 0..1000 {
+        rig.engine.advance_unit(&mut rig.process);
+        told += &render(&rig.output(client));
+    }
+    assert_eq!(told, "[+<endsession>]\n:1");
+}

@@ -41,12 +41,18 @@ pub struct LineWatch {
     last: Vec<(u32, usize, u32, u32)>,
 }
 
+/// Functions that a [`LineWatch`] remembers. One that is forgotten begins its line anew when the run comes back to it.
+const NOTICED_MAX: usize = 1000;
+
 impl LineWatch {
-    /// Takes note of the place where the run goes on. Whether a line begins there. O(functions that run).
+    /// Takes note of the place where the run goes on. Whether a line begins there. O(functions that run, 1,000 at most).
     pub fn notice(&mut self, place: &CodePlace<'_>) -> bool {
         self.last.retain(|(coroutine, depth, ..)| *coroutine != place.coroutine || *depth <= place.depth);
         let known = self.last.iter_mut().find(|last| (last.0, last.1) == (place.coroutine, place.depth));
         let Some((.., line, instruction)) = known else {
+            if self.last.len() == NOTICED_MAX {
+                self.last.remove(0);
+            }
             self.last.push((place.coroutine, place.depth, place.line, place.instruction));
             return true;
         };

@@ -2,7 +2,7 @@
 
 use super::{DebugStep, Debugger, SHOWN_BYTES_MAX};
 use crate::engine::Engine;
-use crate::exec::batch::Flow;
+use crate::exec::batch::{Flow, flow_of};
 use crate::exec::open_unit::OpenUnit;
 use crate::host::action::Action;
 use crate::host::process::Process;
@@ -187,11 +187,8 @@ impl Engine {
             self.go_on(process);
             session = self.sessions.take(client).expect("only the server ends sessions, between batches");
             // Where the run stops again, the engine asks for the next request.
-            return (
-                session,
-                executed,
-                if self.units.open.is_some() { Flow::Waiting } else { Flow::Closing },
-            );
+            let flow = flow_of(&session);
+            return (session, executed, flow);
         }
         (session, executed, Flow::Continue)
     }
@@ -213,6 +210,9 @@ impl Engine {
                 DebugStep::Evaluate(program) => {
                     self.evaluate_for_debugger(&program, run, &mut open.unit, session, process);
                 }
+            }
+            if let Some(running) = self.control.scripts.running.as_deref_mut() {
+                running.has_written = run.has_written;
             }
             if !goes_on && let Some(debugger) = run.debugger.as_deref_mut() {
                 debugger.tell(&mut session.outbox);

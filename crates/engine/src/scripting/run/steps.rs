@@ -610,7 +610,7 @@ impl Engine {
         run.machine.vm.heap().host.clock = mono_ns as f64 / 1e9;
         if let Some(debugger) = run.debugger.as_deref_mut() {
             let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
-            debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0).max(1));
+            debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0));
         }
         mono_ns
     }
