@@ -5,6 +5,7 @@
 //! to the same bits.
 
 use crate::grisu::{self, Digits};
+use std::io::Write;
 
 /// Parses the canonical decimal form of an `i64`: no plus sign, no spaces, no leading zeros, no `-0`.
 #[inline]
@@ -178,16 +179,27 @@ pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
 }
 
 /// Appends `value` with 17 significant digits without zeros at their end, as C's `%.17g` does: 0.1 is 0.10000000000000001. 1 to 24 bytes.
-/// Allocates.
 pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     const DIGITS: i32 = 17;
     if !value.is_finite() || value == 0.0 {
         return push_f64(out, value);
     }
-    let text = format!("{:.16e}", value.abs());
-    let Some((mantissa, exponent)) = text.split_once('e') else { return };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
+    // A whole number of up to 15 digits has no others: what most scores are.
+    if value.abs() < 1e15 && value.trunc() == value {
+        return push_i64(out, value as i64);
+    }
+    let mut text = [0; 32];
+    let mut rest = &mut text[..];
+    // 17 digits, a point, and an exponent of up to four bytes behind its `e`.
+    if write!(rest, "{:.16e}", value.abs()).is_err() {
+        return;
+    }
+    let written = 32 - rest.len();
+    let Some(mantissa_len) = text[..written].iter().position(|byte| *byte == b'e') else { return };
+    let exponent = parse_i64(&text[mantissa_len + 1..written]).unwrap_or(0) as i32;
+    // The point goes: the first digit takes its place.
+    text[1] = text[0];
+    let digits = &text[1..mantissa_len];
     let len = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
     let digits = &digits[..len];
     if value < 0.0 {
@@ -202,7 +214,8 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
             out.extend_from_slice(&digits[1..]);
         }
         let sign = if exponent < 0 { '-' } else { '+' };
-        out.extend_from_slice(format!("e{sign}{:02}", exponent.abs()).as_bytes());
+        // A vector takes all that is written.
+        let _ = write!(out, "e{sign}{:02}", exponent.abs());
     } else if exponent < 0 {
         out.extend_from_slice(b"0.");
         out.extend(std::iter::repeat_n(b'0', exponent.unsigned_abs() as usize - 1));

@@ -169,13 +169,10 @@ impl HashTree {
     /// Removes a field; whether it was there.
     pub fn remove(&mut self, name: &[u8], garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
-        self.change(hash, |leaf| {
-            let slot = leaf.find(hash, name);
-            if let Some(slot) = slot {
-                leaf.remove(slot, garbage);
-            }
-            slot.is_some()
-        })
+        // What is absent needs no path to write to, and no copy of a shared one.
+        let Some(slot) = self.root.leaf_of(hash).find(hash, name) else { return false };
+        self.change(hash, |leaf| leaf.remove(slot, garbage));
+        true
     }
 
     /// Removes up to `max` fields whose expiry is `bound` or earlier, each after `visit` has seen its name; how many. Cost: O(log n)
@@ -276,29 +273,91 @@ impl HashTree {
     /// Asks the processor for what it takes to look fields up soon. A large table's leaves are not in the cache, and a look-up
     /// reads three parts of one, each of which names the next: those of several fields are waited for together.
     pub fn prefetch<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>) {
-        loop {
-            let mut leaves: [Option<(&HashLeaf, u64)>; PREFETCHED_TOGETHER] = [None; PREFETCHED_TOGETHER];
-            for (place, name) in leaves.iter_mut().zip(names.by_ref()) {
-                let hash = self.hash(name);
-                let leaf = self.root.leaf_of(hash);
-                leaf.prefetch();
-                *place = Some((leaf, hash));
-            }
-            leaves.iter().flatten().for_each(|(leaf, _)| leaf.prefetch_tags());
-            leaves.iter().flatten().for_each(|(leaf, hash)| leaf.prefetch_entry(*hash));
-            if leaves.last().is_none_or(Option::is_none) {
-                return;
-            }
-        }
+        while self.group(&mut names).is_some() {}
     }
 
-    /// The same for those that one command is about to look up. A single one gains nothing, and in a table that the cache holds all of
-    /// them would cost a fifth more.
+    /// Asks the processor for the fields that one command is about to set. A single one gains nothing, and in a table that the
+    /// cache holds all of them would cost a fifth more.
     #[inline]
     pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
         if names.len() > 1 && self.len() >= PREFETCHED_FROM {
             self.prefetch(names);
         }
+    }
+
+    /// Looks each of these fields up, in order. Cost: O(log n) for each; misses of the cache are waited for together.
+    pub fn get_each<'t, 'n>(
+        &'t self,
+        mut names: impl Iterator<Item = &'n [u8]>,
+        mut visit: impl FnMut(Option<Field<'t>>),
+    ) {
+        while let Some(group) = self.group(&mut names) {
+            for place in group.places() {
+                let found = place.leaf().and_then(|leaf| Some(leaf.get(leaf.find(place.hash, place.name)?)));
+                visit(found);
+            }
+        }
+    }
+
+    /// Asks for each of these fields whether it is there, expired or not. Cost: as of [`HashTree::get_each`].
+    pub fn contains_each<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
+        while let Some(group) = self.group(&mut names) {
+            group.places().iter().for_each(|place| visit(place.slot().is_some()));
+        }
+    }
+
+    /// Removes these fields; how many were there. Nodes that are shared are copied for those alone. Cost: as of
+    /// [`HashTree::get_each`].
+    pub fn remove_each<'n>(
+        &mut self,
+        mut names: impl Iterator<Item = &'n [u8]>,
+        garbage: &mut Vec<Bytes>,
+    ) -> usize {
+        let before = self.len();
+        while let Some(group) = self.group(&mut names) {
+            // The tree changes below: of the leaves only the slots that the fields had are kept.
+            let mut found = [(0, 0, &b""[..]); GROUP_LEN];
+            let mut count = 0;
+            for place in group.places() {
+                if let Some(slot) = place.slot() {
+                    found[count] = (slot, place.hash, place.name);
+                    count += 1;
+                }
+            }
+            for (slot, hash, name) in &found[..count] {
+                self.change(*hash, |leaf| {
+                    if let Some(slot) = leaf.find_near(*slot, *hash, name) {
+                        leaf.remove(slot, garbage);
+                    }
+                });
+            }
+        }
+        before - self.len()
+    }
+
+    /// Where the next few names belong, and what it takes to look them up on its way from memory; `None` behind the last name.
+    fn group<'t, 'n>(&'t self, names: &mut impl Iterator<Item = &'n [u8]>) -> Option<NameGroup<'t, 'n>> {
+        let none = NamePlace { node: &self.root, hash: 0, name: b"" };
+        let mut group = NameGroup { places: [none; GROUP_LEN], len: 0 };
+        for (place, name) in group.places.iter_mut().zip(names) {
+            *place = NamePlace { node: &self.root, hash: self.hash(name), name };
+            group.len += 1;
+        }
+        let places = &mut group.places[..group.len];
+        // Level by level, so that the misses of all names at one level are under way together. All leaves have the same depth.
+        while let HashNode::Inner(_) = places.first()?.node {
+            for place in places.iter_mut() {
+                if let HashNode::Inner(inner) = place.node {
+                    place.node = &inner.children()[inner.position(place.hash)].node;
+                    place.node.prefetch();
+                }
+            }
+            places.iter().for_each(|place| place.node.prefetch_parts());
+        }
+        let leaves = || group.places().iter().filter_map(|place| Some((place.leaf()?, place.hash)));
+        leaves().for_each(|(leaf, _)| leaf.prefetch_tags());
+        leaves().for_each(|(leaf, hash)| leaf.prefetch_entry(hash));
+        Some(group)
     }
 
     /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has them.
@@ -349,8 +408,41 @@ impl Finder<'_> {
     }
 }
 
-/// Fields whose leaves are asked for together: about as many misses as a processor keeps under way.
-const PREFETCHED_TOGETHER: usize = 16;
+/// Some names of one command, and where they belong.
+struct NameGroup<'t, 'n> {
+    places: [NamePlace<'t, 'n>; GROUP_LEN],
+    len: usize,
+}
+
+/// Where a name belongs.
+#[derive(Clone, Copy)]
+struct NamePlace<'t, 'n> {
+    node: &'t HashNode,
+    hash: u64,
+    name: &'n [u8],
+}
+
+impl<'t, 'n> NameGroup<'t, 'n> {
+    fn places(&self) -> &[NamePlace<'t, 'n>] {
+        &self.places[..self.len]
+    }
+}
+
+impl<'t> NamePlace<'t, '_> {
+    fn leaf(&self) -> Option<&'t HashLeaf> {
+        match self.node {
+            HashNode::Leaf(leaf) => Some(leaf),
+            HashNode::Inner(_) => None,
+        }
+    }
+
+    fn slot(&self) -> Option<usize> {
+        self.leaf()?.find(self.hash, self.name)
+    }
+}
+
+/// Fields that are looked up together: about as many misses as a processor keeps under way.
+const GROUP_LEN: usize = 16;
 /// From so many fields on, look-ups of one command are mostly misses: at 20,000 asking for them costs more than it brings, at 100,000
 /// reads gain a seventh, at 2 M everything gains two fifths.
 const PREFETCHED_FROM: usize = 100_000;

@@ -61,13 +61,12 @@ fn hmget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let clock = FieldClock::of(&ctx.db.access);
     let hash = hash_at(ctx, args)?;
     ctx.reply.array(args.len() - 2);
-    for group in args.member_groups(2, 1) {
-        if let Some(hash) = hash {
-            hash.prefetch_group(group.clone().map(|at| args.at(at)));
-        }
-        for at in group {
-            reply_value(&mut ctx.reply, hash.and_then(|hash| clock.get(hash, args.at(at))));
-        }
+    let names = args.iter_from(2);
+    match hash {
+        Some(hash) => hash.get_each(names, |field| {
+            reply_value(&mut ctx.reply, field.filter(|field| clock.is_live(field)));
+        }),
+        None => names.for_each(|_| ctx.reply.null()),
     }
     Ok(Outcome::Done)
 }

@@ -138,7 +138,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The same for those that one command is about to look up, where that gains anything.
+    /// Asks the processor for the fields that one command is about to set, where that gains anything.
     #[inline]
     pub fn prefetch_group<'n>(self, fields: impl ExactSizeIterator<Item = &'n [u8]>) {
         if let HashShape::Tree(tree) = self.shape() {
@@ -172,6 +172,18 @@ impl<'a> HashRef<'a> {
         match self.shape() {
             HashShape::Packed(packed) => packed.get(name),
             HashShape::Tree(tree) => tree.get(name).map(HashField::from),
+        }
+    }
+
+    /// Looks each of these fields up, in order. Cost: as of [`HashRef::get`]; misses of the cache are waited for together.
+    pub fn get_each<'n>(
+        self,
+        names: impl Iterator<Item = &'n [u8]>,
+        mut visit: impl FnMut(Option<HashField<'a>>),
+    ) {
+        match self.shape() {
+            HashShape::Packed(packed) => names.for_each(|name| visit(packed.get(name))),
+            HashShape::Tree(tree) => tree.get_each(names, |field| visit(field.map(HashField::from))),
         }
     }
 
@@ -467,6 +479,18 @@ impl Hash {
         match &mut self.0.body {
             HashBody::Packed(packed) => packed.remove(name),
             HashBody::Tree(tree) => tree.remove(name, &mut context.garbage),
+        }
+    }
+
+    /// Removes these fields; how many were there. Cost: as of [`HashRef::get_each`].
+    pub fn remove_each<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n [u8]>,
+        context: &mut HashContext,
+    ) -> usize {
+        match &mut self.0.body {
+            HashBody::Tree(tree) => tree.remove_each(names, &mut context.garbage),
+            HashBody::Packed(_) => names.filter(|name| self.remove(name, context)).count(),
         }
     }
 

@@ -157,6 +157,17 @@ impl<'a> SetRef<'a> {
         }
     }
 
+    /// Asks for each of these whether it is a member, in order. Cost: as of [`SetRef::contains`]; misses of the cache are waited for
+    /// together.
+    pub fn contains_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
+        match self.shape() {
+            SetShape::Tree(tree) => tree.contains_each(members, visit),
+            SetShape::Ints(_) | SetShape::Packed(_) => {
+                members.for_each(|member| visit(self.contains(member)));
+            }
+        }
+    }
+
     /// Asks the processor for what it takes to look members up soon, in a set that is large.
     pub fn prefetch<'n>(self, members: impl Iterator<Item = &'n [u8]>) {
         if let SetShape::Tree(tree) = self.shape() {
@@ -164,7 +175,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The same for those that one command is about to look up, where that gains anything.
+    /// Asks the processor for the members that one command is about to add, where that gains anything.
     #[inline]
     pub fn prefetch_group<'n>(self, members: impl ExactSizeIterator<Item = &'n [u8]>) {
         if let SetShape::Tree(tree) = self.shape() {
@@ -587,7 +598,21 @@ impl Set {
                 Some(_) | None => false,
             },
             SetBody::Packed(packed) => packed.remove(member),
-            SetBody::Tree(tree) => tree.contains(member) && tree.remove(member, &mut context.garbage),
+            SetBody::Tree(tree) => tree.remove(member, &mut context.garbage),
+        }
+    }
+
+    /// Removes these members; how many were there. Cost: as of [`SetRef::contains_each`].
+    pub fn remove_each<'n>(
+        &mut self,
+        members: impl Iterator<Item = &'n [u8]>,
+        context: &mut SetContext,
+    ) -> usize {
+        match &mut self.0.body {
+            SetBody::Tree(tree) => tree.remove_each(members, &mut context.garbage),
+            SetBody::Ints(_) | SetBody::Packed(_) => {
+                members.filter(|member| self.remove(member, context)).count()
+            }
         }
     }
 }

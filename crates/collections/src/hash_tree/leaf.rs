@@ -133,6 +133,20 @@ impl HashLeaf {
         self.bytes[at..at + 2].copy_from_slice(&offset.to_le_bytes());
     }
 
+    /// Moves the entries' offsets from a slot on.
+    fn move_offsets(&mut self, from: usize, added: usize, removed: usize) {
+        let Some(last) = self.len().checked_sub(1).filter(|last| *last >= from) else { return };
+        // Offsets ascend: where the last one fits, all do, and the loop below needs no check of its own.
+        let moved = self.offset(last) + added - removed;
+        assert!(u16::try_from(moved).is_ok(), "entries of one leaf have less than 64 KiB");
+        let step = (added as u16).wrapping_sub(removed as u16);
+        let range = self.offset_at(from)..self.offset_at(last + 1);
+        let (offsets, _) = self.bytes[range].as_chunks_mut::<2>();
+        for offset in offsets {
+            *offset = u16::from_le_bytes(*offset).wrapping_add(step).to_le_bytes();
+        }
+    }
+
     /// The bytes from the beginning of an entry on.
     fn entry(&self, slot: usize) -> &[u8] {
         &self.bytes[self.first() + self.offset(slot)..]
@@ -243,6 +257,11 @@ impl HashLeaf {
         None
     }
 
+    /// The slot of a field that had this one a few removals ago.
+    pub(super) fn find_near(&self, slot: usize, hash: u64, name: &[u8]) -> Option<usize> {
+        if slot < self.len() && self.name(slot) == name { Some(slot) } else { self.find(hash, name) }
+    }
+
     /// Adds a field that is absent.
     pub(super) fn push(&mut self, hash: u64, name: TreeText<'_>, value: TreeText<'_>, expiry: Option<i64>) {
         if self.len == self.room {
@@ -351,9 +370,7 @@ impl HashLeaf {
         self.reserve(with.len().saturating_sub(part.len()));
         let (removed, added) = (part.len(), with.len());
         self.bytes.splice(range, with.iter().copied());
-        for later in slot + 1..self.len() {
-            self.set_offset(later, self.offset(later) + added - removed);
-        }
+        self.move_offsets(slot + 1, added, removed);
         self.give_back();
     }
 

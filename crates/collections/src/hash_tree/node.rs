@@ -6,6 +6,7 @@
 //! shared is never written: a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
+use crate::arch::prefetch;
 use sluice_base::heap;
 use std::ops::{Range, RangeInclusive};
 use triomphe::Arc;
@@ -237,6 +238,21 @@ impl HashNode {
                 let below: usize = inner.children.iter().map(|child| child.node.own_bytes()).sum();
                 inner.own_heap() + below
             }
+        }
+    }
+
+    /// Asks the processor for the pointer to the node, ahead of [`HashNode::prefetch_parts`].
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+    }
+
+    /// Asks the processor for what a look-up reads of the node. Waits for its pointer.
+    #[inline]
+    pub(super) fn prefetch_parts(&self) {
+        match self {
+            HashNode::Leaf(leaf) => leaf.prefetch(),
+            HashNode::Inner(inner) => prefetch(&raw const **inner),
         }
     }
 

@@ -358,3 +358,29 @@ fn fields_are_asked_for_of_trees_of_every_size() {
         check(&tree);
     }
 }
+
+#[test]
+fn fields_of_one_command_are_found_and_removed_as_single_ones_are() {
+    for count in [0, 1, 20, 65, 5000] {
+        let (mut tree, mut single) = (numbered(count, Content::Members), numbered(count, Content::Members));
+        let before = tree.share();
+        // Some are absent, some are named twice, neighbours of one leaf are among them.
+        let names: Vec<String> = (0..3000).map(|number| format!("member:{}", number * 7 % 2600)).collect();
+        for asked in [0, 1, 2, 15, 16, 17, 33, 3000] {
+            let asked = || names[..asked].iter().map(|name| name.as_bytes());
+            let mut there = Vec::new();
+            tree.contains_each(asked(), |is_there| there.push(is_there));
+            assert_eq!(there, asked().map(|name| single.contains(name)).collect::<Vec<_>>());
+            let mut found = Vec::new();
+            tree.get_each(asked(), |field| found.push(field.map(|field| field.name.bytes().to_vec())));
+            let alone = asked().map(|name| single.get(name).map(|field| field.name.bytes().to_vec()));
+            assert_eq!(found, alone.collect::<Vec<_>>());
+            let removed = tree.remove_each(asked(), &mut Vec::new());
+            assert_eq!(removed, asked().filter(|name| single.remove(name, &mut Vec::new())).count());
+            check(&tree);
+            assert_eq!(tree.len(), single.len());
+        }
+        assert_eq!(before.len(), count as usize);
+        check(&before);
+    }
+}

@@ -30,10 +30,7 @@ pub(super) fn srem(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut removed = 0;
     if let Some(mut edit) = ctx.db.edit_set(args.key(1), ctx.limits.set)? {
         let (set, context) = edit.parts();
-        for group in args.member_groups(2, 1) {
-            set.view().prefetch_group(group.clone().map(|at| args.at(at)));
-            removed += group.filter(|at| set.remove(args.at(*at), context)).count();
-        }
+        removed = set.remove_each(args.iter_from(2), context);
         match removed {
             0 => edit.unchanged(),
             removed => edit.done(Event::SRem, removed as u64),
@@ -96,14 +93,10 @@ pub(super) fn sismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn smismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let set = ctx.db.get(args.key(1)).map(set_of).transpose()?;
     ctx.reply.array(args.len() - 2);
-    for group in args.member_groups(2, 1) {
-        if let Some(set) = set {
-            set.prefetch_group(group.clone().map(|at| args.at(at)));
-        }
-        for at in group {
-            let is_member = set.is_some_and(|set| set.contains(args.at(at)));
-            ctx.reply.int(i64::from(is_member));
-        }
+    let members = args.iter_from(2);
+    match set {
+        Some(set) => set.contains_each(members, |is_member| ctx.reply.int(i64::from(is_member))),
+        None => members.for_each(|_| ctx.reply.int(0)),
     }
     Ok(Outcome::Done)
 }
