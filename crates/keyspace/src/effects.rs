@@ -119,8 +119,9 @@ pub struct ExpiredFields {
     pub fields: Vec<Vec<u8>>,
 }
 
-/// Values above this many bytes are freed by another thread, where handing one over costs a message.
-pub const LAZY_FREE_BYTES: usize = 64 * 1024;
+/// Strings above this many bytes are freed by another thread, where handing one over costs a message and often wakes a thread that sleeps:
+/// more than freeing one block of so many bytes does.
+pub const LAZY_FREE_BYTES: usize = 1 << 20;
 
 /// A size in bytes, [`LAZY_FREE_BYTES`] by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -244,8 +244,8 @@ impl Value {
     }
 }
 
-/// So many times as many bytes are freed where they are of a string in pages, 2 MiB where 64 KiB of others are: a megabyte takes 3 µs, and to
+/// So many times as many bytes are freed where they are of a string in pages, 2 MiB where 1 MiB of others are: a megabyte takes 3 µs, and to
 /// wake a thread that sleeps took a quarter of a BITOP NOT of a megabyte.
-const PAGES_MULTIPLE: usize = 32;
+const PAGES_MULTIPLE: usize = 2;
 /// A collection that takes no more bytes than this is in one piece.
 const PACKED_BYTES_MAX: usize = 8 << 10;

@@ -7,7 +7,8 @@ use crate::outcome::{Outcome, Run};
 use sluice_command::derive::info::Filter;
 use sluice_command::derive::keys::{self, GetKeysError};
 use sluice_command::{Doc, KeyFlags, Named, Spec, derive, lookup_full, table};
-use sluice_resp::Reply;
+use sluice_resp::{Outbox, Protocol, Reply};
+use std::sync::OnceLock;
 
 /// Writes a tree.
 fn reply_doc(reply: &mut Reply<'_>, doc: &Doc) {
@@ -35,15 +36,26 @@ fn reply_doc(reply: &mut Reply<'_>, doc: &Doc) {
     }
 }
 
-fn reply_infos<'s>(reply: &mut Reply<'_>, specs: impl ExactSizeIterator<Item = Option<&'s Spec>>) {
-    reply.array(specs.len());
-    for spec in specs {
-        reply_doc(reply, &spec.map_or(Doc::Null, derive::info::info));
-    }
+/// Writes a command's entry of COMMAND INFO. What a client asked for once is kept in the form of the wire: clients ask when they connect.
+fn reply_info(reply: &mut Reply<'_>, spec: &Spec) {
+    static KEPT: [[OnceLock<Box<[u8]>>; table::COUNT]; 2] =
+        [const { [const { OnceLock::new() }; table::COUNT] }; 2];
+    let protocol = reply.protocol();
+    let kept = &KEPT[usize::from(protocol == Protocol::Resp3)];
+    let Some(kept) = kept.get(usize::from(spec.id.0)) else {
+        return reply_doc(reply, &derive::info::info(spec));
+    };
+    let entry = kept.get_or_init(|| {
+        let mut outbox = Outbox::new();
+        reply_doc(&mut Reply::new(&mut outbox, protocol), &derive::info::info(spec));
+        outbox.flatten().into()
+    });
+    reply.raw(entry);
 }
 
 pub(super) fn all(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
-    reply_infos(&mut ctx.reply, table::TOP.into_iter().map(Some));
+    ctx.reply.array(table::TOP.len());
+    table::TOP.into_iter().for_each(|spec| reply_doc(&mut ctx.reply, &derive::info::info(spec)));
     Ok(Outcome::Done)
 }
 
@@ -51,7 +63,14 @@ pub(super) fn info(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 2 {
         return all(ctx, args);
     }
-    reply_infos(&mut ctx.reply, args.iter_from(2).map(lookup_full));
+    let specs = args.iter_from(2).map(lookup_full);
+    ctx.reply.array(specs.len());
+    for spec in specs {
+        match spec {
+            Some(spec) => reply_info(&mut ctx.reply, spec),
+            None => reply_doc(&mut ctx.reply, &Doc::Null),
+        }
+    }
     Ok(Outcome::Done)
 }
 

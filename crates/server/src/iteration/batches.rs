@@ -22,6 +22,9 @@ const PREFETCH_BATCHES: usize = 32;
 /// No batch is added to so many keys: few enough that their lines stay in the cache.
 const PREFETCH_KEYS: usize = 128;
 
+/// A value of up to so many bytes is freed on the main thread where no I/O thread gets a batch.
+const FREED_HERE_BYTES: usize = 64 << 10;
+
 impl Server {
     /// Executes what the I/O threads have prepared. Not inlined into a loop that runs where there are no I/O threads.
     #[inline(never)]
@@ -176,7 +179,7 @@ impl Server {
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
             // Nothing goes there: what is small is freed here, as it costs less than a message.
-            0 if value.heap_bytes() <= sluice_keyspace::LAZY_FREE_BYTES => drop(value),
+            0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
                 self.host.shown.io_threads.freed += 1;

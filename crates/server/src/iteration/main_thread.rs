@@ -250,7 +250,11 @@ impl Owner for Server {
     /// A reply may be the last owner of a large string's pages: many of them are let go of elsewhere.
     #[inline]
     fn recycle(&mut self, buf: SendBuf) {
-        if buf.shared.len() >= SHARED_FREED_ELSEWHERE {
+        // Whoever looks at a value that a key holds drops no memory with it.
+        let is_last_owner = |shared: &Shared| !shared.bytes.is_shared();
+        if buf.shared.len() >= SHARED_FREED_ELSEWHERE
+            && buf.shared.iter().filter(|shared| is_last_owner(shared)).count() >= SHARED_FREED_ELSEWHERE
+        {
             self.free_shared(buf.shared);
         }
         self.engine.recycle(Outbox::from_buffer(buf.head));
