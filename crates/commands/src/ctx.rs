@@ -2,6 +2,7 @@
 //! declared flags contradict.
 
 use crate::args::Args;
+use crate::entries::CommandEntries;
 use crate::limits::Limits;
 use crate::outcome::Run;
 use crate::slow_reads::SlowReadAsk;
@@ -14,6 +15,8 @@ use sluice_resp::Reply;
 pub struct StaticCtx<'a> {
     /// The time.
     pub now: Now,
+    /// What COMMAND INFO has answered before.
+    pub entries: &'a mut CommandEntries,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }

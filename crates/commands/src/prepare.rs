@@ -6,6 +6,7 @@
 use crate::renames::Renames;
 use sluice_base::heap;
 use sluice_command::derive::keys::key_row;
+use sluice_command::specs::sorted_set as specs;
 use sluice_command::{Group, Named, Spec};
 use sluice_keyspace::{Db, Key, KeyHasher};
 use sluice_resp::Request;
@@ -41,15 +42,42 @@ impl Prepared {
         }
     }
 
-    /// Whether the command is one of sets or of hashes.
+    /// Whether the command is one that looks a member or a field up.
     fn concerns_members(self) -> bool {
-        matches!(self.named, Named::Command(spec) if matches!(spec.group, Group::Set | Group::Hash))
+        self.member_place().is_some()
+    }
+
+    /// Where the member or field is that the command looks up. Of a few commands of sets and hashes it is no member: the question costs
+    /// little. None of ranges of sorted sets, which look none up.
+    fn member_place(self) -> Option<MemberPlace> {
+        let Named::Command(spec) = self.named else { return None };
+        match spec.group {
+            Group::Set | Group::Hash => Some(MemberPlace::BehindKey),
+            Group::SortedSet => match spec.id {
+                id if id == specs::ZADD.id || id == specs::ZINCRBY.id => Some(MemberPlace::Last),
+                id if BY_MEMBER.iter().any(|spec| spec.id == id) => Some(MemberPlace::BehindKey),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The request on its own, outside of its batch: of its keys, the hash of the first is known.
     pub fn alone(self) -> Prepared {
         Prepared { more: 0, ..self }
     }
+}
+
+/// Commands of sorted sets that look the member behind the key up.
+const BY_MEMBER: [&Spec; 4] = [&specs::ZSCORE, &specs::ZREM, &specs::ZRANK, &specs::ZREVRANK];
+
+/// Where a request names a member.
+#[derive(Clone, Copy)]
+enum MemberPlace {
+    /// The argument behind the key.
+    BehindKey,
+    /// The last argument.
+    Last,
 }
 
 /// What the hashes of keys need, and some that were computed ahead.
@@ -155,8 +183,15 @@ impl PreparedBatch {
             if next - at > 1 {
                 let first = request(at);
                 let key = Key { bytes: first.arg(1), hash: self.items[at].hash, arg: 1 };
-                let with_member = (at..next).map(&request).filter(|request| request.spans().len() > 2);
-                db.prefetch_members(key, with_member.map(|request| request.arg(2)));
+                let members = self.items[at..next].iter().enumerate().filter_map(|(behind, item)| {
+                    let request = request(at + behind);
+                    let last = request.spans().len() - 1;
+                    match item.member_place()? {
+                        MemberPlace::BehindKey => (last >= 2).then(|| request.arg(2)),
+                        MemberPlace::Last => (last >= 3).then(|| request.arg(last)),
+                    }
+                });
+                db.prefetch_members(key, members);
             }
             at = next;
         }
@@ -168,7 +203,7 @@ impl PreparedBatch {
     }
 }
 
-/// How many of these requests, from the first on, concern one key, a set's or a hash's by the first's command; 1 where no other
+/// How many of these requests, from the first on, concern one key, whose members they look up by the first's command; 1 where no other
 /// does. No more of them are looked at than these, and one.
 #[inline]
 fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {

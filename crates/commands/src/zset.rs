@@ -84,8 +84,10 @@ fn zmscore(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         None => None,
     };
     ctx.reply.array(args.len() - 2);
-    for member in args.iter_from(2) {
-        reply_score(&mut ctx.reply, zset.and_then(|zset| zset.score(member)));
+    let members = args.iter_from(2);
+    match zset {
+        Some(zset) => zset.score_each(members, |score| reply_score(&mut ctx.reply, score)),
+        None => members.for_each(|_| reply_score(&mut ctx.reply, None)),
     }
     Ok(Outcome::Done)
 }

@@ -18,7 +18,7 @@ use crate::waiting::migration::Migrations;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_base::{Epoch, Watched};
-use sluice_commands::{Limits, SlowReads};
+use sluice_commands::{CommandEntries, Limits, SlowReads};
 use sluice_config::{Config, param};
 use sluice_replication::FullSyncs;
 use sluice_replication::LinkOutput;
@@ -81,6 +81,8 @@ pub struct ClientRelations {
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
+    /// What COMMAND INFO has answered clients before.
+    pub(crate) command_entries: CommandEntries,
     /// Keys on their way to other servers.
     pub(crate) migrations: Watched<Migrations>,
     /// Subscriptions to channels.
@@ -248,6 +250,7 @@ impl ClientRelations {
             pause: Watched::new(Pause::default(), epoch),
             blocking: Blocking::new(epoch.clone()),
             slow_reads: SlowReads::default(),
+            command_entries: CommandEntries::default(),
             migrations: Watched::new(Migrations::default(), epoch),
             pubsub: PubSub::new(epoch.clone()),
             multicasts: Multicasts::default(),

@@ -133,6 +133,21 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
+    /// The score of each of these members, in order. Cost: as of [`ZsetRef::score`]; misses of the cache are waited for together.
+    pub fn score_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(Option<f64>)) {
+        match self.source() {
+            RowSource::One(_) => members.for_each(|member| visit(self.score(member))),
+            RowSource::Tree(large) => large.score_each(members, visit),
+        }
+    }
+
+    /// Asks the processor for what it takes to find members soon, in a set that is large.
+    pub fn prefetch<'n>(self, members: impl Iterator<Item = &'n [u8]>) {
+        if let RowSource::Tree(large) = self.source() {
+            large.prefetch(members);
+        }
+    }
+
     /// Rank and score of a member, counted from the lowest score. Cost: O(log n).
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self.source() {

@@ -2,56 +2,12 @@
 
 use crate::args::Args;
 use crate::ctx::StaticCtx;
+use crate::entries::reply_doc;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use sluice_command::derive::info::Filter;
 use sluice_command::derive::keys::{self, GetKeysError};
 use sluice_command::{Doc, KeyFlags, Named, Spec, derive, lookup_full, table};
-use sluice_resp::{Outbox, Protocol, Reply};
-use std::sync::OnceLock;
-
-/// Writes a tree.
-fn reply_doc(reply: &mut Reply<'_>, doc: &Doc) {
-    match doc {
-        Doc::Map(parts) => {
-            reply.map(parts.len());
-            for (name, value) in parts {
-                reply.bulk(name.as_bytes());
-                reply_doc(reply, value);
-            }
-        }
-        Doc::Array(parts) => {
-            reply.array(parts.len());
-            parts.iter().for_each(|part| reply_doc(reply, part));
-        }
-        Doc::Set(parts) => {
-            reply.set(parts.len());
-            parts.iter().for_each(|part| reply_doc(reply, part));
-        }
-        Doc::Str(text) => reply.bulk(text.as_bytes()),
-        Doc::Status(text) => reply.simple(text.as_bytes()),
-        Doc::StatusText(text) => reply.simple(text.as_bytes()),
-        Doc::Int(number) => reply.int(*number),
-        Doc::Null => reply.null(),
-    }
-}
-
-/// Writes a command's entry of COMMAND INFO. What a client asked for once is kept in the form of the wire: clients ask when they connect.
-fn reply_info(reply: &mut Reply<'_>, spec: &Spec) {
-    static KEPT: [[OnceLock<Box<[u8]>>; table::COUNT]; 2] =
-        [const { [const { OnceLock::new() }; table::COUNT] }; 2];
-    let protocol = reply.protocol();
-    let kept = &KEPT[usize::from(protocol == Protocol::Resp3)];
-    let Some(kept) = kept.get(usize::from(spec.id.0)) else {
-        return reply_doc(reply, &derive::info::info(spec));
-    };
-    let entry = kept.get_or_init(|| {
-        let mut outbox = Outbox::new();
-        reply_doc(&mut Reply::new(&mut outbox, protocol), &derive::info::info(spec));
-        outbox.flatten().into()
-    });
-    reply.raw(entry);
-}
 
 pub(super) fn all(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     ctx.reply.array(table::TOP.len());
@@ -67,7 +23,7 @@ pub(super) fn info(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(specs.len());
     for spec in specs {
         match spec {
-            Some(spec) => reply_info(&mut ctx.reply, spec),
+            Some(spec) => ctx.reply.raw(ctx.entries.entry(spec, ctx.reply.protocol())),
             None => reply_doc(&mut ctx.reply, &Doc::Null),
         }
     }

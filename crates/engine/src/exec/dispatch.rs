@@ -97,7 +97,10 @@ impl Engine {
                 let db = keyspace.write(number, access, effects);
                 run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait }, args)
             }
-            DataHandler::Static(run) => run(&mut StaticCtx { now: unit.now, reply }, args),
+            DataHandler::Static(run) => {
+                let entries = &mut control.clients.command_entries;
+                run(&mut StaticCtx { now: unit.now, entries, reply }, args)
+            }
         }
     }
 

@@ -39,6 +39,9 @@ const SPARSE: usize = FANOUT / 4;
 /// A leaf whose row has no more bytes may be joined with a neighbour.
 const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
 
+/// Members that are looked up together: about as many misses as a processor keeps under way.
+const MEMBERS_AHEAD: usize = 16;
+
 /// How many pops after the place of a page of the index its entries are asked for.
 const PLACES_AHEAD: usize = 3;
 
@@ -153,7 +156,11 @@ impl Large {
     /// Where a member is, if it is.
     #[inline]
     pub(super) fn find(&self, member: &[u8]) -> FoundMember {
-        let hash = hash(self.seed, member);
+        self.find_hashed(hash(self.seed, member), member)
+    }
+
+    #[inline]
+    fn find_hashed(&self, hash: u32, member: &[u8]) -> FoundMember {
         let found = self.index.candidates(hash).find_map(|(slot, number)| {
             let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
             self.is_live(number, place.score, member).then_some((slot, (number, place)))
@@ -167,6 +174,52 @@ impl Large {
     /// The score of a member.
     pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
         self.find(member).score()
+    }
+
+    /// The score of each of these members, in order. Cost: as of [`Large::score`]; misses of the cache are waited for together.
+    pub(super) fn score_each<'n>(
+        &self,
+        mut members: impl Iterator<Item = &'n [u8]>,
+        mut visit: impl FnMut(Option<f64>),
+    ) {
+        while let Some((group, len)) = self.prefetch_some(&mut members) {
+            group[..len].iter().for_each(|(hash, member)| visit(self.find_hashed(*hash, member).score()));
+        }
+    }
+
+    /// Asks the processor for what it takes to find these members soon.
+    pub(super) fn prefetch<'n>(&self, mut members: impl Iterator<Item = &'n [u8]>) {
+        while self.prefetch_some(&mut members).is_some() {}
+    }
+
+    /// Asks for the next few members, and hands them back with their hashes; `None` behind the last. A look-up reads four things, each of
+    /// which names the next: the place of a page of the index, the page, the place of a leaf, the leaf.
+    fn prefetch_some<'n>(
+        &self,
+        members: &mut impl Iterator<Item = &'n [u8]>,
+    ) -> Option<([(u32, &'n [u8]); MEMBERS_AHEAD], usize)> {
+        let mut group = [(0, &b""[..]); MEMBERS_AHEAD];
+        let mut len = 0;
+        for (place, member) in group.iter_mut().zip(members) {
+            *place = (hash(self.seed, member), member);
+            self.index.prefetch_place(place.0);
+            len += 1;
+        }
+        if len == 0 {
+            return None;
+        }
+        let hashes = || group[..len].iter().map(|(hash, _)| *hash);
+        hashes().for_each(|hash| self.index.prefetch(hash));
+        let mut leaves = [None; MEMBERS_AHEAD];
+        for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
+            *leaf = self.index.candidates(hash).next().map(|(_, number)| number as usize);
+            if let Some(number) = leaf {
+                self.shelf.prefetch(*number);
+            }
+        }
+        let leaves = leaves.into_iter().flatten().filter_map(|number| self.shelf.get(number));
+        leaves.for_each(RowLeaf::prefetch);
+        Some((group, len))
     }
 
     /// Rank and score of a member. Cost: O(log n).

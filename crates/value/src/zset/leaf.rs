@@ -8,6 +8,7 @@ mod edit;
 use std::ops::Range;
 
 use sluice_base::heap;
+use sluice_collections::prefetch_items;
 use triomphe::{Arc, HeaderSlice};
 
 use super::edge::Edge;
@@ -83,6 +84,11 @@ impl RowLeaf {
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.span().count as usize
+    }
+
+    /// Asks the processor for the row, which is to be read soon.
+    pub(super) fn prefetch(&self) {
+        prefetch_items(&self.0.slice);
     }
 
     pub(super) fn iter(&self) -> RowIter<'_> {

@@ -360,3 +360,26 @@ fn members_that_appear_twice_are_found() {
         }
     }
 }
+
+#[test]
+fn members_of_one_command_have_the_scores_of_single_ones() {
+    for count in [0, 1, 100, 5000] {
+        let mut context = ZsetContext::new(ZsetLimits::default(), HashSeed { k0: 1, k1: 7 });
+        let mut zset = Zset::new(ZsetEncoding::Skiplist);
+        for number in 0..count {
+            zset.change(format!("m{number}").as_bytes(), &mut context, |_| Some(f64::from(number * 7 % 512)));
+        }
+        // Absent ones are among them, and some are named twice.
+        let names: Vec<String> = (0..40).map(|number| format!("m{}", number / 2 * 173)).collect();
+        for asked in [0, 1, 15, 16, 17, 40] {
+            let names = || names[..asked].iter().map(|name| name.as_bytes());
+            let view = zset.view();
+            let mut scores = Vec::new();
+            view.score_each(names(), |score| scores.push(score));
+            assert_eq!(scores, names().map(|name| view.score(name)).collect::<Vec<_>>());
+            let mut taken = 0;
+            view.prefetch(names().inspect(|_| taken += 1));
+            assert!(taken == asked || taken == 0, "a small set asks for nothing");
+        }
+    }
+}
