@@ -1,0 +1,290 @@
+//! Whether a user may do what a request asks.
+
+use crate::selector::Selector;
+use crate::user::User;
+use sluice_command::derive::acl::categories;
+use sluice_command::derive::keys::keys_that_fit;
+use sluice_command::spec::{Cat, Flags, KeyFlags, Keys, Spec};
+use sluice_command::specs::pubsub;
+
+/// What a refusal is about; a later one is the more relevant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Reason {
+    Database,
+    Command,
+    Key,
+    Channel,
+}
+
+/// A refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// What it is about.
+    pub reason: Reason,
+    /// The position of the argument that names what is refused; 0, the command, where none does.
+    pub position: usize,
+}
+
+impl Denial {
+    /// The object of the refusal in the log: the argument, or the command's full name.
+    pub fn object<'a>(&self, spec: &'static Spec, args: &[&'a [u8]]) -> &'a [u8] {
+        match (self.reason, self.position) {
+            (Reason::Command, _) | (Reason::Database, 0) => spec.full_name.as_bytes(),
+            (_, position) => args.get(position).copied().unwrap_or_default(),
+        }
+    }
+
+    /// The text of the error reply, without the `NOPERM` in front.
+    pub fn text(&self, user: &[u8], spec: &Spec) -> Vec<u8> {
+        match self.reason {
+            Reason::Command => {
+                let name = spec.full_name.as_bytes();
+                [b"User ", user, b" has no permissions to run the '", name, b"' command"].concat()
+            }
+            Reason::Key => b"No permissions to access a key".to_vec(),
+            Reason::Channel => b"No permissions to access a channel".to_vec(),
+            Reason::Database => b"No permissions to access database".to_vec(),
+        }
+    }
+
+    /// The text with which ACL DRYRUN answers: it names the argument.
+    pub fn dryrun_text(&self, user: &[u8], spec: &Spec, args: &[&[u8]]) -> Vec<u8> {
+        let object = args.get(self.position).copied().unwrap_or_default();
+        match self.reason {
+            Reason::Command => self.text(user, spec),
+            Reason::Key => {
+                [b"User ", user, b" has no permissions to access the '", object, b"' key"].concat()
+            }
+            Reason::Channel => {
+                [b"User ", user, b" has no permissions to access the '", object, b"' channel"].concat()
+            }
+            Reason::Database => {
+                let (user, object) = (crate::text::word(user), crate::text::word(object));
+                [b"User ", user, b" has no permissions to access database ", object].concat()
+            }
+        }
+    }
+}
+
+/// A key that a call names.
+#[derive(Clone, Copy, Debug)]
+pub struct CallKey<'a> {
+    /// Which argument.
+    pub position: usize,
+    /// Its name.
+    pub name: &'a [u8],
+    /// What is done with it.
+    pub flags: KeyFlags,
+}
+
+/// A channel that a call names.
+#[derive(Clone, Copy, Debug)]
+pub struct CallChannel<'a> {
+    /// Which argument.
+    pub position: usize,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Whether it is a pattern to subscribe to.
+    pub is_pattern: bool,
+}
+
+/// A call whose rights are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The command or subcommand.
+    pub spec: &'static Spec,
+    /// The argument behind the command's name.
+    pub first_arg: Option<&'a [u8]>,
+    /// The database in which it runs.
+    pub database: usize,
+    /// How many databases the server has.
+    pub database_count: usize,
+    /// The databases that it names, with their positions.
+    pub named_databases: &'a [(usize, usize)],
+    /// Its keys, without those that are none ([`KeyFlags::NOT_KEY`]).
+    pub keys: &'a [CallKey<'a>],
+    /// The channels that it publishes or subscribes to.
+    pub channels: &'a [CallChannel<'a>],
+}
+
+impl User {
+    /// Whether one selector allows the call. Where none does, the most relevant refusal among the selectors; of those
+    /// that are alike the one of the last argument. Cost: a bit test for each selector, and for each key, channel and
+    /// database the selector's own patterns.
+    #[inline]
+    pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
+        if self.allows_all() { Ok(()) } else { self.check_selectors(call) }
+    }
+
+    fn check_selectors(&self, call: &Call<'_>) -> Result<(), Denial> {
+        let mut worst = Denial { reason: Reason::Database, position: 0 };
+        for selector in self.selectors() {
+            let Err(denial) = check_selector(selector, call) else { return Ok(()) };
+            if (denial.reason, denial.position) > (worst.reason, worst.position) {
+                worst = denial;
+            }
+        }
+        Err(worst)
+    }
+
+    /// [`User::check`] for arguments as they were received; the first is the command's name. Finds keys, channels and
+    /// databases where rights depend on them, which costs a walk over the arguments and allocates.
+    pub fn check_args(
+        &self,
+        spec: &'static Spec,
+        args: &[&[u8]],
+        database: usize,
+        database_count: usize,
+    ) -> Result<(), Denial> {
+        if self.allows_all() {
+            return Ok(());
+        }
+        let (mut keys, mut channels_found, mut named) = (Vec::new(), Vec::new(), Vec::new());
+        if !self.selectors().all(Selector::has_all_keys) {
+            let mut found = Vec::new();
+            keys_that_fit(spec, args, &mut found);
+            keys.extend(found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::NOT_KEY)).filter_map(
+                |(position, flags)| Some(CallKey { position, name: args.get(position)?, flags }),
+            ));
+        }
+        if !self.selectors().all(Selector::has_all_channels) {
+            channels(spec, args, &mut channels_found);
+        }
+        if !self.selectors().all(Selector::has_all_databases) {
+            named_databases(spec, args, database_count, &mut named);
+        }
+        self.check(&Call {
+            spec,
+            first_arg: args.get(1).copied(),
+            database,
+            database_count,
+            named_databases: &named,
+            keys: &keys,
+            channels: &channels_found,
+        })
+    }
+
+    /// Whether one selector allows this key, whatever the command. Cost: the user's key patterns.
+    pub fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
+        self.allows_all() || self.selectors().any(|selector| selector.allows_key(key, flags))
+    }
+
+    /// Whether one selector allows this channel or pattern, whatever the command. Cost: the user's channel patterns.
+    pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.allows_all() || self.selectors().any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
+    /// Whether one selector allows the call and, besides, every key there may be: what SORT with BY or GET asks. Cost:
+    /// as [`User::check`].
+    pub fn allows_every_key(&self, call: &Call<'_>, flags: KeyFlags) -> bool {
+        self.allows_all()
+            || self
+                .selectors()
+                .any(|selector| selector.allows_every_key(flags) && check_selector(selector, call).is_ok())
+    }
+}
+
+fn check_selector(selector: &Selector, call: &Call<'_>) -> Result<(), Denial> {
+    check_databases(selector, call)?;
+    if !call.spec.flags.has(Flags::NO_AUTH) && !selector.allows_command(call.spec.id.0, call.first_arg) {
+        return Err(Denial { reason: Reason::Command, position: 0 });
+    }
+    if let Some(key) = call.keys.iter().find(|key| !selector.allows_key(key.name, key.flags)) {
+        return Err(Denial { reason: Reason::Key, position: key.position });
+    }
+    let refused =
+        call.channels.iter().find(|channel| !selector.allows_channel(channel.name, channel.is_pattern));
+    match refused {
+        Some(channel) => Err(Denial { reason: Reason::Channel, position: channel.position }),
+        None => Ok(()),
+    }
+}
+
+#[inline]
+fn check_databases(selector: &Selector, call: &Call<'_>) -> Result<(), Denial> {
+    if selector.has_all_databases() {
+        return Ok(());
+    }
+    let denied = |position| Err(Denial { reason: Reason::Database, position });
+    let refused = call.named_databases.iter().find(|(_, database)| !selector.allows_database(*database));
+    if let Some((position, _)) = refused {
+        return denied(*position);
+    }
+    let spec = call.spec;
+    if names_databases(spec) {
+        if has_keys(spec) && !selector.allows_database(call.database) {
+            return denied(0);
+        }
+    } else if spec.flags.has(Flags::ALL_DBS) {
+        if !(0..call.database_count).all(|database| selector.allows_database(database)) {
+            return denied(0);
+        }
+    } else if !selector.allows_database(call.database)
+        && (has_keys(spec) || categories(spec).has_any(Cat::KEYSPACE.or(Cat::READ).or(Cat::WRITE)))
+    {
+        return denied(0);
+    }
+    Ok(())
+}
+
+/// Whether a command has keys, as key specs say.
+fn has_keys(spec: &Spec) -> bool {
+    matches!(spec.keys, Keys::Fn(..))
+        || spec.keys.specs().iter().any(|keys| !keys.flags.has(KeyFlags::NOT_KEY))
+}
+
+/// Whether arguments of the command may name databases.
+fn names_databases(spec: &Spec) -> bool {
+    use sluice_command::specs::{connection, generic, server};
+    [generic::MOVE.id, generic::COPY.id, connection::SELECT.id, server::SWAPDB.id].contains(&spec.id)
+}
+
+/// Adds the databases that a call names, with their positions. A call that is no valid one names none: its handler
+/// refuses it. Cost: a walk over the arguments of COPY.
+fn named_databases(spec: &Spec, args: &[&[u8]], database_count: usize, found: &mut Vec<(usize, usize)>) {
+    use sluice_command::specs::{connection, generic, server};
+    let number = |position: usize| {
+        let number = sluice_base::num::parse_i64(args.get(position)?)?;
+        let database = usize::try_from(number).ok().filter(|&database| database < database_count)?;
+        Some((position, database))
+    };
+    let named: Option<Vec<_>> = if spec.id == generic::COPY.id {
+        let mut at = 3;
+        let mut named = Vec::new();
+        while at < args.len() {
+            if sluice_command::is_word(args[at], "DB") {
+                named.push(number(at + 1));
+                at += 2;
+            } else {
+                named.extend((!sluice_command::is_word(args[at], "REPLACE")).then_some(None));
+                at += 1;
+            }
+        }
+        named.into_iter().collect()
+    } else if spec.id == generic::MOVE.id {
+        number(2).map(|named| vec![named])
+    } else if spec.id == connection::SELECT.id {
+        number(1).map(|named| vec![named])
+    } else if spec.id == server::SWAPDB.id {
+        number(1).zip(number(2)).map(|(one, other)| vec![one, other])
+    } else {
+        None
+    };
+    found.extend(named.unwrap_or_default());
+}
+
+/// Adds the channels to which a call publishes or subscribes. Cost: the arguments.
+pub fn channels<'a>(spec: &Spec, args: &[&'a [u8]], found: &mut Vec<CallChannel<'a>>) {
+    let (last, is_pattern) = if spec.id == pubsub::PUBLISH.id || spec.id == pubsub::SPUBLISH.id {
+        (2, false)
+    } else if spec.id == pubsub::SUBSCRIBE.id || spec.id == pubsub::SSUBSCRIBE.id {
+        (args.len(), false)
+    } else if spec.id == pubsub::PSUBSCRIBE.id {
+        (args.len(), true)
+    } else {
+        return;
+    };
+    let named = args.iter().enumerate().take(last).skip(1);
+    found.extend(named.map(|(position, name)| CallChannel { position, name, is_pattern }));
+}

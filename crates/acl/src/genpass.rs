@@ -1,0 +1,49 @@
+//! Passwords made from random bytes.
+
+/// Bits of a password where a call names no number.
+pub const GENPASS_BITS_DEFAULT: i64 = 256;
+/// The most bits that a call may ask for.
+pub const GENPASS_BITS_MAX: i64 = 4096;
+
+/// How many random bytes [`genpass`] takes for so many bits, from 1 to 512; the error's words for a number of bits
+/// that is not in `1..=`[`GENPASS_BITS_MAX`].
+pub fn random_bytes_for(bits: i64) -> Result<usize, &'static str> {
+    if !(1..=GENPASS_BITS_MAX).contains(&bits) {
+        return Err(
+            "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+        );
+    }
+    // At most 4,096 bits: the number fits.
+    Ok((bits as usize).div_ceil(8))
+}
+
+/// A password of one hexadecimal digit for each four bits, rounded up, out of `random`, which has as many bytes as
+/// [`random_bytes_for`] says; with fewer bytes the password is shorter.
+pub fn genpass(bits: i64, random: &[u8]) -> Result<String, &'static str> {
+    let bytes = random_bytes_for(bits)?;
+    let mut password = sluice_base::hex(&random[..random.len().min(bytes)]);
+    password.truncate((bits as usize).div_ceil(4));
+    Ok(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_has_a_digit_for_each_four_bits() {
+        for (bits, digits) in [(1, 1), (4, 1), (5, 2), (12, 3), (256, 64), (4096, 1024)] {
+            let random = vec![0xab; random_bytes_for(bits).unwrap()];
+            assert_eq!(genpass(bits, &random).unwrap().len(), digits);
+        }
+        assert_eq!(genpass(12, &[0x12, 0x34]).unwrap(), "123");
+    }
+
+    #[test]
+    fn other_numbers_of_bits_are_refused() {
+        for bits in [0, -1, 4097, i64::MIN, i64::MAX] {
+            let text = "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
+            assert_eq!(genpass(bits, &[]), Err(text));
+        }
+    }
+}

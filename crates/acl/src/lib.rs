@@ -1,0 +1,27 @@
+//! Users and what they may do: rules, their text, the check of a request, files of users, the log of refusals.
+//!
+//! Invariants: (1) time, randomness and texts of files are arguments; (2) a rule that fails changes no user; (3) the
+//! text of a user, applied to a new user, gives the same rights and the same text.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod file;
+mod genpass;
+mod log;
+mod password;
+mod rule;
+mod selector;
+mod text;
+mod user;
+mod users;
+
+pub use check::{Call, CallChannel, CallKey, Denial, Reason, channels};
+pub use file::{ConfigUsers, LineFault};
+pub use genpass::{GENPASS_BITS_DEFAULT, GENPASS_BITS_MAX, genpass, random_bytes_for};
+pub use log::{Context, Refusal, RefusalEntry, RefusalLog};
+pub use password::Digest;
+pub use rule::RuleError;
+pub use selector::{Selector, SelectorView};
+pub use user::{RevokedChannels, SetUserError, User, UserText};
+pub use users::{AuthError, UserChanges, Users};

@@ -1,0 +1,209 @@
+//! The log of refusals, newest first.
+//!
+//! Invariants: (1) never more than its bound of entries; (2) no text of an entry is longer than [`TEXT_MAX`].
+
+use crate::check::Reason;
+use std::collections::VecDeque;
+
+/// Refusals that are at most so far apart count as one entry, in milliseconds.
+const GROUPED_WITHIN_MS: i64 = 60_000;
+/// How many of the newest entries are compared with a refusal.
+const LOOKED_AT: usize = 10;
+/// The most bytes of each text of an entry.
+const TEXT_MAX: usize = 4096;
+
+/// What was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A request.
+    Request(Reason),
+    /// An attempt to authenticate.
+    Auth,
+    /// A certificate that names no user.
+    TlsCert,
+}
+
+impl Refusal {
+    /// The word of the field `reason`.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Refusal::Request(Reason::Command) => "command",
+            Refusal::Request(Reason::Key) => "key",
+            Refusal::Request(Reason::Channel) => "channel",
+            Refusal::Request(Reason::Database) => "database",
+            Refusal::Auth => "auth",
+            Refusal::TlsCert => "tls-cert",
+        }
+    }
+}
+
+/// Where the request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Context {
+    Toplevel,
+    Multi,
+    Lua,
+    Script,
+}
+
+impl Context {
+    /// The word of the field `context`.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Context::Toplevel => "toplevel",
+            Context::Multi => "multi",
+            Context::Lua => "lua",
+            Context::Script => "script",
+        }
+    }
+}
+
+/// Refusals that are alike.
+#[derive(Clone, Debug)]
+pub struct RefusalEntry {
+    /// How many there were.
+    pub count: u64,
+    /// What was refused.
+    pub refusal: Refusal,
+    /// Where from.
+    pub context: Context,
+    /// The command, key, channel or database; cut where long.
+    pub object: Vec<u8>,
+    /// The user's name; cut where long.
+    pub username: Vec<u8>,
+    /// The client of the latest refusal; cut where long.
+    pub client_info: Vec<u8>,
+    /// Number of the entry since the server began, from 0.
+    pub id: u64,
+    /// When the first refusal was, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When the latest was, in milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+impl RefusalEntry {
+    /// Seconds since the latest refusal.
+    pub fn age_seconds(&self, now_ms: i64) -> f64 {
+        now_ms.saturating_sub(self.updated_ms) as f64 / 1000.0
+    }
+}
+
+/// The log.
+#[derive(Debug, Default)]
+pub struct RefusalLog {
+    entries: VecDeque<RefusalEntry>,
+    next_id: u64,
+}
+
+impl RefusalLog {
+    /// Notes a refusal, as part of one of the ten newest entries that is alike and at most a minute old, else as a new
+    /// entry; then drops the oldest entries above `entries_max`. With an `entries_max` of 0 nothing is noted. Cost: ten
+    /// comparisons and the texts, cut to 4 KiB each.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
+    pub fn add(
+        &mut self,
+        refusal: Refusal,
+        context: Context,
+        object: &[u8],
+        username: &[u8],
+        client_info: &[u8],
+        now_ms: i64,
+        entries_max: usize,
+    ) {
+        let cut = |text: &[u8]| text[..text.len().min(TEXT_MAX)].to_vec();
+        let (object, username, client_info) = (cut(object), cut(username), cut(client_info));
+        let alike = self.entries.iter().take(LOOKED_AT).position(|entry| {
+            entry.refusal == refusal
+                && entry.context == context
+                && entry.updated_ms.abs_diff(now_ms) <= GROUPED_WITHIN_MS.unsigned_abs()
+                && entry.object == object
+                && entry.username == username
+        });
+        if entries_max == 0 {
+            self.entries.clear();
+        } else if let Some(mut entry) = alike.and_then(|at| self.entries.remove(at)) {
+            entry.client_info = client_info;
+            entry.updated_ms = now_ms;
+            entry.count += 1;
+            self.entries.push_front(entry);
+        } else {
+            let id = self.next_id;
+            self.next_id += 1;
+            let (created_ms, updated_ms) = (now_ms, now_ms);
+            let entry = RefusalEntry {
+                count: 1,
+                refusal,
+                context,
+                object,
+                username,
+                client_info,
+                id,
+                created_ms,
+                updated_ms,
+            };
+            self.entries.push_front(entry);
+            self.entries.truncate(entries_max);
+        }
+    }
+
+    /// The entries, newest first.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &RefusalEntry> {
+        self.entries.iter()
+    }
+
+    /// Forgets all entries; their numbers go on.
+    pub fn reset(&mut self) {
+        self.entries.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Refusal = Refusal::Request(Reason::Key);
+
+    fn add(log: &mut RefusalLog, object: &[u8], now_ms: i64) {
+        log.add(KEY, Context::Toplevel, object, b"u", b"id=1", now_ms, 128);
+    }
+
+    #[test]
+    fn refusals_that_are_alike_count_in_one_entry() {
+        let mut log = RefusalLog::default();
+        add(&mut log, b"a", 0);
+        add(&mut log, b"b", 1);
+        add(&mut log, b"a", 60_000);
+        let seen: Vec<_> =
+            log.entries().map(|entry| (entry.object.as_slice(), entry.count, entry.id)).collect();
+        assert_eq!(seen, [(&b"a"[..], 2, 0), (b"b", 1, 1)]);
+        add(&mut log, b"a", 120_001);
+        assert_eq!(log.entries().next().unwrap().id, 2, "more than a minute later");
+        log.add(KEY, Context::Multi, b"a", b"u", b"", 120_001, 128);
+        assert_eq!(log.entries().len(), 4, "another context");
+        assert!((log.entries().next().unwrap().age_seconds(121_501) - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_the_ten_newest_are_compared() {
+        let mut log = RefusalLog::default();
+        for object in b"abcdefghijk" {
+            add(&mut log, &[*object], 0);
+        }
+        add(&mut log, b"a", 0);
+        assert_eq!(log.entries().len(), 12);
+        add(&mut log, b"c", 0);
+        assert_eq!(log.entries().len(), 12, "the tenth newest");
+    }
+
+    #[test]
+    fn the_log_is_bounded() {
+        let mut log = RefusalLog::default();
+        for object in b"abc" {
+            log.add(KEY, Context::Lua, &[*object], b"u", &[b'x'; 10_000], 0, 2);
+        }
+        assert_eq!(log.entries().map(|entry| entry.client_info.len()).collect::<Vec<_>>(), [4096, 4096]);
+        log.add(KEY, Context::Lua, b"d", b"u", b"", 0, 0);
+        assert_eq!(log.entries().len(), 0);
+    }
+}

@@ -1,0 +1,465 @@
+//! One set of rights: commands, keys, channels and databases.
+//!
+//! Invariants: (1) `rules` applied in their order to no command, or to every command where `is_future` holds, give
+//! `commands` and `first_args`; (2) `all_commands` holds where every bit is set, those of no command too; (3) `databases` ascends.
+
+use crate::rule::RuleError;
+use crate::text::{has_spaces, word};
+use sluice_base::{glob, quote};
+use sluice_command::derive::acl::categories;
+use sluice_command::spec::{Cat, KeyFlags, Spec};
+use sluice_command::{lookup, lookup_full, table};
+
+const WORDS: usize = table::COUNT.div_ceil(64);
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+
+/// One set of rights. A request passes when one selector of its user allows all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    commands: [u64; WORDS],
+    all_commands: bool,
+    is_future: bool,
+    all_keys: bool,
+    all_channels: bool,
+    all_databases: bool,
+    /// First arguments in lower case by the command's id, ascending.
+    first_args: Vec<(u16, Vec<u8>)>,
+    /// Rules about commands in lower case, in the order given, without those that a later one took the place of.
+    rules: Vec<Rule>,
+    keys: Vec<KeyPattern>,
+    channels: Vec<Vec<u8>>,
+    databases: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    allow: bool,
+    name: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyPattern {
+    access: u8,
+    pattern: Vec<u8>,
+}
+
+/// What ACL GETUSER shows of a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SelectorView {
+    pub commands: Vec<u8>,
+    pub keys: Vec<u8>,
+    pub channels: Vec<u8>,
+    pub databases: Vec<u8>,
+}
+
+impl Selector {
+    /// No command, no key, every database; every channel or none, as `acl-pubsub-default` says.
+    pub(crate) fn new(all_channels: bool) -> Selector {
+        Selector {
+            commands: [0; WORDS],
+            all_commands: false,
+            is_future: false,
+            all_keys: false,
+            all_channels,
+            all_databases: true,
+            first_args: Vec::new(),
+            rules: Vec::new(),
+            keys: Vec::new(),
+            channels: Vec::new(),
+            databases: Vec::new(),
+        }
+    }
+
+    /// The selector that `(…)` describes, without its parentheses. Quotes that do not match make it an empty one, as in
+    /// the reference.
+    pub(crate) fn parse(text: &[u8], all_channels: bool) -> Result<Selector, RuleError> {
+        let mut selector = Selector::new(all_channels);
+        for rule in quote::split_args(text, quote::Dialect::Config).unwrap_or_default() {
+            selector.apply(&rule)?;
+        }
+        Ok(selector)
+    }
+
+    /// Whether it allows everything, whatever the request.
+    #[inline]
+    pub(crate) fn allows_all(&self) -> bool {
+        self.all_commands && self.all_keys && self.all_channels && self.all_databases
+    }
+
+    #[inline]
+    pub(crate) fn has_all_keys(&self) -> bool {
+        self.all_keys
+    }
+
+    #[inline]
+    pub(crate) fn has_all_channels(&self) -> bool {
+        self.all_channels
+    }
+
+    #[inline]
+    pub(crate) fn has_all_databases(&self) -> bool {
+        self.all_databases
+    }
+
+    pub(crate) fn channels(&self) -> &[Vec<u8>] {
+        &self.channels
+    }
+
+    /// Applies one rule. Cost: the rules about commands, patterns or databases that it already has; the table of
+    /// commands for a category.
+    pub(crate) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        let op = word(rule);
+        let is = |text: &str| op.eq_ignore_ascii_case(text.as_bytes());
+        if is("allkeys") || is("~*") {
+            self.all_keys = true;
+            self.keys.clear();
+        } else if is("resetkeys") {
+            self.all_keys = false;
+            self.keys.clear();
+        } else if is("allchannels") || is("&*") {
+            self.all_channels = true;
+            self.channels.clear();
+        } else if is("resetchannels") {
+            self.all_channels = false;
+            self.channels.clear();
+        } else if is("alldbs") {
+            self.all_databases = true;
+            self.databases.clear();
+        } else if is("resetdbs") {
+            self.all_databases = false;
+            self.databases.clear();
+        } else if is("allcommands") || is("+@all") {
+            self.set_all_commands(true);
+        } else if is("nocommands") || is("-@all") {
+            self.set_all_commands(false);
+        } else if op.get(..3).is_some_and(|head| head.eq_ignore_ascii_case(b"db=")) {
+            self.databases = parse_databases(&op[3..])?;
+            self.all_databases = false;
+        } else {
+            match op {
+                [b'~' | b'%', ..] => self.add_key_pattern(rule)?,
+                [b'&', ..] => self.add_channel(&rule[1..])?,
+                [sign @ (b'+' | b'-'), b'@', category @ ..] => {
+                    self.change_category(category, *sign == b'+')?
+                }
+                [b'+', name @ ..] => self.allow_command(name)?,
+                [b'-', name @ ..] => {
+                    let spec = lookup_full(name).ok_or(RuleError::Unknown)?;
+                    self.change(spec, false);
+                    self.note(spec.full_name.as_bytes(), false);
+                }
+                _ => return Err(RuleError::Syntax),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_all_commands(&mut self, allow: bool) {
+        self.commands = [if allow { u64::MAX } else { 0 }; WORDS];
+        self.all_commands = allow;
+        self.is_future = allow;
+        self.rules.clear();
+        self.first_args.clear();
+    }
+
+    fn add_key_pattern(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        if self.all_keys {
+            return Err(RuleError::KeyAfterAll);
+        }
+        let (access, pattern) = key_pattern(rule).ok_or(RuleError::Syntax)?;
+        if has_spaces(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match self.keys.iter_mut().find(|known| known.pattern == pattern) {
+            Some(known) => known.access |= access,
+            None => self.keys.push(KeyPattern { access, pattern: pattern.to_vec() }),
+        }
+        Ok(())
+    }
+
+    fn add_channel(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        if self.all_channels {
+            return Err(RuleError::ChannelAfterAll);
+        }
+        if has_spaces(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.channels.iter().any(|known| known == pattern) {
+            self.channels.push(pattern.to_vec());
+        }
+        Ok(())
+    }
+
+    fn change_category(&mut self, name: &[u8], allow: bool) -> Result<(), RuleError> {
+        let category = Cat::named(name).ok_or(RuleError::Unknown)?;
+        self.note(&[b"@", name].concat(), allow);
+        for spec in table::ALL {
+            if categories(spec).has_any(category) {
+                self.change(spec, allow);
+            }
+        }
+        Ok(())
+    }
+
+    fn allow_command(&mut self, name: &[u8]) -> Result<(), RuleError> {
+        let Some(bar) = name.iter().rposition(|&byte| byte == b'|') else {
+            let spec = lookup(name).ok_or(RuleError::Unknown)?;
+            self.change(spec, true);
+            self.note(spec.full_name.as_bytes(), true);
+            return Ok(());
+        };
+        let (command, sub) = (&name[..bar], &name[bar + 1..]);
+        let spec = lookup_full(command).ok_or(RuleError::Unknown)?;
+        if command.contains(&b'|') {
+            return Err(RuleError::FirstArgOfSubcommand);
+        }
+        if sub.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        if !spec.subcommands.is_empty() {
+            self.change(lookup_full(name).ok_or(RuleError::Unknown)?, true);
+        } else {
+            // The text of a user is split at spaces, and within selectors at quotes: the reference ends itself when it
+            // writes such a rule.
+            if has_spaces(sub) || sub.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+                return Err(RuleError::Syntax);
+            }
+            let first_arg = (spec.id.0, sub.to_ascii_lowercase());
+            if let Err(at) = self.first_args.binary_search(&first_arg) {
+                self.first_args.insert(at, first_arg);
+            }
+        }
+        self.note(name, true);
+        Ok(())
+    }
+
+    /// Allows or refuses a command and its subcommands, whatever their first argument.
+    fn change(&mut self, spec: &Spec, allow: bool) {
+        self.set_bit(spec.id.0, allow);
+        self.first_args.retain(|(id, _)| *id != spec.id.0);
+        for sub in spec.subcommands {
+            self.set_bit(sub.id.0, allow);
+        }
+        self.all_commands = self.commands.iter().all(|word| *word == u64::MAX);
+    }
+
+    fn set_bit(&mut self, id: u16, allow: bool) {
+        let bit = 1 << (id % 64);
+        let word = &mut self.commands[usize::from(id / 64)];
+        if allow {
+            *word |= bit;
+        } else {
+            *word &= !bit;
+        }
+    }
+
+    /// Notes a rule about commands; rules about the same command, or one of its subcommands, lose their meaning.
+    fn note(&mut self, name: &[u8], allow: bool) {
+        let name = name.to_ascii_lowercase();
+        self.rules.retain(|rule| match rule.name.strip_prefix(name.as_slice()) {
+            Some(rest) => !matches!(rest, [] | [b'|', ..]),
+            None => true,
+        });
+        self.rules.push(Rule { allow, name });
+    }
+
+    /// Whether it allows a command with this first argument. Cost: one bit; where that is not set, the first arguments
+    /// of the selector.
+    #[inline]
+    pub(crate) fn allows_command(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
+        if self.all_commands {
+            return true;
+        }
+        let word = self.commands.get(usize::from(id / 64)).copied().unwrap_or(0);
+        word >> (id % 64) & 1 == 1 || (!self.first_args.is_empty() && self.allows_first_arg(id, first_arg))
+    }
+
+    #[cold]
+    fn allows_first_arg(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
+        let Some(first_arg) = first_arg.map(word) else { return false };
+        self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
+    }
+
+    /// Whether it allows a key. Cost: its patterns.
+    #[inline]
+    pub(crate) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
+        self.all_keys || {
+            let access = access_of(flags);
+            self.keys
+                .iter()
+                .any(|known| known.access & access == access && glob::matches(&known.pattern, key))
+        }
+    }
+
+    /// Whether it allows every key there may be. Cost: its patterns.
+    pub(crate) fn allows_every_key(&self, flags: KeyFlags) -> bool {
+        let access = access_of(flags);
+        self.all_keys
+            || self.keys.iter().any(|known| known.access & access == access && known.pattern == b"*")
+    }
+
+    /// Whether it allows a channel, or a pattern of channels, which has to be one of its own. Cost: its patterns.
+    pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.all_channels || is_among(&self.channels, channel, is_pattern)
+    }
+
+    /// Whether it allows a database. Cost: the logarithm of its databases.
+    #[inline]
+    pub(crate) fn allows_database(&self, database: usize) -> bool {
+        self.all_databases
+            || u32::try_from(database).is_ok_and(|database| self.databases.binary_search(&database).is_ok())
+    }
+
+    /// Appends the canonical text.
+    pub(crate) fn describe(&self, out: &mut Vec<u8>) {
+        if self.all_keys {
+            out.extend_from_slice(b"~* ");
+        }
+        for pattern in &self.keys {
+            push_key_pattern(out, pattern);
+            out.push(b' ');
+        }
+        out.extend_from_slice(if self.all_channels { b"&* " } else { b"resetchannels " });
+        for channel in &self.channels {
+            out.push(b'&');
+            out.extend_from_slice(channel);
+            out.push(b' ');
+        }
+        if !self.all_databases {
+            if self.databases.is_empty() {
+                out.extend_from_slice(b"resetdbs");
+            } else {
+                self.push_databases(out);
+            }
+            out.push(b' ');
+        }
+        self.push_commands(out);
+    }
+
+    /// What ACL GETUSER shows.
+    pub fn view(&self) -> SelectorView {
+        let mut view = SelectorView {
+            commands: Vec::new(),
+            keys: Vec::new(),
+            channels: Vec::new(),
+            databases: Vec::new(),
+        };
+        self.push_commands(&mut view.commands);
+        if self.all_keys {
+            view.keys.extend_from_slice(b"~*");
+        }
+        for pattern in &self.keys {
+            if !view.keys.is_empty() {
+                view.keys.push(b' ');
+            }
+            push_key_pattern(&mut view.keys, pattern);
+        }
+        if self.all_channels {
+            view.channels.extend_from_slice(b"&*");
+        }
+        for channel in &self.channels {
+            if !view.channels.is_empty() {
+                view.channels.push(b' ');
+            }
+            view.channels.push(b'&');
+            view.channels.extend_from_slice(channel);
+        }
+        if self.all_databases {
+            view.databases.extend_from_slice(b"alldbs");
+        } else if !self.databases.is_empty() {
+            self.push_databases(&mut view.databases);
+        }
+        view
+    }
+
+    fn push_commands(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.is_future { b"+@all" } else { b"-@all" });
+        for rule in &self.rules {
+            out.push(b' ');
+            out.push(if rule.allow { b'+' } else { b'-' });
+            out.extend_from_slice(&rule.name);
+        }
+    }
+
+    fn push_databases(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"db=");
+        for (at, database) in self.databases.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(database.to_string().as_bytes());
+        }
+    }
+}
+
+/// Whether a channel matches one of the patterns, or a pattern is one of them. Cost: the patterns.
+pub(crate) fn is_among(patterns: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
+    patterns
+        .iter()
+        .any(|known| if is_pattern { known == word(channel) } else { glob::matches(known, channel) })
+}
+
+fn access_of(flags: KeyFlags) -> u8 {
+    let writes = KeyFlags::INSERT.or(KeyFlags::DELETE).or(KeyFlags::UPDATE);
+    let read = if flags.has(KeyFlags::ACCESS) { READ } else { 0 };
+    read | if flags.has_any(writes) { WRITE } else { 0 }
+}
+
+fn push_key_pattern(out: &mut Vec<u8>, pattern: &KeyPattern) {
+    out.extend_from_slice(match pattern.access {
+        READ => b"%R~",
+        WRITE => b"%W~",
+        _ => b"~",
+    });
+    out.extend_from_slice(&pattern.pattern);
+}
+
+/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. The `~` may be missing where the rule ends there.
+fn key_pattern(rule: &[u8]) -> Option<(u8, &[u8])> {
+    let Some(mut rest) = rule.strip_prefix(b"%") else { return Some((READ | WRITE, &rule[1..])) };
+    let mut access = 0;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        let added = match first {
+            b'r' | b'R' => READ,
+            b'w' | b'W' => WRITE,
+            b'~' => break,
+            _ => return None,
+        };
+        if access & added != 0 {
+            return None;
+        }
+        access |= added;
+    }
+    (access != 0).then_some((access, rest))
+}
+
+/// The databases of `db=`, ascending, each once. Numbers are read as `strtoll` does: spaces before, a sign.
+fn parse_databases(text: &[u8]) -> Result<Vec<u32>, RuleError> {
+    if text.is_empty() || text.starts_with(b",") || text.ends_with(b",") {
+        return Err(RuleError::Syntax);
+    }
+    let mut databases = Vec::new();
+    for token in text.split(|&byte| byte == b',') {
+        let start = token.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
+        let token = start.map_or(&[][..], |start| &token[start..]);
+        let (is_negative, digits) = match token {
+            [b'-', digits @ ..] => (true, digits),
+            [b'+', digits @ ..] => (false, digits),
+            digits => (false, digits),
+        };
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Err(RuleError::Syntax);
+        }
+        let value = digits
+            .iter()
+            .try_fold(0u32, |value, digit| value.checked_mul(10)?.checked_add(u32::from(digit - b'0')))
+            .filter(|&value| i32::try_from(value).is_ok() && !(is_negative && value != 0));
+        databases.push(value.ok_or(RuleError::DatabaseOutOfRange)?);
+    }
+    databases.sort_unstable();
+    databases.dedup();
+    Ok(databases)
+}

@@ -1,0 +1,55 @@
+//! How words of rules are read: a word ends at a zero byte, a pattern and a password do not.
+
+/// The bytes before the first zero byte.
+pub(crate) fn word(text: &[u8]) -> &[u8] {
+    match text.iter().position(|&byte| byte == 0) {
+        Some(end) => &text[..end],
+        None => text,
+    }
+}
+
+/// Whether a space of any kind stands in `text`, or a zero byte.
+pub(crate) fn has_spaces(text: &[u8]) -> bool {
+    text.iter().any(|&byte| matches!(byte, 0 | b' ' | b'\t'..=b'\r'))
+}
+
+/// `text` without the bytes at its ends that are in `set`.
+pub(crate) fn trim<'a>(mut text: &'a [u8], set: &[u8]) -> &'a [u8] {
+    while let [first, rest @ ..] = text
+        && set.contains(first)
+    {
+        text = rest;
+    }
+    while let [rest @ .., last] = text
+        && set.contains(last)
+    {
+        text = rest;
+    }
+    text
+}
+
+/// Joins selectors that stand in several words: from a word that begins with `(` and does not end with `)` up to one
+/// that ends with `)`. `Err` is the position of a word whose parenthesis nothing closes. Cost: the bytes.
+pub(crate) fn merge_selectors<'a>(rules: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
+    let mut merged = Vec::new();
+    let mut open: Option<(usize, Vec<u8>)> = None;
+    for (at, rule) in rules.enumerate() {
+        match &mut open {
+            None if rule.first() == Some(&b'(') && rule.last() != Some(&b')') => {
+                open = Some((at, rule.to_vec()))
+            }
+            None => merged.push(rule.to_vec()),
+            Some((_, selector)) => {
+                selector.push(b' ');
+                selector.extend_from_slice(word(rule));
+                if rule.last() == Some(&b')') {
+                    merged.extend(open.take().map(|(_, selector)| selector));
+                }
+            }
+        }
+    }
+    match open {
+        Some((at, _)) => Err(at),
+        None => Ok(merged),
+    }
+}

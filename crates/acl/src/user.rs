@@ -1,0 +1,297 @@
+//! A user: its passwords and its selectors.
+
+use crate::password::Digest;
+use crate::rule::RuleError;
+use crate::selector::{Selector, is_among};
+use crate::text::{merge_selectors, word};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A user as it was defined at some moment. A session holds one and asks [`User::is_stale`] before it trusts its
+/// rights; [`crate::Users::renew`] then tells what has become of the user.
+#[derive(Debug)]
+pub struct User {
+    pub(crate) name: Box<[u8]>,
+    /// Kept while the user is changed, never given to another one.
+    pub(crate) identity: u64,
+    stale: AtomicBool,
+    enabled: bool,
+    nopass: bool,
+    allows_all: bool,
+    passwords: Vec<Digest>,
+    root: Selector,
+    selectors: Vec<Selector>,
+}
+
+impl Clone for User {
+    fn clone(&self) -> User {
+        User {
+            name: self.name.clone(),
+            identity: self.identity,
+            stale: AtomicBool::new(false),
+            enabled: self.enabled,
+            nopass: self.nopass,
+            allows_all: self.allows_all,
+            passwords: self.passwords.clone(),
+            root: self.root.clone(),
+            selectors: self.selectors.clone(),
+        }
+    }
+}
+
+/// The text of a user, as it stands behind `user NAME` in files.
+pub type UserText = Vec<u8>;
+
+/// Why ACL SETUSER refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetUserError {
+    /// A space or a zero byte in the name.
+    Name,
+    /// A parenthesis that nothing closes, with the rule in which it stands.
+    Unmatched(Vec<u8>),
+    /// A rule that cannot be applied, selectors joined.
+    Rule(Vec<u8>, RuleError),
+}
+
+impl SetUserError {
+    /// The text of the error reply, without the `ERR` in front.
+    pub fn text(&self) -> Vec<u8> {
+        match self {
+            SetUserError::Name => b"Usernames can't contain spaces or null characters".to_vec(),
+            SetUserError::Unmatched(rule) => {
+                [b"Unmatched parenthesis in acl selector starting at '", word(rule), b"'."].concat()
+            }
+            SetUserError::Rule(rule, error) => {
+                [b"Error in ACL SETUSER modifier '", word(rule), b"': ", error.text().as_bytes()].concat()
+            }
+        }
+    }
+}
+
+/// The channels that a changed user has left, where it has lost some.
+#[derive(Clone, Debug)]
+pub struct RevokedChannels {
+    left: Vec<Vec<u8>>,
+}
+
+impl RevokedChannels {
+    /// Whether a subscription may stay: a channel, or a pattern. Cost: the user's patterns.
+    pub fn allows(&self, channel: &[u8], is_pattern: bool) -> bool {
+        is_among(&self.left, channel, is_pattern)
+    }
+}
+
+impl User {
+    /// A user without any right, disabled; `all_channels` is `acl-pubsub-default`.
+    pub(crate) fn new(name: &[u8], identity: u64, all_channels: bool) -> User {
+        User {
+            name: name.into(),
+            identity,
+            stale: AtomicBool::new(false),
+            enabled: false,
+            nopass: false,
+            allows_all: false,
+            passwords: Vec::new(),
+            root: Selector::new(all_channels),
+            selectors: Vec::new(),
+        }
+    }
+
+    /// The user `default` as a server begins with it: everything, without a password.
+    pub(crate) fn new_default(identity: u64) -> User {
+        let mut user = User::new(b"default", identity, true);
+        user.enabled = true;
+        user.nopass = true;
+        for rule in [&b"+@all"[..], b"~*", b"&*"] {
+            let applied = user.root.apply(rule);
+            debug_assert!(applied.is_ok());
+        }
+        user.summarize();
+        user
+    }
+
+    fn summarize(&mut self) {
+        let allows_all = self.selectors().any(Selector::allows_all);
+        self.allows_all = allows_all;
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Whether clients may authenticate as it.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether every password is good.
+    pub fn is_nopass(&self) -> bool {
+        self.nopass
+    }
+
+    /// The flags of ACL GETUSER, in order.
+    pub fn flags(&self) -> impl Iterator<Item = &'static str> {
+        [if self.enabled { "on" } else { "off" }].into_iter().chain(self.nopass.then_some("nopass"))
+    }
+
+    /// Its passwords, in the order in which they were given.
+    pub fn passwords(&self) -> &[Digest] {
+        &self.passwords
+    }
+
+    /// The rights that stand outside of parentheses.
+    pub fn root(&self) -> &Selector {
+        &self.root
+    }
+
+    /// The rights that stand in parentheses, in order.
+    pub fn extra_selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        std::iter::once(&self.root).chain(&self.selectors)
+    }
+
+    /// Whether every request is allowed: nothing more has to be asked. O(1).
+    #[inline]
+    pub fn allows_all(&self) -> bool {
+        self.allows_all
+    }
+
+    /// Whether the user was changed or deleted since. O(1).
+    #[inline]
+    pub fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn retire(&self) {
+        self.stale.store(true, Ordering::Release);
+    }
+
+    /// Whether `password` is one of its own; in a time that does not depend on where the digests differ. Enabled or
+    /// not is another question. Cost: its passwords and the bytes of `password`.
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        if self.nopass {
+            return true;
+        }
+        let digest = Digest::of(password);
+        self.passwords.iter().fold(false, |found, known| found | known.is_same(&digest))
+    }
+
+    /// Applies rules as ACL SETUSER gives them. After an error the user is between two states: callers change a copy.
+    pub(crate) fn apply_all<'a>(
+        &mut self,
+        rules: impl Iterator<Item = &'a [u8]> + Clone,
+        all_channels: bool,
+    ) -> Result<(), SetUserError> {
+        let merged = merge_selectors(rules.clone())
+            .map_err(|at| SetUserError::Unmatched(rules.clone().nth(at).unwrap_or_default().to_vec()))?;
+        for rule in merged {
+            if let Err(error) = self.apply(&rule, all_channels) {
+                return Err(SetUserError::Rule(rule, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies one rule, its selector joined. Cost: as the rule's kind has it, linear in what the user has.
+    pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+        let applied = self.apply_one(rule, all_channels);
+        self.summarize();
+        applied
+    }
+
+    fn apply_one(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+        if rule.is_empty() {
+            return Ok(());
+        }
+        let op = word(rule);
+        let is = |text: &str| op.eq_ignore_ascii_case(text.as_bytes());
+        if is("on") || is("off") {
+            self.enabled = is("on");
+        } else if is("skip-sanitize-payload") || is("sanitize-payload") {
+            // Words of older files that mean nothing any more.
+        } else if is("nopass") || is("resetpass") {
+            self.nopass = is("nopass");
+            self.passwords.clear();
+        } else if let [b'>' | b'#', ..] = op {
+            let digest = digest_of(rule)?;
+            if !self.passwords.contains(&digest) {
+                self.passwords.push(digest);
+            }
+            self.nopass = false;
+        } else if let [b'<' | b'!', ..] = op {
+            let digest = digest_of(rule)?;
+            let at =
+                self.passwords.iter().position(|known| *known == digest).ok_or(RuleError::NoSuchPassword)?;
+            self.passwords.remove(at);
+        } else if let [b'(', inner @ .., b')'] = rule {
+            self.selectors.push(Selector::parse(inner, all_channels)?);
+        } else if is("clearselectors") {
+            self.selectors.clear();
+        } else if is("reset") {
+            *self = User::new(&self.name, self.identity, all_channels);
+        } else {
+            self.root.apply(rule)?;
+        }
+        Ok(())
+    }
+
+    /// The canonical text of its flags, passwords and rights: what follows `user NAME ` in ACL LIST and in files.
+    pub fn describe(&self) -> UserText {
+        let mut out = Vec::new();
+        for flag in self.flags() {
+            out.extend_from_slice(flag.as_bytes());
+            out.push(b' ');
+        }
+        for password in &self.passwords {
+            out.push(b'#');
+            out.extend_from_slice(password.hex().as_bytes());
+            out.push(b' ');
+        }
+        self.root.describe(&mut out);
+        for selector in &self.selectors {
+            out.extend_from_slice(b" (");
+            selector.describe(&mut out);
+            out.push(b')');
+        }
+        out
+    }
+
+    /// The whole line `user NAME …` of ACL LIST, ACL SAVE and CONFIG REWRITE, without a line end.
+    pub fn line(&self) -> Vec<u8> {
+        [b"user ", &*self.name, b" ", &self.describe()].concat()
+    }
+
+    /// Whether both have the same flags, passwords and rights.
+    pub fn is_same_definition(&self, other: &User) -> bool {
+        self.enabled == other.enabled
+            && self.nopass == other.nopass
+            && self.passwords == other.passwords
+            && self.root == other.root
+            && self.selectors == other.selectors
+    }
+
+    /// What is left of the channels, where `before` could reach channels that this user cannot be said to reach;
+    /// `None` where no subscription has to end. Patterns are compared as texts. Cost: the product of the patterns.
+    pub fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
+        if self.selectors().any(Selector::has_all_channels) {
+            return None;
+        }
+        let left: Vec<_> = self.selectors().flat_map(Selector::channels).cloned().collect();
+        let keeps = before.selectors().all(|selector| {
+            !selector.has_all_channels() && selector.channels().iter().all(|one| left.contains(one))
+        });
+        (!keeps).then_some(RevokedChannels { left })
+    }
+}
+
+/// The digest in `>password`, `<password`, `#hash` or `!hash`.
+fn digest_of(rule: &[u8]) -> Result<Digest, RuleError> {
+    match rule {
+        [b'>' | b'<', password @ ..] => Ok(Digest::of(password)),
+        [_, hash @ ..] => Digest::parse(hash).ok_or(RuleError::BadHash),
+        [] => Err(RuleError::Syntax),
+    }
+}

@@ -1,0 +1,198 @@
+//! All users.
+//!
+//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a user that is not in the
+//! set any more, or in another form, is stale.
+
+use crate::text::has_spaces;
+use crate::user::{RevokedChannels, SetUserError, User};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DEFAULT: &[u8] = b"default";
+
+/// All users, by name.
+#[derive(Debug)]
+pub struct Users {
+    by_name: BTreeMap<Box<[u8]>, Arc<User>>,
+    next_identity: u64,
+    all_channels: bool,
+}
+
+/// Why a client is not let in. It is told the same for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum AuthError {
+    UnknownUser,
+    Disabled,
+    WrongPassword,
+}
+
+impl AuthError {
+    /// The error reply.
+    pub const TEXT: &'static str = "WRONGPASS invalid username-password pair or user is disabled.";
+}
+
+/// What a loaded file changed for those who are there.
+#[derive(Debug)]
+pub struct UserChanges {
+    /// Users that are gone: their clients have to be closed.
+    pub gone: Vec<Arc<User>>,
+    /// Users that lost channels: their new form, and what is left of the channels.
+    pub revoked: Vec<(Arc<User>, RevokedChannels)>,
+    /// How many users have the flags, passwords and rights that they had.
+    pub same: usize,
+}
+
+impl Users {
+    /// The user `default` alone, who may do everything. `all_channels` is `acl-pubsub-default allchannels`: what new
+    /// users and selectors may hear.
+    pub fn new(all_channels: bool) -> Users {
+        let mut users = Users { by_name: BTreeMap::new(), next_identity: 1, all_channels };
+        users.insert(User::new_default(0));
+        users
+    }
+
+    /// Without any user, while a file is read.
+    pub(crate) fn empty(all_channels: bool) -> Users {
+        Users { by_name: BTreeMap::new(), next_identity: 0, all_channels }
+    }
+
+    /// Sets what users and selectors made from now on may hear.
+    pub fn set_all_channels(&mut self, all_channels: bool) {
+        self.all_channels = all_channels;
+    }
+
+    pub(crate) fn all_channels(&self) -> bool {
+        self.all_channels
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// All of them, in the order of the bytes of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
+        self.by_name.values()
+    }
+
+    /// The user of this name. Cost: the logarithm of the users.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
+        self.by_name.get(name)
+    }
+
+    /// The user `default`.
+    pub fn default_user(&self) -> &Arc<User> {
+        &self.by_name[DEFAULT]
+    }
+
+    /// The present form of a user that a session holds; `None` when the user was deleted, also where another one of
+    /// this name was made since. Cost: the logarithm of the users.
+    pub fn renew(&self, held: &User) -> Option<&Arc<User>> {
+        self.get(&held.name).filter(|user| user.identity == held.identity)
+    }
+
+    /// Lets a client in as a user, or not. Cost: the digest of the password, whether or not there is such a user.
+    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
+        let Some(user) = self.get(name) else {
+            // An unknown name takes as long as a wrong password.
+            std::hint::black_box(crate::Digest::of(password).hex());
+            return Err(AuthError::UnknownUser);
+        };
+        if !user.is_enabled() {
+            return Err(AuthError::Disabled);
+        }
+        if user.accepts(password) { Ok(Arc::clone(user)) } else { Err(AuthError::WrongPassword) }
+    }
+
+    /// Makes a user or changes one, as ACL SETUSER does: all rules, or none. Returns what is left of the channels where the user
+    /// lost some. Cost: as the rules have it.
+    pub fn set_user<'a>(
+        &mut self,
+        name: &[u8],
+        rules: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Option<RevokedChannels>, SetUserError> {
+        if has_spaces(name) {
+            return Err(SetUserError::Name);
+        }
+        let before = self.get(name).cloned();
+        let mut user = match &before {
+            Some(user) => User::clone(user),
+            None => User::new(name, self.next_identity, self.all_channels),
+        };
+        user.apply_all(rules, self.all_channels)?;
+        let revoked = before.and_then(|before| user.revoked_channels(&before));
+        self.insert(user);
+        Ok(revoked)
+    }
+
+    /// Sets the password of `default`, as `requirepass` does; none lets everybody in.
+    pub fn set_default_password(&mut self, password: Option<&[u8]>) {
+        let mut user = User::clone(self.default_user());
+        let rule = password.map(|password| [b">", password].concat());
+        for rule in [b"resetpass", rule.as_deref().unwrap_or(b"nopass")] {
+            let applied = user.apply(rule, self.all_channels);
+            debug_assert!(applied.is_ok(), "passwords are any bytes");
+        }
+        self.insert(user);
+    }
+
+    /// Deletes a user; its clients have to be closed. `None` where there is no such user, and for `default`, which stays.
+    pub fn delete(&mut self, name: &[u8]) -> Option<Arc<User>> {
+        if name == DEFAULT {
+            return None;
+        }
+        let user = self.by_name.remove(name)?;
+        user.retire();
+        Some(user)
+    }
+
+    /// A user without rights, for the next one of this name.
+    pub(crate) fn make(&self, name: &[u8]) -> User {
+        User::new(name, self.next_identity, self.all_channels)
+    }
+
+    pub(crate) fn make_default(&self) -> User {
+        User::new_default(self.next_identity)
+    }
+
+    pub(crate) fn insert(&mut self, user: User) {
+        self.next_identity = self.next_identity.max(user.identity + 1);
+        if let Some(before) = self.by_name.insert(user.name.clone(), Arc::new(user)) {
+            before.retire();
+        }
+    }
+
+    /// Takes over the users of a file. A user whose name stays is the same user changed, as in the reference: its
+    /// clients stay. Cost: the users of both.
+    pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
+        let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), same: 0 };
+        let before = std::mem::take(&mut self.by_name);
+        for (name, user) in &mut loaded.by_name {
+            let old = before.get(name);
+            let identity = old.map_or(self.next_identity, |old| old.identity);
+            self.next_identity = self.next_identity.max(identity + 1);
+            match Arc::get_mut(user) {
+                Some(user) => user.identity = identity,
+                None => {
+                    let mut copy = User::clone(user);
+                    copy.identity = identity;
+                    *user = Arc::new(copy);
+                }
+            }
+            let Some(old) = old else { continue };
+            change.same += usize::from(old.is_same_definition(user));
+            if let Some(left) = user.revoked_channels(old) {
+                change.revoked.push((Arc::clone(user), left));
+            }
+        }
+        for (name, user) in before {
+            user.retire();
+            if !loaded.by_name.contains_key(&name) {
+                change.gone.push(user);
+            }
+        }
+        self.by_name = loaded.by_name;
+        change
+    }
+}

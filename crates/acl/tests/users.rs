@@ -1,0 +1,227 @@
+//! Users, rules and refusals, without a reference.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use sluice_acl::{Reason, Users};
+use sluice_base::Rng;
+use sluice_command::{Named, resolve};
+
+fn set(users: &mut Users, rules: &[&str]) -> Result<(), String> {
+    let rules = rules.iter().map(|rule| rule.as_bytes());
+    users.set_user(b"u", rules).map(drop).map_err(|error| String::from_utf8(error.text()).unwrap())
+}
+
+fn text(users: &Users) -> String {
+    String::from_utf8(users.get(b"u").unwrap().describe()).unwrap()
+}
+
+fn check(users: &Users, call: &[&str]) -> Option<(Reason, usize)> {
+    let args: Vec<_> = call.iter().map(|arg| arg.as_bytes()).collect();
+    let Named::Command(spec) = resolve(&args) else { panic!("{call:?}") };
+    let denial = users.get(b"u").unwrap().check_args(spec, &args, 0, 16).err()?;
+    Some((denial.reason, denial.position))
+}
+
+#[test]
+fn texts_are_canonical() {
+    let cases: [(&[&str], &str); 9] = [
+        (&[], "off resetchannels -@all"),
+        (&["on", "nopass", "allkeys", "allchannels", "allcommands"], "on nopass ~* &* +@all"),
+        (&["+@all", "-debug", "+CONFIG|GET", "-config"], "off resetchannels +@all -debug -config"),
+        (&["+get", "-@string", "+get"], "off resetchannels -@all -@string +get"),
+        (&["%R~a", "%W~a", "%W~b"], "off ~a %W~b resetchannels -@all"),
+        (&["db=3,1,3"], "off resetchannels db=1,3 -@all"),
+        (&["resetdbs", "&x"], "off resetchannels &x resetdbs -@all"),
+        (
+            &["(+get", "~a)", "(~*)"],
+            "off resetchannels -@all (~a resetchannels -@all +get) (~* resetchannels -@all)",
+        ),
+        (&["+select|A", "+select|a"], "off resetchannels -@all +select|a"),
+    ];
+    for (rules, canonical) in cases {
+        let mut users = Users::new(false);
+        set(&mut users, rules).unwrap();
+        assert_eq!(text(&users), canonical, "{rules:?}");
+    }
+}
+
+#[test]
+fn a_faulty_rule_changes_nothing() {
+    let mut users = Users::new(false);
+    set(&mut users, &["on", "+get", "~a*"]).unwrap();
+    let before = text(&users);
+    let syntax = "Syntax error";
+    let cases = [
+        ("nonsense", syntax),
+        ("%X~a", syntax),
+        ("~a b", syntax),
+        ("db=1,", syntax),
+        ("db=-1", "The provided database ID is out of range"),
+        ("+nosuch", "Unknown command or category name in ACL"),
+        ("-@nosuch", "Unknown command or category name in ACL"),
+        ("+config|get|x", "Allowing first-arg of a subcommand is not supported"),
+        ("<none", "The password you are trying to remove from the user does not exist"),
+        (
+            "#00",
+            "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
+        ),
+        ("+select|a b", syntax),
+        ("+select|a\"b", syntax),
+    ];
+    for (rule, error) in cases {
+        let told = set(&mut users, &["off", "+@all", rule]).unwrap_err();
+        assert_eq!(told, format!("Error in ACL SETUSER modifier '{rule}': {error}"));
+        assert_eq!(text(&users), before);
+    }
+    let told = set(&mut users, &["off", "(+get", "~x"]).unwrap_err();
+    assert_eq!(told, "Unmatched parenthesis in acl selector starting at '(+get'.");
+    let error = users.set_user(b"a b", std::iter::empty()).unwrap_err();
+    assert_eq!(error.text(), b"Usernames can't contain spaces or null characters");
+    assert_eq!(text(&users), before);
+}
+
+#[test]
+fn one_selector_has_to_allow_all_of_it() {
+    let mut users = Users::new(false);
+    set(&mut users, &["+get", "~a*", "(+set ~b* db=0)", "(+publish &news)"]).unwrap();
+    assert_eq!(check(&users, &["get", "a1"]), None);
+    assert_eq!(check(&users, &["set", "b1", "v"]), None);
+    assert_eq!(check(&users, &["set", "a1", "v"]), Some((Reason::Key, 1)));
+    assert_eq!(check(&users, &["del", "a1"]), Some((Reason::Command, 0)));
+    assert_eq!(check(&users, &["publish", "news", "x"]), None);
+    assert_eq!(check(&users, &["publish", "new", "x"]), Some((Reason::Channel, 1)));
+    set(&mut users, &["clearselectors", "db=1", "+copy", "~*"]).unwrap();
+    assert_eq!(check(&users, &["get", "a1"]), Some((Reason::Database, 0)));
+    assert_eq!(check(&users, &["copy", "a", "b", "db", "2"]), Some((Reason::Database, 4)));
+    assert_eq!(check(&users, &["copy", "a", "b", "db", "1"]), Some((Reason::Database, 0)));
+}
+
+#[test]
+fn the_text_of_random_users_gives_the_same_users() {
+    const RULES: &[&str] = &[
+        "on",
+        "nopass",
+        "~*",
+        "~a*",
+        "%R~b",
+        "%W~b",
+        "%W~c?",
+        "resetkeys",
+        "&*",
+        "&x*",
+        "&y",
+        "resetchannels",
+        "+@all",
+        "-@all",
+        "+@read",
+        "-@write",
+        "-@dangerous",
+        "+@slow",
+        "+get",
+        "-get",
+        "+config",
+        "-config|set",
+        "+config|get",
+        "-config",
+        "+select|1",
+        "+select|2",
+        "+select",
+        "-select",
+        "db=3,1",
+        "db=0",
+        "resetdbs",
+        "alldbs",
+        ">one",
+        ">two",
+        "<one",
+        "(~x +get)",
+        "(+@all -debug &q db=2)",
+        "clearselectors",
+        "+client|id",
+        "-@connection",
+    ];
+    let mut rng = Rng::new(7);
+    for _ in 0..3000 {
+        let (mut users, mut again) = (Users::new(false), Users::new(false));
+        for _ in 0..rng.below(12) {
+            // Rules that are refused change nothing.
+            let _ = set(&mut users, &[RULES[rng.below(RULES.len() as u64) as usize]]);
+        }
+        set(&mut users, &[]).unwrap();
+        let canonical = text(&users);
+        set(&mut again, &canonical.split(' ').collect::<Vec<_>>()).unwrap();
+        assert_eq!(text(&again), canonical);
+        let (one, other) = (users.get(b"u").unwrap(), again.get(b"u").unwrap());
+        assert!(one.is_same_definition(other), "{canonical}");
+        let loaded = Users::parse_file(&users.to_file(), b"f", false).unwrap();
+        assert!(loaded.get(b"u").unwrap().is_same_definition(one), "{canonical}");
+    }
+}
+
+#[test]
+fn sessions_learn_what_becomes_of_their_user() {
+    let mut users = Users::new(false);
+    set(&mut users, &["on", ">pw"]).unwrap();
+    let held = users.authenticate(b"u", b"pw").unwrap();
+    assert!(users.authenticate(b"u", b"no").is_err() && users.authenticate(b"nobody", b"pw").is_err());
+    assert!(!held.is_stale());
+    set(&mut users, &["+get"]).unwrap();
+    assert!(held.is_stale());
+    let held = std::sync::Arc::clone(users.renew(&held).unwrap());
+    users.delete(b"u").unwrap();
+    set(&mut users, &["on"]).unwrap();
+    assert!(held.is_stale() && users.renew(&held).is_none(), "another user of the same name");
+    assert!(users.delete(b"default").is_none());
+    set(&mut users, &["off"]).unwrap();
+    assert!(users.authenticate(b"u", b"").is_err(), "disabled");
+}
+
+#[test]
+fn a_loaded_file_tells_who_is_gone_and_who_lost_channels() {
+    let mut users = Users::new(false);
+    set(&mut users, &["on", "&a", "&b"]).unwrap();
+    users.set_user(b"v", std::iter::empty()).unwrap();
+    let held = users.get(b"u").cloned().unwrap();
+    let change = users.replace(Users::parse_file(b"user u on &a\n", b"f", false).unwrap());
+    assert_eq!(change.gone.iter().map(|user| user.name()).collect::<Vec<_>>(), [b"v"]);
+    assert_eq!(change.same, 1, "the default user");
+    let (user, left) = &change.revoked[0];
+    assert!(user.name() == b"u" && left.allows(b"a", false) && !left.allows(b"b", false));
+    assert!(held.is_stale() && users.renew(&held).is_some());
+    let change = users.replace(Users::parse_file(b"user u on &a &c\n", b"f", false).unwrap());
+    assert!(change.revoked.is_empty() && change.gone.is_empty());
+}
+
+#[test]
+fn passwords_are_hidden_and_counted_once() {
+    let mut users = Users::new(false);
+    set(&mut users, &[">secret", ">secret", ">other"]).unwrap();
+    let user = users.get(b"u").unwrap();
+    assert_eq!(user.passwords().len(), 2);
+    assert!(!format!("{user:?}").contains(&user.passwords()[0].hex()));
+    let hash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+    assert_eq!(user.passwords()[0].hex(), hash);
+    users.set_default_password(Some(b"secret"));
+    assert_eq!(users.default_user().line(), format!("user default on #{hash} ~* &* +@all").as_bytes());
+    users.set_default_password(None);
+    assert!(users.default_user().allows_all() && users.default_user().is_nopass());
+}
+
+#[test]
+fn lines_of_the_configuration_define_users() {
+    let mut lines = sluice_acl::ConfigUsers::default();
+    lines.add(&[b"user", b"u", b"on", b"(+get", b"~a)"], false).unwrap();
+    lines.add(&[b"user", b"v", b"+nosuch"], false).unwrap();
+    let fault = lines.add(&[b"user", b"u"], false).unwrap_err();
+    assert_eq!(fault.error.text(), "Duplicate user found. A user can only be defined once in config files");
+    assert_eq!(lines.add(&[b"user", b"w", b"on", b"bad"], false).unwrap_err().shown, 1);
+    let told = lines.define(&mut Users::new(false)).unwrap_err();
+    let expected =
+        "Error loading ACL rule '+nosuch' for the user named 'v': Unknown command or category name in ACL";
+    assert_eq!(String::from_utf8(told).unwrap(), expected);
+    let mut lines = sluice_acl::ConfigUsers::default();
+    lines.add(&[b"user", b"default", b"+get"], false).unwrap();
+    let mut users = Users::new(false);
+    assert_eq!(lines.define(&mut users).unwrap(), [b"default"]);
+    assert_eq!(users.default_user().describe(), b"off resetchannels -@all +get");
+}
