@@ -1,7 +1,9 @@
-//! Names the build: `SLUICE_VERSION` is the package's version, and behind a plus sign the commit where it is known.
+//! Names the build: `SLUICE_VERSION` is the package's version, and behind a plus sign the commit where it is
+//! known.
 //!
-//! A release build asks git. A build for development names no commit, so a commit builds nothing anew. `SLUICE_COMMIT` in the environment
-//! names the commit of any build, such as one from an archive. Without git, and outside of a repository, the build names no commit.
+//! A release build asks git. A build for development names no commit, so a commit builds nothing anew.
+//! `SLUICE_COMMIT` in the environment names the commit of any build, such as one from an archive. Without
+//! git, and outside of a repository, the build names no commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,8 +46,9 @@ pub fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
-/// The commit that is checked out in a folder, twelve digits or more, and the files that change when another one is. `None` where git is
-/// missing, or the folder is not the top of a repository: an archive may be unpacked inside of a foreign one.
+/// The commit that is checked out in a folder, twelve digits or more, and the files that change when another
+/// one is. `None` where git is missing, or the folder is not the top of a repository: an archive may be
+/// unpacked inside of a foreign one.
 pub fn commit_at(folder: &Path) -> Option<(String, Vec<PathBuf>)> {
     let top = git(folder, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != folder.canonicalize().ok()? {

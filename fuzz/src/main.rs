@@ -1,11 +1,13 @@
 //! Mutation fuzzing on the stable toolchain: `sluice-fuzz TARGET SEED SECONDS CRASH_FILE [careful]`.
 //!
-//! Started by `cargo xtask fuzz`, which bounds its memory and looks after its crashes. The inputs are a function of
-//! target and seed alone, so a run that died can be repeated: with `careful` every input is written to the crash file
-//! before it is tried, and the last one is still there after a stack overflow, an abort, or a kill.
+//! Started by `cargo xtask fuzz`, which bounds its memory and looks after its crashes. The inputs are a
+//! function of target and seed alone, so a run that died can be repeated: with `careful` every input is
+//! written to the crash file before it is tried, and the last one is still there after a stack overflow, an
+//! abort, or a kill.
 //!
-//! Invariants: (1) a panic ends the run and leaves its input in the crash file; (2) an input that takes longer than
-//! [`INPUT_SECONDS_MAX`] is a failure as a panic is; (3) time decides only how many inputs are tried.
+//! Invariants: (1) a panic ends the run and leaves its input in the crash file; (2) an input that takes
+//! longer than [`INPUT_SECONDS_MAX`] is a failure as a panic is; (3) time decides only how many inputs are
+//! tried.
 
 mod mutate;
 mod targets;

@@ -44,8 +44,8 @@ impl Corpus {
         Corpus { seeds, offspring: Vec::new() }
     }
 
-    /// A mutant of some input, which may be kept for further changes. `words` are texts that mean something to the
-    /// target.
+    /// A mutant of some input, which may be kept for further changes. `words` are texts that mean something
+    /// to the target.
     pub(crate) fn mutate(&mut self, rng: &mut Rng, words: &[&[u8]]) -> Vec<u8> {
         let mut input = self.pick(rng).clone();
         for _ in 0..=rng.below(4) {
@@ -63,7 +63,8 @@ impl Corpus {
         input
     }
 
-    /// A seed or an offspring, each half of the time: mutants of mutants drift away from what the target understands.
+    /// A seed or an offspring, each half of the time: mutants of mutants drift away from what the target
+    /// understands.
     fn pick(&self, rng: &mut Rng) -> &Vec<u8> {
         let pool = if rng.below(2) == 0 || self.offspring.is_empty() { &self.seeds } else { &self.offspring };
         &pool[index(rng, pool.len())]

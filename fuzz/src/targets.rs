@@ -10,8 +10,8 @@ pub(crate) struct Target {
     pub(crate) words: &'static [&'static [u8]],
 }
 
-/// Every target, in the order in which they run. `canary` and its like fail on purpose and are only run to see that the
-/// runner notices.
+/// Every target, in the order in which they run. `canary` and its like fail on purpose and are only run to
+/// see that the runner notices.
 pub(crate) const TARGETS: &[Target] = &[
     Target {
         name: "resp-requests",

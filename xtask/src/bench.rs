@@ -1,12 +1,14 @@
-//! `cargo xtask bench --peer SERVER`: the README's table beside any server of the protocol, printed as markdown.
+//! `cargo xtask bench --peer SERVER`: the README's table beside any server of the protocol, printed as
+//! markdown.
 //!
-//! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each round. A
-//! ratio is taken per round. The table shows the median of these ratios and their range. Processor time is the kernel's
-//! count for the server's process (`rows.rs` has the rows, `measure.rs` says how each is measured, `load.rs` has the load,
-//! `process.rs` reads the counts).
+//! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each
+//! round. A ratio is taken per round. The table shows the median of these ratios and their range. Processor
+//! time is the kernel's count for the server's process (`rows.rs` has the rows, `measure.rs` says how each is
+//! measured, `load.rs` has the load, `process.rs` reads the counts).
 //!
-//! Invariants: (1) nothing but the two servers is needed; (2) a row that a server refuses is printed as refused, with
-//! the server's text, and the other rows are measured; (3) a row without a figure is never printed as a number.
+//! Invariants: (1) nothing but the two servers is needed; (2) a row that a server refuses is printed as
+//! refused, with the server's text, and the other rows are measured; (3) a row without a figure is never
+//! printed as a number.
 
 mod load;
 mod measure;
@@ -108,8 +110,8 @@ fn is_wanted(row: &Row, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|word| row.name.contains(word.as_str()))
 }
 
-/// Holds this process on the last processor, and the servers on the first. Without `taskset`, or with one processor, the
-/// kernel chooses.
+/// Holds this process on the last processor, and the servers on the first. Without `taskset`, or with one
+/// processor, the kernel chooses.
 fn pin() -> Result<Pins> {
     let processors = process::processors();
     let free = || Pins {

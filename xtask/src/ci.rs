@@ -1,7 +1,7 @@
 //! `ci`: the checks before every change is taken. The tests are in `test.rs`, the long runs in `deep.rs`.
 //!
-//! Invariants: (1) `ci` with the tests stays below thirty minutes on two processors, so each step prints its time; (2) what a step
-//! needs from outside and does not find, it says and skips.
+//! Invariants: (1) `ci` with the tests stays below thirty minutes on two processors, so each step prints its
+//! time; (2) what a step needs from outside and does not find, it says and skips.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,10 +15,11 @@ pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 
 /// Commands of the differential test.
 const DIFFERENTIAL_COMMANDS: u64 = 50_000;
-/// Commands of the same where append-only files are loaded again behind each stream, and where each command is held to the keys
-/// that it declares.
+/// Commands of the same where append-only files are loaded again behind each stream, and where each command
+/// is held to the keys that it declares.
 const DIFFERENTIAL_COMMANDS_SLOW: u64 = 10_000;
-/// Seed of the differential test: what differs is then the change's doing. `deep` and runs by hand draw others.
+/// Seed of the differential test: what differs is then the change's doing. `deep` and runs by hand draw
+/// others.
 const DIFFERENTIAL_SEED: u64 = 7;
 
 /// Seconds of fuzzing: per target, and together.
@@ -30,7 +31,8 @@ const SIM_SEEDS: u64 = 1000;
 /// Systems whose drivers of the event loop are compiled and never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
 
-/// Every check that a change must pass. `--no-test` leaves out what `test` runs, for callers that have just run it.
+/// Every check that a change must pass. `--no-test` leaves out what `test` runs, for callers that have just
+/// run it.
 pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let without_tests = arguments.flag("--no-test");
@@ -73,7 +75,8 @@ fn clippy() -> Result<Ran> {
     shell::pass(shell::cargo().args(lint))
 }
 
-/// The simulation of replication with more seeds than the tests have, optimised, in the profile that the fuzzer has built.
+/// The simulation of replication with more seeds than the tests have, optimised, in the profile that the
+/// fuzzer has built.
 fn simulation() -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_SIM_SEEDS", SIM_SEEDS.to_string());
@@ -113,7 +116,8 @@ fn other_systems() -> Result<Ran> {
     Ok(ran)
 }
 
-/// The built server in release form, with the check tools beside it, or `None` while the workspace has no server.
+/// The built server in release form, with the check tools beside it, or `None` while the workspace has no
+/// server.
 pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/server/Cargo.toml").exists() {
         return Ok(None);
@@ -148,7 +152,8 @@ pub(crate) fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Resul
     differential_of(build_server, commands, seed, more)
 }
 
-/// The same with our server as a build with debug assertions: each command is held to the keys that it declares.
+/// The same with our server as a build with debug assertions: each command is held to the keys that it
+/// declares.
 pub(crate) fn differential_checked(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     differential_of(build_checked_server, commands, seed, &[more, &["--checked"]].concat())
 }
@@ -182,7 +187,8 @@ fn differential_of(
     differential::differential(&[&words[..], &more].concat()).map(|()| Ran::Passed)
 }
 
-/// Names to a crate's build, at compile time, the deliberate mistake that it makes: `crates/queue/src/primitive.rs`.
+/// Names to a crate's build, at compile time, the deliberate mistake that it makes:
+/// `crates/queue/src/primitive.rs`.
 pub(crate) const MUTANT_VARIABLE: &str = "SLUICE_MUTANT";
 
 /// Runs the loom tests of every crate that has them.

@@ -1,13 +1,15 @@
 //! `cargo xtask conformance`: the upstream suite's units against our server, held against what is excluded.
 //!
 //! The runner is no part of the repository: `SLUICE_SUITE` names it. It is called as
-//! `RUNNER --server PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the
-//! names that passed and failed. The folder holds our check tools under the reference's names.
-//! A file `reference.json` beside it says which names the reference passes; without it, every failing name counts.
+//! `RUNNER --server PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes,
+//! per unit, the names that passed and failed. The folder holds our check tools under the reference's names.
+//! A file `reference.json` beside it says which names the reference passes; without it, every failing name
+//! counts.
 //!
-//! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an exclusion that
-//! nothing needs any more is a failure too, so the list only describes what stands; (3) a unit that did not come to its
-//! end, or is not in the report, is a failure, since nobody knows what its tests would have said.
+//! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an
+//! exclusion that nothing needs any more is a failure too, so the list only describes what stands; (3) a unit
+//! that did not come to its end, or is not in the report, is a failure, since nobody knows what its tests
+//! would have said.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +41,8 @@ struct Exclusion {
     at_times: bool,
     /// Whether it fails only where IO threads are forced.
     threads_only: bool,
-    /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for several tests.
+    /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for
+    /// several tests.
     count: Option<usize>,
     /// How many names that did not pass needed it.
     used: usize,
@@ -48,7 +51,8 @@ struct Exclusion {
 /// The table.
 struct Table {
     units: Vec<String>,
-    /// Units that are run with tests of some tags left out, and those tags as the suite's `--tags` takes them.
+    /// Units that are run with tests of some tags left out, and those tags as the suite's `--tags` takes
+    /// them.
     tags: BTreeMap<String, String>,
     exclusions: Vec<Exclusion>,
 }
@@ -111,8 +115,8 @@ fn tools_folder() -> PathBuf {
     shell::target_dir().join("conformance/bin")
 }
 
-/// Puts our check tools, which lie beside the server, into the folder of tools. A server from elsewhere has none: then the
-/// runner takes the reference's.
+/// Puts our check tools, which lie beside the server, into the folder of tools. A server from elsewhere has
+/// none: then the runner takes the reference's.
 fn link_tools(server: &Path) -> Result<()> {
     let folder = tools_folder();
     std::fs::create_dir_all(&folder)?;
@@ -130,8 +134,9 @@ fn link_tools(server: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a script that becomes the server. The suite looks into a binary of Linux: where it finds the system's library, it wants
-/// stack traces with names of the reference's functions, and else only that there is a report.
+/// Writes a script that becomes the server. The suite looks into a binary of Linux: where it finds the
+/// system's library, it wants stack traces with names of the reference's functions, and else only that there
+/// is a report.
 fn write_script(server: &Path) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");
@@ -325,8 +330,8 @@ fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
     covered
 }
 
-/// Whether the exclusion had its chance in this run and nothing needed it, or less than it counts. A pattern of units had its chance when every
-/// unit of the table ran.
+/// Whether the exclusion had its chance in this run and nothing needed it, or less than it counts. A pattern
+/// of units had its chance when every unit of the table ran.
 fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
     let named = ran.iter().any(|unit| unit.name == entry.unit);
     let complete = all.iter().all(|unit| ran.iter().any(|ran| &ran.name == unit));

@@ -1,8 +1,8 @@
 //! `cargo xtask deep`: the long runs, which look for what the checks of every change have no time for.
 //!
-//! Invariants: (1) a run that draws random numbers begins at the seed that is printed, and `--seed` takes it back; (2) a run is recorded
-//! with its commit when it passes, and not where it did less than by default; (3) what a run needs from outside and does not
-//! find, it says and skips.
+//! Invariants: (1) a run that draws random numbers begins at the seed that is printed, and `--seed` takes it
+//! back; (2) a run is recorded with its commit when it passes, and not where it did less than by default; (3)
+//! what a run needs from outside and does not find, it says and skips.
 
 mod lua;
 
@@ -318,7 +318,8 @@ fn differential_canary(chosen: &Chosen) -> Result<Ran> {
     }
 }
 
-/// Each deliberate mistake that a crate's `loom-mutants` file names (one per line) must make a model check fail.
+/// Each deliberate mistake that a crate's `loom-mutants` file names (one per line) must make a model check
+/// fail.
 fn loom_mutants(_: &Chosen) -> Result<Ran> {
     let crates = ci::crates_with(|folder| folder.join("loom-mutants").is_file())?;
     if crates.is_empty() {
@@ -358,8 +359,8 @@ fn sim_mistakes(_: &Chosen) -> Result<Ran> {
     shell::pass(&mut test)
 }
 
-/// Crates whose unit tests run under valgrind: those with memory that they manage themselves. evloop's are the slabs of
-/// its ring driver, by the scripted ring, since valgrind does not follow the kernel's.
+/// Crates whose unit tests run under valgrind: those with memory that they manage themselves. evloop's are
+/// the slabs of its ring driver, by the scripted ring, since valgrind does not follow the kernel's.
 const VALGRIND_CRATES: [&str; 3] = ["sluice-collections", "sluice-queue", "sluice-evloop"];
 
 /// Unit tests under valgrind: reads and writes outside what they own, and leaks.
@@ -377,8 +378,9 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 
-/// The race checker over the whole server, while the tests of IO threads run against it. The standard library is built
-/// with it, or its locks would be taken for none; and memory comes from the system, whose reuse the checker follows.
+/// The race checker over the whole server, while the tests of IO threads run against it. The standard library
+/// is built with it, or its locks would be taken for none; and memory comes from the system, whose reuse the
+/// checker follows.
 fn races(_: &Chosen) -> Result<Ran> {
     let mut sysroot = Command::new("rustc");
     let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;

@@ -1,9 +1,10 @@
-//! `cargo xtask differential`: the same random commands to our server and to the reference; every reply compared byte
-//! by byte, and at the end of each stream the keys, types, expiries, encodings and values.
+//! `cargo xtask differential`: the same random commands to our server and to the reference; every reply
+//! compared byte by byte, and at the end of each stream the keys, types, expiries, encodings and values.
 //!
-//! Invariants: (1) stream `k` of seed `s` is always the same, so a failure is named by those two numbers; (2) a
-//! difference is printed with both replies and the smallest stream found that shows it, as lines for a command line
-//! client; (3) what may differ is data: `differential/rules.rs` and `conformance/differences.toml`, with reasons.
+//! Invariants: (1) stream `k` of seed `s` is always the same, so a failure is named by those two numbers; (2)
+//! a difference is printed with both replies and the smallest stream found that shows it, as lines for a
+//! command line client; (3) what may differ is data: `differential/rules.rs` and
+//! `conformance/differences.toml`, with reasons.
 
 mod allowed;
 mod compare;
@@ -72,8 +73,8 @@ struct Options {
     print: bool,
     /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
     metadata: bool,
-    /// Whether our server has to be a build with debug assertions, which sums the parts of its memory and ends where a command
-    /// meets a key that the command does not declare.
+    /// Whether our server has to be a build with debug assertions, which sums the parts of its memory and
+    /// ends where a command meets a key that the command does not declare.
     checked: bool,
 }
 
@@ -89,7 +90,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if options.logs {
-        // Its second part is the reference's offset, which counts from the log, too; ours counts what replicas are sent.
+        // Its second part is the reference's offset, which counts from the log, too; ours counts what
+        // replicas are sent.
         grammar.commands.retain(|entry| entry.name != "role");
     }
     if grammar.commands.is_empty() {
@@ -109,8 +111,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Options of both servers: a bound on what a hostile offset can allocate, and the DEBUG subcommands that some generators
-/// use; with `logs`, that they write append-only files.
+/// Options of both servers: a bound on what a hostile offset can allocate, and the DEBUG subcommands that
+/// some generators use; with `logs`, that they write append-only files.
 fn bounds(logs: bool) -> Vec<String> {
     let words = ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"];
     let of_logs = logs::OPTIONS.iter().take_while(|_| logs);
@@ -170,8 +172,8 @@ fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
     Ok(differences.len())
 }
 
-/// Plays streams until the commands are used up or enough failures were found; how many different ones there were.
-/// The second number: how often our server said how much memory its parts take.
+/// Plays streams until the commands are used up or enough failures were found; how many different ones there
+/// were. The second number: how often our server said how much memory its parts take.
 fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(usize, u64)> {
     let mut allowed = Allowed::load(&shell::root().join(DIFFERENCES))?;
     let began = shell::now();
@@ -222,8 +224,9 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(
     Ok((seen.len(), player.memory_looks))
 }
 
-/// Whether ours refused a payload that the other server took: one with changed bytes, of which ours checks all. The two have parted
-/// then. It is rare: more than one in [`STREAMS_PER_REFUSAL`] streams is a difference.
+/// Whether ours refused a payload that the other server took: one with changed bytes, of which ours checks
+/// all. The two have parted then. It is rare: more than one in [`STREAMS_PER_REFUSAL`] streams is a
+/// difference.
 fn refuses_what_the_peer_takes(grammar: &Grammar, failure: &Failure) -> bool {
     let is_restore = grammar.full_name(&failure.command).starts_with("restore");
     is_restore && failure.ours == b"-ERR Bad data format\r\n" && failure.peer == b"+OK\r\n"
@@ -232,8 +235,8 @@ fn refuses_what_the_peer_takes(grammar: &Grammar, failure: &Failure) -> bool {
 /// See [`refuses_what_the_peer_takes`].
 const STREAMS_PER_REFUSAL: u64 = 20;
 
-/// Sends a few broken requests, and a few of unauthenticated clients, and prints those to which the answers differ in a
-/// way that is not in `seen` yet.
+/// Sends a few broken requests, and a few of unauthenticated clients, and prints those to which the answers
+/// differ in a way that is not in `seen` yet.
 fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>) -> Result<()> {
     let mut rng = Rng::new(seed);
     let ports = [player.ours.port, player.peer.port];
@@ -296,8 +299,8 @@ fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
     format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
 }
 
-/// The seed of a stream. Both numbers are mixed: the generator counts its state up by a fixed step, so that seeds which
-/// lie a step apart would give the same stream but for its first draw.
+/// The seed of a stream. Both numbers are mixed: the generator counts its state up by a fixed step, so that
+/// seeds which lie a step apart would give the same stream but for its first draw.
 fn seed_of(seed: u64, stream: u64) -> u64 {
     Rng::new(Rng::new(seed).next_u64() ^ stream).next_u64()
 }
@@ -345,7 +348,8 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
     }
 }
 
-/// What makes two failures the same for people: the command, the types of the replies, and the words of errors.
+/// What makes two failures the same for people: the command, the types of the replies, and the words of
+/// errors.
 fn signature(grammar: &Grammar, failure: &Failure) -> String {
     let outline = |reply: &[u8]| -> String {
         let length = if reply.starts_with(b"-") || reply.starts_with(b"(") { 40 } else { 1 };

@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz`: runs the targets of `fuzz/`, bounds their memory, and keeps what made one fail.
 //!
-//! Invariant: before any target counts, the runner has to find the planted faults: a panic, and a process that ends.
+//! Invariant: before any target counts, the runner has to find the planted faults: a panic, and a process
+//! that ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,7 +23,8 @@ struct Fuzzer {
     crashes: PathBuf,
 }
 
-/// The task: `[--seconds N] [--seed S] [--replay FILE] [target...]`; all targets by default, ten seconds each.
+/// The task: `[--seconds N] [--seed S] [--replay FILE] [target...]`; all targets by default, ten seconds
+/// each.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let seconds = arguments.number("--seconds", 10)?;
@@ -39,7 +41,8 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     fuzzer.run_all(&targets, seed, seconds)
 }
 
-/// All targets with this seed, for so many seconds each and no longer than so many together, processors counted.
+/// All targets with this seed, for so many seconds each and no longer than so many together, processors
+/// counted.
 pub(crate) fn smoke(seed: u64, [seconds, total_seconds]: [u64; 2]) -> Result<Ran> {
     let fuzzer = Fuzzer::build()?;
     fuzzer.check_canaries()?;
@@ -105,8 +108,8 @@ impl Fuzzer {
         if failed.is_empty() { Ok(()) } else { Err(format!("failing: {}", failed.join(", ")).into()) }
     }
 
-    /// Runs one target; the file with the failing input when there is one. A run that died without leaving its input
-    /// is repeated with every input written down first.
+    /// Runs one target; the file with the failing input when there is one. A run that died without leaving
+    /// its input is repeated with every input written down first.
     fn run(&self, target: &str, seed: u64, seconds: u64) -> Result<Option<PathBuf>> {
         let file = self.crashes.join(format!("{target}-{seed}"));
         let _absent = std::fs::remove_file(&file);

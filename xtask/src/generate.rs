@@ -1,5 +1,5 @@
-//! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and a part of `docs/compat.md`.
-//! With `--check` it only says whether they are fresh.
+//! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and a part of
+//! `docs/compat.md`. With `--check` it only says whether they are fresh.
 
 use crate::Result;
 use sluice_config::{Honoured, PARAMS};

@@ -1,8 +1,9 @@
 //! Automation of this project: `cargo xtask <task>`; `cargo xtask help` lists the tasks.
 //!
-//! Invariants: (1) no task needs anything outside the repository: what is not there (a reference server, a suite, a
-//! package registry) is named by an environment variable or looked for, and its absence is printed as a skip; (2) a
-//! task that draws random numbers prints its seed and takes it back as an option; (3) every failure says what to do.
+//! Invariants: (1) no task needs anything outside the repository: what is not there (a reference server, a
+//! suite, a package registry) is named by an environment variable or looked for, and its absence is printed
+//! as a skip; (2) a task that draws random numbers prints its seed and takes it back as an option; (3) every
+//! failure says what to do.
 
 mod args;
 mod bench;

@@ -78,11 +78,13 @@ pub(crate) fn unix_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Processor time of this process and of those that it started and that have ended, theirs included; `None` where the system does
-/// not say. On a busy machine processor time, divided by the number of processors, tells more than elapsed time.
+/// Processor time of this process and of those that it started and that have ended, theirs included; `None`
+/// where the system does not say. On a busy machine processor time, divided by the number of processors,
+/// tells more than elapsed time.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields are counted behind the name, which may hold anything: `utime`, `stime`, `cutime` and `cstime` are the 14th to 17th of all.
+    // Fields are counted behind the name, which may hold anything: `utime`, `stime`, `cutime` and `cstime`
+    // are the 14th to 17th of all.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_ascii_whitespace().skip(11).take(4).map(|field| field.parse::<u64>().ok());
     ticks

@@ -1,8 +1,10 @@
-//! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and says which tests took longest.
+//! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and says which tests took
+//! longest.
 //!
-//! Invariants: (1) what runs is what `cargo test --workspace` would run, in each package's folder, with the harness's own result
-//! lines, and the tests of the server once more in one other arm; (2) a test that leaves something out since this machine lacks it
-//! is named at the end, with what it printed; (3) a failure's output is printed whole.
+//! Invariants: (1) what runs is what `cargo test --workspace` would run, in each package's folder, with the
+//! harness's own result lines, and the tests of the server once more in one other arm; (2) a test that leaves
+//! something out since this machine lacks it is named at the end, with what it printed; (3) a failure's
+//! output is printed whole.
 
 mod arms;
 mod harness;
@@ -27,8 +29,9 @@ const SERVER_THREADS: usize = 6;
 /// The package whose tests run in arms.
 const SERVER: &str = "sluice-server";
 
-/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`; with an arm, only the tests of the
-/// server run, in that arm. Without both, the client programs come behind the tests.
+/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`; with
+/// an arm, only the tests of the server run, in that arm. Without both, the client programs come behind the
+/// tests.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let arm = arguments.option("--arm")?;
@@ -60,8 +63,8 @@ pub(crate) fn workspace() -> Result<Ran> {
     report.finish()
 }
 
-/// The server that the tests have built, with the file checkers beside it: with debug assertions. Another build of the same profile
-/// would have other features of its dependencies and begin anew.
+/// The server that the tests have built, with the file checkers beside it: with debug assertions. Another
+/// build of the same profile would have other features of its dependencies and begin anew.
 pub(crate) fn server() -> Result<Option<PathBuf>> {
     programs::build(&["--workspace"])?;
     let server = shell::target_dir().join("debug").join(SERVER);

@@ -1,11 +1,12 @@
 //! `cargo xtask tidy`: rules of the house that a program can check.
 //!
-//! Invariants: (1) a finding names file and line and says what to do; (2) what a rule allows beyond itself is data
-//! under `docs/`, and an entry there that nothing needs any more is a finding too; (3) a rule is added when it was
-//! broken twice.
+//! Invariants: (1) a finding names file and line and says what to do; (2) what a rule allows beyond itself is
+//! data under `docs/`, and an entry there that nothing needs any more is a finding too; (3) a rule is added
+//! when it was broken twice.
 
 mod banned;
 mod circles;
+mod comments;
 mod fence;
 mod fields;
 mod headers;
@@ -47,8 +48,8 @@ impl Finding {
     }
 }
 
-/// The task: runs every check and prints what each one finds. `--tighten` first writes the ratchet anew, downwards.
-/// `--circles [CRATE]` prints the circles of files and their arrows, and checks nothing.
+/// The task: runs every check and prints what each one finds. `--tighten` first writes the ratchet anew,
+/// downwards. `--circles [CRATE]` prints the circles of files and their arrows, and checks nothing.
 pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let tighten = arguments.flag("--tighten");
@@ -74,6 +75,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     findings.extend(params::check(&sources));
     findings.extend(names::check(&sources));
     findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, &sources));
+    findings.extend(comments::check(&sources));
     findings.extend(headers::check_headers(&sources));
     findings.extend(headers::check_paths(&root, &files));
     findings.extend(limits::check(&root, &sources));
@@ -89,7 +91,8 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     Err(format!("{} findings", findings.len()).into())
 }
 
-/// Files that git knows or would take, relative to the root; those that are deleted but not yet committed left out.
+/// Files that git knows or would take, relative to the root; those that are deleted but not yet committed
+/// left out.
 fn tracked_files(root: &Path) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);

@@ -1,7 +1,9 @@
-//! A client that keeps what the server wrote: raw replies to compare byte by byte, parsed only when they differ.
+//! A client that keeps what the server wrote: raw replies to compare byte by byte, parsed only when they
+//! differ.
 //!
-//! Invariants: (1) a reply's bytes are exactly what the server sent, attributes in front of it included; (2) pushes are
-//! kept apart, in the order of their coming; (3) a reply that is no RESP is an error, never a guess.
+//! Invariants: (1) a reply's bytes are exactly what the server sent, attributes in front of it included; (2)
+//! pushes are kept apart, in the order of their coming; (3) a reply that is no RESP is an error, never a
+//! guess.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -103,7 +105,8 @@ impl Connection {
         answers
     }
 
-    /// Reads replies and pushes in the order in which they come, up to one that `is_last` knows, which is left out.
+    /// Reads replies and pushes in the order in which they come, up to one that `is_last` knows, which is
+    /// left out.
     pub(crate) fn receive_until(&mut self, is_last: fn(&[u8]) -> bool) -> (Vec<Vec<u8>>, Option<End>) {
         let (mut all, mut at) = (Vec::new(), 0);
         let end = loop {
@@ -178,7 +181,8 @@ pub(crate) fn encode(words: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {
     }
 }
 
-/// The header line at `at`: its type, its content, and where the next line starts. `None` while it is incomplete.
+/// The header line at `at`: its type, its content, and where the next line starts. `None` while it is
+/// incomplete.
 fn header(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let kind = *input.get(at)?;
     let rest = &input[at + 1..];

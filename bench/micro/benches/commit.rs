@@ -1,8 +1,10 @@
-//! Group commit: a block is appended to a file and forced to disk, and the main thread learns of it. By a thread that writes and
-//! syncs, by a thread whose ring takes both as linked entries, and by the main thread's own ring.
+//! Group commit: a block is appended to a file and forced to disk, and the main thread learns of it. By a
+//! thread that writes and syncs, by a thread whose ring takes both as linked entries, and by the main
+//! thread's own ring.
 //!
-//! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. Printed for each arm and size of a block: median and
-//! 99th percentile of the time from handing a block over to knowing that it is durable, and the processor time of the process.
+//! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. Printed for
+//! each arm and size of a block: median and 99th percentile of the time from handing a block over to knowing
+//! that it is durable, and the processor time of the process.
 #![allow(missing_docs, unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,6 @@
-//! The loop beside mio and polling, timers beside a heap with tombstones and an ordered map, the clock beside the
-//! kernel's. Rounds are interleaved (A B C A B C …); printed are the median and the middle 90 % of the rounds.
-//! `cargo bench -p sluice-micro --bench evloop`, or with the name of one part.
+//! The loop beside mio and polling, timers beside a heap with tombstones and an ordered map, the clock beside
+//! the kernel's. Rounds are interleaved (A B C A B C …); printed are the median and the middle 90 % of the
+//! rounds. `cargo bench -p sluice-micro --bench evloop`, or with the name of one part.
 #![allow(missing_docs)]
 
 use std::cmp::Reverse;

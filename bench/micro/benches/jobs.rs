@@ -1,11 +1,12 @@
-//! How a slow read's job reaches a thread: the pool's own queue (a lock) beside the ring `queue::spmc` with threads that park:
-//! `cargo bench -p sluice-micro --bench jobs`.
+//! How a slow read's job reaches a thread: the pool's own queue (a lock) beside the ring `queue::spmc` with
+//! threads that park: `cargo bench -p sluice-micro --bench jobs`.
 //!
-//! Both have the same jobs, the same threads, the same mailbox and event loop for the way back; what differs is the queue and how a thread
-//! sleeps and is woken. A burst of jobs is handed in, then the loop waits until all are done. Printed for each burst, number
-//! of threads and length of a job: processor time of the main thread for each job (handing in, waiting, taking the end), and the
-//! time from the first hand-in to the last end; medians over the rounds, and the ratio ring / pool with the interval
-//! that holds nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
+//! Both have the same jobs, the same threads, the same mailbox and event loop for the way back; what differs
+//! is the queue and how a thread sleeps and is woken. A burst of jobs is handed in, then the loop waits until
+//! all are done. Printed for each burst, number of threads and length of a job: processor time of the main
+//! thread for each job (handing in, waiting, taking the end), and the time from the first hand-in to the last
+//! end; medians over the rounds, and the ratio ring / pool with the interval that holds nine tenths of the
+//! rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
 
 // The clock and the threads are what a bench is about.
 #![allow(clippy::disallowed_methods)]
@@ -78,7 +79,8 @@ impl Ring {
     }
 
     fn wake_one(&self) {
-        // Between the push and the look at who sleeps, as the other side has it between its announcement and its second look.
+        // Between the push and the look at who sleeps, as the other side has it between its announcement and
+        // its second look.
         fence(Ordering::SeqCst);
         for (sleeps, thread) in self.shared.sleeps.iter().zip(&self.threads) {
             if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::AcqRel) {
@@ -146,7 +148,8 @@ impl Home {
         Home { lp, sender, mailbox }
     }
 
-    /// Bursts one after the other; nanoseconds of the main thread's processor for each job, and of time for each burst.
+    /// Bursts one after the other; nanoseconds of the main thread's processor for each job, and of time for
+    /// each burst.
     fn round(&mut self, threads: &mut dyn Threads, load: &Load) -> [f64; 2] {
         let (cpu, began) = (thread_ns(), Instant::now());
         for _ in 0..load.bursts {

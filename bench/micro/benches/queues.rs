@@ -1,9 +1,11 @@
-//! Nanoseconds a job, beside crossbeam's `ArrayQueue` and a `Mutex<VecDeque>`, in each role: `cargo bench -p sluice-micro --bench queues`.
+//! Nanoseconds a job, beside crossbeam's `ArrayQueue` and a `Mutex<VecDeque>`, in each role:
+//! `cargo bench -p sluice-micro --bench queues`.
 //!
-//! Contenders take turns, round by round, so that whatever else the machine does meets all of them. A round moves a
-//! fixed number of jobs of one word from producers to consumers; who finds the queue full or empty yields. Printed are
-//! the median over the rounds and the interval that holds nine tenths of them, and how often ours was the faster of
-//! the round's pair. Threads are those of the side that has many; with 1 in brackets everything runs in one thread.
+//! Contenders take turns, round by round, so that whatever else the machine does meets all of them. A round
+//! moves a fixed number of jobs of one word from producers to consumers; who finds the queue full or empty
+//! yields. Printed are the median over the rounds and the interval that holds nine tenths of them, and how
+//! often ours was the faster of the round's pair. Threads are those of the side that has many; with 1 in
+//! brackets everything runs in one thread.
 //!
 //! Words after `--` choose roles (`spsc`, `spmc`, `mpsc`); `rounds=N` and `jobs=N` change the defaults.
 
@@ -27,7 +29,8 @@ const CAPACITY: usize = 4096;
 /// Jobs handed over together where a contender can do that: an iteration's worth.
 const BATCH: usize = 16;
 
-/// What a contender's producer or consumer does in one go: asked for at most so many jobs, says how many it moved.
+/// What a contender's producer or consumer does in one go: asked for at most so many jobs, says how many it
+/// moved.
 type Step<'a> = Box<dyn FnMut(usize) -> usize + Send + 'a>;
 
 /// The two sides of a contender's queue, made anew for each round.

@@ -109,9 +109,9 @@ pub struct Call<'a> {
 }
 
 impl User {
-    /// Whether one selector allows the call. Where none does, the most relevant refusal among the selectors; of those
-    /// that are alike the one of the last argument. Cost: a bit test for each selector, and for each key, channel and
-    /// database the selector's own patterns.
+    /// Whether one selector allows the call. Where none does, the most relevant refusal among the selectors;
+    /// of those that are alike the one of the last argument. Cost: a bit test for each selector, and for each
+    /// key, channel and database the selector's own patterns.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.allows_all() { Ok(()) } else { self.check_selectors(call) }
@@ -128,8 +128,9 @@ impl User {
         Err(worst)
     }
 
-    /// [`User::check`] for arguments as they were received; the first is the command's name. Finds keys, channels and
-    /// databases where rights depend on them, which costs a walk over the arguments and allocates.
+    /// [`User::check`] for arguments as they were received; the first is the command's name. Finds keys,
+    /// channels and databases where rights depend on them, which costs a walk over the arguments and
+    /// allocates.
     pub fn check_args(
         &self,
         spec: &'static Spec,
@@ -170,13 +171,14 @@ impl User {
         self.allows_all() || self.selectors().any(|selector| selector.allows_key(key, flags))
     }
 
-    /// Whether one selector allows this channel or pattern, whatever the command. Cost: the user's channel patterns.
+    /// Whether one selector allows this channel or pattern, whatever the command. Cost: the user's channel
+    /// patterns.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.allows_all() || self.selectors().any(|selector| selector.allows_channel(channel, is_pattern))
     }
 
-    /// Whether one selector allows the call and, besides, every key there may be: what SORT with BY or GET asks. Cost:
-    /// as [`User::check`].
+    /// Whether one selector allows the call and, besides, every key there may be: what SORT with BY or GET
+    /// asks. Cost: as [`User::check`].
     pub fn allows_every_key(&self, call: &Call<'_>, flags: KeyFlags) -> bool {
         self.allows_all()
             || self
@@ -240,8 +242,8 @@ fn names_databases(spec: &Spec) -> bool {
     [generic::MOVE.id, generic::COPY.id, connection::SELECT.id, server::SWAPDB.id].contains(&spec.id)
 }
 
-/// Adds the databases that a call names, with their positions. A call that is no valid one names none: its handler
-/// refuses it. Cost: a walk over the arguments of COPY.
+/// Adds the databases that a call names, with their positions. A call that is no valid one names none: its
+/// handler refuses it. Cost: a walk over the arguments of COPY.
 fn named_databases(spec: &Spec, args: &[&[u8]], database_count: usize, found: &mut Vec<(usize, usize)>) {
     use sluice_command::specs::{connection, generic, server};
     let number = |position: usize| {

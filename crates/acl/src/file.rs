@@ -6,9 +6,9 @@ use crate::user::User;
 use crate::users::Users;
 
 impl Users {
-    /// The users that a file describes, one on each line, and `default` as a server begins with it where the file has
-    /// none. `Err` is the text of all faults found, as ACL LOAD answers it; `file` is the name shown there. Nothing else
-    /// changes. Cost: the file's bytes and what its rules cost.
+    /// The users that a file describes, one on each line, and `default` as a server begins with it where the
+    /// file has none. `Err` is the text of all faults found, as ACL LOAD answers it; `file` is the name shown
+    /// there. Nothing else changes. Cost: the file's bytes and what its rules cost.
     pub fn parse_file(text: &[u8], file: &[u8], all_channels: bool) -> Result<Users, Vec<u8>> {
         let mut users = Users::empty(all_channels);
         let mut faults = Vec::new();
@@ -96,8 +96,8 @@ impl Users {
 /// A `user` line that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFault {
-    /// Which word, as the reference counts: 0 for `user`, 1 for the name; of a faulty rule its number from 0, so that
-    /// the word shown is two words before the fault.
+    /// Which word, as the reference counts: 0 for `user`, 1 for the name; of a faulty rule its number from 0,
+    /// so that the word shown is two words before the fault.
     pub shown: usize,
     /// What is wrong.
     pub error: RuleError,
@@ -111,7 +111,8 @@ pub struct ConfigUsers {
 }
 
 impl ConfigUsers {
-    /// Takes the words of one line, the word `user` first. Names of commands are looked at later. Cost: as the rules.
+    /// Takes the words of one line, the word `user` first. Names of commands are looked at later. Cost: as
+    /// the rules.
     pub fn add(&mut self, words: &[&[u8]], all_channels: bool) -> Result<(), LineFault> {
         let [keyword, name, rules @ ..] = words else {
             return Err(LineFault { shown: 0, error: RuleError::Unmatched });
@@ -141,8 +142,8 @@ impl ConfigUsers {
         self.users.is_empty()
     }
 
-    /// Defines the users. `Ok` names those that are disabled, of which the log should warn; `Err` is the log's line
-    /// with which the server ends.
+    /// Defines the users. `Ok` names those that are disabled, of which the log should warn; `Err` is the
+    /// log's line with which the server ends.
     pub fn define(&self, users: &mut Users) -> Result<Vec<Vec<u8>>, Vec<u8>> {
         let mut disabled = Vec::new();
         for (name, rules) in &self.users {

@@ -97,9 +97,9 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Notes a refusal, as part of one of the ten newest entries that is alike and at most a minute old, else as a new
-    /// entry; then drops the oldest entries above `entries_max`. With an `entries_max` of 0 nothing is noted. Cost: ten
-    /// comparisons and the texts, cut to 4 KiB each.
+    /// Notes a refusal, as part of one of the ten newest entries that is alike and at most a minute old, else
+    /// as a new entry; then drops the oldest entries above `entries_max`. With an `entries_max` of 0 nothing
+    /// is noted. Cost: ten comparisons and the texts, cut to 4 KiB each.
     #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
     pub fn add(
         &mut self,

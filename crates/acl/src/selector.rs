@@ -1,7 +1,8 @@
 //! One set of rights: commands, keys, channels and databases.
 //!
-//! Invariants: (1) `rules` applied in their order to no command, or to every command where `is_future` holds, give
-//! `commands` and `first_args`; (2) `all_commands` holds where every bit is set, those of no command too; (3) `databases` ascends.
+//! Invariants: (1) `rules` applied in their order to no command, or to every command where `is_future` holds,
+//! give `commands` and `first_args`; (2) `all_commands` holds where every bit is set, those of no command
+//! too; (3) `databases` ascends.
 
 use crate::rule::RuleError;
 use crate::text::{has_spaces, word};
@@ -25,7 +26,8 @@ pub struct Selector {
     all_databases: bool,
     /// First arguments in lower case by the command's id, ascending.
     first_args: Vec<(u16, Vec<u8>)>,
-    /// Rules about commands in lower case, in the order given, without those that a later one took the place of.
+    /// Rules about commands in lower case, in the order given, without those that a later one took the place
+    /// of.
     rules: Vec<Rule>,
     keys: Vec<KeyPattern>,
     channels: Vec<Vec<u8>>,
@@ -72,8 +74,8 @@ impl Selector {
         }
     }
 
-    /// The selector that `(…)` describes, without its parentheses. Quotes that do not match make it an empty one, as in
-    /// the reference.
+    /// The selector that `(…)` describes, without its parentheses. Quotes that do not match make it an empty
+    /// one, as in the reference.
     pub(crate) fn parse(text: &[u8], all_channels: bool) -> Result<Selector, RuleError> {
         let mut selector = Selector::new(all_channels);
         for rule in quote::split_args(text, quote::Dialect::Config).unwrap_or_default() {
@@ -107,8 +109,8 @@ impl Selector {
         &self.channels
     }
 
-    /// Applies one rule. Cost: the rules about commands, patterns or databases that it already has; the table of
-    /// commands for a category.
+    /// Applies one rule. Cost: the rules about commands, patterns or databases that it already has; the table
+    /// of commands for a category.
     pub(crate) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let op = word(rule);
         let is = |text: &str| op.eq_ignore_ascii_case(text.as_bytes());
@@ -221,8 +223,8 @@ impl Selector {
         if !spec.subcommands.is_empty() {
             self.change(lookup_full(name).ok_or(RuleError::Unknown)?, true);
         } else {
-            // The text of a user is split at spaces, and within selectors at quotes: the reference ends itself when it
-            // writes such a rule.
+            // The text of a user is split at spaces, and within selectors at quotes: the reference ends
+            // itself when it writes such a rule.
             if has_spaces(sub) || sub.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
                 return Err(RuleError::Syntax);
             }
@@ -255,7 +257,8 @@ impl Selector {
         }
     }
 
-    /// Notes a rule about commands; rules about the same command, or one of its subcommands, lose their meaning.
+    /// Notes a rule about commands; rules about the same command, or one of its subcommands, lose their
+    /// meaning.
     fn note(&mut self, name: &[u8], allow: bool) {
         let name = name.to_ascii_lowercase();
         self.rules.retain(|rule| match rule.name.strip_prefix(name.as_slice()) {
@@ -265,8 +268,8 @@ impl Selector {
         self.rules.push(Rule { allow, name });
     }
 
-    /// Whether it allows a command with this first argument. Cost: one bit; where that is not set, the first arguments
-    /// of the selector.
+    /// Whether it allows a command with this first argument. Cost: one bit; where that is not set, the first
+    /// arguments of the selector.
     #[inline]
     pub(crate) fn allows_command(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
         if self.all_commands {
@@ -300,7 +303,8 @@ impl Selector {
             || self.keys.iter().any(|known| known.access & access == access && known.pattern == b"*")
     }
 
-    /// Whether it allows a channel, or a pattern of channels, which has to be one of its own. Cost: its patterns.
+    /// Whether it allows a channel, or a pattern of channels, which has to be one of its own. Cost: its
+    /// patterns.
     pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels || is_among(&self.channels, channel, is_pattern)
     }
@@ -416,7 +420,8 @@ fn push_key_pattern(out: &mut Vec<u8>, pattern: &KeyPattern) {
     out.extend_from_slice(&pattern.pattern);
 }
 
-/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. The `~` may be missing where the rule ends there.
+/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. The `~` may be missing where the rule ends
+/// there.
 fn key_pattern(rule: &[u8]) -> Option<(u8, &[u8])> {
     let Some(mut rest) = rule.strip_prefix(b"%") else { return Some((READ | WRITE, &rule[1..])) };
     let mut access = 0;

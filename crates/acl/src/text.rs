@@ -28,8 +28,9 @@ pub(crate) fn trim<'a>(mut text: &'a [u8], set: &[u8]) -> &'a [u8] {
     text
 }
 
-/// Joins selectors that stand in several words: from a word that begins with `(` and does not end with `)` up to one
-/// that ends with `)`. `Err` is the position of a word whose parenthesis nothing closes. Cost: the bytes.
+/// Joins selectors that stand in several words: from a word that begins with `(` and does not end with `)` up
+/// to one that ends with `)`. `Err` is the position of a word whose parenthesis nothing closes. Cost: the
+/// bytes.
 pub(crate) fn merge_selectors<'a>(rules: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
     let mut merged = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;

@@ -6,8 +6,8 @@ use crate::selector::{Selector, is_among};
 use crate::text::{merge_selectors, word};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A user as it was defined at some moment. A session holds one and asks [`User::is_stale`] before it trusts its
-/// rights; [`crate::Users::renew`] then tells what has become of the user.
+/// A user as it was defined at some moment. A session holds one and asks [`User::is_stale`] before it trusts
+/// its rights; [`crate::Users::renew`] then tells what has become of the user.
 #[derive(Debug)]
 pub struct User {
     pub(crate) name: Box<[u8]>,
@@ -169,8 +169,8 @@ impl User {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Whether `password` is one of its own; in a time that does not depend on where the digests differ. Enabled or
-    /// not is another question. Cost: its passwords and the bytes of `password`.
+    /// Whether `password` is one of its own; in a time that does not depend on where the digests differ.
+    /// Enabled or not is another question. Cost: its passwords and the bytes of `password`.
     pub fn accepts(&self, password: &[u8]) -> bool {
         if self.nopass {
             return true;
@@ -179,7 +179,8 @@ impl User {
         self.passwords.iter().fold(false, |found, known| found | known.is_same(&digest))
     }
 
-    /// Applies rules as ACL SETUSER gives them. After an error the user is between two states: callers change a copy.
+    /// Applies rules as ACL SETUSER gives them. After an error the user is between two states: callers change
+    /// a copy.
     pub(crate) fn apply_all<'a>(
         &mut self,
         rules: impl Iterator<Item = &'a [u8]> + Clone,
@@ -238,7 +239,8 @@ impl User {
         Ok(())
     }
 
-    /// The canonical text of its flags, passwords and rights: what follows `user NAME ` in ACL LIST and in files.
+    /// The canonical text of its flags, passwords and rights: what follows `user NAME ` in ACL LIST and in
+    /// files.
     pub fn describe(&self) -> UserText {
         let mut out = Vec::new();
         for flag in self.flags() {
@@ -273,8 +275,9 @@ impl User {
             && self.selectors == other.selectors
     }
 
-    /// What is left of the channels, where `before` could reach channels that this user cannot be said to reach;
-    /// `None` where no subscription has to end. Patterns are compared as texts. Cost: the product of the patterns.
+    /// What is left of the channels, where `before` could reach channels that this user cannot be said to
+    /// reach; `None` where no subscription has to end. Patterns are compared as texts. Cost: the product of
+    /// the patterns.
     pub fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
         if self.selectors().any(Selector::has_all_channels) {
             return None;

@@ -1,7 +1,7 @@
 //! All users.
 //!
-//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a user that is not in the
-//! set any more, or in another form, is stale.
+//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a user that
+//! is not in the set any more, or in another form, is stale.
 
 use crate::text::has_spaces;
 use crate::user::{RevokedChannels, SetUserError, User};
@@ -44,8 +44,8 @@ pub struct UserChanges {
 }
 
 impl Users {
-    /// The user `default` alone, who may do everything. `all_channels` is `acl-pubsub-default allchannels`: what new
-    /// users and selectors may hear.
+    /// The user `default` alone, who may do everything. `all_channels` is `acl-pubsub-default allchannels`:
+    /// what new users and selectors may hear.
     pub fn new(all_channels: bool) -> Users {
         let mut users = Users { by_name: BTreeMap::new(), next_identity: 1, all_channels };
         users.insert(User::new_default(0));
@@ -86,13 +86,14 @@ impl Users {
         &self.by_name[DEFAULT]
     }
 
-    /// The present form of a user that a session holds; `None` when the user was deleted, also where another one of
-    /// this name was made since. Cost: the logarithm of the users.
+    /// The present form of a user that a session holds; `None` when the user was deleted, also where another
+    /// one of this name was made since. Cost: the logarithm of the users.
     pub fn renew(&self, held: &User) -> Option<&Arc<User>> {
         self.get(&held.name).filter(|user| user.identity == held.identity)
     }
 
-    /// Lets a client in as a user, or not. Cost: the digest of the password, whether or not there is such a user.
+    /// Lets a client in as a user, or not. Cost: the digest of the password, whether or not there is such a
+    /// user.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
         let Some(user) = self.get(name) else {
             // An unknown name takes as long as a wrong password.
@@ -105,8 +106,8 @@ impl Users {
         if user.accepts(password) { Ok(Arc::clone(user)) } else { Err(AuthError::WrongPassword) }
     }
 
-    /// Makes a user or changes one, as ACL SETUSER does: all rules, or none. Returns what is left of the channels where the user
-    /// lost some. Cost: as the rules have it.
+    /// Makes a user or changes one, as ACL SETUSER does: all rules, or none. Returns what is left of the
+    /// channels where the user lost some. Cost: as the rules have it.
     pub fn set_user<'a>(
         &mut self,
         name: &[u8],
@@ -137,7 +138,8 @@ impl Users {
         self.insert(user);
     }
 
-    /// Deletes a user; its clients have to be closed. `None` where there is no such user, and for `default`, which stays.
+    /// Deletes a user; its clients have to be closed. `None` where there is no such user, and for `default`,
+    /// which stays.
     pub fn delete(&mut self, name: &[u8]) -> Option<Arc<User>> {
         if name == DEFAULT {
             return None;
@@ -163,8 +165,8 @@ impl Users {
         }
     }
 
-    /// Takes over the users of a file. A user whose name stays is the same user changed, as in the reference: its
-    /// clients stay. Cost: the users of both.
+    /// Takes over the users of a file. A user whose name stays is the same user changed, as in the reference:
+    /// its clients stay. Cost: the users of both.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), same: 0 };
         let before = std::mem::take(&mut self.by_name);

@@ -1,5 +1,5 @@
-//! Random rules given to both servers: errors, texts and decisions are compared. Runs where `SLUICE_PEER_SERVER` names
-//! the reference.
+//! Random rules given to both servers: errors, texts and decisions are compared. Runs where
+//! `SLUICE_PEER_SERVER` names the reference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

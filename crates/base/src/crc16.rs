@@ -17,8 +17,8 @@ pub fn crc16(bytes: &[u8]) -> u16 {
     tail.iter().fold(crc, |crc, &byte| crc << 8 ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// The slot of `key`, below [`SLOT_COUNT`]: of the bytes between its first `{` and the next `}` when there are any,
-/// else of all of it.
+/// The slot of `key`, below [`SLOT_COUNT`]: of the bytes between its first `{` and the next `}` when there
+/// are any, else of all of it.
 #[inline]
 pub fn key_slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) & (SLOT_COUNT - 1)
@@ -44,7 +44,8 @@ fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     let (words, tail) = key.as_chunks::<8>();
     words.iter().any(|word| {
-        // A byte of `differing` is 0 where the key has a brace; taking 1 from it borrows into its highest bit.
+        // A byte of `differing` is 0 where the key has a brace; taking 1 from it borrows into its highest
+        // bit.
         let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'{'));
         differing.wrapping_sub(ONES) & !differing & (ONES << 7) != 0
     }) || tail.contains(&b'{')

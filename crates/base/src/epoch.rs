@@ -1,20 +1,21 @@
-//! A number that changes whenever the control plane changes in a way that others have drawn conclusions from: the gate which
-//! checks can refuse anything, the effects what is recorded.
+//! A number that changes whenever the control plane changes in a way that others have drawn conclusions from:
+//! the gate which checks can refuse anything, the effects what is recorded.
 //!
-//! Whoever draws conclusions compares the number with the one that the conclusions belong to, ahead of each command
-//! (`Engine::notice`): a command of an EXEC sees what the command before has changed.
+//! Whoever draws conclusions compares the number with the one that the conclusions belong to, ahead of each
+//! command (`Engine::notice`): a command of an EXEC sees what the command before has changed.
 //!
-//! Two kinds of owners advance the number. A [`Watched`] value does so by itself, whenever it could have been changed. Types whose
-//! fields are private and of which few changes matter (who waits, watches and subscribes, the stream, the append-only file) do so in
-//! the methods that make such a change. The configuration is neither: what has changed in it takes effect by `Control::apply_limits`,
-//! whose numbers are watched.
+//! Two kinds of owners advance the number. A [`Watched`] value does so by itself, whenever it could have been
+//! changed. Types whose fields are private and of which few changes matter (who waits, watches and
+//! subscribes, the stream, the append-only file) do so in the methods that make such a change. The
+//! configuration is neither: what has changed in it takes effect by `Control::apply_limits`, whose numbers
+//! are watched.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number, shared by the parts of one control plane. One thread uses it: the atomic is for handles in several parts, and
-/// costs plain loads and stores.
+/// The number, shared by the parts of one control plane. One thread uses it: the atomic is for handles in
+/// several parts, and costs plain loads and stores.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch(Arc<AtomicU32>);
 

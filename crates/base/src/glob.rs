@@ -1,11 +1,12 @@
 //! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules match them.
 //!
-//! `*` any run, `?` any byte, `[a-c]` `[^a]` a class, `\x` the byte x. A class that is not closed ends with the
-//! pattern; its ranges may be given either way round; a backslash at the end is itself. An empty text matches the empty
-//! pattern only, not even `*`: callers for which `*` means everything (KEYS, SCAN) look for it themselves.
+//! `*` any run, `?` any byte, `[a-c]` `[^a]` a class, `\x` the byte x. A class that is not closed ends with
+//! the pattern; its ranges may be given either way round; a backslash at the end is itself. An empty text
+//! matches the empty pattern only, not even `*`: callers for which `*` means everything (KEYS, SCAN) look for
+//! it themselves.
 //!
-//! Invariants: (1) the cost is O(pattern × text) whatever the pattern: a mismatch goes back to the last `*` only, since
-//! an earlier one can reach nothing that the last cannot; (2) no recursion.
+//! Invariants: (1) the cost is O(pattern × text) whatever the pattern: a mismatch goes back to the last `*`
+//! only, since an earlier one can reach nothing that the last cannot; (2) no recursion.
 
 /// Whether all of `text` matches `pattern`. Cost: O(pattern × text).
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

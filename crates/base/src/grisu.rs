@@ -1,8 +1,9 @@
 //! Shortest-or-nearly digits of a double: Grisu2.
 //!
-//! Source: F. Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers" (2010), section 5. The
-//! digits always read back to the same double, but in 0.3 % of cases they are not the closest of the shortest, as
-//! newer algorithms' are. Clients compare bytes, and the reference server prints these.
+//! Source: F. Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers" (2010),
+//! section 5.
+//! The digits always read back to the same double, but in 0.3 % of cases they are not the closest of the
+//! shortest, as newer algorithms' are. Clients compare bytes, and the reference server prints these.
 //!
 //! Invariant: (1) the value is finite and greater than zero.
 
@@ -31,7 +32,8 @@ pub(crate) fn shortest(value: f64) -> Digits {
     let scaled = multiply(exact, power);
     let mut high = multiply(high, power);
     let mut low = multiply(low, power);
-    // The products are off by less than one unit each: shrinking the interval keeps every candidate inside the true one.
+    // The products are off by less than one unit each: shrinking the interval keeps every candidate inside
+    // the true one.
     high.frac -= 1;
     low.frac += 1;
     generate(scaled, high, high.frac - low.frac, exp10)
@@ -61,7 +63,8 @@ fn boundaries(value: Scaled) -> (Scaled, Scaled) {
     (Scaled { frac: low, exp: high.exp }, high)
 }
 
-/// The power of ten that brings a number with exponent `exp` into `-60..=-32`, and minus its decimal exponent.
+/// The power of ten that brings a number with exponent `exp` into `-60..=-32`, and minus its decimal
+/// exponent.
 fn cached_power(exp: i32) -> (Scaled, i32) {
     // log10(2) in 1/2^20; the estimate is at most one table row off.
     let wanted = ((-(exp + 87)) * 315_653) >> 20;

@@ -1,7 +1,8 @@
 //! SipHash-1-3 over short keys, keyed so that clients cannot choose colliding keys.
 //!
-//! Source: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with one compression and
-//! three finalisation rounds. The oracle in the tests is the standard library's hasher, which is the same function.
+//! Source: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with one compression
+//! and three finalisation rounds. The oracle in the tests is the standard library's hasher, which is the same
+//! function.
 
 /// The 128-bit key of the hash, drawn once at start by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -39,7 +40,8 @@ pub fn siphash13(seed: HashSeed, bytes: &[u8]) -> u64 {
     v[0] ^ v[1] ^ v[2] ^ v[3]
 }
 
-/// The up to seven bytes of `tail`, the end of `bytes`, as a number: words that overlap rather than byte by byte.
+/// The up to seven bytes of `tail`, the end of `bytes`, as a number: words that overlap rather than byte by
+/// byte.
 #[inline(always)]
 fn tail_word(bytes: &[u8], tail: &[u8]) -> u64 {
     let len = tail.len();

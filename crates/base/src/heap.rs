@@ -1,7 +1,8 @@
 //! What memory costs once an allocator has rounded a request up: for sums of the parts of memory.
 //!
-//! The classes are jemalloc's on a 64-bit machine: four to each power of two, and pages beyond them. Nothing is allocated or asked here, so that
-//! crates that know no allocator can use these functions; a test of the server holds them against the allocator.
+//! The classes are jemalloc's on a 64-bit machine: four to each power of two, and pages beyond them. Nothing
+//! is allocated or asked here, so that crates that know no allocator can use these functions; a test of the
+//! server holds them against the allocator.
 
 use std::collections::VecDeque;
 
@@ -44,8 +45,8 @@ pub fn deque<T>(deque: &VecDeque<T>) -> usize {
     block(deque.capacity() * size_of::<T>())
 }
 
-/// Bytes that the nodes of a tree of `len` pairs take, about: a tree does not say how full its nodes are, and two thirds are
-/// assumed. Exact up to eleven pairs.
+/// Bytes that the nodes of a tree of `len` pairs take, about: a tree does not say how full its nodes are, and
+/// two thirds are assumed. Exact up to eleven pairs.
 pub const fn tree<K, V>(len: usize) -> usize {
     let leaf = block(16 + TREE_NODE * (size_of::<K>() + size_of::<V>()));
     match len {

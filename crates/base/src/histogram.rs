@@ -1,8 +1,8 @@
 //! Durations, counted in logarithmic buckets with linear steps: within 1.6 % from 1 ns to 1 s.
 //!
-//! Recording is an index and an increment, so that it can stand in the path of every command; a general histogram
-//! costs several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene, 2012): 64 steps per power of
-//! two.
+//! Recording is an index and an increment, so that it can stand in the path of every command; a general
+//! histogram costs several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene,
+//! 2012): 64 steps per power of two.
 
 use crate::heap;
 
@@ -46,7 +46,8 @@ impl Histogram {
         self.total
     }
 
-    /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket, nanoseconds.
+    /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket,
+    /// nanoseconds.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -59,9 +60,9 @@ impl Histogram {
         0
     }
 
-    /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them: `(microseconds, count)` for
-    /// each bound at which the count grew. The microseconds are those of the last duration that the reference's
-    /// histogram (two significant digits) does not tell from the bound.
+    /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them:
+    /// `(microseconds, count)` for each bound at which the count grew. The microseconds are those of the last
+    /// duration that the reference's histogram (two significant digits) does not tell from the bound.
     pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         let (mut next, mut seen) = (0, 0u64);

@@ -1,7 +1,8 @@
-//! What every other crate may use: time as a value, ids, shared bytes, number formats, LZF, glob, hashes, seeded randomness.
+//! What every other crate may use: time as a value, ids, shared bytes, number formats, LZF, glob, hashes,
+//! seeded randomness.
 //!
-//! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows that a
-//! server exists.
+//! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows
+//! that a server exists.
 
 #![forbid(unsafe_code)]
 

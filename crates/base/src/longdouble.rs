@@ -1,10 +1,11 @@
 //! The 80-bit extended double of the x87, as INCRBYFLOAT and HINCRBYFLOAT compute with it.
 //!
-//! Values that clients and replicas see depend on its 64-bit significand, on every machine. Texts are read as C's
-//! `strtold` reads them and printed with at most 17 digits after the point.
+//! Values that clients and replicas see depend on its 64-bit significand, on every machine. Texts are read as
+//! C's `strtold` reads them and printed with at most 17 digits after the point.
 //!
-//! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up to 19 digits,
-//! a small exponent) is read without big numbers; the rest goes to `rustc_apfloat`, which is exact for any length.
+//! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up to
+//! 19 digits, a small exponent) is read without big numbers; the rest goes to `rustc_apfloat`, which is exact
+//! for any length.
 
 use std::ops::Add;
 
@@ -20,8 +21,9 @@ pub struct LongDouble(X87DoubleExtended);
 impl LongDouble {
     /// Reads all of `text`: decimal or hexadecimal, or `inf` or `infinity` in any case.
     ///
-    /// `None` for anything around the number, for NaN, for a finite text that overflows or, not being zero, rounds to
-    /// zero, and for 5,120 bytes or more. Cost: linear in the usual case, quadratic in the digits else.
+    /// `None` for anything around the number, for NaN, for a finite text that overflows or, not being zero,
+    /// rounds to zero, and for 5,120 bytes or more. Cost: linear in the usual case, quadratic in the digits
+    /// else.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -60,8 +62,8 @@ impl LongDouble {
         i64::try_from(whole.value).ok().filter(|&value| value != i64::MAX && value != i64::MIN)
     }
 
-    /// Appends the value with up to 17 digits after the point, without zeros at the end; zero has no sign. Nothing for
-    /// what is not finite. 1 to 4,933 bytes and a sign.
+    /// Appends the value with up to 17 digits after the point, without zeros at the end; zero has no sign.
+    /// Nothing for what is not finite. 1 to 4,933 bytes and a sign.
     pub fn push(self, out: &mut Vec<u8>) {
         if !self.is_finite() {
             return;

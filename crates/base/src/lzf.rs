@@ -8,7 +8,8 @@
 //! | `lllooooo`, l from 1 to 6 | `oooooooo` | l + 2 bytes again, from o + 1 back |
 //! | `111ooooo` | `llllllll`, `oooooooo` | l + 9 bytes again, from o + 1 back |
 
-/// Compresses `input`, of less than 4 GiB, to at most `len_max` bytes; `None` when it does not get that small.
+/// Compresses `input`, of less than 4 GiB, to at most `len_max` bytes; `None` when it does not get that
+/// small.
 pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(len_max);
     // Short strings are many: their tables are small.
@@ -71,8 +72,8 @@ pub fn decompress(input: &[u8], len: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decompresses `input` to exactly `len` bytes, which take the place of what is in `out`; `None` when it is no such
-/// thing, with some bytes in `out`.
+/// Decompresses `input` to exactly `len` bytes, which take the place of what is in `out`; `None` when it is
+/// no such thing, with some bytes in `out`.
 pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
     // No piece yields more than this from its bytes, so a false length cannot make us allocate.

@@ -1,5 +1,6 @@
-//! Mistakes that are made on purpose, to see that the simulation of replication finds them. Only a build with `--cfg sluice_mistakes` can make
-//! one; in every other the question costs nothing, because its answer is known to the compiler.
+//! Mistakes that are made on purpose, to see that the simulation of replication finds them. Only a build with
+//! `--cfg sluice_mistakes` can make one; in every other the question costs nothing, because its answer is
+//! known to the compiler.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! MurmurHash64A (Austin Appleby, 2008), which HyperLogLogs are made with: its values are in dumps, so it is a format.
+//! MurmurHash64A (Austin Appleby, 2008), which HyperLogLogs are made with: its values are in dumps, so it is
+//! a format.
 
 /// Hashes `bytes` under `seed`. Anybody can make elements that collide: for nothing that has to resist that.
 pub fn murmur64a(bytes: &[u8], seed: u64) -> u64 {

@@ -1,8 +1,8 @@
 //! Integers and doubles as the wire writes them.
 //!
-//! Invariants: (1) [`parse_i64`] and `push_i64` are inverses: only the canonical decimal form is a number, so that a
-//! value kept as an integer prints as the bytes the client sent; (2) [`push_f64`] prints what [`parse_f64`] reads back
-//! to the same bits.
+//! Invariants: (1) [`parse_i64`] and `push_i64` are inverses: only the canonical decimal form is a number, so
+//! that a value kept as an integer prints as the bytes the client sent; (2) [`push_f64`] prints what
+//! [`parse_f64`] reads back to the same bits.
 
 use crate::grisu::{self, Digits};
 use std::io::Write;
@@ -95,9 +95,9 @@ pub fn digits(value: u64) -> usize {
 
 /// Parses a double as scores and coordinates are read.
 ///
-/// A decimal number with an optional sign, fraction and exponent, or `inf` or `infinity` in any case. `None` for
-/// anything around it (spaces, NUL), for hexadecimal, for NaN, and for a finite text whose value is infinite or, not
-/// being zero, rounds to zero.
+/// A decimal number with an optional sign, fraction and exponent, or `inf` or `infinity` in any case. `None`
+/// for anything around it (spaces, NUL), for hexadecimal, for NaN, and for a finite text whose value is
+/// infinite or, not being zero, rounds to zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     if let Some(whole) = parse_short_whole(text) {
         return Some(whole);
@@ -115,7 +115,8 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// A whole number of up to fifteen digits and an optional minus: what most scores are. A double has each of them.
+/// A whole number of up to fifteen digits and an optional minus: what most scores are. A double has each of
+/// them.
 #[inline]
 fn parse_short_whole(text: &[u8]) -> Option<f64> {
     let (is_negative, digits) = match text.split_first() {
@@ -153,8 +154,8 @@ fn significand(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
     text.iter().copied().take_while(|byte| !matches!(byte, b'e' | b'E'))
 }
 
-/// Appends `value` as replies and listings show it: `inf`, `-inf`, `nan`, `-0`, a plain integer when it is one within
-/// ±2^62, else the digits of Grisu2. 1 to 25 bytes.
+/// Appends `value` as replies and listings show it: `inf`, `-inf`, `nan`, `-0`, a plain integer when it is
+/// one within ±2^62, else the digits of Grisu2. 1 to 25 bytes.
 pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         out.extend_from_slice(b"nan");
@@ -169,7 +170,8 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The same, but a whole number too is written by its shortest digits: 1e+15 and not 1000000000000000. 1 to 25 bytes.
+/// The same, but a whole number too is written by its shortest digits: 1e+15 and not 1000000000000000. 1 to
+/// 25 bytes.
 pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
     if value.is_finite() && value != 0.0 {
         push_digits(out, value);
@@ -178,7 +180,8 @@ pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends `value` with 17 significant digits without zeros at their end, as C's `%.17g` does: 0.1 is 0.10000000000000001. 1 to 24 bytes.
+/// Appends `value` with 17 significant digits without zeros at their end, as C's `%.17g` does: 0.1 is
+/// 0.10000000000000001. 1 to 24 bytes.
 pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     const DIGITS: i32 = 17;
     if !value.is_finite() || value == 0.0 {
@@ -271,7 +274,8 @@ fn layout(out: &mut Vec<u8>, digits: &Digits) {
     push_u64(out, u64::from(magnitude.unsigned_abs()));
 }
 
-/// The integer that `value` is, when it is one within ±2^62: those print in full, larger ones in shortest digits.
+/// The integer that `value` is, when it is one within ±2^62: those print in full, larger ones in shortest
+/// digits.
 #[inline]
 pub(crate) fn as_whole(value: f64) -> Option<i64> {
     const BOUND: f64 = (1u64 << 62) as f64;

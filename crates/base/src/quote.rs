@@ -11,15 +11,17 @@ pub struct Unbalanced;
 pub enum Dialect {
     /// A configuration file or a value of CONFIG SET.
     Config,
-    /// An inline request: a backslash and a quote as its very last bytes are the byte `\\` and the closing quote.
+    /// An inline request: a backslash and a quote as its very last bytes are the byte `\\` and the closing
+    /// quote.
     Inline,
 }
 
 /// Splits `line` into words.
 ///
-/// Words are separated by spaces, tabs, CR and LF; a vertical tab or form feed is skipped before a word only. Quotes
-/// may stand anywhere in a word: in double quotes `\n \r \t \b \a`, `\xHH` and `\` before any other byte are escapes,
-/// in single quotes only `\'`. Outside of quotes a backslash is itself. The line ends at a NUL.
+/// Words are separated by spaces, tabs, CR and LF; a vertical tab or form feed is skipped before a word only.
+/// Quotes may stand anywhere in a word: in double quotes `\n \r \t \b \a`, `\xHH` and `\` before any other
+/// byte are escapes, in single quotes only `\'`. Outside of quotes a backslash is itself. The line ends at a
+/// NUL.
 pub fn split_args(line: &[u8], dialect: Dialect) -> Result<Vec<Vec<u8>>, Unbalanced> {
     let mut words = Vec::new();
     let mut word = Vec::new();

@@ -1,6 +1,7 @@
 //! Numbers and globs against a running reference server, byte for byte.
 //!
-//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied; says so otherwise.
+//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied; says so
+//! otherwise.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

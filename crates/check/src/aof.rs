@@ -72,7 +72,8 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     }
 }
 
-/// Whether a file is a manifest: by its name, or as the reference tells, by its first line that is no comment.
+/// Whether a file is a manifest: by its name, or as the reference tells, by its first line that is no
+/// comment.
 fn kind_of(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
@@ -224,7 +225,8 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
     }
 }
 
-/// Reads a file to its end, to the first mistake, or to a time. A mistake in a snapshot at the beginning ends the check.
+/// Reads a file to its end, to the first mistake, or to a time. A mistake in a snapshot at the beginning ends
+/// the check.
 fn read_log(
     log: &LogFile,
     mode: Mode,

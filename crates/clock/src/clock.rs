@@ -1,8 +1,9 @@
 //! The clock itself: anchors, the factor from ticks to nanoseconds, and the gates.
 //!
-//! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first anchor is
-//! [`LEARN_NS`] old; then two anchors give the factor, and each later one, measured against an ever older base, makes it
-//! better. A base older than [`BASE_MAX_NS`] is replaced, so that the factor follows a kernel clock that is being slewed.
+//! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first
+//! anchor is [`LEARN_NS`] old; then two anchors give the factor, and each later one, measured against an ever
+//! older base, makes it better. A base older than [`BASE_MAX_NS`] is replaced, so that the factor follows a
+//! kernel clock that is being slewed.
 
 use sluice_base::Now;
 
@@ -20,8 +21,8 @@ pub enum TimeSource {
     },
 }
 
-/// Notices where a clock takes its time from, so that a log can say so: once when that is known, and once more when the
-/// counter was given up while the process ran.
+/// Notices where a clock takes its time from, so that a log can say so: once when that is known, and once
+/// more when the counter was given up while the process ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SourceWatch {
     /// What was said last; `None` for nothing yet.
@@ -58,8 +59,8 @@ impl SourceWatch {
 #[derive(Clone, Debug)]
 pub struct Clock<M: Machine = System> {
     machine: M,
-    /// Counter ticks after which the anchor must be renewed; 0 while the kernel's clocks are used, so that every
-    /// reading takes the slow path.
+    /// Counter ticks after which the anchor must be renewed; 0 while the kernel's clocks are used, so that
+    /// every reading takes the slow path.
     window_ticks: u64,
     /// Nanoseconds per tick, 32.32 fixed point.
     factor: u64,
@@ -110,7 +111,8 @@ impl<M: Machine> Clock<M> {
         clock
     }
 
-    /// What time it is. Cost: one counter read and a multiplication; once a millisecond a new anchor, about 0.1 us.
+    /// What time it is. Cost: one counter read and a multiplication; once a millisecond a new anchor, about
+    /// 0.1 us.
     #[inline]
     pub fn now(&mut self) -> Now {
         let Some(ticks) = self.machine.counter() else { return self.posix() };
@@ -188,7 +190,8 @@ impl<M: Machine> Clock<M> {
         self.still = if standing { self.still.saturating_add(1) } else { 0 };
         self.last_ticks = ticks;
         let delta = ticks.wrapping_sub(self.anchor.ticks);
-        // Two readings within one tick of a slow counter are no reason to doubt it; many in a row are looked into.
+        // Two readings within one tick of a slow counter are no reason to doubt it; many in a row are looked
+        // into.
         if standing && self.still < STILL_MAX && delta < self.window_ticks {
             return self.at(delta);
         }
@@ -200,8 +203,8 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns: fresh.mono_ns, unix_us: fresh.real_ns.div_euclid(1000) })
     }
 
-    /// Both kernel clocks between two counter reads; of a few tries the one with the closest reads, or the first that
-    /// is close enough.
+    /// Both kernel clocks between two counter reads; of a few tries the one with the closest reads, or the
+    /// first that is close enough.
     fn take_anchor(&mut self) -> Anchor {
         let mut best = Anchor { bracket_ticks: u64::MAX, ..Anchor::default() };
         for _ in 0..ANCHOR_TRIES {
@@ -221,7 +224,8 @@ impl<M: Machine> Clock<M> {
         best
     }
 
-    /// Nanoseconds of a number of ticks by the present factor; before there is one, a tick counts as a nanosecond.
+    /// Nanoseconds of a number of ticks by the present factor; before there is one, a tick counts as a
+    /// nanosecond.
     fn ns_of(&self, ticks: u64) -> u64 {
         let factor = if self.factor == 0 { 1 << 32 } else { u128::from(self.factor) };
         u64::try_from((u128::from(ticks) * factor) >> 32).unwrap_or(u64::MAX)
@@ -254,8 +258,8 @@ impl<M: Machine> Clock<M> {
         self.factor = factor;
         self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
         if span_ns > BASE_MAX_NS {
-            // A doubt replaces the base, so the counter agreed all the time since. What was doubted before that was
-            // a pause or a migration of the machine, of which there may be any number.
+            // A doubt replaces the base, so the counter agreed all the time since. What was doubted before
+            // that was a pause or a migration of the machine, of which there may be any number.
             self.doubts = 0;
             self.base = Some(*fresh);
         }

@@ -31,8 +31,8 @@ enum Source {
 }
 
 impl System {
-    /// Looks once whether the counter can be trusted, and whether the calling thread may read it. Threads that the
-    /// calling thread starts later may do what the calling thread may.
+    /// Looks once whether the counter can be trusted, and whether the calling thread may read it. Threads
+    /// that the calling thread starts later may do what the calling thread may.
     pub fn probe() -> System {
         let source = match counter_permission() {
             Permission::Forbidden => Source::SystemCall,
@@ -83,7 +83,8 @@ fn kernel_ns(source: Source, id: libc::clockid_t) -> i64 {
 /// `clock_gettime` past the vDSO.
 #[cfg(target_os = "linux")]
 fn system_call(id: libc::clockid_t, time: &mut libc::timespec) -> libc::c_int {
-    // SAFETY: `time` is a valid timespec to write to, for the duration of the call; 64-bit kernels know no other form.
+    // SAFETY: `time` is a valid timespec to write to, for the duration of the call; 64-bit kernels know no
+    // other form.
     // JUSTIFICATION: no safe wrapper avoids the vDSO.
     let failed = unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut *time) };
     libc::c_int::from(failed != 0)
@@ -149,9 +150,9 @@ fn is_steady(cpuinfo: &str) -> bool {
     has("constant_tsc") && has("nonstop_tsc")
 }
 
-/// The counters of all processors must be in step, which the flags do not say. The kernel watches that for `tsc`, and
-/// Hyper-V promises it for its page, which has one offset for all processors. `kvm-clock` and `xen` have one for each,
-/// and the kernel chooses them only over a counter that it does not trust.
+/// The counters of all processors must be in step, which the flags do not say. The kernel watches that for
+/// `tsc`, and Hyper-V promises it for its page, which has one offset for all processors. `kvm-clock` and
+/// `xen` have one for each, and the kernel chooses them only over a counter that it does not trust.
 #[cfg(target_arch = "x86_64")]
 fn is_synchronised(clocksource: &str) -> bool {
     matches!(clocksource.trim_end(), "tsc" | "hyperv_clocksource_tsc_page")

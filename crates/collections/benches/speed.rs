@@ -1,7 +1,8 @@
 //! Times of the slab and the index together, as the keyspace uses them: `cargo bench -p sluice-collections`.
 //!
-//! Entries are blocks of 88 bytes that begin with a 16-byte key; hashes are computed from the key. Prints one line for
-//! each measure. An argument names the one to run: `bytes`, `insert`, `find`, `cache`, `churn`, `slab`.
+//! Entries are blocks of 88 bytes that begin with a 16-byte key; hashes are computed from the key. Prints one
+//! line for each measure. An argument names the one to run: `bytes`, `insert`, `find`, `cache`, `churn`,
+//! `slab`.
 
 // The clock is what a bench is about.
 #![allow(clippy::disallowed_methods)]

@@ -1,18 +1,20 @@
-//! What depends on the processor: comparing a bucket's tags at once, counting bits, numbers of six bits, and prefetching.
+//! What depends on the processor: comparing a bucket's tags at once, counting bits, numbers of six bits, and
+//! prefetching.
 //!
-//! x86-64 uses SSE2, which its baseline contains, and AVX2 or AVX-512 where the processor has it; everything else takes the
-//! portable code, which is also the oracle of the tests.
+//! x86-64 uses SSE2, which its baseline contains, and AVX2 or AVX-512 where the processor has it; everything
+//! else takes the portable code, which is also the oracle of the tests.
 
 /// Lanes of a bucket: the tags in the first twelve bytes of its sixteen-byte head.
 const LANES_MASK: u32 = 0xfff;
 
-/// The lanes whose tag equals `tag`, one bit each. `head` holds the tags, four to a word, lane 0 in the lowest byte; its
-/// fourth word is not looked at.
+/// The lanes whose tag equals `tag`, one bit each. `head` holds the tags, four to a word, lane 0 in the
+/// lowest byte; its fourth word is not looked at.
 #[inline(always)]
 pub(crate) fn lanes_equal(head: [u32; 4], tag: u8) -> u32 {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     {
-        // SAFETY: the only requirement is that the processor has SSE2, and the `cfg` says that the target has.
+        // SAFETY: the only requirement is that the processor has SSE2, and the `cfg` says that the target
+        // has.
         // JUSTIFICATION: three instructions instead of about thirty for every probe of the index.
         unsafe { lanes_equal_sse2(head, tag) }
     }
@@ -33,7 +35,8 @@ fn lanes_equal_sse2(head: [u32; 4], tag: u8) -> u32 {
     _mm_movemask_epi8(equal) as u32 & LANES_MASK
 }
 
-/// The same without SIMD: a byte of `x` is zero where the tag matches, found exactly (no borrow between bytes).
+/// The same without SIMD: a byte of `x` is zero where the tag matches, found exactly (no borrow between
+/// bytes).
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), allow(dead_code))]
 #[inline]
 fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
@@ -65,7 +68,8 @@ pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint; it reads nothing that the program can see and does not fault on any address.
+        // SAFETY: a prefetch is a hint; it reads nothing that the program can see and does not fault on any
+        // address.
         // JUSTIFICATION: a lookup is two cache misses; asking early for a batch of keys overlaps them.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
@@ -88,14 +92,16 @@ pub(crate) fn prefetch<T>(at: *const T) {
 pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= WIDE_COUNT_BYTES_MIN && has_avx512_count() {
-        // SAFETY: the only requirement is that the processor has these instructions, which was asked just before.
+        // SAFETY: the only requirement is that the processor has these instructions, which was asked just
+        // before.
         // JUSTIFICATION: it counts bits by itself; BITCOUNT of 1 MB: bench/record, `types`.
         return unsafe { count_ones_avx512(bytes) };
     }
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= WIDE_COUNT_BYTES_MIN && std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the only requirement is that the processor has AVX2, which was asked just before.
-        // JUSTIFICATION: 64 KiB in 1.6 us instead of 8.6, 4 KiB in 0.21 us instead of 0.49; measured alone, in cache.
+        // JUSTIFICATION: 64 KiB in 1.6 us instead of 8.6, 4 KiB in 0.21 us instead of 0.49; measured alone,
+        // in cache.
         return unsafe { count_ones_avx2(bytes) };
     }
     count_ones_portable(bytes)
@@ -133,8 +139,8 @@ fn count_ones_portable(bytes: &[u8]) -> u64 {
 #[cfg(target_arch = "x86_64")]
 const WIDE_COUNT_BYTES_MIN: usize = 256;
 
-/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first in the low bits.
-/// Registers without a number stay.
+/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first
+/// in the low bits. Registers without a number stay.
 pub(crate) fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {

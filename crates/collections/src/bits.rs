@@ -2,7 +2,8 @@
 //!
 //! Bit 0 is the most significant bit of the first byte, as the protocol numbers them.
 //!
-//! Invariant: no function looks behind the bytes it is given: what a field covers behind their end reads as zeros.
+//! Invariant: no function looks behind the bytes it is given: what a field covers behind their end reads as
+//! zeros.
 
 use crate::arch;
 
@@ -12,7 +13,8 @@ pub fn count(bytes: &[u8]) -> u64 {
     arch::count_ones(bytes)
 }
 
-/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first in the low bits.
+/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first
+/// in the low bits.
 pub fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     arch::raise_six_bits(packed, registers);
 }

@@ -1,19 +1,23 @@
 //! A hash table of packed chunks that can be shared: fields with values and expiries, or members alone.
 //!
-//! The fields are in the order of their hashes, in leaves of up to 64 fields or 4 KiB; inner nodes of up to 64 children find a
-//! leaf by hash. Each node is behind a count of owners: [`HashTree::share`] takes the root, and a writer copies the nodes
-//! of its path that have another owner. A write splits or joins a few nodes at most, so no write waits for the table to grow.
+//! The fields are in the order of their hashes, in leaves of up to 64 fields or 4 KiB; inner nodes of up to
+//! 64 children find a leaf by hash. Each node is behind a count of owners: [`HashTree::share`] takes the
+//! root, and a writer copies the nodes of its path that have another owner. A write splits or joins a few
+//! nodes at most, so no write waits for the table to grow.
 //!
-//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` says whether the member is
-//! new, `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP: a rank below `len()` drawn at random) and `scan` do the rest.
-//! A member takes 4 bytes beside its own, and its part of a leaf. A **hash** is `Content::Fields`.
+//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` says
+//! whether the member is new, `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP: a rank below `len()`
+//! drawn at random) and `scan` do the rest. A member takes 4 bytes beside its own, and its part of a leaf. A
+//! **hash** is `Content::Fields`.
 //!
-//! A cursor of [`HashTree::scan`] is a hash: all fields with a smaller one have been visited. Nothing that happens to nodes
-//! changes hashes, so a field that is there from the beginning to the end of a scan is visited exactly once.
+//! A cursor of [`HashTree::scan`] is a hash: all fields with a smaller one have been visited. Nothing that
+//! happens to nodes changes hashes, so a field that is there from the beginning to the end of a scan is
+//! visited exactly once.
 //!
-//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the seed: their choice of
-//! fields fills no leaf; (2) changing a tree costs O(log n) and frees no more than a few nodes; long strings are left in
-//! `garbage`, to be dropped elsewhere; (3) dropping a tree costs O(n) where no other owner is: drop it on another thread.
+//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the
+//! seed: their choice of fields fills no leaf; (2) changing a tree costs O(log n) and frees no more than a
+//! few nodes; long strings are left in `garbage`, to be dropped elsewhere; (3) dropping a tree costs O(n)
+//! where no other owner is: drop it on another thread.
 
 mod field;
 mod gather;
@@ -126,7 +130,8 @@ impl HashTree {
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
-        // Most members that are added to a large set are there: that needs no path to write to, and no copy of a shared one.
+        // Most members that are added to a large set are there: that needs no path to write to, and no copy
+        // of a shared one.
         if content == Content::Members
             && expiry == Expiry::Clear
             && self.root.leaf_of(hash).find(hash, name).is_some()
@@ -175,8 +180,8 @@ impl HashTree {
         true
     }
 
-    /// Removes up to `max` fields whose expiry is `bound` or earlier, each after `visit` has seen its name; how many. Cost: O(log n)
-    /// for each.
+    /// Removes up to `max` fields whose expiry is `bound` or earlier, each after `visit` has seen its name;
+    /// how many. Cost: O(log n) for each.
     pub fn remove_expired(
         &mut self,
         bound: i64,
@@ -196,9 +201,10 @@ impl HashTree {
         max
     }
 
-    /// Cuts the fields with these ranks, in the order of [`HashTree::iter`], out of the tree: neither none nor all of them. They come back as
-    /// trees, in that order, which have the memory that the fields had. Cost: O(log n), and no allocation or copy but for the leaves at both ends;
-    /// about 130 trees for each level at most.
+    /// Cuts the fields with these ranks, in the order of [`HashTree::iter`], out of the tree: neither none
+    /// nor all of them. They come back as trees, in that order, which have the memory that the fields had.
+    /// Cost: O(log n), and no allocation or copy but for the leaves at both ends; about 130 trees for each
+    /// level at most.
     pub fn take_ranks(&mut self, ranks: Range<usize>) -> Vec<HashTree> {
         if ranks.is_empty() || ranks.end > self.len() || ranks.len() == self.len() {
             debug_assert!(false, "{ranks:?} of {}", self.len());
@@ -211,8 +217,8 @@ impl HashTree {
         pieces.into_iter().map(tree).collect()
     }
 
-    /// The field with `rank` fields in front of it, in the order of their hashes: with a rank drawn at random a field drawn at
-    /// random. Cost: O(log n).
+    /// The field with `rank` fields in front of it, in the order of their hashes: with a rank drawn at random
+    /// a field drawn at random. Cost: O(log n).
     pub fn nth(&self, rank: usize) -> Option<Field<'_>> {
         let (mut node, mut rank) = (&self.root, rank);
         loop {
@@ -243,8 +249,8 @@ impl HashTree {
         HashTreeIter::from_rank(&self.root, rank)
     }
 
-    /// Visits about `count` fields from a cursor on, and at least one if there is any; the next cursor, 0 at the end. A scan
-    /// begins with 0.
+    /// Visits about `count` fields from a cursor on, and at least one if there is any; the next cursor, 0 at
+    /// the end. A scan begins with 0.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut visit: impl FnMut(Field<'a>)) -> u64 {
         let (mut cursor, mut left) = (cursor, count.max(1));
         loop {
@@ -270,14 +276,15 @@ impl HashTree {
         }
     }
 
-    /// Asks the processor for what it takes to look fields up soon. A large table's leaves are not in the cache, and a look-up
-    /// reads three parts of one, each of which names the next: those of several fields are waited for together.
+    /// Asks the processor for what it takes to look fields up soon. A large table's leaves are not in the
+    /// cache, and a look-up reads three parts of one, each of which names the next: those of several fields
+    /// are waited for together.
     pub fn prefetch<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>) {
         while self.group(&mut names).is_some() {}
     }
 
-    /// Asks the processor for the fields that one command is about to set. A single one gains nothing, and in a table that the
-    /// cache holds all of them would cost a fifth more.
+    /// Asks the processor for the fields that one command is about to set. A single one gains nothing, and in
+    /// a table that the cache holds all of them would cost a fifth more.
     #[inline]
     pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
         if names.len() > 1 && self.len() >= PREFETCHED_FROM {
@@ -285,7 +292,8 @@ impl HashTree {
         }
     }
 
-    /// Looks each of these fields up, in order. Cost: O(log n) for each; misses of the cache are waited for together.
+    /// Looks each of these fields up, in order. Cost: O(log n) for each; misses of the cache are waited for
+    /// together.
     pub fn get_each<'t, 'n>(
         &'t self,
         mut names: impl Iterator<Item = &'n [u8]>,
@@ -306,8 +314,8 @@ impl HashTree {
         }
     }
 
-    /// Removes these fields; how many were there. Nodes that are shared are copied for those alone. Cost: as of
-    /// [`HashTree::get_each`].
+    /// Removes these fields; how many were there. Nodes that are shared are copied for those alone. Cost: as
+    /// of [`HashTree::get_each`].
     pub fn remove_each<'n>(
         &mut self,
         mut names: impl Iterator<Item = &'n [u8]>,
@@ -335,7 +343,8 @@ impl HashTree {
         before - self.len()
     }
 
-    /// Where the next few names belong, and what it takes to look them up on its way from memory; `None` behind the last name.
+    /// Where the next few names belong, and what it takes to look them up on its way from memory; `None`
+    /// behind the last name.
     fn group<'t, 'n>(&'t self, names: &mut impl Iterator<Item = &'n [u8]>) -> Option<NameGroup<'t, 'n>> {
         let none = NamePlace { node: &self.root, hash: 0, name: b"" };
         let mut group = NameGroup { places: [none; GROUP_LEN], len: 0 };
@@ -344,7 +353,8 @@ impl HashTree {
             group.len += 1;
         }
         let places = &mut group.places[..group.len];
-        // Level by level, so that the misses of all names at one level are under way together. All leaves have the same depth.
+        // Level by level, so that the misses of all names at one level are under way together. All leaves
+        // have the same depth.
         while let HashNode::Inner(_) = places.first()?.node {
             for place in places.iter_mut() {
                 if let HashNode::Inner(inner) = place.node {
@@ -360,7 +370,8 @@ impl HashTree {
         Some(group)
     }
 
-    /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has them.
+    /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has
+    /// them.
     pub fn finder(&self) -> Finder<'_> {
         Finder { tree: self, leaf: None, hashes: 0..=0 }
     }
@@ -443,8 +454,8 @@ impl<'t> NamePlace<'t, '_> {
 
 /// Fields that are looked up together: about as many misses as a processor keeps under way.
 const GROUP_LEN: usize = 16;
-/// From so many fields on, look-ups of one command are mostly misses: at 20,000 asking for them costs more than it brings, at 100,000
-/// reads gain a seventh, at 2 M everything gains two fifths.
+/// From so many fields on, look-ups of one command are mostly misses: at 20,000 asking for them costs more
+/// than it brings, at 100,000 reads gain a seventh, at 2 M everything gains two fifths.
 const PREFETCHED_FROM: usize = 100_000;
 
 const _: () = assert!(NEVER == i64::MAX);

@@ -1,7 +1,8 @@
-//! A hash index by linear hashing: from hashes to handles, without a second table and without a doubling pause.
+//! A hash index by linear hashing: from hashes to handles, without a second table and without a doubling
+//! pause.
 //!
-//! It holds 32-bit handles and one byte of each hash; keys and full hashes stay with the caller, which compares
-//! candidates (`eq`) and computes hashes anew (`rehash`) when a bucket is split.
+//! It holds 32-bit handles and one byte of each hash; keys and full hashes stay with the caller, which
+//! compares candidates (`eq`) and computes hashes anew (`rehash`) when a bucket is split.
 //!
 //! ```text
 //!  buckets  0 ............ split ............ mask | mask+1 ....... mask+split
@@ -10,28 +11,32 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the chain of
-//!    bucket `hash & mask`, or `hash & (mask*2+1)` if the former is below `split`.
-//! 2. A chain is the bucket in the table, then buckets of the overflow pool. All of them are full but the first of the
-//!    pool's; the table's may have holes only if it is alone. So inserting and removing never walk a chain.
-//! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at its end
-//!    moves into a place that becomes free. Its buckets are numbered from 1.
-//! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a bucket
-//!    and is through at 12, that is, at 6 for each of twice the buckets. One split for every four inserts; two at most.
-//!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each removal.
-//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m` are those that
-//!    end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and [`Index::scan`] visits the whole
-//!    interval around it and returns its end. Whatever was split or merged between two calls, what one call leaves
-//!    unvisited lies at or behind its answer, and intervals only change at their ends: an element that is present all
-//!    the time is visited by the call whose interval contains it. A merge may visit some entries twice; no entry is left out.
+//! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the chain
+//!    of bucket `hash & mask`, or `hash & (mask*2+1)` if the former is below `split`.
+//! 2. A chain is the bucket in the table, then buckets of the overflow pool. All of them are full but the
+//!    first of the pool's; the table's may have holes only if it is alone. So inserting and removing never
+//!    walk a chain.
+//! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at
+//!    its end moves into a place that becomes free. Its buckets are numbered from 1.
+//! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a
+//!    bucket and is through at 12, that is, at 6 for each of twice the buckets. One split for every four
+//!    inserts; two at most. *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two
+//!    merges for each removal.
+//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m` are
+//!    those that end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and
+//!    [`Index::scan`] visits the whole interval around it and returns its end. Whatever was split or merged
+//!    between two calls, what one call leaves unvisited lies at or behind its answer, and intervals only
+//!    change at their ends: an element that is present all the time is visited by the call whose interval
+//!    contains it. A merge may visit some entries twice; no entry is left out.
 //!
-//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. What is left to walk is then spread over the numbers that a
-//!    halving leaves, so that a walk that removes what it meets keeps chains short. Behind a scan that removes, what is
-//!    left ends in the same bits, and a halving gathers it in a few long chains. The price: a merge may
-//!    move an entry back behind the walk, so that only a walk without merges is sure to meet all that stays. A caller
-//!    walks until nothing is left.
+//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. What is left to walk is then spread over
+//!    the numbers that a halving leaves, so that a walk that removes what it meets keeps chains short. Behind
+//!    a scan that removes, what is left ends in the same bits, and a halving gathers it in a few long chains.
+//!    The price: a merge may move an entry back behind the walk, so that only a walk without merges is sure
+//!    to meet all that stays. A caller walks until nothing is left.
 //!
-//! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the caller's duty.
+//! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the
+//! caller's duty.
 
 mod bucket;
 mod buckets;
@@ -161,8 +166,8 @@ impl Linear {
         self.table.bytes() + self.pool.bytes()
     }
 
-    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
-    /// in about 255 of the others.
+    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same
+    /// tag: one in about 255 of the others.
     #[inline(always)]
     fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
@@ -202,11 +207,12 @@ impl Linear {
         old
     }
 
-    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its hash.
-    /// At most two buckets are split, with `prefetch` called for their entries first.
+    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its
+    /// hash. At most two buckets are split, with `prefetch` called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one are full.
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one
+    /// are full.
     #[inline]
     fn insert(
         &mut self,
@@ -217,14 +223,15 @@ impl Linear {
     ) {
         self.place(self.home(hash), tag_of(hash), handle, &mut 0);
         self.len += 1;
-        // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds them near.
+        // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds
+        // them near.
         if self.len() + 2 >= self.grow_at() {
             self.grow(&rehash, &prefetch);
         }
     }
 
-    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket moves (for which
-    /// `rehash` is asked for the hash of one of its entries).
+    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket
+    /// moves (for which `rehash` is asked for the hash of one of its entries).
     ///
     /// # Panics
     /// As [`Linear::handle`].
@@ -242,7 +249,8 @@ impl Linear {
         handle
     }
 
-    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
+    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more
+    /// is due.
     fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         let mut left = budget;
         while left > 0 && self.len() >= self.grow_at() {
@@ -258,9 +266,9 @@ impl Linear {
         self.len() >= self.grow_at() || self.shrink_is_due()
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
-    /// element that is present from the first call to the last is visited at least once, whatever happens in between;
-    /// some may be visited twice (5). Any cursor is allowed.
+    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the
+    /// end. An element that is present from the first call to the last is visited at least once, whatever
+    /// happens in between; some may be visited twice (5). Any cursor is allowed.
     fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let home = self.home(cursor);
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
@@ -270,16 +278,16 @@ impl Linear {
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
 
-    /// Visits the entries of the bucket of this number, of bucket 0 where the table has become smaller, and returns the
-    /// next number; 0 means the end (6).
+    /// Visits the entries of the bucket of this number, of bucket 0 where the table has become smaller, and
+    /// returns the next number; 0 means the end (6).
     fn walk(&self, bucket: u64, visit: impl FnMut(Handle)) -> u64 {
         let home = usize::try_from(bucket).ok().filter(|home| *home < self.table.len()).unwrap_or(0);
         self.chain(home).flat_map(Bucket::handles).for_each(visit);
         ((home + 1) % self.table.len()) as u64
     }
 
-    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
-    /// index that is not about to shrink.
+    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on
+    /// average in an index that is not about to shrink.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
             return None;
@@ -296,9 +304,10 @@ impl Linear {
         (0..self.places()).find_map(|i| self.place_at((start + i) % self.places()).handles().next())
     }
 
-    /// Visits up to `count` different entries: those that follow the place in memory that `draw` chooses, each draw another.
-    /// Returns how many; fewer than asked for only if the index is smaller or very sparse. Much cheaper than as many
-    /// [`Linear::sample`]s, and good enough where neighbours in the order of hashes are as random as any.
+    /// Visits up to `count` different entries: those that follow the place in memory that `draw` chooses,
+    /// each draw another. Returns how many; fewer than asked for only if the index is smaller or very sparse.
+    /// Much cheaper than as many [`Linear::sample`]s, and good enough where neighbours in the order of hashes
+    /// are as random as any.
     #[inline]
     fn sample_from(&self, draw: u64, count: usize, mut visit: impl FnMut(Handle)) -> usize {
         let places = self.places();
@@ -346,8 +355,8 @@ impl Linear {
         self.table.at(self.home(hash)).prefetch();
     }
 
-    /// Calls `candidate` for the entry that [`Linear::find`] will compare first, so that the caller can prefetch it; if
-    /// the bucket itself has none, asks for the next bucket of the chain.
+    /// Calls `candidate` for the entry that [`Linear::find`] will compare first, so that the caller can
+    /// prefetch it; if the bucket itself has none, asks for the next bucket of the chain.
     #[inline(always)]
     fn prefetch_candidates(&self, hash: u64, mut candidate: impl FnMut(Handle)) {
         let bucket = self.table.at(self.home(hash));
@@ -427,7 +436,8 @@ impl Linear {
         }
     }
 
-    /// Puts an entry into a chain. `spare` begins a list of empty pool buckets to take before the pool's next.
+    /// Puts an entry into a chain. `spare` begins a list of empty pool buckets to take before the pool's
+    /// next.
     #[inline(always)]
     fn place(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
         let bucket = self.table.at_mut(home);
@@ -463,8 +473,8 @@ impl Linear {
         self.table.at_mut(home).set_link(fresh);
     }
 
-    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled from the chain's
-    /// first overflow bucket, which goes when it is empty.
+    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled from
+    /// the chain's first overflow bucket, which goes when it is empty.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {
@@ -530,7 +540,8 @@ impl Linear {
         }
     }
 
-    /// Makes the buckets that so many entries will have; only where there is no entry. Cost: one step for each bucket.
+    /// Makes the buckets that so many entries will have; only where there is no entry. Cost: one step for
+    /// each bucket.
     fn reserve(&mut self, entries: usize) {
         if self.len() > 0 {
             return;
@@ -578,11 +589,11 @@ impl Linear {
         }
     }
 
-    /// Distributes the entries of a chain taken out of the table, whose first bucket is `old`, to the buckets where they
-    /// belong now. Returns an overflow bucket left over, or 0.
+    /// Distributes the entries of a chain taken out of the table, whose first bucket is `old`, to the buckets
+    /// where they belong now. Returns an overflow bucket left over, or 0.
     ///
-    /// No more than one is: all buckets of the chain but its first overflow bucket were full (2). The buckets emptied
-    /// are those that are filled again, in step.
+    /// No more than one is: all buckets of the chain but its first overflow bucket were full (2). The buckets
+    /// emptied are those that are filled again, in step.
     #[cold]
     fn deal(&mut self, old: Bucket, rehash: &impl Fn(Handle) -> u64) -> u32 {
         let mut spare = 0;
@@ -633,8 +644,9 @@ impl Linear {
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();
-        // The overflow buckets first: what they free is what the entries of the others may need, and then nothing can be
-        // left over, since a chain of all of them is at most as much shorter as the bucket that went.
+        // The overflow buckets first: what they free is what the entries of the others may need, and then
+        // nothing can be left over, since a chain of all of them is at most as much shorter as the bucket
+        // that went.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
@@ -657,7 +669,8 @@ impl Linear {
         }
     }
 
-    /// Takes the last of at least two buckets off the table: the hashes that it had belong to bucket `split` then.
+    /// Takes the last of at least two buckets off the table: the hashes that it had belong to bucket `split`
+    /// then.
     fn drop_last(&mut self) -> Option<Bucket> {
         let gone = self.table.pop();
         if self.split() == 0 {
@@ -686,9 +699,9 @@ fn tag_of(hash: u64) -> u8 {
     tag + u8::from(tag == 0)
 }
 
-/// Entries for each bucket of a level at which splitting it begins, and from one split to the next. From 1 M to 2 M keys
-/// these give 9.8 bytes a key and at most 6 overflow buckets for 100; 9 and 5 give 9.0 bytes, but up to 14 for 100,
-/// each of which is a third cache miss for some lookups.
+/// Entries for each bucket of a level at which splitting it begins, and from one split to the next. From 1 M
+/// to 2 M keys these give 9.8 bytes a key and at most 6 overflow buckets for 100; 9 and 5 give 9.0 bytes, but
+/// up to 14 for 100, each of which is a third cache miss for some lookups.
 const GROW_FROM: usize = 8;
 const GROW_PER_SPLIT: usize = 4;
 /// Splits that an insert makes at most.

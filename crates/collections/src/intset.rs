@@ -1,5 +1,5 @@
-//! The intset: distinct integers in ascending order, as snapshots have them. All integers have the width that the widest asks
-//! for; it does not shrink.
+//! The intset: distinct integers in ascending order, as snapshots have them. All integers have the width that
+//! the widest asks for; it does not shrink.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | 4 | 4 | number of integers, little endian |
 //! | 8 | … | the integers, little endian |
 //!
-//! Invariant: the functions read any bytes without a panic; what they say of bytes for which [`is_valid`] is false has no
-//! meaning.
+//! Invariant: the functions read any bytes without a panic; what they say of bytes for which [`is_valid`] is
+//! false has no meaning.
 
 /// Bytes in front of the integers.
 pub const HEADER_LEN: usize = 8;

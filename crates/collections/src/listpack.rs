@@ -9,9 +9,10 @@
 //!
 //! [`entry`] describes an entry. Dumps and saved files hold listpacks; chunks of lists hold rows of entries.
 //!
-//! Invariants: (1) no function panics, reads beyond the bytes, or believes a length in them: of bytes that are no
-//! listpack it gives some elements or none; (2) what these functions change is a listpack afterwards if it was one
-//! before; (3) an element has one encoding, the reference's: a string that is the canonical form of an integer is one.
+//! Invariants: (1) no function panics, reads beyond the bytes, or believes a length in them: of bytes that
+//! are no listpack it gives some elements or none; (2) what these functions change is a listpack afterwards
+//! if it was one before; (3) an element has one encoding, the reference's: a string that is the canonical
+//! form of an integer is one.
 
 pub mod entry;
 
@@ -89,8 +90,8 @@ pub fn get(listpack: &[u8], index: usize) -> Option<Element<'_>> {
     entry::read(row.get(at..)?).map(|(element, _)| element)
 }
 
-/// Adds an element that gets this index, at most the length. `false`, and nothing changed, when the listpack would get
-/// larger than 4 GiB.
+/// Adds an element that gets this index, at most the length. `false`, and nothing changed, when the listpack
+/// would get larger than 4 GiB.
 pub fn insert(listpack: &mut Vec<u8>, index: usize, value: &[u8]) -> bool {
     splice(listpack, index, 0, &[Element::of(value)])
 }

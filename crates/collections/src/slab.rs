@@ -11,26 +11,29 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A chunk in use has one class, fixed until the chunk runs empty; block `b` begins at `b` times the class's size.
-//!    Changing the class needs `&mut Slab`.
-//! 2. Every byte of a chunk is initialised: a chunk lies in a piece of a reserved region, which reads as zeros before it is
-//!    touched and is only ever overwritten or given back (`memory.rs`, invariants 1 and 2). No code here writes the zeros.
-//! 3. A handle is looked up only if its chunk number is below the number of chunks and its block number below the `count`
-//!    of the chunk; a chunk without a class has the count 0. `count * size` never exceeds the piece of the chunk.
-//! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is given*: two handles name either the same block or
-//!    disjoint ranges. So a shared `Slab` may hand out `&AtomicU32` for heads and `&[u8]` for bodies to any thread at once,
-//!    and `&mut [u8]` needs `&mut Slab`.
-//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), against the chunk's bump
-//!    too. A caller that writes through a stale handle, or frees twice, can mix up its own blocks, never the memory of
-//!    anybody else.
+//! 1. A chunk in use has one class, fixed until the chunk runs empty; block `b` begins at `b` times the
+//!    class's size. Changing the class needs `&mut Slab`.
+//! 2. Every byte of a chunk is initialised: a chunk lies in a piece of a reserved region, which reads as
+//!    zeros before it is touched and is only ever overwritten or given back (`memory.rs`, invariants 1 and
+//!    2). No code here writes the zeros.
+//! 3. A handle is looked up only if its chunk number is below the number of chunks and its block number below
+//!    the `count` of the chunk; a chunk without a class has the count 0. `count * size` never exceeds the
+//!    piece of the chunk.
+//! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is given*: two handles name either the
+//!    same block or disjoint ranges. So a shared `Slab` may hand out `&AtomicU32` for heads and `&[u8]` for
+//!    bodies to any thread at once, and `&mut [u8]` needs `&mut Slab`.
+//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), against the
+//!    chunk's bump too. A caller that writes through a stale handle, or frees twice, can mix up its own
+//!    blocks, never the memory of anybody else.
 //!
-//! A handle that names no block (its chunk has no class, or was never there) has an empty body, size 0, and a head word that
-//! all such handles share. A stale handle whose block is in use again names the new block.
+//! A handle that names no block (its chunk has no class, or was never there) has an empty body, size 0, and a
+//! head word that all such handles share. A stale handle whose block is in use again names the new block.
 //!
-//! Chunks with room are listed per class and quarter of occupancy; a block comes from the fullest, so that the emptier
-//! ones may run empty. [`Slab::next_move`] empties sparse chunks. A chunk that ran empty keeps its number and its address
-//! space for a class whose chunks have the same length. The last few keep their pages, and the older ones give them back.
-//! So the address space is at most the sum, over the 16 lengths, of what all chunks of a length once took together.
+//! Chunks with room are listed per class and quarter of occupancy; a block comes from the fullest, so that
+//! the emptier ones may run empty. [`Slab::next_move`] empties sparse chunks. A chunk that ran empty keeps
+//! its number and its address space for a class whose chunks have the same length. The last few keep their
+//! pages, and the older ones give them back. So the address space is at most the sum, over the 16 lengths, of
+//! what all chunks of a length once took together.
 
 mod bits;
 mod compaction;
@@ -67,8 +70,8 @@ impl Handle {
     }
 }
 
-/// The slab cannot hold another block: every chunk number is in use, the system refuses address space, or the size is above
-/// [`Slab::MAX_BLOCK`].
+/// The slab cannot hold another block: every chunk number is in use, the system refuses address space, or the
+/// size is above [`Slab::MAX_BLOCK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -89,15 +92,16 @@ pub struct ClassStats {
     pub chunks: usize,
     /// Blocks handed out and not freed.
     pub blocks_used: usize,
-    /// Blocks handed out at least once since their chunk joined the class: the memory that is surely resident.
+    /// Blocks handed out at least once since their chunk joined the class: the memory that is surely
+    /// resident.
     pub blocks_touched: usize,
 }
 
 /// Blocks of 16 to 1,024 bytes; see the module's notes. 2^32 of up to 256 bytes, or 1 TiB of larger ones.
 pub type Slab = SlabOf<20, 12>;
 
-/// A slab whose handles have so many bits of chunk number and of block number, 32 at most together. Anything but [`Slab`]
-/// is for tests, which reach the last handle this way.
+/// A slab whose handles have so many bits of chunk number and of block number, 32 at most together. Anything
+/// but [`Slab`] is for tests, which reach the last handle this way.
 pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     /// What a lookup needs, by chunk number.
     chunks: Row<SlabChunk>,
@@ -139,9 +143,11 @@ struct Book {
     next: u32,
     /// `ceil(4 * 2^16 / count)`: turns `used` into quarters by one multiplication.
     scale: u32,
-    /// Bytes from the start that were handed out since the chunk's pages were given back: what may be resident.
+    /// Bytes from the start that were handed out since the chunk's pages were given back: what may be
+    /// resident.
     touched: u32,
-    /// Which quarter's list that is; `UNLISTED` when on none, `EVACUATING` while compaction empties the chunk.
+    /// Which quarter's list that is; `UNLISTED` when on none, `EVACUATING` while compaction empties the
+    /// chunk.
     quarter: u8,
     /// Bytes of a block, in eighths; 0 in a chunk without a class.
     class: u8,
@@ -171,7 +177,8 @@ struct Books {
     classes: [Class; CLASSES],
     /// First chunk without a class, by units of its piece.
     vacant: [u32; UNITS_MAX + 1],
-    /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have been used.
+    /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have
+    /// been used.
     orphans: Vec<Vec<ChunkMemory>>,
     regions: Regions,
     /// Vacant chunks that keep their pages, oldest first.
@@ -223,8 +230,9 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         if size < MIN_BLOCK { MIN_BLOCK } else { size }
     }
 
-    /// Takes a block of at least `size` bytes, head word included. Its head is zero; its body holds whatever it held.
-    /// Constant time; a new chunk when no chunk of the class has room, which costs a system call once in 1 to 64 MiB.
+    /// Takes a block of at least `size` bytes, head word included. Its head is zero; its body holds whatever
+    /// it held. Constant time; a new chunk when no chunk of the class has room, which costs a system call
+    /// once in 1 to 64 MiB.
     ///
     /// # Errors
     /// [`Full`]; nothing has changed then.
@@ -243,8 +251,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(handle)
     }
 
-    /// Gives the block back. A handle that names no block, or a block that was never handed out, is ignored; freeing
-    /// twice hands the block out twice later.
+    /// Gives the block back. A handle that names no block, or a block that was never handed out, is ignored;
+    /// freeing twice hands the block out twice later.
     #[inline]
     pub fn free(&mut self, handle: Handle) {
         let (number, block) = Self::split(handle);
@@ -274,10 +282,11 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     #[inline(always)]
     pub fn head(&self, handle: Handle) -> &AtomicU32 {
         match self.locate(handle) {
-            // SAFETY: `locate` gives the start of a block of a live chunk: valid for as long as `self` is borrowed,
-            // aligned to 8 (a page and multiples of 8), initialised (2); no reference to plain bytes ever covers it (4).
-            // JUSTIFICATION: the first touch of every entry; indexing a vector of words per chunk costs two more
-            // dependent loads.
+            // SAFETY: `locate` gives the start of a block of a live chunk: valid for as long as `self` is
+            // borrowed, aligned to 8 (a page and multiples of 8), initialised (2); no reference to plain
+            // bytes ever covers it (4).
+            // JUSTIFICATION: the first touch of every entry; indexing a vector of words per chunk costs two
+            // more dependent loads.
             Some(block) => unsafe { AtomicU32::from_ptr(block.at.cast()) },
             None => &self.nowhere,
         }
@@ -287,8 +296,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     #[inline(always)]
     pub fn body(&self, handle: Handle) -> &[u8] {
         match self.locate(handle) {
-            // SAFETY: the `size` bytes from `at` lie in the chunk's piece (3), are initialised (2), and change
-            // only through `&mut self`, since heads are left out (4).
+            // SAFETY: the `size` bytes from `at` lie in the chunk's piece (3), are initialised (2), and
+            // change only through `&mut self`, since heads are left out (4).
             // JUSTIFICATION: every read of a key or value.
             Some(block) => unsafe {
                 std::slice::from_raw_parts(block.at.wrapping_add(HEAD).cast_const(), block.size - HEAD)
@@ -302,7 +311,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     pub fn block(&self, handle: Handle) -> (&AtomicU32, &[u8]) {
         match self.locate(handle) {
             // SAFETY: as for `head` and for `body`, each of which covers its own part of the block.
-            // JUSTIFICATION: a read of an entry needs both; locating twice costs a dozen instructions per GET.
+            // JUSTIFICATION: a read of an entry needs both; locating twice costs a dozen instructions per
+            // GET.
             Some(block) => unsafe {
                 let body =
                     std::slice::from_raw_parts(block.at.wrapping_add(HEAD).cast_const(), block.size - HEAD);
@@ -362,21 +372,21 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref().map_or(0, |books| books.classes.iter().map(|class| class.used).sum())
     }
 
-    /// Bytes of the blocks handed out and not freed: what an owner adds to the allocator's figure, which knows nothing of
-    /// regions, for the figure of memory in use. Freeing a block lowers it at once. O(1).
+    /// Bytes of the blocks handed out and not freed: what an owner adds to the allocator's figure, which
+    /// knows nothing of regions, for the figure of memory in use. Freeing a block lowers it at once. O(1).
     #[inline]
     pub fn bytes_used(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_used)
     }
 
-    /// Bytes of chunks that were handed out at least once and whose pages were not given back since: about what is resident,
-    /// pages rounded down. O(1).
+    /// Bytes of chunks that were handed out at least once and whose pages were not given back since: about
+    /// what is resident, pages rounded down. O(1).
     pub fn bytes_touched(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_touched)
     }
 
-    /// Bytes that are resident and hold no block: free blocks below the highest one handed out, and empty chunks that keep their
-    /// pages. An owner adds it to the allocator's fragmentation. O(1).
+    /// Bytes that are resident and hold no block: free blocks below the highest one handed out, and empty
+    /// chunks that keep their pages. An owner adds it to the allocator's fragmentation. O(1).
     #[cfg(test)]
     pub(crate) fn bytes_free(&self) -> usize {
         self.bytes_touched().saturating_sub(self.bytes_used())
@@ -388,8 +398,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref().map_or(0, |books| books.regions.reserved())
     }
 
-    /// Bytes of directories and lists. Those of a small slab come from the allocator, so that its figure has them already.
-    /// O(1), but for a slab that has used every chunk number.
+    /// Bytes of directories and lists. Those of a small slab come from the allocator, so that its figure has
+    /// them already. O(1), but for a slab that has used every chunk number.
     pub fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
         let orphans: usize =
@@ -430,8 +440,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.chunks.as_slice().len() as u32
     }
 
-    /// The blocks of a chunk that are not handed out; `None` for a number without a chunk, or a chunk without a class. Cost:
-    /// one step for each block that was handed out and freed.
+    /// The blocks of a chunk that are not handed out; `None` for a number without a chunk, or a chunk without
+    /// a class. Cost: one step for each block that was handed out and freed.
     pub fn unused_blocks(&self, number: u32) -> Option<BlockBits> {
         let book =
             self.books.as_deref()?.rows.as_slice().get(number as usize).filter(|book| book.class != 0)?;
@@ -468,8 +478,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::join(number, block)
     }
 
-    /// Frees everything. Every handle names no block then, until its number is handed out again. Cost: the system takes
-    /// every page back; to do it elsewhere, move the slab to another thread and drop it there.
+    /// Frees everything. Every handle names no block then, until its number is handed out again. Cost: the
+    /// system takes every page back; to do it elsewhere, move the slab to another thread and drop it there.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
@@ -535,7 +545,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         if link < bump && (number | link) != 0 { link } else { NONE }
     }
 
-    /// Puts the chunk on the list of its quarter, or on none if it is full. `freed` is the block that was freed just now.
+    /// Puts the chunk on the list of its quarter, or on none if it is full. `freed` is the block that was
+    /// freed just now.
     #[inline]
     fn list_again(&mut self, number: u32, freed: u32) {
         let count = self.chunks.as_slice()[number as usize].count;
@@ -586,8 +597,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number)
     }
 
-    /// Makes a vacant chunk with a piece of `units`, the first of its list: under a new number, or under that of a vacant
-    /// chunk of another length once every number is in use.
+    /// Makes a vacant chunk with a piece of `units`, the first of its list: under a new number, or under that
+    /// of a vacant chunk of another length once every number is in use.
     fn map(&mut self, units: usize) -> Result<u32, Full> {
         let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
         let number = books.rows.as_slice().len();
@@ -663,8 +674,9 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let touched = std::mem::take(&mut books.rows.as_mut_slice()[number as usize].touched) as usize;
         books.bytes_touched -= touched;
         if touched > 0 {
-            // SAFETY: `base` is the start of a piece that `regions` carved, at least `touched` bytes long, since no block
-            // of the chunk ended behind its piece (3). `&mut self` says that no reference into it exists.
+            // SAFETY: `base` is the start of a piece that `regions` carved, at least `touched` bytes long,
+            // since no block of the chunk ended behind its piece (3). `&mut self` says that no reference into
+            // it exists.
             // JUSTIFICATION: the only way to give pages back; see `memory.rs`.
             unsafe { books.regions.give_back(base, touched) };
         }
@@ -818,8 +830,8 @@ const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
 /// Of `Book::scale`. `used * scale` stays below 2^19: `used` is at most `count`.
 const SCALE_BITS: u32 = 16;
-/// Empty chunks that keep their pages, and their bytes at most, but for the newest: enough that a few classes on the edge
-/// of a chunk do not ask the system for every block.
+/// Empty chunks that keep their pages, and their bytes at most, but for the newest: enough that a few classes
+/// on the edge of a chunk do not ask the system for every block.
 const WARM_CHUNKS: usize = 8;
 const WARM_BYTES: usize = 2 << 20;
 

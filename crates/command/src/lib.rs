@@ -1,8 +1,8 @@
 //! The command table: what each command is, declared once, and everything that follows from the declaration.
 //!
-//! Invariants: (1) a [`Spec`] is immutable static data without counters, so I/O threads may read it beside the executing
-//! thread; (2) keys, slots, ACL categories, arity, documentation and help derive from it; (3) nothing here knows a
-//! handler, a session or a keyspace.
+//! Invariants: (1) a [`Spec`] is immutable static data without counters, so I/O threads may read it beside
+//! the executing thread; (2) keys, slots, ACL categories, arity, documentation and help derive from it; (3)
+//! nothing here knows a handler, a session or a keyspace.
 #![forbid(unsafe_code)]
 
 pub mod derive;

@@ -1,6 +1,7 @@
 //! The declaration of a command.
 
-/// One command or subcommand. Every field must be written out: a new one is a compile error in each declaration.
+/// One command or subcommand. Every field must be written out: a new one is a compile error in each
+/// declaration.
 #[derive(Debug)]
 pub struct Spec {
     /// The full name in lower case, as COMMAND INFO, `cmdstat_` and ACL rules write it: `get`, `config|get`.
@@ -32,7 +33,8 @@ pub struct Spec {
     pub complexity: &'static str,
     /// Deprecated since which version and replaced by what; `None` when current.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Position in `table::ALL` (containers and subcommands alike): the index of its counters. `specs!` computes it.
+    /// Position in `table::ALL` (containers and subcommands alike): the index of its counters. `specs!`
+    /// computes it.
     pub id: SpecId,
 }
 
@@ -77,8 +79,8 @@ macro_rules! bit_set {
             /// The empty set.
             pub const NONE: $name = $name(0);
             $($(#[$item_doc])* pub const $item: $name = $name(1 << $bit);)*
-            /// Every member with its text on the wire, in the order in which it is listed there; an empty text for
-            /// those that never are.
+            /// Every member with its text on the wire, in the order in which it is listed there; an empty
+            /// text for those that never are.
             pub(crate) const NAMED: &'static [($name, &'static str)] = &[$(($name::$item, $text)),*];
             /// The union.
             pub const fn or(self, other: $name) -> $name {
@@ -173,7 +175,8 @@ bit_set! {
         MAY_REPLICATE = 23, "";
         /// Runs only where the configuration lets it (DEBUG, MODULE): never listed on the wire.
         PROTECTED = 24, "";
-        /// For the servers themselves rather than for users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO does not.
+        /// For the servers themselves rather than for users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO
+        /// does not.
         SYSCMD = 25, "";
     }
 }
@@ -339,13 +342,13 @@ impl Spec {
 pub enum Keys {
     /// As these specs say; empty for a command without keys.
     Specs(&'static [KeySpec]),
-    /// Specs for the documentation, and a pure function for what they cannot express. It pushes the position and
-    /// flags of each key found in the arguments; `Err` when the arguments are not a valid call.
+    /// Specs for the documentation, and a pure function for what they cannot express. It pushes the position
+    /// and flags of each key found in the arguments; `Err` when the arguments are not a valid call.
     Fn(&'static [KeySpec], KeysFn),
 }
 
-/// Finds the keys of one call: see [`Keys::Fn`]. The arguments begin with the command's name, and are as many as its
-/// arity asks for or not: it checks what it indexes.
+/// Finds the keys of one call: see [`Keys::Fn`]. The arguments begin with the command's name, and are as many
+/// as its arity asks for or not: it checks what it indexes.
 pub type KeysFn = fn(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()>;
 
 impl Keys {

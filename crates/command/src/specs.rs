@@ -1,5 +1,6 @@
-//! The declarations, a file for each group. `groups!` numbers the files and `specs!` the specs of one file, so that
-//! the compiler computes every id: the order of the files and of the names in them is that of the ids.
+//! The declarations, a file for each group. `groups!` numbers the files and `specs!` the specs of one file,
+//! so that the compiler computes every id: the order of the files and of the names in them is that of the
+//! ids.
 
 mod shorthand;
 
@@ -22,8 +23,8 @@ pub mod transactions;
 
 use crate::spec::Spec;
 
-/// Lists the files in the order of the ids: computes the first id of each file, the number of specs, and the table of
-/// tables.
+/// Lists the files in the order of the ids: computes the first id of each file, the number of specs, and the
+/// table of tables.
 macro_rules! groups {
     ($($file:ident),+ $(,)?) => {
         /// The files by name; a member's number is its place in the list.

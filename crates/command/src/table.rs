@@ -1,8 +1,8 @@
 //! All specs in the order of their ids, and how a name finds its spec.
 //!
-//! Invariants: (1) the id of a spec is its position in [`ALL`], checked while compiling; (2) a container stands before
-//! its subcommands; (3) lookup allocates nothing and compares whole names, so a hash can only cost time, never
-//! answer wrongly. Renames are no business of this table.
+//! Invariants: (1) the id of a spec is its position in [`ALL`], checked while compiling; (2) a container
+//! stands before its subcommands; (3) lookup allocates nothing and compares whole names, so a hash can only
+//! cost time, never answer wrongly. Renames are no business of this table.
 
 use crate::spec::Spec;
 use crate::specs::{self, TABLES};
@@ -16,8 +16,9 @@ pub static ALL: [&Spec; COUNT] = all();
 /// The commands that are no subcommands, in the order of [`ALL`].
 pub static TOP: [&Spec; TOP_COUNT] = top();
 
-/// The command of this name, in any case; `None` for an unknown name and for a subcommand's. Costs a hash of at most
-/// three words and one comparison; of one word for the names of up to eight bytes, which most requests have.
+/// The command of this name, in any case; `None` for an unknown name and for a subcommand's. Costs a hash of
+/// at most three words and one comparison; of one word for the names of up to eight bytes, which most
+/// requests have.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
     if matches!(name.len(), 1..=SHORT_LEN_MAX) {
@@ -70,8 +71,8 @@ pub fn is_word(arg: &[u8], word: &str) -> bool {
 /// What the first words of a request name.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
-    /// A command, or a subcommand where the second word names one. A container that stands alone is itself the
-    /// command; its arity says whether it may.
+    /// A command, or a subcommand where the second word names one. A container that stands alone is itself
+    /// the command; its arity says whether it may.
     Command(&'static Spec),
     /// This container has no such subcommand.
     UnknownSubcommand(&'static Spec),
@@ -147,8 +148,8 @@ const fn word(name: &[u8], at: usize) -> u64 {
     }
 }
 
-/// One to eight bytes: the first and the last four, which overlap; of fewer than four the first, the middle and the last, some
-/// of which are the same.
+/// One to eight bytes: the first and the last four, which overlap; of fewer than four the first, the middle
+/// and the last, some of which are the same.
 #[inline(always)]
 const fn short_word(name: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
@@ -168,7 +169,8 @@ const fn short_word(name: &[u8]) -> u64 {
 const fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let ascii = word & (0x7f * EACH);
-    // The top bit of a byte says: at least `A`; beyond `Z`. Seven-bit bytes cannot carry into their neighbours.
+    // The top bit of a byte says: at least `A`; beyond `Z`. Seven-bit bytes cannot carry into their
+    // neighbours.
     let from_a = ascii + (0x80 - b'A' as u64) * EACH;
     let past_z = ascii + (0x80 - b'Z' as u64 - 1) * EACH;
     let upper = from_a & !past_z & !word & (0x80 * EACH);

@@ -1,5 +1,5 @@
-//! The table against the facts that the reference server shows of itself in COMMAND INFO and COMMAND DOCS: everything
-//! but the prose, of which only the presence counts.
+//! The table against the facts that the reference server shows of itself in COMMAND INFO and COMMAND DOCS:
+//! everything but the prose, of which only the presence counts.
 //!
 //! `facts/reference-commands.txt` has a paragraph for each command: its full name, then a fact a line.
 

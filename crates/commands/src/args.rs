@@ -45,13 +45,15 @@ impl<'a> Args<'a> {
         self.ranges.len()
     }
 
-    /// The argument at `index`, which must be below [`Args::len`]; the arity check has seen to that for fixed places.
+    /// The argument at `index`, which must be below [`Args::len`]; the arity check has seen to that for fixed
+    /// places.
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])
     }
 
-    /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came apart.
+    /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came
+    /// apart.
     #[inline]
     pub(crate) fn string(&self, index: usize) -> NewValue<'a> {
         match self.shared(index) {
@@ -93,15 +95,15 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are prefetched
-    /// together by `prefetch` before they are visited with their positions. What was prefetched with the batch is not
-    /// prefetched again.
+    /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are
+    /// prefetched together by `prefetch` before they are visited with their positions. What was prefetched
+    /// with the batch is not prefetched again.
     pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
         KeyWindows { args: *self, at: range.start, end: range.end.min(self.len()), step }
     }
 
-    /// The positions of members or fields, every `step`-th from `first` on, in groups: what it takes to look a group up in a large
-    /// collection is prefetched before its first member is looked up.
+    /// The positions of members or fields, every `step`-th from `first` on, in groups: what it takes to look
+    /// a group up in a large collection is prefetched before its first member is looked up.
     pub(crate) fn member_groups(
         &self,
         first: usize,
@@ -163,7 +165,8 @@ pub struct KeyWindow<'a> {
 }
 
 impl<'a> KeyWindows<'a> {
-    /// The next keys, at least one; `prefetch` gets the hashes of those that were not prefetched with the batch.
+    /// The next keys, at least one; `prefetch` gets the hashes of those that were not prefetched with the
+    /// batch.
     pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<KeyWindow<'a>> {
         if self.at >= self.end {
             return None;
@@ -204,8 +207,8 @@ pub(crate) fn int_from(
     }
 }
 
-/// The arguments of a command that takes elements from the first of several keys that has some, from the number of keys on:
-/// `numkeys key [key ...] end [COUNT count]`.
+/// The arguments of a command that takes elements from the first of several keys that has some, from the
+/// number of keys on: `numkeys key [key ...] end [COUNT count]`.
 pub(crate) struct FirstOfKeys<E> {
     /// Positions of the keys.
     pub keys: Range<usize>,

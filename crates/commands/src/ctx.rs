@@ -1,5 +1,5 @@
-//! Contexts: what a handler of a command about data may touch, and [`route`], which refuses, while compiling, a handler that the command's
-//! declared flags contradict.
+//! Contexts: what a handler of a command about data may touch, and [`route`], which refuses, while compiling,
+//! a handler that the command's declared flags contradict.
 
 use crate::args::Args;
 use crate::entries::CommandEntries;
@@ -110,8 +110,8 @@ pub(crate) const fn route(spec: &'static Spec, handler: DataHandler) -> DataRout
     DataRoute { spec, handler }
 }
 
-/// Whether a handler with these rights may run a command. A command declared otherwise does not compile, so the flags that COMMAND INFO
-/// shows, the gate tests and replication trusts cannot lie.
+/// Whether a handler with these rights may run a command. A command declared otherwise does not compile, so
+/// the flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
 ///
 /// # Panics
 /// Where it may not: in a constant, that is an error of compilation.

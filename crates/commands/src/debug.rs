@@ -46,8 +46,8 @@ pub fn serialized_len(value: ValueRef<'_>, list_fill: i32) -> usize {
     }
 }
 
-/// Bytes of a string in a snapshot, not compressed: an integer of up to 32 bits in its least width, or a length of 1,
-/// 2 or 5 bytes and the string.
+/// Bytes of a string in a snapshot, not compressed: an integer of up to 32 bits in its least width, or a
+/// length of 1, 2 or 5 bytes and the string.
 fn str_len(value: Str<'_>) -> usize {
     let as_int = match value {
         Str::Int(n) => Some(n),

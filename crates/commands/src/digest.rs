@@ -1,7 +1,8 @@
 //! Fingerprints of data: equal for equal data, whatever the order of keys and the encoding.
 //!
-//! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so that order
-//! does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that order matters.
+//! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so
+//! that order does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that
+//! order matters.
 
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;

@@ -4,7 +4,8 @@ use sluice_command::{Doc, Spec, derive};
 use sluice_resp::{Outbox, Protocol, Reply};
 use std::collections::BTreeMap;
 
-/// Entries of COMMAND INFO that clients asked for, in the form of the wire: clients ask when they connect. Some hundred bytes each.
+/// Entries of COMMAND INFO that clients asked for, in the form of the wire: clients ask when they connect.
+/// Some hundred bytes each.
 #[derive(Debug, Default)]
 pub struct CommandEntries {
     /// By command, and whether it is for RESP3.

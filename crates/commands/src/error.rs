@@ -106,15 +106,15 @@ impl CmdError {
     }
 }
 
-/// The part of a client's word that an error shows: up to a zero byte, as the reference's texts end there, and at most
-/// `bytes_max` bytes.
+/// The part of a client's word that an error shows: up to a zero byte, as the reference's texts end there,
+/// and at most `bytes_max` bytes.
 pub fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
     let word = until_zero(word);
     &word[..word.len().min(bytes_max)]
 }
 
-/// What comes before the first zero byte. The reference takes many words for texts that end there, and a client that is
-/// answered otherwise could notice.
+/// What comes before the first zero byte. The reference takes many words for texts that end there, and a
+/// client that is answered otherwise could notice.
 pub fn until_zero(word: &[u8]) -> &[u8] {
     word.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Hashes.
 //!
-//! A field whose expiry is over is absent to every command but HLEN, which counts what is stored, as in the reference. Reading
-//! deletes nothing: a write that meets such a field, or the expiry cycle, does.
+//! A field whose expiry is over is absent to every command but HLEN, which counts what is stored, as in the
+//! reference. Reading deletes nothing: a write that meets such a field, or the expiry cycle, does.
 
 mod common;
 mod expiry;

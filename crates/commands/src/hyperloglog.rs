@@ -54,7 +54,8 @@ fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Adds to a HyperLogLog that is not in its place, and puts it there; the number of changes, of which `changes` were made.
+/// Adds to a HyperLogLog that is not in its place, and puts it there; the number of changes, of which
+/// `changes` were made.
 fn add(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,
@@ -125,7 +126,8 @@ fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
 fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
     let mut registers = [0; REGISTERS];
     for at in 1..args.len() {
-        // One by one: a key that holds something else ends the command, and what is behind it stays, expired or not.
+        // One by one: a key that holds something else ends the command, and what is behind it stays, expired
+        // or not.
         let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         if let Some(entry) = db.get(args.key(at)) {
             merge(entry, &mut registers)?;

@@ -1,7 +1,7 @@
 //! Numbers from the configuration that commands need, in the shape in which they need them.
 //!
-//! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
-//! the one that was in force when its job began.
+//! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an
+//! I/O thread can hold the one that was in force when its job began.
 
 use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
@@ -21,7 +21,8 @@ pub struct Limits {
     pub prefetch_batch: usize,
     /// Commands that took at least so long are logged, nanoseconds; negative: none.
     pub slow_ns: i64,
-    /// The least duration that the log or the latency monitor wants to hear of, nanoseconds; `i64::MAX`: none.
+    /// The least duration that the log or the latency monitor wants to hear of, nanoseconds; `i64::MAX`:
+    /// none.
     pub note_ns: i64,
     /// Requests of at least so many bytes are logged; `i64::MAX`: none.
     pub large_request: i64,
@@ -197,8 +198,8 @@ impl Limits {
         }
     }
 
-    /// What a connection may send before it is looked at, when this is what it may send for itself: one that has not
-    /// authenticated itself may send everything while no password is asked for.
+    /// What a connection may send before it is looked at, when this is what it may send for itself: one that
+    /// has not authenticated itself may send everything while no password is asked for.
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
     }
@@ -278,8 +279,8 @@ impl EvictionLimits {
     }
 }
 
-/// How long a command may evict with this tenacity: up to 10 it grows to half a millisecond, from there by 15 % each; at 100
-/// without a bound.
+/// How long a command may evict with this tenacity: up to 10 it grows to half a millisecond, from there by 15
+/// % each; at 100 without a bound.
 fn eviction_budget_ns(tenacity: i64) -> u64 {
     match tenacity {
         ..=10 => tenacity.max(0) as u64 * 50_000,

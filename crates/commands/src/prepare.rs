@@ -1,7 +1,8 @@
 //! What can be known of a request before its turn comes: its command, and the hashes of its first keys.
 //!
-//! Pure functions of the command table, the renames and the hash of keys, so that an I/O thread can compute them beside the main
-//! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
+//! Pure functions of the command table, the renames and the hash of keys, so that an I/O thread can compute
+//! them beside the main thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when
+//! its configuration changed.
 
 use crate::renames::Renames;
 use sluice_base::heap;
@@ -47,8 +48,8 @@ impl Prepared {
         self.member_place().is_some()
     }
 
-    /// Where the member or field is that the command looks up. Of a few commands of sets and hashes it is no member: the question costs
-    /// little. None of ranges of sorted sets, which look none up.
+    /// Where the member or field is that the command looks up. Of a few commands of sets and hashes it is no
+    /// member: the question costs little. None of ranges of sorted sets, which look none up.
     fn member_place(self) -> Option<MemberPlace> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
@@ -136,8 +137,8 @@ impl PreparedBatch {
         &self.items
     }
 
-    /// The hashes of the first keys of requests, then those of the keys behind them. Two lists rather than a chain, so that
-    /// each loop over one is a loop.
+    /// The hashes of the first keys of requests, then those of the keys behind them. Two lists rather than a
+    /// chain, so that each loop over one is a loop.
     #[inline(always)]
     pub fn hashes(&self) -> (impl Iterator<Item = u64>, impl Iterator<Item = u64>) {
         let first = self.items.iter().filter(|item| item.first != Prepared::NOWHERE).map(|item| item.hash);
@@ -164,9 +165,10 @@ impl PreparedBatch {
         }
     }
 
-    /// Asks the processor for what requests in a row will look up in the set or hash of one key: the argument behind the key is a
-    /// member or a field of most commands of these groups, and of others the question costs little. `request` gives a request by
-    /// number. Requests of changing keys are left alone: to find each key once more would cost what it brings.
+    /// Asks the processor for what requests in a row will look up in the set or hash of one key: the argument
+    /// behind the key is a member or a field of most commands of these groups, and of others the question
+    /// costs little. `request` gives a request by number. Requests of changing keys are left alone: to find
+    /// each key once more would cost what it brings.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
         // Most batches hold requests of one kind: two of them tell, and all others pay for nothing more.
@@ -203,12 +205,13 @@ impl PreparedBatch {
     }
 }
 
-/// How many of these requests, from the first on, concern one key, whose members they look up by the first's command; 1 where no other
-/// does. No more of them are looked at than these, and one.
+/// How many of these requests, from the first on, concern one key, whose members they look up by the first's
+/// command; 1 where no other does. No more of them are looked at than these, and one.
 #[inline]
 fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
     match requests.next() {
-        // The command is asked first: requests of any other kind for one key would all be counted, once from each.
+        // The command is asked first: requests of any other kind for one key would all be counted, once from
+        // each.
         Some(first) if first.first == 1 && first.concerns_members() => {
             1 + requests.take_while(|item| item.hash == first.hash && item.first == 1).count()
         }
@@ -229,8 +232,9 @@ impl Preparer {
         Preparer { hasher, renames: (!renames.is_empty()).then(|| renames.clone()) }
     }
 
-    /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is not judged here:
-    /// a call with the wrong number of arguments never reaches key extraction, which needs its place only.
+    /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is
+    /// not judged here: a call with the wrong number of arguments never reaches key extraction, which needs
+    /// its place only.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;

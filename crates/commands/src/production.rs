@@ -84,7 +84,8 @@ impl SlowRead {
         SlowRead::new(roots, OneStep { make: Some(make), made: Vec::new(), handed_over: 0 })
     }
 
-    /// The next piece of the reply: of about 256 KiB, large values not counted, which it shares. It may be empty before the end.
+    /// The next piece of the reply: of about 256 KiB, large values not counted, which it shares. It may be
+    /// empty before the end.
     pub fn next_piece(&mut self) -> (Outbox, Progress) {
         let mut piece = Outbox::from_buffer(Vec::with_capacity(self.last_len.min(PIECE_BYTES)));
         let progress = self.production.go_on(&mut self.roots, &mut Reply::new(&mut piece, self.proto));
@@ -99,8 +100,8 @@ impl SlowRead {
         if self.is_of_taken { 0 } else { self.roots.iter().map(Value::heap_bytes).sum() }
     }
 
-    /// Bytes of the roots that nobody else has any more, because the data have changed since. Cost: one step for each of their parts that is not
-    /// shared.
+    /// Bytes of the roots that nobody else has any more, because the data have changed since. Cost: one step
+    /// for each of their parts that is not shared.
     pub fn retained_bytes(&self) -> usize {
         if self.is_of_taken {
             return 0;

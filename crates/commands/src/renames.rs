@@ -3,8 +3,8 @@
 use sluice_config::{Config, LoadError, Rename};
 use std::collections::HashMap;
 
-/// By a name in lower case: the name in the command table that it means now, or `None` where it means nothing any more.
-/// Names that are not here mean what the table says.
+/// By a name in lower case: the name in the command table that it means now, or `None` where it means nothing
+/// any more. Names that are not here mean what the table says.
 pub type Renames = HashMap<Box<[u8]>, Option<Box<str>>>;
 
 /// What the configuration's `rename-command` lines make of the names, applied in their order.

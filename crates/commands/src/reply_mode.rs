@@ -13,7 +13,8 @@ pub enum ReplyMode {
     Skipping,
     /// It becomes a replica: what this command replies is the last reply.
     Attaching,
-    /// It is a replica: a reply in its stream would be read as a command, so whatever it gets a reply to ends it.
+    /// It is a replica: a reply in its stream would be read as a command, so whatever it gets a reply to ends
+    /// it.
     Forbidden,
 }
 

@@ -28,7 +28,8 @@ impl SlowReads {
         self.running < self.threads
     }
 
-    /// Whether slow clients have all threads: whoever waits for one waits for these clients, and not for work.
+    /// Whether slow clients have all threads: whoever waits for one waits for these clients, and not for
+    /// work.
     pub fn are_threads_held(&self) -> bool {
         !self.has_free_thread() && self.held >= self.running
     }
@@ -52,8 +53,8 @@ pub struct SlowReadAsk<'a> {
 }
 
 impl SlowReadAsk<'_> {
-    /// Whether a read that visits so many elements is slow, and can be produced elsewhere. Where this is so, the handler ends with
-    /// [`SlowReadAsk::begin`].
+    /// Whether a read that visits so many elements is slow, and can be produced elsewhere. Where this is so,
+    /// the handler ends with [`SlowReadAsk::begin`].
     #[inline]
     pub(crate) fn suits(&mut self, elements: usize) -> bool {
         elements > self.elements_max && self.is_possible(elements)
@@ -73,7 +74,8 @@ impl SlowReadAsk<'_> {
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;
-        // Everybody waits two milliseconds for such a read, and its client would wait for as long as others take to read.
+        // Everybody waits two milliseconds for such a read, and its client would wait for as long as others
+        // take to read.
         let is_quick = elements / QUICK_MULTIPLE <= self.elements_max;
         let is_better_here = is_quick && self.reads.are_threads_held();
         let is_possible = is_clients && self.may_wait && can_begin && !is_better_here;
@@ -86,13 +88,15 @@ impl SlowReadAsk<'_> {
         self.elements_max
     }
 
-    /// Whether a command whose reply is to be produced elsewhere has to wait for a thread. One that changes the data asks before it does.
+    /// Whether a command whose reply is to be produced elsewhere has to wait for a thread. One that changes
+    /// the data asks before it does.
     #[cold]
     pub(crate) fn must_wait(&self) -> bool {
         self.mode == ReplyMode::On && !self.reads.has_free_thread()
     }
 
-    /// Has the read that `make` returns produced, once a thread is free for it. A reply that nobody is sent is not produced.
+    /// Has the read that `make` returns produced, once a thread is free for it. A reply that nobody is sent
+    /// is not produced.
     #[cold]
     pub(crate) fn begin(&self, make: impl FnOnce() -> SlowRead) -> Run {
         if self.mode != ReplyMode::On {
@@ -105,7 +109,8 @@ impl SlowReadAsk<'_> {
     }
 }
 
-/// A read of so many times `slow-read-elements` is produced where it runs while slow readers have all threads.
+/// A read of so many times `slow-read-elements` is produced where it runs while slow readers have all
+/// threads.
 const QUICK_MULTIPLE: usize = 4;
 /// Bytes that only slow reads hold; from here on reads are produced where they run.
 const RETAINED_BYTES_MAX: usize = 64 << 20;

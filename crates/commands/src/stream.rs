@@ -1,7 +1,7 @@
 //! Streams.
 //!
-//! `add.rs` has what changes entries, `read.rs` what reads and waits, `group.rs` consumer groups, `claim.rs` pending entries,
-//! `info.rs` XINFO.
+//! `add.rs` has what changes entries, `read.rs` what reads and waits, `group.rs` consumer groups, `claim.rs`
+//! pending entries, `info.rs` XINFO.
 
 mod add;
 mod claim;

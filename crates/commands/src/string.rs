@@ -76,7 +76,8 @@ fn delifeq(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Removes the first key, which is there, and propagates DEL, which means the same to a replica with another value.
+/// Removes the first key, which is there, and propagates DEL, which means the same to a replica with another
+/// value.
 fn remove(ctx: &mut WriteCtx<'_>, args: Args<'_>) {
     let key = args.key(1);
     ctx.db.remove(key, Event::Del);

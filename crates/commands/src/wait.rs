@@ -68,7 +68,8 @@ pub struct BlockOn {
 }
 
 impl WaitFor {
-    /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
+    /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that
+    /// takes long.
     pub fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load

@@ -15,9 +15,10 @@ pub struct CommandLine {
 
 /// Reads the arguments that follow the program's name.
 ///
-/// A first argument without `-` is the config file. `-` as the first or last one stands for standard input. `--name` begins a
-/// line; what follows are its words, also with `--` in front if the line has none yet. So `--port 6380 --save ""` is
-/// two lines. `--save` without words is `--save ""`, and a following `--name` is then not its word.
+/// A first argument without `-` is the config file. `-` as the first or last one stands for standard input.
+/// `--name` begins a line; what follows are its words, also with `--` in front if the line has none yet. So
+/// `--port 6380 --save ""` is two lines. `--save` without words is `--save ""`, and a following `--name` is
+/// then not its word.
 pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     let mut result = CommandLine::default();
     let mut needs_word = false;

@@ -19,8 +19,8 @@ pub struct Config {
     pub(crate) places: Places,
 }
 
-/// Where the parameters stand of which something is said later, in the order read: those that only the process can judge, and
-/// those without effect.
+/// Where the parameters stand of which something is said later, in the order read: those that only the
+/// process can judge, and those without effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places(pub(crate) Vec<(ParamId, Location)>);
 
@@ -62,8 +62,8 @@ impl Config {
         matches!(self.value(id), ParamValue::Bool(true))
     }
 
-    /// A number. What exceeds `i64` (possible only where the table's bound does) reads as `i64::MAX`; a percentage is
-    /// negative.
+    /// A number. What exceeds `i64` (possible only where the table's bound does) reads as `i64::MAX`; a
+    /// percentage is negative.
     #[inline]
     pub fn int(&self, id: Id<Int>) -> i64 {
         let ParamValue::Int(value) = self.value(id) else {
@@ -177,8 +177,9 @@ impl Config {
         id.param().kind.text(self.value(id))
     }
 
-    /// Gives a parameter a value on the server's own behalf, whatever its traits allow to clients: the working directory as
-    /// the kernel names it, a number of clients that the system allows, REPLICAOF. The error is the reason.
+    /// Gives a parameter a value on the server's own behalf, whatever its traits allow to clients: the
+    /// working directory as the kernel names it, a number of clients that the system allows, REPLICAOF. The
+    /// error is the reason.
     pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
         let id = id.into();
         let value = id.param().parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
@@ -195,14 +196,14 @@ impl Config {
         *self.value(id) != id.param().kind.default_value()
     }
 
-    /// The changed parameters that do nothing, each with a sentence that says so, which names the parameter as the file does: worth
-    /// a line in the log.
+    /// The changed parameters that do nothing, each with a sentence that says so, which names the parameter
+    /// as the file does: worth a line in the log.
     pub fn without_effect(&self) -> impl Iterator<Item = (ParamId, String)> + '_ {
         self.changed().filter_map(|id| Some((id, self.no_effect(id, &self.name_in_file(id))?)))
     }
 
-    /// The sentence that this parameter's value has no effect; `None` where it has, or where it asks for nothing that is
-    /// missing: the default.
+    /// The sentence that this parameter's value has no effect; `None` where it has, or where it asks for
+    /// nothing that is missing: the default.
     pub fn no_effect_of(&self, id: ParamId) -> Option<String> {
         self.no_effect(id, id.param().name)
     }
@@ -218,7 +219,8 @@ impl Config {
         }
     }
 
-    /// The name by which the last line of a file has set a parameter, which may be an alias; the parameter's own where none did.
+    /// The name by which the last line of a file has set a parameter, which may be an alias; the parameter's
+    /// own where none did.
     fn name_in_file(&self, id: ParamId) -> String {
         let own = id.param().name;
         let Some(place) = self.place_of(id) else { return own.to_owned() };
@@ -231,7 +233,8 @@ impl Config {
         self.places.0.iter().rfind(|(of, _)| *of == id).map(|(_, place)| place)
     }
 
-    /// The error that a parameter of the file could not be applied, with the line that set it: as a wrong line's.
+    /// The error that a parameter of the file could not be applied, with the line that set it: as a wrong
+    /// line's.
     pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
         let id = id.into();
         let place = self.place_of(id).cloned().unwrap_or_default();

@@ -33,7 +33,8 @@ pub const COMMAND_LINE: &str = "command line";
 pub struct Location {
     /// The file's name as given to [`crate::parse_file`] or by the loader; [`COMMAND_LINE`] for an option.
     pub source: String,
-    /// Counted from 1; for [`crate::parse_file`] the command line's options follow the file's last line, as in the reference.
+    /// Counted from 1; for [`crate::parse_file`] the command line's options follow the file's last line, as
+    /// in the reference.
     pub line: usize,
     /// The line without blanks at its ends.
     pub text: String,
@@ -42,8 +43,9 @@ pub struct Location {
 }
 
 impl LoadError {
-    /// What the operator reads: several lines, the first empty; `version` is the server's. The first lines are the
-    /// reference's; ours follow them: where an option stands, what is wrong with a comment, how to see all errors at once.
+    /// What the operator reads: several lines, the first empty; `version` is the server's. The first lines
+    /// are the reference's; ours follow them: where an option stands, what is wrong with a comment, how to
+    /// see all errors at once.
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
@@ -90,14 +92,15 @@ impl Location {
         String::new()
     }
 
-    /// Whether a word of the line's, but the first, is `#`: what begins with it may be a password's hash. An option of the command line has no comments.
+    /// Whether a word of the line's, but the first, is `#`: what begins with it may be a password's hash. An
+    /// option of the command line has no comments.
     fn has_comment_behind_words(&self) -> bool {
         self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word == "#")
     }
 }
 
-/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`, with a hint behind it where a
-/// comment is taken for a value.
+/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`, with a hint
+/// behind it where a comment is taken for a value.
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = match self {

@@ -5,7 +5,8 @@ use crate::load::parse_file;
 use crate::rewrite::{Force, rewrite};
 use crate::set::{Origin, Phase};
 
-/// Reads `data` in every way that the outside can make us read; panics only if an invariant of this crate is broken.
+/// Reads `data` in every way that the outside can make us read; panics only if an invariant of this crate is
+/// broken.
 pub fn fuzz_parse(data: &[u8]) {
     let words: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let line = crate::command_line(&words);

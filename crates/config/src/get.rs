@@ -8,8 +8,8 @@ use crate::row::{ParamId, Traits};
 impl Config {
     /// Names and values for a map reply.
     ///
-    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and aliases, each as a
-    /// parameter of its own. None is listed twice. Cost: parameters times patterns.
+    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and aliases,
+    /// each as a parameter of its own. None is listed twice. Cost: parameters times patterns.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, ParamId)> = Vec::new();
         let add = |name: &[u8], id: ParamId, found: &mut Vec<(Vec<u8>, ParamId)>| {

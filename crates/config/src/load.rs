@@ -10,7 +10,8 @@ use crate::value::{Onto, Reason};
 
 /// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
 ///
-/// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the system's.
+/// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the
+/// system's.
 pub type Loader<'a> = dyn FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String> + 'a;
 
 /// The configuration that `text` describes, followed by `options`, the lines of [`crate::CommandLine`].
@@ -33,8 +34,8 @@ pub fn parse_file(
     }
 }
 
-/// What `texts` describe, each with the name that errors give it, and all that is wrong with them: a wrong line leaves
-/// the configuration as it was. The list ends at a hundred errors.
+/// What `texts` describe, each with the name that errors give it, and all that is wrong with them: a wrong
+/// line leaves the configuration as it was. The list ends at a hundred errors.
 pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut Loader<'_>) -> (Config, Vec<LoadError>) {
     let mut load = Load::new(ERRORS_MAX, loader);
     for (source, text) in texts {
@@ -141,7 +142,8 @@ impl<'a, 'b> Load<'a, 'b> {
         if !multi && arguments.len() != 1 {
             return Err("wrong number of arguments".into());
         }
-        // A single word of several may itself be quoted as a whole: `--bind "a b"`. One that does not split is none.
+        // A single word of several may itself be quoted as a whole: `--bind "a b"`. One that does not split
+        // is none.
         let inner = match arguments {
             [only] if multi && !only.is_empty() => {
                 Some(split_args(only, Dialect::Config).unwrap_or_default())
@@ -215,7 +217,8 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
 /// Errors of one check at most: a list that an operator can read, and an end for a file that includes itself.
 pub(crate) const ERRORS_MAX: usize = 100;
 
-/// Files that may be open within each other: far more than anyone writes, and a file that includes itself ends.
+/// Files that may be open within each other: far more than anyone writes, and a file that includes itself
+/// ends.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Files in all: a few that include each other several times would otherwise be read for years.

@@ -1,13 +1,16 @@
-//! Numbers of config files, beyond those of `sluice_base::num`: memory sizes with suffixes, and C's lenient integers.
+//! Numbers of config files, beyond those of `sluice_base::num`: memory sizes with suffixes, and C's lenient
+//! integers.
 
-/// What comes before the first zero byte: numbers and names end there in the reference, wherever they are C texts.
+/// What comes before the first zero byte: numbers and names end there in the reference, wherever they are C
+/// texts.
 pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
 ///
-/// No digits at all are zero, as in the reference. What exceeds 64 bits is `None`; the reference lets the product wrap.
+/// No digits at all are zero, as in the reference. What exceeds 64 bits is `None`; the reference lets the
+/// product wrap.
 pub fn memory(text: &[u8]) -> Option<u64> {
     let text = until_zero(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
@@ -42,8 +45,8 @@ pub(crate) fn memory_text(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// An integer as C's `strtoll` takes it: blanks and a sign before, nothing at all being zero, saturating; `None` when
-/// something is left over.
+/// An integer as C's `strtoll` takes it: blanks and a sign before, nothing at all being zero, saturating;
+/// `None` when something is left over.
 pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     let text = until_zero(text);
     let blanks = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());

@@ -1,11 +1,12 @@
 //! CONFIG REWRITE: the config file again, with today's values and as much of its old shape as can be kept.
 //!
-//! A line of a known parameter is replaced where it stands; lines that are no longer needed become empty, and several
-//! empty lines become one. Comments, `include` and other directives stay. What has no line yet and differs from its
-//! default is appended below a marker line. A line that no server of this version would accept becomes a comment.
+//! A line of a known parameter is replaced where it stands; lines that are no longer needed become empty, and
+//! several empty lines become one. Comments, `include` and other directives stay. What has no line yet and
+//! differs from its default is appended below a marker line. A line that no server of this version would
+//! accept becomes a comment.
 //!
-//! The result loads to the same [`Config`], and rewriting it again changes nothing; except that with `include`, `save`
-//! lines of included files add to those that were written here.
+//! The result loads to the same [`Config`], and rewriting it again changes nothing; except that with
+//! `include`, `save` lines of included files add to those that were written here.
 
 use sluice_base::quote::{Dialect, push_quoted, split_args};
 

@@ -1,4 +1,5 @@
-//! What a parameter is: one row of the table, and the typed names by which the rest of the server reads values.
+//! What a parameter is: one row of the table, and the typed names by which the rest of the server reads
+//! values.
 
 use std::marker::PhantomData;
 
@@ -154,8 +155,8 @@ impl Traits {
     pub(crate) const VOLATILE: Traits = Traits(64);
     /// Belongs into a crash report.
     pub const DEBUG: Traits = Traits(128);
-    /// `CONFIG GET *` does not list it; every other pattern and its name do. For ours, which tools that read all of the
-    /// reference's would stumble over.
+    /// `CONFIG GET *` does not list it; every other pattern and its name do. For ours, which tools that read
+    /// all of the reference's would stumble over.
     pub(crate) const NOT_IN_STAR: Traits = Traits(256);
 
     /// Whether all of `other` are in this set.

@@ -1,7 +1,8 @@
 //! CONFIG SET: all pairs or none, in three steps.
 //!
-//! [`Config::prepare`] judges the pairs and changes nothing. [`Config::apply`] puts the new values in place, so that the
-//! server can act on them. If it cannot (a port is taken), [`Config::rollback`] restores what was there.
+//! [`Config::prepare`] judges the pairs and changes nothing. [`Config::apply`] puts the new values in place,
+//! so that the server can act on them. If it cannot (a port is taken), [`Config::rollback`] restores what was
+//! there.
 
 use std::fmt;
 
@@ -88,7 +89,8 @@ enum Effect {
 }
 
 impl Change {
-    /// The parameters that get another value, or that must be applied anew even with the same one; in the order given.
+    /// The parameters that get another value, or that must be applied anew even with the same one; in the
+    /// order given.
     pub fn changed(&self) -> impl Iterator<Item = ParamId> + '_ {
         acting(&self.items)
     }
@@ -188,7 +190,8 @@ impl Config {
     }
 }
 
-/// The words of a value: each blank separates, even where that leaves empty words; nothing is no words at all.
+/// The words of a value: each blank separates, even where that leaves empty words; nothing is no words at
+/// all.
 fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
     match (traits.has(Traits::MULTI_ARG), text) {
         (true, b"") => Vec::new(),

@@ -1,8 +1,8 @@
 //! The table of parameters: a list, in the order of the example file.
 //!
-//! A row is `NAME: type = constructor, "prose";`. The macro makes of the rows the array [`PARAMS`] and, in [`param`], one
-//! typed constant per row; a row whose constructor disagrees with its type does not compile. Bounds and defaults are
-//! those of the reference; where a name has no effect here the row says why.
+//! A row is `NAME: type = constructor, "prose";`. The macro makes of the rows the array [`PARAMS`] and, in
+//! [`param`], one typed constant per row; a row whose constructor disagrees with its type does not compile.
+//! Bounds and defaults are those of the reference; where a name has no effect here the row says why.
 
 use crate::choice::{
     AclPubsubDefault, AppendFsync, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop,
@@ -30,8 +30,9 @@ const MPTCP: &str = "multipath TCP";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
-// Refused rather than ignored, where serving without the feature would be dangerous: a configuration with encryption must
-// not serve plain text, one with users must not open the server, one of a replica must not start an empty primary.
+// Refused rather than ignored, where serving without the feature would be dangerous: a configuration with
+// encryption must not serve plain text, one with users must not open the server, one of a replica must not
+// start an empty primary.
 const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
 const NO_ACL_FILE: &str =
     "ACL files are not supported by this version: there are no users yet, only requirepass";

@@ -290,7 +290,8 @@ impl ParamKind {
     }
 }
 
-/// The only word. Parameters that take one word get exactly one; the error is for those that count for themselves.
+/// The only word. Parameters that take one word get exactly one; the error is for those that count for
+/// themselves.
 fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], Reason> {
     match words {
         [word] => Ok(word),

@@ -116,8 +116,8 @@ pub struct PersistenceState {
     pub last_save_s: i64,
     /// Saves so far.
     pub saves: u64,
-    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many changes there had been
-    /// then.
+    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many
+    /// changes there had been then.
     pub(crate) loaded_file_at: Option<u64>,
     /// The load under way.
     pub(crate) load: Watched<Option<Box<LoadUnderWay>>>,
@@ -348,12 +348,14 @@ impl Control {
         self.persistence.written += changes;
     }
 
-    /// Whether something is written in the background, or a base of the append-only file is being put in force.
+    /// Whether something is written in the background, or a base of the append-only file is being put in
+    /// force.
     pub(crate) fn works_in_background(&self) -> bool {
         self.persistence.is_writing || self.persistence.rewriting.began_s.is_some()
     }
 
-    /// Whether what was appended up to this position is kept: on disk, and in a file that the next start reads.
+    /// Whether what was appended up to this position is kept: on disk, and in a file that the next start
+    /// reads.
     pub(crate) fn is_kept(&self, position: u64) -> bool {
         let has_begun = self.persistence.aof.is_on() || !self.wants_aof();
         has_begun && self.persistence.aof.is_durable(position) && !self.persistence.rewriting.is_first

@@ -1,5 +1,6 @@
-//! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by [`Engine::cron`],
-//! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions by [`Engine::take_actions`].
+//! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by
+//! [`Engine::cron`], connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions
+//! by [`Engine::take_actions`].
 
 use crate::control::Control;
 use crate::exec::ctx::Handler;
@@ -50,7 +51,8 @@ pub struct Engine {
     pub(crate) probes: Probes,
 }
 
-/// From requests to handlers: looking up the specs and keys of a batch ahead of its execution, and the handler of a spec.
+/// From requests to handlers: looking up the specs and keys of a batch ahead of its execution, and the
+/// handler of a spec.
 pub(crate) struct Preparing {
     /// How.
     pub preparer: Preparer,
@@ -99,7 +101,8 @@ pub(crate) struct Upkeep {
 pub(crate) struct Conclusions {
     /// The epoch that all conclusions belong to.
     pub epoch: u32,
-    /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
+    /// The configuration or a pause asks for more than the usual way to look at keys
+    /// ([`Engine::refresh_access`]).
     pub has_unusual_access: bool,
 }
 
@@ -188,8 +191,8 @@ impl Engine {
         engine
     }
 
-    /// Draws the conclusions from what has changed, if anything has. To be called ahead of whatever asks the gate or has changes
-    /// recorded: each command, each step of expiry and eviction, the end of an iteration.
+    /// Draws the conclusions from what has changed, if anything has. To be called ahead of whatever asks the
+    /// gate or has changes recorded: each command, each step of expiry and eviction, the end of an iteration.
     #[inline(always)]
     pub(crate) fn notice(&mut self) {
         if self.control.epoch.now() != self.conclusions.epoch {
@@ -226,7 +229,8 @@ impl Engine {
         self.effects.removal_listening = control.clients.blocking.wants_removals();
     }
 
-    /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
+    /// Looks whether all databases have room, where one differs from what was known: the gate refuses what
+    /// needs more.
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full = (0..self.keyspace.databases()).any(|number| self.keyspace.is_nearly_full(number));
@@ -296,8 +300,8 @@ impl Engine {
         self.stats.connections.rejected += 1;
     }
 
-    /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its database named
-    /// first. To be called between units.
+    /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its
+    /// database named first. To be called between units.
     pub fn feed(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.caller.kind = ClientKind::Replica;
@@ -323,8 +327,8 @@ impl Engine {
         stream.attach(key);
     }
 
-    /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
-    /// that another client could get. [`Engine::disconnect`] follows.
+    /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client
+    /// gets nothing that another client could get. [`Engine::disconnect`] follows.
     #[cold]
     pub fn client_lost(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
@@ -333,9 +337,9 @@ impl Engine {
         self.sessions.put_back(session);
     }
 
-    /// Learns that a client has ended its side of the connection. Whether the client is owed replies that were not taken yet, such
-    /// as those that wait until they are durable: then it ends behind them, and waits for nothing else. A replica, and a client
-    /// whose reply a thread is producing, ends at once.
+    /// Learns that a client has ended its side of the connection. Whether the client is owed replies that
+    /// were not taken yet, such as those that wait until they are durable: then it ends behind them, and
+    /// waits for nothing else. A replica, and a client whose reply a thread is producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -362,7 +366,8 @@ impl Engine {
         self.forget_session(key, session, process);
     }
 
-    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with the unit.
+    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with
+    /// the unit.
     pub(crate) fn forget_session(
         &mut self,
         key: SessionKey,
@@ -392,8 +397,8 @@ impl Engine {
         self.sessions.get(key)
     }
 
-    /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`] decides with the
-    /// password. A client that is gone has not.
+    /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`]
+    /// decides with the password. A client that is gone has not.
     pub fn authentication(&self, key: SessionKey) -> Admission {
         self.session(key).map_or(Admission::Unauthenticated, |session| session.caller.identity.admission())
     }
@@ -413,8 +418,8 @@ impl Engine {
         }
     }
 
-    /// Sends an error to a client whose bytes were no request, and ends it after that. `input` is what was not executed of them,
-    /// for the log.
+    /// Sends an error to a client whose bytes were no request, and ends it after that. `input` is what was
+    /// not executed of them, for the log.
     pub fn protocol_error(
         &mut self,
         key: SessionKey,
@@ -457,8 +462,8 @@ impl Engine {
         process.log(sluice_base::LogLevel::Warning, &text);
     }
 
-    /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask
-    /// for, and what the units have added to the replication stream.
+    /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot
+    /// that they ask for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.notice();
         self.renew_script_share();
@@ -478,7 +483,8 @@ impl Engine {
         }
     }
 
-    /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued more while it is sent to.
+    /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued
+    /// more while it is sent to.
     #[inline]
     pub fn has_ready(&self) -> bool {
         !self.control.clients.ready.is_empty()
@@ -489,9 +495,10 @@ impl Engine {
         into.append(&mut self.control.clients.ready);
     }
 
-    /// Takes what a session's client may be sent. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
-    /// should come back by [`Engine::recycle`]. `None` when the session is gone or ends at once: it is sent nothing more.
-    /// What is not durable stays, and the session is listed as ready when it is.
+    /// Takes what a session's client may be sent. The bytes count against the output limits until
+    /// [`Engine::sent`]; the outbox itself should come back by [`Engine::recycle`]. `None` when the session
+    /// is gone or ends at once: it is sent nothing more. What is not durable stays, and the session is listed
+    /// as ready when it is.
     #[inline]
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         self.take_output_up_to(key, self.output_bound())
@@ -555,8 +562,8 @@ impl Engine {
         into.append(&mut self.actions);
     }
 
-    /// Values that lose their key and are larger than this many bytes become [`Action::FreeValue`], the others are freed at
-    /// once; at first [`sluice_keyspace::LAZY_FREE_BYTES`].
+    /// Values that lose their key and are larger than this many bytes become [`Action::FreeValue`], the
+    /// others are freed at once; at first [`sluice_keyspace::LAZY_FREE_BYTES`].
     pub fn set_lazyfree_threshold(&mut self, bytes: usize) {
         self.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
@@ -567,7 +574,8 @@ impl Engine {
         !self.actions.is_empty()
     }
 
-    /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
+    /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own
+    /// statistics.
     pub fn take_command_ns(&mut self) -> u64 {
         let ran = self.stats.total_commands.saturating_sub(self.stats.iteration.began_at);
         self.stats.iteration.commands_max = self.stats.iteration.commands_max.max(ran);

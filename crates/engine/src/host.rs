@@ -1,4 +1,5 @@
-//! The border to the process: what the engine is told ([`process::Process`]) and what it asks for ([`action::Action`]).
+//! The border to the process: what the engine is told ([`process::Process`]) and what it asks for
+//! ([`action::Action`]).
 
 pub(crate) mod action;
 pub(crate) mod process;

@@ -1,8 +1,8 @@
 //! The engine: sessions, the gate, execution, settling, and the command families. A server without a process.
 //!
-//! Invariants: (1) no socket, file, thread, clock or entropy: time and facts come in through [`Process`], requests to the host go out as
-//! [`Action`]s; (2) a handler touches what its context holds and nothing else; (3) no handler sees another client's
-//! outbox except through `Server` contexts.
+//! Invariants: (1) no socket, file, thread, clock or entropy: time and facts come in through [`Process`],
+//! requests to the host go out as [`Action`]s; (2) a handler touches what its context holds and nothing else;
+//! (3) no handler sees another client's outbox except through `Server` contexts.
 #![forbid(unsafe_code)]
 
 mod control;

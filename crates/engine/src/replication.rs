@@ -1,5 +1,5 @@
-//! Replication both ways: this server's role and link to its primary, and its own replicas with the stream that they
-//! are sent.
+//! Replication both ways: this server's role and link to its primary, and its own replicas with the stream
+//! that they are sent.
 
 pub(crate) mod acks;
 pub(crate) mod failover;

@@ -1,8 +1,8 @@
 //! A client as the engine knows it: its identity, its output, its deferred commands. No socket is here.
 //!
-//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds nothing; (2) while a
-//! session executes it is taken out of the table, and commands reach it as `ctx.session`, the others as
-//! `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
+//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds nothing; (2)
+//! while a session executes it is taken out of the table, and commands reach it as `ctx.session`, the others
+//! as `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
 
 pub(crate) mod front;
 pub(crate) mod identity;
@@ -219,8 +219,8 @@ impl Caller {
         }
     }
 
-    /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and the port it
-    /// announced, or 0.
+    /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and
+    /// the port it announced, or 0.
     pub(crate) fn replica_address(&self) -> (&str, i32) {
         let came_from = ip_of(&self.origin.addr);
         match &self.origin.announced {
@@ -236,7 +236,8 @@ impl Caller {
         own_port == port && own_ip.eq_ignore_ascii_case(ip)
     }
 
-    /// Whether, as a replica's connection, it takes the place of earlier ones at its address: it takes the stream, and says where it is.
+    /// Whether, as a replica's connection, it takes the place of earlier ones at its address: it takes the
+    /// stream, and says where it is.
     pub(crate) fn supersedes(&self) -> bool {
         let takes_stream = self
             .origin
@@ -258,8 +259,8 @@ pub enum ClientKind {
     Primary,
 }
 
-/// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its snapshot, which has what was
-/// written before the history began.
+/// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its
+/// snapshot, which has what was written before the history began.
 pub(crate) const NOT_ACKED: i64 = -1;
 
 /// How far a replica's synchronisation is.
@@ -273,9 +274,11 @@ pub struct ReplicaState {
     pub acked_s: i64,
     /// How far it is.
     pub stage: SyncStage,
-    /// What comes after its snapshot waits until it says that it has that: it could not tell the end otherwise.
+    /// What comes after its snapshot waits until it says that it has that: it could not tell the end
+    /// otherwise.
     pub awaits_ack: bool,
-    /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the stream.
+    /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the
+    /// stream.
     pub next: u64,
     /// Where it takes what is behind its snapshot and was more than the backlog keeps.
     pub spool: Option<SpoolPlace>,
@@ -285,8 +288,8 @@ pub struct ReplicaState {
     pub is_main_channel: bool,
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
-    /// Where the stream ended when a later connection came whose replica says that it is reached at the same address and port.
-    /// `None` again when that one has gone.
+    /// Where the stream ended when a later connection came whose replica says that it is reached at the same
+    /// address and port. `None` again when that one has gone.
     pub superseded_at: Option<u64>,
     /// When that connection came, s since the epoch.
     pub superseded_s: i64,
@@ -298,16 +301,17 @@ impl ReplicaState {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
     }
 
-    /// Whether writes can rely on it at this second, if it may be silent for `lag_s`. A connection that a later one seems to have replaced has to have
-    /// been heard of since.
+    /// Whether writes can rely on it at this second, if it may be silent for `lag_s`. A connection that a
+    /// later one seems to have replaced has to have been heard of since.
     pub(crate) fn is_good(&self, now_s: i64, lag_s: i64) -> bool {
         let is_there = self.is_counted() || self.acked_s > self.superseded_s;
         is_there && now_s - self.acked_s <= lag_s
     }
 
-    /// Whether its acknowledgements count beside those of later connections from the same address: a replica that has come back has
-    /// acknowledged nothing on this connection behind the end that the stream had then. Whoever has is another replica: addresses of several
-    /// can be the same behind a translation of addresses.
+    /// Whether its acknowledgements count beside those of later connections from the same address: a replica
+    /// that has come back has acknowledged nothing on this connection behind the end that the stream had
+    /// then. Whoever has is another replica: addresses of several can be the same behind a translation of
+    /// addresses.
     pub(crate) fn is_counted(&self) -> bool {
         let is_other = |place: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > place);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
@@ -407,18 +411,20 @@ pub struct Session {
     pub feed: Option<Box<Feed>>,
     /// The command that it waits with, if it waits.
     pub waiting: Option<Box<Waiting>>,
-    /// Output in front of `outbox`: what waits until it is durable, which counts as taken, and a reply that a thread produces.
+    /// Output in front of `outbox`: what waits until it is durable, which counts as taken, and a reply that a
+    /// thread produces.
     pub front: Option<Box<FrontOutput>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
     /// Its request runs again that was postponed by a pause, a failover or the end of the server.
     pub was_postponed: bool,
-    /// Bytes the server has taken, or finds listed, or that wait until they are durable, and that are not sent yet: counts against the
-    /// output limits.
+    /// Bytes the server has taken, or finds listed, or that wait until they are durable, and that are not
+    /// sent yet: counts against the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// Most bytes of output that were handed over at once since the cron last looked, for display; [`u32::MAX`] for more.
+    /// Most bytes of output that were handed over at once since the cron last looked, for display;
+    /// [`u32::MAX`] for more.
     pub output_peak: u32,
 }
 
@@ -527,7 +533,8 @@ impl Session {
         }
     }
 
-    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what comes behind that.
+    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what
+    /// comes behind that.
     pub(crate) fn producing(&self) -> Option<&Producing> {
         self.front.as_ref()?.producing.as_ref()
     }

@@ -29,8 +29,8 @@ fn live(change: isize) {
     let _ = LIVE.try_with(|live| live.set(live.get() + change));
 }
 
-// SAFETY: every method does what `System` does, with the same arguments; counting does not allocate, since the counter
-// is initialised by a constant and has nothing to drop.
+// SAFETY: every method does what `System` does, with the same arguments; counting does not allocate, since
+// the counter is initialised by a constant and has nothing to drop.
 // JUSTIFICATION: allocations can be counted nowhere else.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -188,7 +188,8 @@ fn total_memory(rig: &mut Rig) -> isize {
     fields.map(|rest| rest.split(' ').next().and_then(|n| n.parse::<isize>().ok()).expect("a number")).sum()
 }
 
-/// An owned request is counted where an operator looks, and is given back when it has run or its client is gone.
+/// An owned request is counted where an operator looks, and is given back when it has run or its client is
+/// gone.
 #[test]
 fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
     const CLIENTS: usize = 10_000;

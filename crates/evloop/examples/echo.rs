@@ -1,7 +1,8 @@
-//! An echo server on the best driver there is: `cargo run --release -p sluice-evloop --example echo`, then `nc localhost 7007`.
+//! An echo server on the best driver there is: `cargo run --release -p sluice-evloop --example echo`, then
+//! `nc localhost 7007`.
 //!
-//! Events carry the caller's [`Token`], operations want the loop's [`Source`]: the caller keeps the second under the
-//! first, here by its place in a vector.
+//! Events carry the caller's [`Token`], operations want the loop's [`Source`]: the caller keeps the second
+//! under the first, here by its place in a vector.
 
 use rustix::time::{ClockId, clock_gettime};
 use sluice_evloop::{

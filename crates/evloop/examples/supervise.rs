@@ -1,5 +1,6 @@
-//! A supervisor on the event loop alone: `cargo run -p sluice-evloop --example supervise -- LOG COMMAND` runs a shell command, keeps
-//! what it says in a log, starts it again when it fails, and ends one that takes too long.
+//! A supervisor on the event loop alone: `cargo run -p sluice-evloop --example supervise -- LOG COMMAND` runs
+//! a shell command, keeps what it says in a log, starts it again when it fails, and ends one that takes too
+//! long.
 //!
 //! ```text
 //!  child ──stdout──► FIFO ──read──► lines ──write at an offset──► log ──data sync, 20 ms later──► disk
@@ -32,7 +33,8 @@ use sluice_evloop::{
 pub struct Plan {
     /// Where the output goes; beside it lies a FIFO meanwhile.
     pub log: PathBuf,
-    /// What `sh -c` runs. It reads a line with the number of the run, and one each time that the log has been synced.
+    /// What `sh -c` runs. It reads a line with the number of the run, and one each time that the log has been
+    /// synced.
     pub script: String,
     /// How often it is run at most.
     pub runs_max: u32,
@@ -80,7 +82,8 @@ struct Supervisor<'a> {
     plan: &'a Plan,
     outcome: Outcome,
     fifo: FileId,
-    /// The FIFO opened a second time, for writing: operations of one file wait for each other, and a read may wait for long.
+    /// The FIFO opened a second time, for writing: operations of one file wait for each other, and a read may
+    /// wait for long.
     marks: FileId,
     log: FileId,
     reading: Option<FileOpId>,

@@ -103,8 +103,8 @@ pub struct Opened {
 }
 
 impl AnyLoop {
-    /// Opens the driver that `backend` names on this thread; with [`Backend::Auto`] the first that works. Fails when the
-    /// named one does not work here.
+    /// Opens the driver that `backend` names on this thread; with [`Backend::Auto`] the first that works.
+    /// Fails when the named one does not work here.
     pub fn choose(backend: Backend, config: &Config) -> io::Result<Opened> {
         match backend {
             // The ring was measured to be no cheaper on loopback, so it is used only when it is configured.
@@ -131,8 +131,8 @@ impl AnyLoop {
         Loop::with(config, |config, wake| Sim::open(config, wake).map(AnyDriver::Sim))
     }
 
-    /// Opens the first of `backends` that works here; the reason names what kept the ones before it. Fails with the last
-    /// one's error, or when there is none.
+    /// Opens the first of `backends` that works here; the reason names what kept the ones before it. Fails
+    /// with the last one's error, or when there is none.
     pub fn first_of(backends: &[Backend], config: &Config) -> io::Result<Opened> {
         let mut refusals = String::new();
         let mut failed = io::ErrorKind::InvalidInput.into();

@@ -139,7 +139,8 @@ impl BlockingOps {
 
 impl Drop for BlockingOps {
     fn drop(&mut self) {
-        // Queued operations are cancelled; the pool's drop joins the threads, and so waits for operations that have begun.
+        // Queued operations are cancelled; the pool's drop joins the threads, and so waits for operations
+        // that have begun.
         if self.pool.is_some() {
             self.files.ask_all();
         }

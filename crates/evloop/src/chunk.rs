@@ -5,8 +5,9 @@ use std::ops::Deref;
 use sluice_base::heap;
 
 /// The bytes of one receive, on loan: read them, copy out what must live longer, and hand the chunk back with
-/// [`Loop::give_back`](crate::Loop::give_back). A chunk that is dropped instead is only a little dearer. It may be
-/// kept across iterations and sent to another thread; each one kept costs a whole receive buffer, so do neither for long.
+/// [`Loop::give_back`](crate::Loop::give_back). A chunk that is dropped instead is only a little dearer. It
+/// may be kept across iterations and sent to another thread; each one kept costs a whole receive buffer, so
+/// do neither for long.
 #[derive(Debug)]
 pub struct Chunk {
     storage: Box<[u8]>,
@@ -41,8 +42,8 @@ impl Deref for Chunk {
     }
 }
 
-/// Receive buffers waiting for their next use. On readiness drivers one is enough as long as the caller gives each
-/// chunk back before it asks for the next event.
+/// Receive buffers waiting for their next use. On readiness drivers one is enough as long as the caller gives
+/// each chunk back before it asks for the next event.
 #[derive(Debug)]
 pub(crate) struct ChunkPool {
     free: Vec<Box<[u8]>>,

@@ -11,19 +11,20 @@ pub struct Config {
     pub accepts_per_iteration: u32,
     /// Timers fired in one iteration, at least 1. Default 256.
     pub timers_per_iteration: u32,
-    /// Bytes of one receive buffer, and so the most that one connection gets in one iteration. Default 16 KiB.
+    /// Bytes of one receive buffer, and so the most that one connection gets in one iteration. Default 16
+    /// KiB.
     pub chunk_bytes: usize,
-    /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many. Halved where
-    /// memory is limited. Default 512.
+    /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many.
+    /// Halved where memory is limited. Default 512.
     pub ring_entries: u32,
     /// Receive buffers lent to the ring, a power of two in 2..=4096. Default 256.
     pub ring_buffers: u16,
-    /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. Only while at least 24 connections were
-    /// active in the last 8 ms and at least 3 receives are expected meanwhile, so few clients do not feel it. Fewer
-    /// wake-ups for a later reply. Default 0.
+    /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. Only while at least 24
+    /// connections were active in the last 8 ms and at least 3 receives are expected meanwhile, so few
+    /// clients do not feel it. Fewer wake-ups for a later reply. Default 0.
     pub batch_wait_us: u32,
-    /// Threads for operations on regular files, where the driver has no other way (all but io_uring), 1..=256; started
-    /// with the first such operation. Default 2.
+    /// Threads for operations on regular files, where the driver has no other way (all but io_uring),
+    /// 1..=256; started with the first such operation. Default 2.
     pub file_workers: usize,
     /// Operations that may wait for these threads before others wait outside, at least 1. Default 1024.
     pub file_queue: usize,

@@ -34,8 +34,8 @@ pub struct GatherWait {
     pub completions: u32,
 }
 
-/// One kernel interface. All operations are infallible towards the caller: what goes wrong comes back as an event.
-/// The contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
+/// One kernel interface. All operations are infallible towards the caller: what goes wrong comes back as an
+/// event. The contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
 #[allow(missing_docs, reason = "documented where callers meet them, on Loop")]
 pub trait Driver: Sized {
     /// Its name in configuration and INFO.
@@ -44,8 +44,8 @@ pub trait Driver: Sized {
     /// Opens it on the thread that will use it; `wake` becomes readable when the loop must wake up.
     fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Self>;
 
-    /// Waits for kernel events and starts the iteration's budgets anew. Returns how many came, the waker's included;
-    /// 0 for an interrupted wait.
+    /// Waits for kernel events and starts the iteration's budgets anew. Returns how many came, the waker's
+    /// included; 0 for an interrupted wait.
     fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize>;
 
     /// The iteration's next event. May make the system call that brings it.
@@ -54,7 +54,8 @@ pub trait Driver: Sized {
     /// The driver's counters; the loop counts iterations, events, timers and wake-ups.
     fn metrics(&mut self) -> &mut Metrics;
 
-    /// Bytes that the allocator has given to the driver, as far as they can change while it runs. O(sends in flight).
+    /// Bytes that the allocator has given to the driver, as far as they can change while it runs. O(sends in
+    /// flight).
     fn footprint(&self) -> usize;
 
     /// When the driver itself has something to do without a kernel event; 0 for at once.

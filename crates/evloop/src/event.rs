@@ -101,8 +101,9 @@ pub struct FileDone {
     pub buf: Vec<u8>,
     /// Bytes that were moved. Fewer than asked for, without an error, means that the file ended.
     pub bytes: usize,
-    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before, `ENOSPC` also
-    /// when a write moved nothing and the system said nothing. Always with an errno, unless a thread of the pool panicked.
+    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before,
+    /// `ENOSPC` also when a write moved nothing and the system said nothing. Always with an errno, unless a
+    /// thread of the pool panicked.
     pub error: Option<io::Error>,
 }
 
@@ -178,7 +179,8 @@ pub enum Event {
     Ready {
         /// The source's token.
         token: Token,
-        /// The part of the watch that came true, with `ERROR` and `HANGUP` added where they hold. Never empty.
+        /// The part of the watch that came true, with `ERROR` and `HANGUP` added where they hold. Never
+        /// empty.
         ready: Interest,
     },
     /// A descriptor that [`Loop::detach`](crate::Loop::detach) let go of.

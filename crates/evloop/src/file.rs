@@ -1,8 +1,9 @@
 //! Operations on files and FIFOs: what is asked for, and what comes of it.
 //!
-//! Invariants: (1) a file's operations run one after the other, in the order in which they were handed in, so a write is
-//! behind the writes before it and a sync covers them; (2) each ends exactly once, as one event, and its buffer comes
-//! home with it; (3) an entry of the table is used again only when nothing of it runs any more.
+//! Invariants: (1) a file's operations run one after the other, in the order in which they were handed in, so
+//! a write is behind the writes before it and a sync covers them; (2) each ends exactly once, as one event,
+//! and its buffer comes home with it; (3) an entry of the table is used again only when nothing of it runs
+//! any more.
 
 mod op;
 mod table;

@@ -1,7 +1,7 @@
 //! When a wait should gather: many active connections, and enough of them about to speak.
 //!
-//! A server that is faster than its clients is put to sleep and woken for nearly every request. Sleeping a little longer
-//! lets several requests share one wake-up; with few clients it would only delay them.
+//! A server that is faster than its clients is put to sleep and woken for nearly every request. Sleeping a
+//! little longer lets several requests share one wake-up; with few clients it would only delay them.
 
 use crate::driver::GatherWait;
 use crate::handle::Token;

@@ -1,4 +1,5 @@
-//! Descriptors under the loop's care, and the names by which the caller and the loop refer to sources, files and waits.
+//! Descriptors under the loop's care, and the names by which the caller and the loop refer to sources, files
+//! and waits.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// The loop's name for an attached descriptor. It is never reused: an operation on a source that was closed does
-/// nothing, or reports `EBADF` where it reports anything.
+/// The loop's name for an attached descriptor. It is never reused: an operation on a source that was closed
+/// does nothing, or reports `EBADF` where it reports anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     pub(crate) index: u32,

@@ -52,7 +52,8 @@ pub enum Gathering {
     Unwanted,
 }
 
-/// One thread's event loop. An iteration is one [`Loop::wait`], then [`Loop::next_event`] until it returns `None`:
+/// One thread's event loop. An iteration is one [`Loop::wait`], then [`Loop::next_event`] until it returns
+/// `None`:
 ///
 /// ```text
 /// loop {
@@ -108,8 +109,8 @@ impl<D: Driver> Loop<D> {
         Ok(this)
     }
 
-    /// Whether waits gather at all just now, where [`Config::batch_wait_us`] allows it: the caller knows what a receive
-    /// brings, the loop does not. Starts as wanted. Costs a store.
+    /// Whether waits gather at all just now, where [`Config::batch_wait_us`] allows it: the caller knows what
+    /// a receive brings, the loop does not. Starts as wanted. Costs a store.
     #[inline]
     pub fn gather(&mut self, gathering: Gathering) {
         self.gathering = gathering;
@@ -135,10 +136,10 @@ impl<D: Driver> Loop<D> {
         Waker::new(self.park.clone())
     }
 
-    /// Submits what was queued and waits until something happens, the first timer or `until` is due, or a [`Waker`]
-    /// is used; not at all when something is at hand already. `now_ns` is the caller's latest reading of the clock:
-    /// an old one makes the wait longer by its age. Returns early, with nothing, when a signal interrupts it. Errors
-    /// mean that the driver is broken.
+    /// Submits what was queued and waits until something happens, the first timer or `until` is due, or a
+    /// [`Waker`] is used; not at all when something is at hand already. `now_ns` is the caller's latest
+    /// reading of the clock: an old one makes the wait longer by its age. Returns early, with nothing, when a
+    /// signal interrupts it. Errors mean that the driver is broken.
     pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Iteration> {
         self.timers_left = self.timers_per_iteration;
         let due_ns = self.timers.next_ns().unwrap_or(u64::MAX).min(until.0).min(self.driver.due_ns());
@@ -167,9 +168,10 @@ impl<D: Driver> Loop<D> {
         Ok(self.turned(woken, ready?))
     }
 
-    /// The iteration's next event, or `None` when the iteration is over: then wait again. `now_ns` decides which timers are due;
-    /// take it after the wait. Events of sources come first, timers after them. An event is produced only when asked
-    /// for, so bytes arrive in the same warm buffer when each chunk is given back before the next call.
+    /// The iteration's next event, or `None` when the iteration is over: then wait again. `now_ns` decides
+    /// which timers are due; take it after the wait. Events of sources come first, timers after them. An
+    /// event is produced only when asked for, so bytes arrive in the same warm buffer when each chunk is
+    /// given back before the next call.
     #[inline]
     pub fn next_event(&mut self, now_ns: u64) -> Option<Event> {
         if self.iteration_began_ns == 0 {
@@ -195,8 +197,8 @@ impl<D: Driver> Loop<D> {
         Some(Event::Timer { token, id })
     }
 
-    /// Takes a descriptor into care: nonblocking, of any kind that can be polled. Nothing happens on it until an
-    /// operation is started. Cost: no system call.
+    /// Takes a descriptor into care: nonblocking, of any kind that can be polled. Nothing happens on it until
+    /// an operation is started. Cost: no system call.
     pub fn attach(&mut self, fd: impl Into<Fd>, token: Token) -> Source {
         self.driver.attach(fd.into(), token)
     }
@@ -221,28 +223,31 @@ impl<D: Driver> Loop<D> {
         self.driver.set_accepts_per_iteration(accepts.clamp(1, 1000));
     }
 
-    /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in an iteration. A source
-    /// that receives already, or has ended, is left alone. A source that waits holds no buffer.
+    /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in an
+    /// iteration. A source that receives already, or has ended, is left alone. A source that waits holds no
+    /// buffer.
     pub fn recv_start(&mut self, source: Source) {
         self.driver.recv_start(source);
     }
 
-    /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the stream is not
-    /// reported meanwhile either. Cheap: on readiness drivers the kernel is called only if something arrives.
+    /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the
+    /// stream is not reported meanwhile either. Cheap: on readiness drivers the kernel is called only if
+    /// something arrives.
     pub fn recv_stop(&mut self, source: Source) {
         self.driver.recv_stop(source);
     }
 
     /// Receives straight into `buf`, behind what it holds, until at least `wanted` bytes have come: one
-    /// [`Event::Filled`], and receiving is stopped then. Up to the capacity of `buf` may come, so reserve exactly what is
-    /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts;
-    /// [`Loop::recv_into_end`] ends it early.
+    /// [`Event::Filled`], and receiving is stopped then. Up to the capacity of `buf` may come, so reserve
+    /// exactly what is welcome. For large values: it saves the copy out of chunks. Replaces
+    /// [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         self.driver.recv_into(source, buf, wanted);
     }
 
-    /// Ends a [`Loop::recv_into`] before enough has come: its [`Event::Filled`] follows, without an error and with what
-    /// has come so far. Nothing happens when there is none, or when its event is on the way already.
+    /// Ends a [`Loop::recv_into`] before enough has come: its [`Event::Filled`] follows, without an error and
+    /// with what has come so far. Nothing happens when there is none, or when its event is on the way
+    /// already.
     pub fn recv_into_end(&mut self, source: Source) {
         self.driver.recv_into_end(source);
     }
@@ -253,16 +258,18 @@ impl<D: Driver> Loop<D> {
         self.driver.give_back(chunk);
     }
 
-    /// Sends all of `buf` on a stream socket, however many steps it takes. At most one send may be in flight on a source:
-    /// another one is done at once with error `EALREADY` and sends nothing; on a closed source the error is `EBADF`.
+    /// Sends all of `buf` on a stream socket, however many steps it takes. At most one send may be in flight
+    /// on a source: another one is done at once with error `EALREADY` and sends nothing; on a closed source
+    /// the error is `EBADF`.
     #[inline]
     pub fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
         self.driver.send(source, buf)
     }
 
-    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later call replaces
-    /// the interest; [`Interest::NONE`] ends it. For descriptors that the caller reads or writes; may be combined with
-    /// the other operations. Renewing the same watch in each iteration costs no system call on epoll.
+    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later
+    /// call replaces the interest; [`Interest::NONE`] ends it. For descriptors that the caller reads or
+    /// writes; may be combined with the other operations. Renewing the same watch in each iteration costs no
+    /// system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
         self.driver.watch(source, interest);
     }
@@ -272,64 +279,65 @@ impl<D: Driver> Loop<D> {
         self.driver.shutdown(source, how);
     }
 
-    /// Ends everything on the source and closes its descriptor (or lets go of a shared one); buffers in flight are
-    /// freed. From this call on no event carries its token, and the token and the caller's state may go at once; the
-    /// descriptor's number is reused only when the kernel is through with it.
+    /// Ends everything on the source and closes its descriptor (or lets go of a shared one); buffers in
+    /// flight are freed. From this call on no event carries its token, and the token and the caller's state
+    /// may go at once; the descriptor's number is reused only when the kernel is through with it.
     pub fn close(&mut self, source: Source) {
         self.driver.close(source);
     }
 
-    /// The same, but the descriptor comes back open, to be attached to another loop: one [`Event::Detached`]. A send or
-    /// fill in flight is given up, and its bytes so far are not reported, so detach between them. Nothing happens on a
-    /// source that was closed.
+    /// The same, but the descriptor comes back open, to be attached to another loop: one [`Event::Detached`].
+    /// A send or fill in flight is given up, and its bytes so far are not reported, so detach between them.
+    /// Nothing happens on a source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
     }
 
-    /// Takes a file or a FIFO into care. A FIFO, like any descriptor that can be waited for, must be nonblocking. The
-    /// descriptor is closed when [`Loop::file_close`] was called, nothing runs on it any more, and no other holder is
-    /// left. Cost: a system call or none.
+    /// Takes a file or a FIFO into care. A FIFO, like any descriptor that can be waited for, must be
+    /// nonblocking. The descriptor is closed when [`Loop::file_close`] was called, nothing runs on it any
+    /// more, and no other holder is left. Cost: a system call or none.
     pub fn file_open(&mut self, fd: impl Into<Arc<OwnedFd>>) -> FileId {
         self.driver.file_open(fd.into())
     }
 
-    /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`], which brings
-    /// the buffer home. To read and write a FIFO at the same time, open it here twice. Dropping the loop gives up what has
-    /// not begun and waits for what the disk is at; on io_uring for ten seconds at most, after which the kernel goes on
-    /// with it alone. On io_uring the kernel does it; on
-    /// the other drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
+    /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`],
+    /// which brings the buffer home. To read and write a FIFO at the same time, open it here twice. Dropping
+    /// the loop gives up what has not begun and waits for what the disk is at; on io_uring for ten seconds at
+    /// most, after which the kernel goes on with it alone. On io_uring the kernel does it; on the other
+    /// drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         self.driver.file_start(file, op, token)
     }
 
-    /// Asks for the end of an operation. Its event comes as always: with `ECANCELED`, or with what it did, since it may
-    /// be too late. Nothing happens when its event is on the way already.
+    /// Asks for the end of an operation. Its event comes as always: with `ECANCELED`, or with what it did,
+    /// since it may be too late. Nothing happens when its event is on the way already.
     pub fn file_cancel(&mut self, id: FileOpId) {
         self.driver.file_cancel(id);
     }
 
-    /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are freed when
-    /// no operation uses them any more. So to have everything written, close after the last [`Event::FileDone`].
+    /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are
+    /// freed when no operation uses them any more. So to have everything written, close after the last
+    /// [`Event::FileDone`].
     pub fn file_close(&mut self, file: FileId) {
         self.driver.file_close(file);
     }
 
-    /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as `waitpid` has it: a
-    /// child, -1 for any, 0 for any of the own process group, below -1 for any of that group. That there is no such child
-    /// is a result. Cost: two or three system calls; a child of its own costs a descriptor meanwhile, the others a thread
-    /// that looks every 1 to 16 ms.
+    /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as `waitpid`
+    /// has it: a child, -1 for any, 0 for any of the own process group, below -1 for any of that group. That
+    /// there is no such child is a result. Cost: two or three system calls; a child of its own costs a
+    /// descriptor meanwhile, the others a thread that looks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
         self.driver.process_wait(pid, token)
     }
 
-    /// Ends a wait, which reaps no child from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
-    /// end of a process is on the way already.
+    /// Ends a wait, which reaps no child from now on: its event says
+    /// [`Exit::Cancelled`](crate::Exit::Cancelled), unless the end of a process is on the way already.
     pub fn process_cancel(&mut self, id: ProcessId) {
         self.driver.process_cancel(id);
     }
 
-    /// Sets a timer: one [`Event::Timer`] in the first iteration whose time is at or after `at`. Timers of equal times fire in
-    /// the order they were set. Cost: O(log n).
+    /// Sets a timer: one [`Event::Timer`] in the first iteration whose time is at or after `at`. Timers of
+    /// equal times fire in the order they were set. Cost: O(log n).
     pub fn timer_at(&mut self, at: Deadline, token: Token) -> TimerId {
         self.timers.insert(at.0, token)
     }
@@ -344,7 +352,8 @@ impl<D: Driver> Loop<D> {
         self.timers.len()
     }
 
-    /// Bytes that the allocator has given to the loop, as far as they can change while it runs. O(sends in flight).
+    /// Bytes that the allocator has given to the loop, as far as they can change while it runs. O(sends in
+    /// flight).
     pub fn footprint(&self) -> usize {
         self.driver.footprint() + self.timers.footprint()
     }

@@ -1,13 +1,15 @@
 //! Values from other threads to the thread of a loop.
 //!
-//! A list under a lock, taken whole: the lock is held for one push or one swap, and the wake-up comes after it. Where a
-//! lock is too dear (a thread that exchanges millions of jobs) the `queue` crate has rings; this is for everything else.
+//! A list under a lock, taken whole: the lock is held for one push or one swap, and the wake-up comes after
+//! it. Where a lock is too dear (a thread that exchanges millions of jobs) the `queue` crate has rings; this
+//! is for everything else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::waker::Waker;
 
-/// The receiving end, on the loop's thread: drain it when [`Iteration::woken`](crate::Iteration::woken) is set.
+/// The receiving end, on the loop's thread: drain it when [`Iteration::woken`](crate::Iteration::woken) is
+/// set.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     shared: Arc<Mutex<Vec<T>>>,

@@ -1,10 +1,11 @@
 //! Threads for what would block the loop.
 //!
-//! Invariants: (1) a job that was taken in ends exactly once, as one [`Finished`] in the caller's [`Mailbox`], whatever
-//! happens to it: it returns, panics, or is cancelled; (2) what a job owns lives until then, also when it was
-//! cancelled; (3) handing one in never blocks: a full queue gives it back; (4) a cancelled job that had not begun does
-//! not run, and leaves the queue at once; one that had begun is asked, by its [`Cancel`], and may answer when it likes;
-//! (5) closing lets the queue run empty and joins the threads.
+//! Invariants: (1) a job that was taken in ends exactly once, as one [`Finished`] in the caller's
+//! [`Mailbox`], whatever happens to it: it returns, panics, or is cancelled; (2) what a job owns lives until
+//! then, also when it was cancelled; (3) handing one in never blocks: a full queue gives it back; (4) a
+//! cancelled job that had not begun does not run, and leaves the queue at once; one that had begun is asked,
+//! by its [`Cancel`], and may answer when it likes; (5) closing lets the queue run empty and joins the
+//! threads.
 //!
 //! A job costs two allocations and a lock on either side, which what it does outweighs by far.
 //!
@@ -126,16 +127,16 @@ impl WorkerPool {
     /// Threads and waiting jobs that suit most.
     pub const DEFAULT: (usize, usize) = (2, 1024);
 
-    /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Other numbers are
-    /// `EINVAL`; or the system refuses the threads.
+    /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Other numbers
+    /// are `EINVAL`; or the system refuses the threads.
     pub fn open(workers: usize, queue_max: usize) -> io::Result<WorkerPool> {
         WorkerPool::open_on(workers, queue_max, |number, worker| {
             Builder::new().name(format!("worker-{number}")).spawn(|| worker.run())
         })
     }
 
-    /// [`WorkerPool::open`] on threads that `start` starts, each with its number from 0 and what the thread is to run.
-    /// Errors: as there; those of `start`, after which no thread of the pool is left.
+    /// [`WorkerPool::open`] on threads that `start` starts, each with its number from 0 and what the thread
+    /// is to run. Errors: as there; those of `start`, after which no thread of the pool is left.
     pub fn open_on(
         workers: usize,
         queue_max: usize,
@@ -206,8 +207,8 @@ impl WorkerPool {
         }
     }
 
-    /// Takes no more jobs, lets those that it has come to their ends, and joins the threads. A second call does
-    /// nothing. Must not be called by a job.
+    /// Takes no more jobs, lets those that it has come to their ends, and joins the threads. A second call
+    /// does nothing. Must not be called by a job.
     pub fn close(&self) {
         lock(&self.shared.queue).closed = true;
         self.shared.work.notify_all();
@@ -232,8 +233,9 @@ impl JobHandle {
         self.progress.state()
     }
 
-    /// Asks for the job's end, which is sent to the mailbox: at once if it had not begun, else when it returns. Returns
-    /// whether the request came in time to make a difference. Cost: a lock, if it had not begun.
+    /// Asks for the job's end, which is sent to the mailbox: at once if it had not begun, else when it
+    /// returns. Returns whether the request came in time to make a difference. Cost: a lock, if it had not
+    /// begun.
     pub fn cancel(&self) -> bool {
         match self.progress.cancel() {
             CancelEffect::Late => return false,

@@ -1,14 +1,16 @@
 //! Waiting for child processes.
 //!
-//! One child is waited for by a descriptor of the process where the system has that (Linux 5.3), which becomes readable
-//! when it ends. Groups of children have no descriptor: a thread of its own looks for them, every 1 to 16 ms. So has a
-//! single child where descriptors of processes are missing or denied, and one that has ended and cannot be reaped yet,
-//! since a debugger traces it: its descriptor is readable for as long as that lasts, and waiting for it would not wait.
+//! One child is waited for by a descriptor of the process where the system has that (Linux 5.3), which
+//! becomes readable when it ends. Groups of children have no descriptor: a thread of its own looks for them,
+//! every 1 to 16 ms. So has a single child where descriptors of processes are missing or denied, and one that
+//! has ended and cannot be reaped yet, since a debugger traces it: its descriptor is readable for as long as
+//! that lasts, and waiting for it would not wait.
 //!
-//! Invariants: (1) each wait ends exactly once, as one event; (2) a cancelled wait reaps no child from then on;
-//! (3) a wait reports what it reaps: a child is looked for only after its descriptor was opened, and is reported at once
-//! if it had ended by then; (4) a wait never blocks the loop's thread; (5) a child that has a descriptor is reaped by it:
-//! when another waiter was faster, its number may be another child's; (6) a descriptor is waited for once.
+//! Invariants: (1) each wait ends exactly once, as one event; (2) a cancelled wait reaps no child from then
+//! on; (3) a wait reports what it reaps: a child is looked for only after its descriptor was opened, and is
+//! reported at once if it had ended by then; (4) a wait never blocks the loop's thread; (5) a child that has
+//! a descriptor is reaped by it: when another waiter was faster, its number may be another child's; (6) a
+//! descriptor is waited for once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,8 +51,8 @@ pub(crate) struct Waiting {
 /// How the end of a process becomes known.
 #[derive(Debug)]
 pub(crate) enum WaitMethod {
-    /// The descriptor of the process, and the driver's source that waits for it: [`Source::NONE`] on the ring, where an
-    /// operation of no source does.
+    /// The descriptor of the process, and the driver's source that waits for it: [`Source::NONE`] on the
+    /// ring, where an operation of no source does.
     Descriptor(Arc<OwnedFd>, Source),
     /// The helper thread looks for the end from time to time.
     Helper,
@@ -106,8 +108,8 @@ impl ProcessTable {
     }
 }
 
-/// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process group, below
-/// -1 for any of that group.
+/// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process
+/// group, below -1 for any of that group.
 pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
@@ -154,7 +156,8 @@ impl WaitTarget {
     }
 }
 
-/// Looks once for the child with this descriptor and number; `None` while it has not ended, or cannot be reaped yet.
+/// Looks once for the child with this descriptor and number; `None` while it has not ended, or cannot be
+/// reaped yet.
 #[cfg(target_os = "linux")]
 pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};

@@ -4,8 +4,8 @@ use std::io::IoSlice;
 
 use sluice_base::{Bytes, heap};
 
-/// Bytes to send: `head` with each of `shared` inserted before `head[at]`. Positions must not decrease; a position
-/// beyond the end of `head` means its end.
+/// Bytes to send: `head` with each of `shared` inserted before `head[at]`. Positions must not decrease; a
+/// position beyond the end of `head` means its end.
 #[derive(Debug, Default)]
 pub struct SendBuf {
     /// The bytes that belong to this buffer alone.

@@ -1,8 +1,8 @@
 //! Timers in a 4-ary heap over a slab, with true removal.
 //!
 //! Invariants: (1) `heap[i].at_ns <= heap[child].at_ns` for the four children `4 i + 1 ..= 4 i + 4`; ties by
-//! insertion order; (2) `slots[heap[i].slot].place == i`; (3) a slot's generation grows when its timer ends, so an old
-//! [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
+//! insertion order; (2) `slots[heap[i].slot].place == i`; (3) a slot's generation grows when its timer ends,
+//! so an old [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
 
 use crate::handle::Token;
 use sluice_base::heap;
@@ -16,8 +16,9 @@ pub struct TimerId {
 #[derive(Clone, Copy, Debug)]
 struct HeapEntry {
     at_ns: u64,
-    /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes and four
-    /// siblings a cache line; equals on both sides of the wrap may change places, once in four billion timers.
+    /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes
+    /// and four siblings a cache line; equals on both sides of the wrap may change places, once in four
+    /// billion timers.
     order: u32,
     slot: u32,
 }
@@ -114,7 +115,8 @@ impl Timers {
         let removed = self.heap[place];
         let last = self.heap.pop().expect("holds at least the entry at `place`");
         if place < self.heap.len() {
-            // The last entry belongs near the bottom: digging the hole down first saves the comparisons with it.
+            // The last entry belongs near the bottom: digging the hole down first saves the comparisons with
+            // it.
             let hole = self.dig(place);
             self.heap[hole] = last;
             self.rise(hole);

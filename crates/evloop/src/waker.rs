@@ -1,10 +1,10 @@
 //! How other threads end a loop's wait, at the price of one atomic operation while the loop is awake.
 //!
-//! One word per loop: running, notified or parked. Both sides change it only by read-modify-write operations, and a
-//! producer makes its work visible before it wakes. Since modifications of one word have one order, either the
-//! producer's swap comes before the loop's attempt to park, which then fails, or after it, and then the producer sees
-//! "parked" and writes to the eventfd. A cheaper look at the word before the swap ("already notified") would be wrong:
-//! a stale value could skip the wake after the loop has drained.
+//! One word per loop: running, notified or parked. Both sides change it only by read-modify-write operations,
+//! and a producer makes its work visible before it wakes. Since modifications of one word have one order,
+//! either the producer's swap comes before the loop's attempt to park, which then fails, or after it, and
+//! then the producer sees "parked" and writes to the eventfd. A cheaper look at the word before the swap
+//! ("already notified") would be wrong: a stale value could skip the wake after the loop has drained.
 
 mod word;
 
@@ -25,16 +25,16 @@ impl Waker {
         Waker { park }
     }
 
-    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken) set. Publish the work
-    /// first. Returns whether the kernel had to be asked, which is so only when the loop was asleep. Cost: one atomic
-    /// swap; a system call in the latter case.
+    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken) set.
+    /// Publish the work first. Returns whether the kernel had to be asked, which is so only when the loop was
+    /// asleep. Cost: one atomic swap; a system call in the latter case.
     #[inline]
     pub fn wake(&self) -> bool {
         match self.park.word.notify() {
             ParkState::Running => false,
             ParkState::Notified => {
-                // Not one indivisible step: of two at the same time one may go uncounted, which a statistic bears and
-                // the price of a second locked instruction would not be.
+                // Not one indivisible step: of two at the same time one may go uncounted, which a statistic
+                // bears and the price of a second locked instruction would not be.
                 let counter = &self.park.coalesced;
                 counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 false
@@ -48,9 +48,10 @@ impl Waker {
 }
 
 impl Waker {
-    /// [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another thread has woken it or is about
-    /// to, and must not wait for that thread if it is delayed. Alone it does not suffice: a loop that is just going to
-    /// sleep may not be woken. Returns whether the kernel had to be asked. Cost: one load while the loop is awake.
+    /// [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another thread has
+    /// woken it or is about to, and must not wait for that thread if it is delayed. Alone it does not
+    /// suffice: a loop that is just going to sleep may not be woken. Returns whether the kernel had to be
+    /// asked. Cost: one load while the loop is awake.
     #[inline]
     pub fn wake_if_parked(&self) -> bool {
         self.park.word.seems_parked() && self.wake()

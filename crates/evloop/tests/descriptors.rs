@@ -1,5 +1,5 @@
-//! Accepting, and waiting for a process, without descriptors. One test in a program of its own, since the limit is the
-//! process's.
+//! Accepting, and waiting for a process, without descriptors. One test in a program of its own, since the
+//! limit is the process's.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::fs::File;

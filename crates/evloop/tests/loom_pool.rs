@@ -1,5 +1,6 @@
-//! Models of a job's end: a worker that starts and finishes against whoever cancels, every interleaving. Built with
-//! `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`; empty otherwise.
+//! Models of a job's end: a worker that starts and finishes against whoever cancels, every interleaving.
+//! Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`; empty
+//! otherwise.
 #![allow(unexpected_cfgs, dead_code, missing_docs)]
 #![cfg(loom)]
 

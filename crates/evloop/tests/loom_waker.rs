@@ -41,8 +41,8 @@ struct Model {
     kicks: AtomicUsize,
 }
 
-/// Producers that send one value each, and a loop that sleeps until it has them all. A lost wake-up is a deadlock,
-/// which loom reports.
+/// Producers that send one value each, and a loop that sleeps until it has them all. A lost wake-up is a
+/// deadlock, which loom reports.
 fn run(producers: usize, notify: fn(&Word) -> ParkState) {
     let model = Arc::new(Model {
         word: Word::new(),

@@ -1,5 +1,5 @@
-//! Waiting for any child, by the ids of the conformance list. One test in a program of its own, since such a wait takes
-//! whatever child ends.
+//! Waiting for any child, by the ids of the conformance list. One test in a program of its own, since such a
+//! wait takes whatever child ends.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,5 @@
-//! A process that another process traces: the last part of P14 of the conformance list. A program without the test
-//! harness, because the tracer is a forked copy and a fork loses the harness's threads.
+//! A process that another process traces: the last part of P14 of the conformance list. A program without the
+//! test harness, because the tracer is a forked copy and a fork loses the harness's threads.
 #![allow(unsafe_code, reason = "fork and ptrace")]
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
@@ -46,7 +46,8 @@ struct Tracer(i32);
 impl Tracer {
     fn of(pid: i32) -> Option<Tracer> {
         let (reader, writer) = rustix::pipe::pipe().expect("pipe");
-        // SAFETY: this thread is the only one that matters to the child, which makes system calls and nothing else.
+        // SAFETY: this thread is the only one that matters to the child, which makes system calls and nothing
+        // else.
         // JUSTIFICATION: a tracer must be a process of its own, since all threads of the parent's reap.
         let tracer = unsafe { libc::fork() };
         assert!(tracer >= 0, "fork");

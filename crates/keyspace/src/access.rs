@@ -50,8 +50,8 @@ pub enum SetExpiry {
 }
 
 impl<'a> DbRef<'a> {
-    /// Asks the processor for the entries of keys that are looked up soon: first for their buckets, then for what the
-    /// buckets name.
+    /// Asks the processor for the entries of keys that are looked up soon: first for their buckets, then for
+    /// what the buckets name.
     pub fn prefetch(&self, hashes: impl Iterator<Item = u64> + Clone) {
         prefetch(self.db, hashes);
     }
@@ -133,8 +133,8 @@ impl<'a> DbRef<'a> {
         self.db.is_empty()
     }
 
-    /// Every live key, in no order. O(n). The entries lie anywhere in memory: each is asked for some entries ahead of its
-    /// visit.
+    /// Every live key, in no order. O(n). The entries lie anywhere in memory: each is asked for some entries
+    /// ahead of its visit.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {
         let db: &'a Db = self.db;
         let mut ahead = db.iter();
@@ -152,8 +152,8 @@ impl<'a> DbRef<'a> {
         }
     }
 
-    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. `wanted` sees every key; those it wants are
-    /// visited, unless they are expired: then they are noted for deletion instead.
+    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. `wanted` sees every key; those it
+    /// wants are visited, unless they are expired: then they are noted for deletion instead.
     pub fn scan(
         &mut self,
         cursor: u64,
@@ -169,8 +169,9 @@ impl<'a> DbRef<'a> {
         })
     }
 
-    /// A random live key. Some of the expired ones met on the way are noted for deletion. Where they stay and every key has an
-    /// expiry, an expired one may be the answer. O(1) unless nearly all keys are expired, then O(n).
+    /// A random live key. Some of the expired ones met on the way are noted for deletion. Where they stay and
+    /// every key has an expiry, an expired one may be the answer. O(1) unless nearly all keys are expired,
+    /// then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
         for n in 0..RANDOM_TRIES {
@@ -236,8 +237,8 @@ impl DbMut<'_> {
         DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
     }
 
-    /// The same to read these keys from, of which those that have expired are deleted first, as a write does with each key that
-    /// it meets: up to one that holds another type than is wanted, where the command ends.
+    /// The same to read these keys from, of which those that have expired are deleted first, as a write does
+    /// with each key that it meets: up to one that holds another type than is wanted, where the command ends.
     pub fn as_read_of<'k>(
         &mut self,
         mut keys: impl Iterator<Item = Key<'k>>,
@@ -271,7 +272,8 @@ impl DbMut<'_> {
         &mut self.dbs[self.number]
     }
 
-    /// The entry's position, for a write: a logically expired key is deleted here, before the command's own change.
+    /// The entry's position, for a write: a logically expired key is deleted here, before the command's own
+    /// change.
     #[inline]
     fn find(&mut self, key: Key<'_>) -> Option<Found> {
         self.effects.meet(self.number, key);
@@ -351,8 +353,8 @@ impl DbMut<'_> {
         existed
     }
 
-    /// Stores a value under a key that is absent, which counts as no change and is not propagated: for DEBUG POPULATE.
-    /// Whether the key was absent.
+    /// Stores a value under a key that is absent, which counts as no change and is not propagated: for DEBUG
+    /// POPULATE. Whether the key was absent.
     pub fn populate(&mut self, key: Key<'_>, value: NewValue<'_>) -> bool {
         let absent = self.find(key).is_none();
         if absent {
@@ -409,8 +411,9 @@ impl DbMut<'_> {
         self.effects.discard(value);
     }
 
-    /// Replaces a value by the integer that `change` makes of it, or of nothing; keeps the expiry. From one integer to
-    /// another it takes one look-up and no allocation. An error of `change` leaves everything as it was.
+    /// Replaces a value by the integer that `change` makes of it, or of nothing; keeps the expiry. From one
+    /// integer to another it takes one look-up and no allocation. An error of `change` leaves everything as
+    /// it was.
     #[inline]
     pub fn update_int<E>(
         &mut self,
@@ -432,8 +435,9 @@ impl DbMut<'_> {
         Ok(value)
     }
 
-    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; its new length. A key that is absent
-    /// is an empty string. The caller has checked the size limit. Large strings change in place.
+    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; its new length. A key
+    /// that is absent is an empty string. The caller has checked the size limit. Large strings change in
+    /// place.
     ///
     /// # Errors
     /// The key holds another type: nothing has changed.
@@ -508,7 +512,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty list, which comes into being when it has elements at the end of the edit.
+    /// The same; a key that is absent is an empty list, which comes into being when it has elements at the
+    /// end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -532,7 +537,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end of the edit.
+    /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end
+    /// of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -592,7 +598,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty set, which comes into being when it has elements at the end of the edit.
+    /// The same; a key that is absent is an empty set, which comes into being when it has elements at the end
+    /// of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -628,8 +635,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty set, which comes into being when it has members at the end of the edit. So
-    /// many members are about to be added, `first` first.
+    /// The same; a key that is absent is an empty set, which comes into being when it has members at the end
+    /// of the edit. So many members are about to be added, `first` first.
     ///
     /// # Errors
     /// The key holds another type.
@@ -692,8 +699,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired and as a
-    /// change, and the deletion propagates in place of the command. Whether it was there.
+    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired
+    /// and as a change, and the deletion propagates in place of the command. Whether it was there.
     pub fn expire_now(&mut self, key: Key<'_>) -> bool {
         let Some(found) = self.find(key) else { return false };
         self.delete_expired(found, key);
@@ -702,8 +709,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Deletes a key if it is there and has expired, as every write does that meets one; `access.expiry` must be
-    /// [`ExpiryMode::Delete`].
+    /// Deletes a key if it is there and has expired, as every write does that meets one; `access.expiry` must
+    /// be [`ExpiryMode::Delete`].
     pub fn delete_if_expired(&mut self, key: Key<'_>) {
         self.find(key);
     }
@@ -716,8 +723,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was there. A value
-    /// outside its entry moves as it is: O(1).
+    /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was
+    /// there. A value outside its entry moves as it is: O(1).
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
         // Taken first: the two names may be one.
@@ -731,7 +738,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Moves a key to database `to`, where it must be absent; whether it was there. O(1), as [`DbMut::rename`].
+    /// Moves a key to database `to`, where it must be absent; whether it was there. O(1), as
+    /// [`DbMut::rename`].
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
         if to >= self.dbs.len() {
             return false;
@@ -749,8 +757,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Copies the value of `from`, with its expiry, to `to` of database `number`, replacing what is there; whether
-    /// `from` was there. A value outside its entry is shared until one of the two changes: O(1).
+    /// Copies the value of `from`, with its expiry, to `to` of database `number`, replacing what is there;
+    /// whether `from` was there. A value outside its entry is shared until one of the two changes: O(1).
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
         let copy = self.db().copy_of(found.handle);
@@ -763,8 +771,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Stores a value that was dumped in place of what was there, expired or not: a key that had expired is replaced as
-    /// any other. The access clock is `clock`, or that of a new key.
+    /// Stores a value that was dumped in place of what was there, expired or not: a key that had expired is
+    /// replaced as any other. The access clock is `clock`, or that of a new key.
     pub fn restore(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>, clock: Option<u32>) {
         self.take_stored(key);
         let clock = clock.unwrap_or(self.access.touch.fresh());
@@ -811,8 +819,9 @@ impl DbMut<'_> {
         self.dbs[self.number].find(key)
     }
 
-    /// Deletes a key that [`DbMut::find`] did not find because it has expired and is hidden: the name is about to be used. The
-    /// deletion is propagated ahead of the command, which would meet the key alive at a replica and behind a restart.
+    /// Deletes a key that [`DbMut::find`] did not find because it has expired and is hidden: the name is
+    /// about to be used. The deletion is propagated ahead of the command, which would meet the key alive at a
+    /// replica and behind a restart.
     #[inline]
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {

@@ -1,5 +1,5 @@
-//! Entries that a cut has captured, on their way to whoever formats them: raw copies of their blocks, with shares of the values
-//! outside. A piece belongs to nobody else, so it may go to another thread.
+//! Entries that a cut has captured, on their way to whoever formats them: raw copies of their blocks, with
+//! shares of the values outside. A piece belongs to nobody else, so it may go to another thread.
 
 use crate::ValueRef;
 use crate::entry::{self, Head, Name};
@@ -106,7 +106,8 @@ impl Captured {
         self.entries == 0
     }
 
-    /// Bytes of the entries, and of their keys and values outside as if these were copied: what is left to be written, about.
+    /// Bytes of the entries, and of their keys and values outside as if these were copied: what is left to be
+    /// written, about.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -116,8 +117,8 @@ impl Captured {
         self.copied
     }
 
-    /// Bytes of the values that have no other owner any more: they go with the piece. Cost: one step for each part of a value that
-    /// is not shared.
+    /// Bytes of the values that have no other owner any more: they go with the piece. Cost: one step for each
+    /// part of a value that is not shared.
     pub fn own_value_bytes(&self) -> usize {
         self.values.iter().map(Value::own_bytes).sum()
     }

@@ -1,8 +1,8 @@
-//! Collections: what the keyspace has to know of a type whose values lie inside the block of their entry while they are small,
-//! and beside it otherwise.
+//! Collections: what the keyspace has to know of a type whose values lie inside the block of their entry
+//! while they are small, and beside it otherwise.
 //!
-//! Everything that opens, changes, closes and moves a collection is written once, for a [`Collection`], and compiled for each
-//! type. A stream is none: its values always lie beside their entry.
+//! Everything that opens, changes, closes and moves a collection is written once, for a [`Collection`], and
+//! compiled for each type. A stream is none: its values always lie beside their entry.
 
 use crate::entry::{Form, FormKind, mixed_up};
 use sluice_base::HashSeed;
@@ -11,8 +11,8 @@ use sluice_value::{List, ListContext, ListEncoding, ListLimits};
 use sluice_value::{Set, SetContext, SetEncoding, SetLimits};
 use sluice_value::{Stream, Value, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 
-/// What one variant of [`Value`] holds. A value of another variant than the entry's form says means that memory is corrupt:
-/// a panic.
+/// What one variant of [`Value`] holds. A value of another variant than the entry's form says means that
+/// memory is corrupt: a panic.
 pub trait Variant: Sized {
     /// What the value holds.
     fn of(value: &Value) -> &Self;
@@ -33,8 +33,8 @@ pub trait Collection: Variant + Default {
     /// The form of an entry whose collection lies beside it.
     const OUTSIDE: Form;
 
-    /// The encoding that a form says: `Some(None)` beside the entry, where the collection knows its encoding; `None` for a form of
-    /// another type.
+    /// The encoding that a form says: `Some(None)` beside the entry, where the collection knows its encoding;
+    /// `None` for a form of another type.
     fn encoding_in(form: Form) -> Option<Option<Self::Encoding>>;
     /// The form of an entry whose block holds a collection of that encoding.
     fn inline_form(encoding: Self::Encoding) -> Form;
@@ -77,8 +77,8 @@ pub trait Collection: Variant + Default {
     }
 }
 
-/// A collection of each type that belongs to no key, whose memory is used again: where one inside its block is while it is changed,
-/// and what stands for one outside meanwhile. Its elements mean nothing.
+/// A collection of each type that belongs to no key, whose memory is used again: where one inside its block
+/// is while it is changed, and what stands for one outside meanwhile. Its elements mean nothing.
 #[derive(Default)]
 pub struct Scratch {
     list: Option<List>,
@@ -120,8 +120,8 @@ macro_rules! variants {
 
 variants! { List Hash Zset Set Stream }
 
-/// The part of [`Collection`] that differs by names alone: a type, its encoding with the form for each inside the block, the form
-/// beside it, and where its scratch is kept.
+/// The part of [`Collection`] that differs by names alone: a type, its encoding with the form for each inside
+/// the block, the form beside it, and where its scratch is kept.
 macro_rules! by_name {
     ($type:ident, $encoding:ident { $($name:ident => $form:ident),+ }, $outside:ident, $scratch:ident) => {
         type Encoding = $encoding;

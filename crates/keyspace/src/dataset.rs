@@ -17,9 +17,10 @@ pub struct Keyspace {
     room: usize,
 }
 
-/// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a request of the most
-/// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases, can
-/// take, were all of it in the smallest blocks. In bytes, each chunk counted as the longest.
+/// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a
+/// request of the most that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to
+/// the next look at all databases, can take, were all of it in the smallest blocks. In bytes, each chunk
+/// counted as the longest.
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
@@ -65,21 +66,23 @@ impl Keyspace {
         self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), ChunkMemory::plus)
     }
 
-    /// What takes memory here: the entries, and what the allocator has given beside them. Cost: one step for each database,
-    /// value outside and key outside.
+    /// What takes memory here: the entries, and what the allocator has given beside them. Cost: one step for
+    /// each database, value outside and key outside.
     pub fn footprint(&self) -> (usize, usize) {
         let dbs = heap::vec(&self.dbs);
         (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
     }
 
-    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of up to 256 bytes,
-    /// or 1 TiB of larger ones, less 3 %. `number` must be below [`Keyspace::databases`]. O(1).
+    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of
+    /// up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be below [`Keyspace::databases`].
+    /// O(1).
     #[inline]
     pub fn is_nearly_full(&self, number: usize) -> bool {
         self.dbs[number].entry_bytes_taken() > self.room
     }
 
-    /// Sets from how many bytes on a database is nearly full, each chunk counted as 1 MiB: for tests, which have no 1 TiB.
+    /// Sets from how many bytes on a database is nearly full, each chunk counted as 1 MiB: for tests, which
+    /// have no 1 TiB.
     #[doc(hidden)]
     pub fn set_entry_space_max(&mut self, bytes: usize) {
         self.room = bytes;
@@ -124,9 +127,9 @@ impl Keyspace {
         self.dbs.iter_mut().find_map(Db::take_captured)
     }
 
-    /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access clock. `false`, and no
-    /// change, where the key is there. Leaves no effects: no client may be watching or waiting. `number` must be below
-    /// [`Keyspace::databases`].
+    /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access
+    /// clock. `false`, and no change, where the key is there. Leaves no effects: no client may be watching or
+    /// waiting. `number` must be below [`Keyspace::databases`].
     pub fn load(
         &mut self,
         number: usize,
@@ -155,14 +158,14 @@ impl Keyspace {
         absent
     }
 
-    /// Makes room in an empty database for so many keys, so many of them with an expiry. The numbers are a hint, but take
-    /// memory: 8 bytes for each. `number` must be below [`Keyspace::databases`].
+    /// Makes room in an empty database for so many keys, so many of them with an expiry. The numbers are a
+    /// hint, but take memory: 8 bytes for each. `number` must be below [`Keyspace::databases`].
     pub fn reserve(&mut self, number: usize, keys: usize, expires: usize) {
         self.dbs[number].reserve(keys, expires);
     }
 
-    /// Removes a key that a file is about to bring again, and frees the value here; leaves no effects. `number` must be below
-    /// [`Keyspace::databases`].
+    /// Removes a key that a file is about to bring again, and frees the value here; leaves no effects.
+    /// `number` must be below [`Keyspace::databases`].
     pub fn unload(&mut self, number: usize, name: &[u8]) {
         let key = Key::hashed(name, self.hasher);
         let db = &mut self.dbs[number];
@@ -185,8 +188,8 @@ impl Keyspace {
     }
 }
 
-/// Whether a database that has lost its place must not be dropped at once: it has keys, or a cut of it is open, which may hold
-/// keys that the database has no more.
+/// Whether a database that has lost its place must not be dropped at once: it has keys, or a cut of it is
+/// open, which may hold keys that the database has no more.
 fn is_worth_keeping(db: &Db) -> bool {
     !db.is_empty() || db.cut_state().is_some()
 }
@@ -220,8 +223,8 @@ impl Dataset<'_> {
         self.keyspace.write(number, self.access, self.effects)
     }
 
-    /// Empties one database; what is left of it goes to the effects, to be freed now or elsewhere by the caller.
-    /// Returns the number of keys removed. O(1).
+    /// Empties one database; what is left of it goes to the effects, to be freed now or elsewhere by the
+    /// caller. Returns the number of keys removed. O(1).
     pub fn flush(&mut self, number: usize) -> usize {
         let hasher = self.keyspace.hasher;
         let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(hasher));
@@ -231,8 +234,9 @@ impl Dataset<'_> {
         removed
     }
 
-    /// Puts other databases in the place of all, as many as there are. Watching and waiting clients learn that the old ones
-    /// were emptied; the exchange counts as no change. What was there goes to the effects, to be freed elsewhere.
+    /// Puts other databases in the place of all, as many as there are. Watching and waiting clients learn
+    /// that the old ones were emptied; the exchange counts as no change. What was there goes to the effects,
+    /// to be freed elsewhere.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),

@@ -1,10 +1,11 @@
 //! One database: a store of entries, and tables that find them.
 //!
-//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`] once, and in one of
-//! [`IndexKind::Expires`] exactly when its head has an expiry; (2) every value of the store's `values` and every key of its `keys`
-//! belongs to exactly one entry; (3) all indexes use the same seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or key outside that it names,
-//! [`Db::before_change`] gets its handle. The access clock alone is no change. This module is mechanism: it knows no
-//! clock and leaves no effects.
+//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`]
+//! once, and in one of [`IndexKind::Expires`] exactly when its head has an expiry; (2) every value of the
+//! store's `values` and every key of its `keys` belongs to exactly one entry; (3) all indexes use the same
+//! seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or
+//! key outside that it names, [`Db::before_change`] gets its handle. The access clock alone is no change.
+//! This module is mechanism: it knows no clock and leaves no effects.
 
 mod capture;
 mod change;
@@ -148,7 +149,8 @@ impl Db {
         self.tables.of_slot(slot).into_iter().flat_map(Index::iter)
     }
 
-    /// How much of what handles can name is taken, as if every chunk of the slab were of the longest: 1 TiB at most. O(1).
+    /// How much of what handles can name is taken, as if every chunk of the slab were of the longest: 1 TiB
+    /// at most. O(1).
     #[inline]
     pub(crate) fn entry_bytes_taken(&self) -> usize {
         self.store.slab.chunks_taken() * Slab::CHUNK_BYTES
@@ -167,8 +169,8 @@ impl Db {
         self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
-    /// Bytes that the allocator has given for the database: directories, indexes, values and keys outside. The chunks of the
-    /// entries lie elsewhere. Cost: one step for each value and key outside.
+    /// Bytes that the allocator has given for the database: directories, indexes, values and keys outside.
+    /// The chunks of the entries lie elsewhere. Cost: one step for each value and key outside.
     pub fn footprint(&self) -> usize {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
@@ -332,8 +334,8 @@ impl Db {
         self.head(handle).clock()
     }
 
-    /// Asks the processor for the buckets of hashes, ahead of [`Db::prefetch_entries`]. Where there is one table, the question
-    /// which table is asked once for all of them.
+    /// Asks the processor for the buckets of hashes, ahead of [`Db::prefetch_entries`]. Where there is one
+    /// table, the question which table is asked once for all of them.
     #[inline]
     pub fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
         match self.tables.single(IndexKind::Keys) {
@@ -362,13 +364,14 @@ impl Db {
         }
     }
 
-    /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
+    /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at
+    /// least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.tables.scan(IndexKind::Keys, cursor, visit)
     }
 
-    /// Visits entries with an expiry from `cursor` on; 0 starts and ends. For a caller that removes most of what it meets:
-    /// [`Index::walk`](sluice_collections::index::Index::walk).
+    /// Visits entries with an expiry from `cursor` on; 0 starts and ends. For a caller that removes most of
+    /// what it meets: [`Index::walk`](sluice_collections::index::Index::walk).
     pub fn walk_expires(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.tables.walk(IndexKind::Expires, cursor, visit)
     }
@@ -383,8 +386,9 @@ impl Db {
         self.tables.sample(IndexKind::Expires, rng)
     }
 
-    /// Visits up to `count` entries, or entries with an expiry, of the neighbourhood that `draw`, a random number, chooses, and
-    /// returns how many. Fewer only where there are few, or very many fewer than there were.
+    /// Visits up to `count` entries, or entries with an expiry, of the neighbourhood that `draw`, a random
+    /// number, chooses, and returns how many. Fewer only where there are few, or very many fewer than there
+    /// were.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -415,8 +419,8 @@ impl Db {
         self.tables.iter(IndexKind::Keys)
     }
 
-    /// Shrinks indexes that have become too large, at most `budget` bucket steps of one index; whether more is to do, or to
-    /// look at.
+    /// Shrinks indexes that have become too large, at most `budget` bucket steps of one index; whether more
+    /// is to do, or to look at.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
         self.tables.shrink_step(budget, &self.store)
     }

@@ -1,8 +1,8 @@
 //! Edits: the way to a mutable collection.
 //!
-//! An edit begins with the check of the type, before anything changes, and ends by [`Edit::done`] or [`Edit::unchanged`]. One
-//! that is dropped otherwise is a mistake of ours: debug builds panic, release builds record the key as modified, since it
-//! may be. A collection without elements takes its key with it.
+//! An edit begins with the check of the type, before anything changes, and ends by [`Edit::done`] or
+//! [`Edit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release
+//! builds record the key as modified, since it may be. A collection without elements takes its key with it.
 
 use crate::Key;
 use crate::collection::{Collection, Variant};
@@ -63,7 +63,8 @@ impl<'a, C: Editable> Edit<'a, C> {
         &self.open.as_ref().expect("it is there until the edit ends").value
     }
 
-    /// Something else that happened to the key, before what the edit ends with. It counts as no change of its own.
+    /// Something else that happened to the key, before what the edit ends with. It counts as no change of its
+    /// own.
     pub fn also(&mut self, event: Event) {
         if !self.value().is_empty() {
             self.tell_new();
@@ -117,7 +118,8 @@ impl<'a, C: Editable> Edit<'a, C> {
 }
 
 impl Edit<'_, List> {
-    /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key do not fail.
+    /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key
+    /// do not fail.
     pub fn publish_unchanged(self, event: Event) {
         self.effects.key_told(self.number, self.key, event);
         self.unchanged();

@@ -1,9 +1,9 @@
 //! What writes leave behind: the facts that the commit turns into consequences.
 //!
-//! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and leaves its key here,
-//! with the number of its changes; (2) nothing here acts: the commit drains it between commands; (3) with no listener and no
-//! propagation target a write allocates nothing here; (4) `recorded` is set by everything that the commit has to look at,
-//! look-ups alone excepted.
+//! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and
+//! leaves its key here, with the number of its changes; (2) nothing here acts: the commit drains it between
+//! commands; (3) with no listener and no propagation target a write allocates nothing here; (4) `recorded` is
+//! set by everything that the commit has to look at, look-ups alone excepted.
 
 mod event;
 mod met;
@@ -119,8 +119,8 @@ pub struct ExpiredFields {
     pub fields: Vec<Vec<u8>>,
 }
 
-/// Strings above this many bytes are freed by another thread, where handing one over costs a message and often wakes a thread that sleeps:
-/// more than freeing one block of so many bytes does.
+/// Strings above this many bytes are freed by another thread, where handing one over costs a message and
+/// often wakes a thread that sleeps: more than freeing one block of so many bytes does.
 pub const LAZY_FREE_BYTES: usize = 1 << 20;
 
 /// A size in bytes, [`LAZY_FREE_BYTES`] by default.
@@ -161,7 +161,8 @@ impl Effects {
         keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
     }
 
-    /// Replaces the command in the propagation stream; the closure runs only when there is a reader of the stream.
+    /// Replaces the command in the propagation stream; the closure runs only when there is a reader of the
+    /// stream.
     #[inline]
     pub fn rewrite(&mut self, argv: impl FnOnce() -> Argv) {
         if self.propagating {
@@ -170,8 +171,8 @@ impl Effects {
         }
     }
 
-    /// Replaces the command by several in the propagation stream, or by none; the closure runs only when there is a reader of the
-    /// stream.
+    /// Replaces the command by several in the propagation stream, or by none; the closure runs only when
+    /// there is a reader of the stream.
     pub fn rewrite_as(&mut self, commands: impl FnOnce() -> Vec<Argv>) {
         self.recorded = true;
         let commands = if self.propagating { commands() } else { Vec::new() };
@@ -234,7 +235,8 @@ impl Effects {
         self.listening.has(Class::Miss)
     }
 
-    /// Whether anything happened since the last call, apart from look-ups and from changes that are only counted.
+    /// Whether anything happened since the last call, apart from look-ups and from changes that are only
+    /// counted.
     #[inline]
     pub fn take_recorded(&mut self) -> bool {
         std::mem::take(&mut self.recorded)
@@ -246,7 +248,8 @@ impl Effects {
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
 
-    /// Changes since the last call: what INFO `rdb_changes_since_last_save` counts, and what makes a command propagate.
+    /// Changes since the last call: what INFO `rdb_changes_since_last_save` counts, and what makes a command
+    /// propagate.
     #[inline]
     pub fn take_changes(&mut self) -> u64 {
         std::mem::take(&mut self.changes)
@@ -270,9 +273,9 @@ impl Effects {
         self.modified.len()
     }
 
-    /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key: that is the order
-    /// in which a client gets the events. `name_of` says what a key is called. Both were recorded in the order of the look-ups.
-    /// Cost: O(recorded).
+    /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key:
+    /// that is the order in which a client gets the events. `name_of` says what a key is called. Both were
+    /// recorded in the order of the look-ups. Cost: O(recorded).
     pub fn tell_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
         let mut expired = self.modified.split_off(from).into_iter().peekable();
         let told = std::mem::take(&mut self.modified);
@@ -294,8 +297,8 @@ impl Effects {
         self.modified.drain(..)
     }
 
-    /// Keys that came to hold a value that clients can wait for, or more of it: database and key; recorded only while
-    /// `blocked_listening`.
+    /// Keys that came to hold a value that clients can wait for, or more of it: database and key; recorded
+    /// only while `blocked_listening`.
     pub fn drain_ready(&mut self) -> std::vec::Drain<'_, (usize, KeyRef)> {
         self.ready.drain(..)
     }
@@ -316,7 +319,8 @@ impl Effects {
         !self.expired_by_read.is_empty()
     }
 
-    /// Keys that writes found expired and have deleted, with their databases: they propagate before the command.
+    /// Keys that writes found expired and have deleted, with their databases: they propagate before the
+    /// command.
     #[inline]
     pub fn expired_by_write(&self) -> &[(usize, Box<[u8]>)] {
         &self.expired_by_write
@@ -389,7 +393,8 @@ impl Effects {
         self.garbage.drain(..)
     }
 
-    /// Whole databases to be freed elsewhere, or of which a cut is open. Those to be freed here are freed by this call.
+    /// Whole databases to be freed elsewhere, or of which a cut is open. Those to be freed here are freed by
+    /// this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
             self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());
@@ -410,8 +415,8 @@ impl Effects {
         self.met.start();
     }
 
-    /// The keys that were met since recording began, in order, some of them more than once. Nothing where the build has no debug
-    /// assertions.
+    /// The keys that were met since recording began, in order, some of them more than once. Nothing where the
+    /// build has no debug assertions.
     pub fn take_met_keys(&mut self) -> Vec<MetKey> {
         self.met.take()
     }
@@ -468,8 +473,8 @@ impl Effects {
         }
     }
 
-    /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is freed here,
-    /// as handing it over costs more. The one place that decides.
+    /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is
+    /// freed here, as handing it over costs more. The one place that decides.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
@@ -480,13 +485,14 @@ impl Effects {
         }
     }
 
-    /// Bytes of values, and of parts of them, so far, that lost their key while somebody else held them: a cut, a reply, another
-    /// key. A part that is shared below its top counts as far as was copied.
+    /// Bytes of values, and of parts of them, so far, that lost their key while somebody else held them: a
+    /// cut, a reply, another key. A part that is shared below its top counts as far as was copied.
     pub fn left_to_others(&self) -> u64 {
         self.left_to_others
     }
 
-    /// Takes a part that a collection gave away, of which so many bytes were copied: always to be freed elsewhere.
+    /// Takes a part that a collection gave away, of which so many bytes were copied: always to be freed
+    /// elsewhere.
     pub(crate) fn discard_part(&mut self, part: Value, copied: usize) {
         if part.is_shared() {
             self.left_to_others += copied as u64;
@@ -510,7 +516,8 @@ impl Effects {
         }
     }
 
-    /// A part of a value changed that nobody waits for, as so many changes: transactions that watch the key fail.
+    /// A part of a value changed that nobody waits for, as so many changes: transactions that watch the key
+    /// fail.
     pub(crate) fn state_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
         self.meet_written(db, key);
@@ -569,14 +576,15 @@ impl Effects {
         self.modified.push(modified);
     }
 
-    /// From here on, until [`Effects::end_expiring_ahead`], keys are deleted that have expired and that look-ups are about to
-    /// miss.
+    /// From here on, until [`Effects::end_expiring_ahead`], keys are deleted that have expired and that
+    /// look-ups are about to miss.
     pub(crate) fn begin_expiring_ahead(&mut self) -> usize {
         self.modified_len()
     }
 
-    /// The keys deleted since then are told each with the look-up that misses the key, in the order of the look-ups: that is the
-    /// order in which a client gets the events. Where nobody listens to misses, they are told at once.
+    /// The keys deleted since then are told each with the look-up that misses the key, in the order of the
+    /// look-ups: that is the order in which a client gets the events. Where nobody listens to misses, they
+    /// are told at once.
     pub(crate) fn end_expiring_ahead(&mut self, since: usize) {
         if self.records_misses() {
             self.expired_ahead.extend(self.modified.drain(since..));
@@ -609,8 +617,8 @@ impl Effects {
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
-    /// Fields that had expired are written anew by a command that keeps what a replica has as their time: it is told ahead of the command
-    /// that they are gone. They are counted already.
+    /// Fields that had expired are written anew by a command that keeps what a replica has as their time: it
+    /// is told ahead of the command that they are gone. They are counted already.
     pub fn propagate_expired_fields(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }

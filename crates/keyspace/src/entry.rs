@@ -9,9 +9,10 @@
 //! | … | n | payload: what the form says |
 //! | … | s | slack: unused bytes, with bit 30; the last of them holds their number, 1 to 255 |
 //!
-//! Invariants: (1) the payload ends where the slack begins, so its length needs no field; (2) a key longer than 254 bytes,
-//! and only such a key, is outside; (3) the payload of [`Form::StrInt`] is canonical: parsing the decimal form gives the
-//! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
+//! Invariants: (1) the payload ends where the slack begins, so its length needs no field; (2) a key longer
+//! than 254 bytes, and only such a key, is outside; (3) the payload of [`Form::StrInt`] is canonical: parsing
+//! the decimal form gives the number back; (4) the form alone says what the payload is: bytes of the value,
+//! or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
 use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
@@ -20,7 +21,8 @@ use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
 #[derive(Clone, Copy)]
 pub struct Head(pub u32);
 
-/// Type, encoding and location of a value: one number of five bits. The numbers that are missing belong to types to come.
+/// Type, encoding and location of a value: one number of five bits. The numbers that are missing belong to
+/// types to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Form {
@@ -46,7 +48,8 @@ pub enum Form {
     HashOutside = 12,
     /// A stream, which is always outside the block.
     StreamOutside = 20,
-    /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a listpack.
+    /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a
+    /// listpack.
     ZsetInlineListpack = 17,
     /// The same, to be reported as a skip list.
     ZsetInlineSkiplist = 18,
@@ -135,8 +138,8 @@ impl Form {
     }
 }
 
-/// A form taken apart: the type of the value, and the encoding of a collection inside the block; `None` where it lies outside and
-/// knows its encoding.
+/// A form taken apart: the type of the value, and the encoding of a collection inside the block; `None` where
+/// it lies outside and knows its encoding.
 #[derive(Clone, Copy)]
 pub(crate) enum FormKind {
     /// A string.

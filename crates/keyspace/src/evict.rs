@@ -1,15 +1,16 @@
 //! Eviction: choosing the keys that make room, and deleting them.
 //!
-//! A choice looks at a few random keys of each database and keeps the best candidates of all choices so far in a pool, so that
-//! a choice is nearly as good as one among all keys. A candidate that was used since it was met is none any more: this is where
-//! the pool differs from the reference's.
+//! A choice looks at a few random keys of each database and keeps the best candidates of all choices so far
+//! in a pool, so that a choice is nearly as good as one among all keys. A candidate that was used since it
+//! was met is none any more: this is where the pool differs from the reference's.
 //!
-//! Entries that nobody used for long are in no cache, and waiting for one after the other would be most of what a choice costs. So
-//! each choice is drawn two choices ahead: the bucket of the next but one and the entries of the next are asked for
-//! before they are looked at, and so is the best candidate that is left.
+//! Entries that nobody used for long are in no cache, and waiting for one after the other would be most of
+//! what a choice costs. So each choice is drawn two choices ahead: the bucket of the next but one and the
+//! entries of the next are asked for before they are looked at, and so is the best candidate that is left.
 //!
-//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) what is deleted has at least the score with
-//! which it was met, by whatever key had the block then; (3) deletions leave their effects as `evicted`.
+//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) what is deleted has at
+//! least the score with which it was met, by whatever key had the block then; (3) deletions leave their
+//! effects as `evicted`.
 
 use crate::dataset::Keyspace;
 use crate::db::{Db, Found, IndexKind};
@@ -169,7 +170,8 @@ impl EvictionPool {
         self.candidates.insert(at, Candidate { score, db: number, hash, handle });
     }
 
-    /// Asks the processor for the best candidate, of which the next choice may want to know whether it is one still.
+    /// Asks the processor for the best candidate, of which the next choice may want to know whether it is one
+    /// still.
     fn prefetch_best(&self, dbs: &[Db]) {
         if let Some(Candidate { db, hash, handle, .. }) = self.candidates.last().copied()
             && let Some(db) = dbs.get(db)
@@ -181,8 +183,8 @@ impl EvictionPool {
 }
 
 impl Db {
-    /// Bytes of entries, values, keys and indexes: what a key that goes takes with it. Cost: one step for each table that is not
-    /// empty.
+    /// Bytes of entries, values, keys and indexes: what a key that goes takes with it. Cost: one step for
+    /// each table that is not empty.
     #[inline]
     pub fn data_bytes(&self) -> usize {
         if self.has_nothing() {

@@ -1,14 +1,16 @@
 //! Active expiry: deleting expired keys and fields that no command looks up, in steps.
 //!
-//! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields expire first, and walks the
-//! index of keys with an expiry, a few buckets at a time, from where the cycle before stopped. The cycle goes on with a
-//! database while more than the tolerated share of what a step met was expired. The share and the walk follow the reference's
-//! published behaviour; walking the index instead of sampling it means that a pass meets every expired key but those whose buckets were
-//! merged behind it meanwhile, which the next pass meets.
+//! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields expire
+//! first, and walks the index of keys with an expiry, a few buckets at a time, from where the cycle before
+//! stopped. The cycle goes on with a database while more than the tolerated share of what a step met was
+//! expired. The share and the walk follow the reference's published behaviour; walking the index instead of
+//! sampling it means that a pass meets every expired key but those whose buckets were merged behind it
+//! meanwhile, which the next pass meets.
 //!
-//! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. It looks at twenty buckets for each
-//! key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks at the time between two steps: the last
-//! keys of the slab's chunks go together, and each of them gives pages back to the system.
+//! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. It looks at
+//! twenty buckets for each key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks
+//! at the time between two steps: the last keys of the slab's chunks go together, and each of them gives
+//! pages back to the system.
 
 use crate::Key;
 use crate::dataset::Keyspace;
@@ -24,13 +26,15 @@ use sluice_value::HashLimits;
 pub struct ExpireCycle {
     /// Now, ms since the epoch.
     pub now_ms: i64,
-    /// Keys looked at per round and database: 20 at effort 1, 5 more per further step of `active-expire-effort`.
+    /// Keys looked at per round and database: 20 at effort 1, 5 more per further step of
+    /// `active-expire-effort`.
     pub keys_per_round: usize,
     /// Share of expired keys, in percent, above which a database gets another round.
     pub tolerated_percent: usize,
 }
 
-/// How far a cycle is. Made once; [`ExpireWalk::begin`] begins each cycle with the database behind the last one.
+/// How far a cycle is. Made once; [`ExpireWalk::begin`] begins each cycle with the database behind the last
+/// one.
 #[derive(Debug, Default)]
 pub struct ExpireWalk {
     /// The database that is visited, modulo their number.
@@ -103,8 +107,8 @@ const FIELDS_PER_STEP: usize = 64;
 const DATABASES_PER_STEP: usize = 64;
 
 impl Keyspace {
-    /// Runs the next step of a cycle. Deleted keys leave their effects as `expired_by_write`, deleted fields as
-    /// `expired_fields`.
+    /// Runs the next step of a cycle. Deleted keys leave their effects as `expired_by_write`, deleted fields
+    /// as `expired_fields`.
     pub fn expire_step(
         &mut self,
         cycle: ExpireCycle,
@@ -160,7 +164,8 @@ impl Keyspace {
         step
     }
 
-    /// Looks at the next keys of a round, and deletes those that have expired; whether the walk has met the end of the index.
+    /// Looks at the next keys of a round, and deletes those that have expired; whether the walk has met the
+    /// end of the index.
     fn expire_some(
         &mut self,
         number: usize,
@@ -236,8 +241,8 @@ impl Keyspace {
 }
 
 impl Db {
-    /// Has the running average of INFO learn what the keys of a round have left to live. A slow average: a round moves it by
-    /// a fiftieth.
+    /// Has the running average of INFO learn what the keys of a round have left to live. A slow average: a
+    /// round moves it by a fiftieth.
     fn learn_ttl(&mut self, round: Round) {
         if round.ttl_count > 0 {
             let mean = round.ttl_sum_ms / round.ttl_count;

@@ -1,4 +1,5 @@
-//! A map from keys to what waits for them, ordered so that it needs no randomness: one ordered map for each database.
+//! A map from keys to what waits for them, ordered so that it needs no randomness: one ordered map for each
+//! database.
 
 use sluice_base::heap;
 use std::collections::BTreeMap;

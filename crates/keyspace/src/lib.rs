@@ -1,10 +1,11 @@
 //! The keyspace: databases of keys, and the two doors to them.
 //!
-//! A command sees [`DbRef`] or [`DbMut`], never a table. Reading through either hides what is logically expired;
-//! changing anything goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves [`Effects`].
+//! A command sees [`DbRef`] or [`DbMut`], never a table. Reading through either hides what is logically
+//! expired; changing anything goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves
+//! [`Effects`].
 //!
-//! Invariants: (1) a handler names keys, never tables or entries that outlive it; (2) a logically expired key is absent
-//! to every reader; (3) time, access clocks and randomness come in as [`Access`].
+//! Invariants: (1) a handler names keys, never tables or entries that outlive it; (2) a logically expired key
+//! is absent to every reader; (3) time, access clocks and randomness come in as [`Access`].
 #![forbid(unsafe_code)]
 
 mod access;
@@ -151,8 +152,9 @@ fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
     if u64::from(dice) * odds < 1 << 32 { counter.saturating_add(1) } else { counter }
 }
 
-/// What OBJECT ENCODING says of a string that the reference would keep with its key in one piece of at most 128 bytes:
-/// header 8 and 1, expiry 8, key with its header, value with its header (9.1.2, measured over key lengths 1 to 120).
+/// What OBJECT ENCODING says of a string that the reference would keep with its key in one piece of at most
+/// 128 bytes: header 8 and 1, expiry 8, key with its header, value with its header (9.1.2, measured over key
+/// lengths 1 to 120).
 fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize) -> Encoding {
     let key = key_len + if key_len < 32 { 2 } else { 4 };
     let expiry = if has_expiry { 8 } else { 0 };

@@ -11,8 +11,8 @@ use sluice_value::{Hash, List, PAGE_BYTES, Pages, Set, Stream, Value, Zset};
 pub enum NewValue<'a> {
     /// A string in its canonical encoding: an integer where the bytes are one.
     Str(&'a [u8]),
-    /// The same, of bytes that others may hold too: they become the value without a copy where they are too many for the
-    /// entry.
+    /// The same, of bytes that others may hold too: they become the value without a copy where they are too
+    /// many for the entry.
     StrShared(&'a Bytes),
     /// An integer.
     Int(i64),
@@ -20,7 +20,8 @@ pub enum NewValue<'a> {
     Plain(&'a [u8]),
     /// The same, marked `raw`: what APPEND and SETRANGE make.
     Raw(&'a [u8]),
-    /// The same with bytes of its own, which become the value without a copy where they are too many for the entry.
+    /// The same with bytes of its own, which become the value without a copy where they are too many for the
+    /// entry.
     RawOwned(Vec<u8>),
     /// A string in pages, of more bytes than one page has.
     Pages(Pages),
@@ -104,7 +105,8 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The payload of an entry that moves to another block; a value that does not fit the new one goes outside.
+    /// The payload of an entry that moves to another block; a value that does not fit the new one goes
+    /// outside.
     pub fn moved(key_len: usize, has_expiry: bool, form: Form, bytes: Vec<u8>) -> Payload<'a> {
         if entry::fits_inside(key_len, has_expiry, bytes.len()) {
             return Payload::Owned(form, bytes);

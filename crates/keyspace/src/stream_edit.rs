@@ -1,7 +1,7 @@
 //! Edits of streams: the way to a mutable stream.
 //!
-//! A stream changes where it lies. What happened is said as it happens; the end of the edit counts bytes and hands over what was
-//! removed. A stream without entries stays.
+//! A stream changes where it lies. What happened is said as it happens; the end of the edit counts bytes and
+//! hands over what was removed. A stream without entries stays.
 
 use crate::Key;
 use crate::db::Db;
@@ -54,8 +54,8 @@ impl<'a> StreamEdit<'a> {
         self.effects.key_told(self.number, self.key, event);
     }
 
-    /// `event` happened to what is not an entry: to groups, consumers, or the numbers of the stream. That counts as so many
-    /// changes of the key, but no client that waits for entries is looked at.
+    /// `event` happened to what is not an entry: to groups, consumers, or the numbers of the stream. That
+    /// counts as so many changes of the key, but no client that waits for entries is looked at.
     pub fn state_modified(&mut self, event: Event, changes: u64) {
         self.effects.state_modified(self.number, self.key, event, changes);
     }

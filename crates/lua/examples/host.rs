@@ -1,5 +1,5 @@
-//! A small host: a function that asks it for something, a global for each run, a library whose functions last, runs in slices, and
-//! one that is dropped. `cargo run -p sluice-lua --example host`.
+//! A small host: a function that asks it for something, a global for each run, a library whose functions
+//! last, runs in slices, and one that is dropped. `cargo run -p sluice-lua --example host`.
 
 use sluice_lua::{Ctx, Fault, Heap, Kind, Native, NativeStep, Pinned, Proto, RunOutcome, Value, Vm, compile};
 use std::sync::Arc;

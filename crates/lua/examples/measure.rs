@@ -1,6 +1,7 @@
 //! What the machine costs besides instructions: `cargo run --release -p sluice-lua --example measure`.
 //!
-//! A run of `return 1` from call to truncated region; slices of the collector over a heap of 100 MB; bytes of tables.
+//! A run of `return 1` from call to truncated region; slices of the collector over a heap of 100 MB; bytes of
+//! tables.
 
 #![expect(clippy::disallowed_methods, reason = "a program for people at a terminal")]
 
@@ -79,8 +80,9 @@ const HEAPS: [(&str, &str); 5] = [
 /// Collections of the same heap, made anew each time.
 const COLLECTIONS: usize = 7;
 
-/// The longest slice of a collection, in processor time. The slices of one heap are always the same, and what disturbs one is not:
-/// of each the shortest of several collections counts; the longest that was met is shown beside.
+/// The longest slice of a collection, in processor time. The slices of one heap are always the same, and what
+/// disturbs one is not: of each the shortest of several collections counts; the longest that was met is shown
+/// beside.
 fn slices() {
     const WORK: usize = 8192;
     for (what, source) in HEAPS {

@@ -1,5 +1,5 @@
-//! Runs a file: `cargo run --release -p sluice-lua --example run -- FILE [BUDGET]`. Prints its results, or its error, and the
-//! processor time.
+//! Runs a file: `cargo run --release -p sluice-lua --example run -- FILE [BUDGET]`. Prints its results, or
+//! its error, and the processor time.
 
 mod clock;
 

@@ -1,8 +1,8 @@
 //! The machine as its host sees it: a [`Vm`] with libraries and chunks, and one run at a time.
 //!
-//! Invariants: (1) what is made before [`Vm::seal`], and chunks that are loaded between runs, lie before the mark and outlive runs;
-//! (2) a run's objects lie behind the mark and are cut off when the run ends, unless it gave something older a newer value;
-//! (3) at most one run is open.
+//! Invariants: (1) what is made before [`Vm::seal`], and chunks that are loaded between runs, lie before the
+//! mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when the run ends, unless
+//! it gave something older a newer value; (3) at most one run is open.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ const WORK_PER_UNIT: usize = 4;
 pub enum RunOutcome {
     /// It ended: see [`Run::results`].
     Done,
-    /// The host is asked for something: see [`Run::request_args`]. Answer with [`Run::answer`] or [`Run::answer_error`].
+    /// The host is asked for something: see [`Run::request_args`]. Answer with [`Run::answer`] or
+    /// [`Run::answer_error`].
     Call(u32),
     /// The budget is used up.
     OutOfBudget,
@@ -119,8 +120,8 @@ pub struct Vm {
     no_program: Arc<Proto>,
 }
 
-/// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source. Costs time and memory in proportion to
-/// the source, in one go: a host bounds its length.
+/// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source. Costs time and
+/// memory in proportion to the source, in one go: a host bounds its length.
 ///
 /// # Errors
 /// The text of the error, with its position.
@@ -184,8 +185,8 @@ impl Vm {
         self.library().table(b"", &INSECURE).map(|_| ())
     }
 
-    /// Makes `pcall` do as the reference's server has it: of an error that is a table with a text in `err`, it answers that text,
-    /// and of another table both the table and its `err`.
+    /// Makes `pcall` do as the reference's server has it: of an error that is a table with a text in `err`,
+    /// it answers that text, and of another table both the table and its `err`.
     pub fn look_into_errors(&mut self) {
         self.machine.looks_into_errors = true;
     }
@@ -202,7 +203,8 @@ impl Vm {
         Ok(Global(key))
     }
 
-    /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot be written.
+    /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot
+    /// be written.
     pub fn seal(&mut self, read_only: bool) {
         self.machine.collect(None);
         let heap = &mut self.machine.heap;
@@ -231,8 +233,8 @@ impl Vm {
         self.mark();
     }
 
-    /// All objects, to be made and changed. What is made between runs goes with the next run, as what that makes; a load in between
-    /// keeps it.
+    /// All objects, to be made and changed. What is made between runs goes with the next run, as what that
+    /// makes; a load in between keeps it.
     pub fn heap(&mut self) -> &mut Heap {
         &mut self.machine.heap
     }
@@ -247,8 +249,8 @@ impl Vm {
         self.machine.heap.globals.unwrap_or_default()
     }
 
-    /// Makes `table` the globals of chunks that are loaded from now on. Before [`Vm::seal`]; what was there is kept where it is pinned or
-    /// referred to.
+    /// Makes `table` the globals of chunks that are loaded from now on. Before [`Vm::seal`]; what was there
+    /// is kept where it is pinned or referred to.
     pub fn set_globals(&mut self, table: TableRef) {
         self.machine.heap.globals = Some(table);
     }
@@ -258,8 +260,8 @@ impl Vm {
         self.machine.heap.limit = bytes;
     }
 
-    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to the chunk's
-    /// constants, and a slice of the collector where one is due.
+    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to
+    /// the chunk's constants, and a slice of the collector where one is due.
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
@@ -285,9 +287,9 @@ impl Vm {
         Ok(LoadedChunk { closure, pin })
     }
 
-    /// Gives a chunk back: its program goes at once where no run is open, and the rest by slices of the collector, in loads that follow or
-    /// by [`Vm::collect`], when no run and no value refers to it any more. A run of it that is open goes on. False when the chunk was
-    /// unloaded before. O(1).
+    /// Gives a chunk back: its program goes at once where no run is open, and the rest by slices of the
+    /// collector, in loads that follow or by [`Vm::collect`], when no run and no value refers to it any more.
+    /// A run of it that is open goes on. False when the chunk was unloaded before. O(1).
     pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
         if !self.unpin(chunk.pin) {
             return false;
@@ -322,8 +324,8 @@ impl Vm {
         closure
     }
 
-    /// Keeps a value, and what it refers to, until it is unpinned: a function that a library registers. A value that the open run
-    /// made has the run kept, as [`Vm::end_and_keep`] does. O(1).
+    /// Keeps a value, and what it refers to, until it is unpinned: a function that a library registers. A
+    /// value that the open run made has the run kept, as [`Vm::end_and_keep`] does. O(1).
     pub fn pin(&mut self, value: Value) -> Pinned {
         let heap = &mut self.machine.heap;
         if heap.watching && !heap.is_old(value) {
@@ -350,8 +352,8 @@ impl Vm {
         if self.holds(pin) { self.machine.heap.pinned[pin.place as usize] } else { Value::NIL }
     }
 
-    /// Lets go of a value: slices of the collector free it, as what [`Vm::unload`] gives back. False when it was unpinned before.
-    /// O(1).
+    /// Lets go of a value: slices of the collector free it, as what [`Vm::unload`] gives back. False when it
+    /// was unpinned before. O(1).
     pub fn unpin(&mut self, pin: Pinned) -> bool {
         if !self.holds(pin) {
             return false;
@@ -397,7 +399,8 @@ impl Vm {
         heap.born = guard::OLD;
     }
 
-    /// Has free slots before the mark used again, if the number of those that a chunk can use is one for it. Whether it was.
+    /// Has free slots before the mark used again, if the number of those that a chunk can use is one for it.
+    /// Whether it was.
     fn drop_mark_if(&mut self, is_wanted: impl Fn(usize) -> bool) -> bool {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
@@ -421,8 +424,8 @@ impl Vm {
         self.start_call(closure, &[])
     }
 
-    /// Begins a run of a function, such as one that is pinned, with arguments. A run that was open is ended: arguments are made
-    /// behind that end, by [`Vm::heap`].
+    /// Begins a run of a function, such as one that is pinned, with arguments. A run that was open is ended:
+    /// arguments are made behind that end, by [`Vm::heap`].
     pub fn start_call(&mut self, function: Value, args: &[Value]) -> Run<'_> {
         if self.stage == VmStage::Running {
             drop(self.end());
@@ -608,7 +611,8 @@ impl Run<'_> {
         &self.vm.machine.co.stack[..self.vm.results]
     }
 
-    /// Sets a global variable until the run ends, even where globals are read-only. Behind the run, the variable is `false`.
+    /// Sets a global variable until the run ends, even where globals are read-only. Behind the run, the
+    /// variable is `false`.
     ///
     /// # Errors
     /// `not enough memory`, where globals can be written and a program has removed the variable.
@@ -626,8 +630,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Where a run that has failed was: the name of the chunk as it was given, and the line. `None` where a native function that
-    /// no function of the language called has failed.
+    /// Where a run that has failed was: the name of the chunk as it was given, and the line. `None` where a
+    /// native function that no function of the language called has failed.
     pub fn failed_at(&self) -> Option<(&[u8], u32)> {
         self.vm.machine.top_position()
     }
@@ -637,7 +641,8 @@ impl Run<'_> {
         self.vm.machine.next_place()
     }
 
-    /// The local variables that live in the function of the language at a level, 0 is the innermost, in the order of their coming.
+    /// The local variables that live in the function of the language at a level, 0 is the innermost, in the
+    /// order of their coming.
     pub fn locals(&self, level: usize) -> Vec<(&[u8], Value)> {
         self.vm.machine.locals(level)
     }
@@ -705,7 +710,8 @@ impl Machine {
         done
     }
 
-    /// The slice that is due while a program runs; none where the loop was left for the sake of the budget alone.
+    /// The slice that is due while a program runs; none where the loop was left for the sake of the budget
+    /// alone.
     fn collect_on(&mut self) {
         self.heap.strings.set_due(false);
         if !self.heap.slice_due {

@@ -1,7 +1,7 @@
 //! Objects of one kind, named by index.
 //!
-//! Invariants: (1) an index is checked at each access; (2) what is behind a mark is not reused for what is made after
-//! the mark, so that everything made since can be cut off.
+//! Invariants: (1) an index is checked at each access; (2) what is behind a mark is not reused for what is
+//! made after the mark, so that everything made since can be cut off.
 
 /// How an object stands with the collector: the colour that it was last marked with.
 pub(crate) type Colour = u8;
@@ -24,7 +24,8 @@ pub(crate) trait Object: Default {
     fn take_large(&mut self, _: &mut Vec<Dying>) {}
 }
 
-/// Memory of an object that is gone, too large to be freed at once: to give 64 MB back to the system takes 6 ms.
+/// Memory of an object that is gone, too large to be freed at once: to give 64 MB back to the system takes 6
+/// ms.
 pub(crate) type Dying = Box<dyn Shrink + Send>;
 
 /// What is freed in pieces.

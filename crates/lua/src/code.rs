@@ -1,14 +1,15 @@
 //! What the compiler makes: prototypes of functions, immutable and shared.
 //!
-//! Instructions work on registers, of which a function has at most 250, so an operand of eight bits cannot leave the
-//! window of 256 that the machine holds.
+//! Instructions work on registers, of which a function has at most 250, so an operand of eight bits cannot
+//! leave the window of 256 that the machine holds.
 
 use std::sync::Arc;
 
 use crate::arena::{Colour, Object};
 use crate::value::Value;
 
-/// Operations. `R` is a register, `K` a constant, `U` an upvalue; `d` of a jump is the instruction to go on with.
+/// Operations. `R` is a register, `K` a constant, `U` an upvalue; `d` of a jump is the instruction to go on
+/// with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "`R[a]` is a register, and no link")]
@@ -99,7 +100,8 @@ pub(crate) enum Op {
     ForPrep,
     /// R[a] += R[a + 2]; if it is not behind R[a + 1], R[a + 3] = R[a] and go to d
     ForLoop,
-    /// R[a + 3], ... of c values = R[a](R[a + 1], R[a + 2]); if the first is not nil, R[a + 2] = it and go to d
+    /// R[a + 3], ... of c values = R[a](R[a + 1], R[a + 2]); if the first is not nil, R[a + 2] = it and go to
+    /// d
     ForEach,
     /// R[a][50 (d - 1) + i] = R[a + i], b values, or those up to the top
     SetList,
@@ -162,7 +164,8 @@ pub(crate) struct ChunkName {
     pub shown: Box<[u8]>,
 }
 
-/// A compiled function, and the functions in it. Knows no heap, so it can be shared between machines and threads.
+/// A compiled function, and the functions in it. Knows no heap, so it can be shared between machines and
+/// threads.
 #[derive(Debug, Default)]
 pub struct Proto {
     pub(crate) code: Vec<Instr>,
@@ -201,8 +204,8 @@ impl Proto {
         size_of::<Proto>() + self.code.len() * 12 + consts + locals + inner
     }
 
-    /// The first instruction that does more than empty the function's own variables. The reference's compiler leaves such a beginning
-    /// out: the variables are empty there.
+    /// The first instruction that does more than empty the function's own variables. The reference's compiler
+    /// leaves such a beginning out: the variables are empty there.
     pub(crate) fn first_shown(&self) -> u32 {
         let params = self.params + u8::from(self.wants_arg);
         u32::from(self.code.first().is_some_and(|instr| instr.op == Op::LoadNil && instr.a >= params))

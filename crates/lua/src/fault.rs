@@ -4,7 +4,8 @@
 
 use crate::value::Value;
 
-/// An error on its way to whoever catches it. The machine adds what only the machine knows: position and names.
+/// An error on its way to whoever catches it. The machine adds what only the machine knows: position and
+/// names.
 #[derive(Debug)]
 pub struct Fault(Box<Cause>);
 
@@ -34,8 +35,8 @@ impl Fault {
         Fault(Box::new(Cause::Text(text.into())))
     }
 
-    /// An error of an operation on values: its text gets a position where an instruction does it, and none in a
-    /// native function.
+    /// An error of an operation on values: its text gets a position where an instruction does it, and none in
+    /// a native function.
     #[cold]
     pub(crate) fn bare(text: impl Into<Vec<u8>>) -> Fault {
         Fault(Box::new(Cause::Bare(text.into())))

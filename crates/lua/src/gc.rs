@@ -1,11 +1,11 @@
 //! The collector: mark and sweep, in slices.
 //!
-//! Marking is incremental with a barrier on writes to what was scanned already (tables, closed upvalues); stacks have no
-//! barrier and are scanned again at the end. A table of millions of elements is scanned in pieces. Sweeping walks the
-//! arenas.
+//! Marking is incremental with a barrier on writes to what was scanned already (tables, closed upvalues);
+//! stacks have no barrier and are scanned again at the end. A table of millions of elements is scanned in
+//! pieces. Sweeping walks the arenas.
 //!
-//! Invariants: (1) a slice of `work` units looks at about as many values; (2) an object that is reachable when marking
-//! ends is marked; (3) what a freed slot is reused for is of the same kind.
+//! Invariants: (1) a slice of `work` units looks at about as many values; (2) an object that is reachable
+//! when marking ends is marked; (3) what a freed slot is reused for is of the same kind.
 
 use crate::arena::{self, Arena, Colour, Dying, FREE, Object};
 use crate::code::Linked;
@@ -20,8 +20,8 @@ const PIECE: usize = 512;
 /// Slots that one step sweeps.
 const SWEEP: u32 = 256;
 
-/// Work that it takes to free an object, and a piece of a large one. Where the first is 4, a sweep of short strings frees no more than
-/// the program makes meanwhile, and never ends.
+/// Work that it takes to free an object, and a piece of a large one. Where the first is 4, a sweep of short
+/// strings frees no more than the program makes meanwhile, and never ends.
 const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
@@ -270,9 +270,10 @@ fn scan_table(heap: &mut Heap, table: TableRef) -> usize {
     to.saturating_sub(from) + 2
 }
 
-/// All that is reachable but from stacks is marked: these are scanned again. What they refer to is marked in slices too, unless
-/// the program makes it faster than that. Then weak tables are cleared, piece by piece: before each piece all is marked that the
-/// program has come to refer to since the last one, so what a piece finds unmarked, weak tables alone refer to.
+/// All that is reachable but from stacks is marked: these are scanned again. What they refer to is marked in
+/// slices too, unless the program makes it faster than that. Then weak tables are cleared, piece by piece:
+/// before each piece all is marked that the program has come to refer to since the last one, so what a piece
+/// finds unmarked, weak tables alone refer to.
 fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) -> usize {
     let mut work = 16 + roots.top / 8;
     mark_running(heap, code, roots);
@@ -348,7 +349,8 @@ fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
     to.saturating_sub(from) + 16
 }
 
-/// Frees the unmarked objects among some slots, which are counted; the work, or nothing when all arenas are done.
+/// Frees the unmarked objects among some slots, which are counted; the work, or nothing when all arenas are
+/// done.
 fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Option<usize> {
     let marked = heap.marked;
     let bytes = &mut Freed::default();

@@ -1,5 +1,5 @@
-//! Every growth of the heap fails, one in each run: the first, the second, and so on until a program passes without meeting the one
-//! that would.
+//! Every growth of the heap fails, one in each run: the first, the second, and so on until a program passes
+//! without meeting the one that would.
 //!
 //! Growths are counted where the heap is asked for memory, in builds of unit tests alone.
 

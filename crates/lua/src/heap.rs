@@ -1,7 +1,8 @@
 //! The heap: every object of a machine, in arenas, with an account of their bytes.
 //!
-//! Invariants: (1) every growth is asked for before it happens and is an error beyond the limit; (2) nothing is
-//! collected while a native function runs; (3) a write to a table that is black or old passes [`Heap::set`]'s barrier.
+//! Invariants: (1) every growth is asked for before it happens and is an error beyond the limit; (2) nothing
+//! is collected while a native function runs; (3) a write to a table that is black or old passes
+//! [`Heap::set`]'s barrier.
 
 use sluice_base::Bytes;
 
@@ -109,7 +110,8 @@ pub(crate) struct Collector {
     pub(crate) weak: Vec<TableRef>,
     /// How far the last of these is cleared.
     pub(crate) cleared: usize,
-    /// Coroutines that have run during this cycle: they are scanned again, since writes to a stack have no barrier.
+    /// Coroutines that have run during this cycle: they are scanned again, since writes to a stack have no
+    /// barrier.
     pub(crate) threads: Vec<ThreadRef>,
     /// How often stacks were scanned again in this cycle.
     pub(crate) rounds: u32,
@@ -806,8 +808,9 @@ impl Heap {
         paint(&mut self.threads, index, marked, Some(grey), &mut self.collector.grey);
     }
 
-    /// What is behind the mark goes, in the middle of a cycle perhaps, which then knows old objects alone. Nothing old refers to
-    /// what goes, so what was marked stays marked, and what is not marked yet is found from roots and old objects.
+    /// What is behind the mark goes, in the middle of a cycle perhaps, which then knows old objects alone.
+    /// Nothing old refers to what goes, so what was marked stays marked, and what is not marked yet is found
+    /// from roots and old objects.
     pub(crate) fn forget_young_greys(&mut self, code: &Arena<Linked>) {
         if self.collector.phase == CollectorPhase::Idle {
             return;

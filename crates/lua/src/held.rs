@@ -1,5 +1,6 @@
-//! Bytes that native functions keep outside of the heap while they wait for what they called: a `gsub` in the callback of a `gsub`,
-//! each with its text half done. They count against the limit, since calls nest two hundred deep.
+//! Bytes that native functions keep outside of the heap while they wait for what they called: a `gsub` in the
+//! callback of a `gsub`, each with its text half done. They count against the limit, since calls nest two
+//! hundred deep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

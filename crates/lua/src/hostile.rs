@@ -8,8 +8,8 @@ const LIMIT: usize = 4 << 20;
 /// Instructions that a program may run.
 const BUDGET: u64 = 20_000;
 
-/// Compiles any bytes and runs what comes out, once at a go and once with stops and a collector in between: nothing
-/// panics, and a run that ended leaves nothing.
+/// Compiles any bytes and runs what comes out, once at a go and once with stops and a collector in between:
+/// nothing panics, and a run that ended leaves nothing.
 pub fn fuzz_source(data: &[u8]) {
     let Ok(proto) = compile(data, b"=fuzz") else { return };
     let Ok(mut vm) = Vm::new(LIMIT) else { return };

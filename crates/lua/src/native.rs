@@ -1,11 +1,13 @@
 //! Native functions: those of the libraries and of the host.
 //!
-//! A native function is called with a window of stack slots, its arguments, and answers with a step: results, a call
-//! that the machine is to make, or that its budget is used up. What it has to remember until it goes on is its state,
-//! which is data, and values in its window. So nothing of the machine lies on the process's stack.
+//! A native function is called with a window of stack slots, its arguments, and answers with a step: results,
+//! a call that the machine is to make, or that its budget is used up. What it has to remember until it goes
+//! on is its state, which is data, and values in its window. So nothing of the machine lies on the process's
+//! stack.
 //!
-//! Invariants: (1) nothing is collected while a native function runs; (2) from one step to the next, only values in the
-//! window survive; (3) a function that was resumed does some work before it asks for the budget again.
+//! Invariants: (1) nothing is collected while a native function runs; (2) from one step to the next, only
+//! values in the window survive; (3) a function that was resumed does some work before it asks for the budget
+//! again.
 
 use std::sync::Arc;
 
@@ -23,8 +25,8 @@ pub use crate::object::State;
 pub enum NativeStep {
     /// The last values of the window, so many, are its results.
     Return(usize),
-    /// Calls the function that lies so many slots before the window's end, with those behind it, and resumes this one with the
-    /// results behind the window. Made by [`Ctx::call`].
+    /// Calls the function that lies so many slots before the window's end, with those behind it, and resumes
+    /// this one with the results behind the window. Made by [`Ctx::call`].
     Call(usize, State),
     /// The budget is used up: go on later.
     Pause(State),
@@ -146,8 +148,8 @@ impl Ctx<'_> {
         if at < self.top { self.stack[at] } else { Value::NIL }
     }
 
-    /// Makes the stack `len` slots long at least. The slots are counted; who goes beyond the limit so is told by the next
-    /// growth.
+    /// Makes the stack `len` slots long at least. The slots are counted; who goes beyond the limit so is told
+    /// by the next growth.
     #[cold]
     fn grow_stack(&mut self, len: usize) {
         let len = len.max(self.stack.len() * 2);
@@ -231,8 +233,8 @@ impl Ctx<'_> {
 
     // The budget.
 
-    /// Takes `units` from the budget, one for about an instruction's work, and what long searches in tables have cost since the
-    /// last charge. False: nothing is left, pause.
+    /// Takes `units` from the budget, one for about an instruction's work, and what long searches in tables
+    /// have cost since the last charge. False: nothing is left, pause.
     #[inline]
     pub fn charge(&mut self, units: u64) -> bool {
         let units = units.saturating_add(u64::from(self.heap.strings.take_work()));
@@ -277,7 +279,8 @@ impl Ctx<'_> {
         self.to_number(self.arg(index)).ok_or_else(|| self.type_error(index, "number"))
     }
 
-    /// A number without its fraction; what no integer of 64 bits can hold becomes what the processor makes of it.
+    /// A number without its fraction; what no integer of 64 bits can hold becomes what the processor makes of
+    /// it.
     ///
     /// # Errors
     /// Another value than a number.
@@ -362,7 +365,8 @@ impl Ctx<'_> {
     }
 }
 
-/// A double as an integer, as the reference's conversion by the processor does it: what does not fit is the smallest integer.
+/// A double as an integer, as the reference's conversion by the processor does it: what does not fit is the
+/// smallest integer.
 #[inline]
 pub fn to_integer(number: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number) {
@@ -401,8 +405,8 @@ pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<I
     Err(Fault::bare("loop in gettable"))
 }
 
-/// Compares two values by `Lt` or `Le`. A `<=` without `__le` is `not (b < a)`, which is the caller's to see: the
-/// answer is then a call that is to be made with the operands exchanged, which `find_less_equal` says.
+/// Compares two values by `Lt` or `Le`. A `<=` without `__le` is `not (b < a)`, which is the caller's to see:
+/// the answer is then a call that is to be made with the operands exchanged, which `find_less_equal` says.
 pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
     if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
         return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));

@@ -1,13 +1,15 @@
 //! What the heap holds besides strings and tables: functions, upvalues, user data, coroutines.
 //!
-//! Invariant: a coroutine is data. Its calls are frames in it, so it can stand still between any two instructions.
+//! Invariant: a coroutine is data. Its calls are frames in it, so it can stand still between any two
+//! instructions.
 
 use std::any::Any;
 
 use crate::arena::{Colour, Object};
 use crate::value::{TableRef, ThreadRef, Value};
 
-/// What a native function that waits keeps between two steps. It holds no [`Value`]: those lie in the function's window.
+/// What a native function that waits keeps between two steps. It holds no [`Value`]: those lie in the
+/// function's window.
 pub type State = Box<dyn Any + Send>;
 
 macro_rules! object {
@@ -143,11 +145,13 @@ pub enum Protection {
 pub(crate) enum Work {
     /// A function of the language.
     Lua,
-    /// A native function that waits for a call or for a budget; its state is the last of the coroutine's states.
+    /// A native function that waits for a call or for a budget; its state is the last of the coroutine's
+    /// states.
     Native,
     /// A protected call: errors end here.
     Protected(Protection),
-    /// The `__index` of an error is at work for `pcall`, which looks for the error's `err`: the error lies in the frame's first slot.
+    /// The `__index` of an error is at work for `pcall`, which looks for the error's `err`: the error lies in
+    /// the frame's first slot.
     Looking,
     /// The handler of `xpcall` at work: the error ends its protected call with what the handler answers.
     Handler,
@@ -170,7 +174,8 @@ pub(crate) enum After {
     Nothing,
     /// The first one's truth decides: the frame below goes on at `target` if it equals `when`.
     Jump { when: bool, target: u32 },
-    /// Concatenation goes on: the result goes into the register, and those from `first` on are still to be joined to it.
+    /// Concatenation goes on: the result goes into the register, and those from `first` on are still to be
+    /// joined to it.
     Concat { first: u8, at: u8, into: u8 },
     /// They are the values of a generic `for`, whose control variables begin in that register.
     Each { first: u8, count: u8 },

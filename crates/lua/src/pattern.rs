@@ -1,12 +1,14 @@
-//! Patterns of Lua 5.1: compiled once for each call of a library function, then matched by a machine whose state is data.
+//! Patterns of Lua 5.1: compiled once for each call of a library function, then matched by a machine whose
+//! state is data.
 //!
-//! A pattern of Lua has no alternatives, so its items stand in a row. Each item's captures, and each of its errors, depend
-//! on its place alone: the compiler turns the first error into an item that raises the error when the match comes so far,
-//! because PUC's matcher, which reads the pattern as it goes, tells nothing of what it never reaches.
+//! A pattern of Lua has no alternatives, so its items stand in a row. Each item's captures, and each of its
+//! errors, depend on its place alone: the compiler turns the first error into an item that raises the error
+//! when the match comes so far, because PUC's matcher, which reads the pattern as it goes, tells nothing of
+//! what it never reaches.
 //!
-//! Invariants: (1) a match takes none of the process's stack: what remains to be tried is a list, not longer than the items;
-//! (2) every loop takes fuel, and without fuel the matcher stands still and goes on later as if it had not; (3) a pattern
-//! ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
+//! Invariants: (1) a match takes none of the process's stack: what remains to be tried is a list, not longer
+//! than the items; (2) every loop takes fuel, and without fuel the matcher stands still and goes on later as
+//! if it had not; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
 
 mod compile;
 mod error;
@@ -158,7 +160,8 @@ impl Matcher {
         self.program.levels
     }
 
-    /// What capture `index` (from 0) of the match from `start` to `end` holds. Without captures, the first is the whole match.
+    /// What capture `index` (from 0) of the match from `start` to `end` holds. Without captures, the first is
+    /// the whole match.
     pub(crate) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Capture, PatternError> {
         if index >= self.program.levels {
             return if index == 0 {
@@ -463,7 +466,8 @@ pub(crate) fn is_special(pattern: &[u8]) -> bool {
     pattern.iter().take_while(|&&byte| byte != 0).any(|byte| b"^$*+?.([%-".contains(byte))
 }
 
-/// Runs a pattern over a text, each separated by the first zero byte, once with all the fuel and once with little; for fuzzing.
+/// Runs a pattern over a text, each separated by the first zero byte, once with all the fuel and once with
+/// little; for fuzzing.
 pub fn fuzz_pattern(data: &[u8]) {
     let split = data.iter().position(|&byte| byte == 0xff).unwrap_or(data.len());
     let (pattern, text) = data.split_at(split);

@@ -2,8 +2,8 @@
 
 use crate::pattern::Matcher;
 
-/// Matchers that are kept, each at a place that its pattern decides: 250 KB at most, whatever the patterns are, since those that
-/// are longer than [`crate::pattern::KEPT_MAX`] are not kept.
+/// Matchers that are kept, each at a place that its pattern decides: 250 KB at most, whatever the patterns
+/// are, since those that are longer than [`crate::pattern::KEPT_MAX`] are not kept.
 const PLACES: usize = 32;
 
 /// Matchers by their pattern. One that is in use is not here.

@@ -1,7 +1,9 @@
-//! Strings of the heap. Not interned: two of the same text may lie at two indexes, and compare by length, hash, bytes.
+//! Strings of the heap. Not interned: two of the same text may lie at two indexes, and compare by length,
+//! hash, bytes.
 //!
-//! Invariants: (1) a string never changes; (2) up to [`INLINE_MAX`] bytes lie in the slot, others in a box of exactly
-//! their size or behind a count that the host shares; (3) the hash is computed when it is first asked for.
+//! Invariants: (1) a string never changes; (2) up to [`INLINE_MAX`] bytes lie in the slot, others in a box of
+//! exactly their size or behind a count that the host shares; (3) the hash is computed when it is first asked
+//! for.
 
 use std::cell::Cell;
 
@@ -85,8 +87,8 @@ impl StringSlot {
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     pub(crate) texts: Arena<StringSlot>,
-    /// Units of work beyond an instruction's own: long searches in tables, long texts compared. They are taken from the budget
-    /// when the loop over instructions is left, or by a native function's next charge.
+    /// Units of work beyond an instruction's own: long searches in tables, long texts compared. They are
+    /// taken from the budget when the loop over instructions is left, or by a native function's next charge.
     work: Cell<u32>,
     /// The loop over instructions is to be left: the collector has work, or there is much work to be paid.
     is_due: Cell<bool>,

@@ -1,10 +1,10 @@
-//! Tables, as PUC's Lua 5.1 builds them: an array part sized by the half-full rule, and a node part of a power of two
-//! with Brent's variation of chained scatter tables. `pairs`, `next` and `#` depend on each step of it, and people
-//! store and compare what they print, so the steps are a format: main positions, the free position from the end, the
-//! order in which a rehash inserts again.
+//! Tables, as PUC's Lua 5.1 builds them: an array part sized by the half-full rule, and a node part of a
+//! power of two with Brent's variation of chained scatter tables. `pairs`, `next` and `#` depend on each step
+//! of it, and people store and compare what they print, so the steps are a format: main positions, the free
+//! position from the end, the order in which a rehash inserts again.
 //!
-//! Invariants: (1) the node part is empty or a power of two long; (2) a key lies in the chain of its main position;
-//! (3) no key of the node part is nil but in nodes that were never used.
+//! Invariants: (1) the node part is empty or a power of two long; (2) a key lies in the chain of its main
+//! position; (3) no key of the node part is nil but in nodes that were never used.
 
 use crate::arena::{Colour, Dying, Object};
 use crate::strings::Strings;
@@ -346,7 +346,8 @@ impl LuaTable {
         Ok(entry.map(|(_, key, value)| (key, value)))
     }
 
-    /// The first entry at or behind a position of the walk, and the units of work for the empty ones in between.
+    /// The first entry at or behind a position of the walk, and the units of work for the empty ones in
+    /// between.
     #[inline]
     pub(crate) fn entry_behind(&self, from: usize) -> (Option<(usize, Value, Value)>, usize) {
         let entry = self.entry_from(from);
@@ -410,8 +411,8 @@ impl LuaTable {
 
     // Growing.
 
-    /// Inserts a key that is not there, when a node is free for it. `Ok` has where the value goes and the entry that
-    /// had to move for it; `Err` says that the table must grow first.
+    /// Inserts a key that is not there, when a node is free for it. `Ok` has where the value goes and the
+    /// entry that had to move for it; `Err` says that the table must grow first.
     pub(crate) fn insert(
         &mut self,
         key: Value,
@@ -523,7 +524,8 @@ impl LuaTable {
         }
     }
 
-    /// Inserts a key that no node has. It is not looked for among the nodes, where a chain may be as long as the table.
+    /// Inserts a key that no node has. It is not looked for among the nodes, where a chain may be as long as
+    /// the table.
     fn put_back(&mut self, key: Value, value: Value, strings: &Strings) {
         if let Some(index) = key.as_number().and_then(to_index)
             && let Some(place) = self.array.get_mut(index.wrapping_sub(1))
@@ -564,7 +566,8 @@ fn count_index(key: Value, counts: &mut [usize; ARRAY_BITS + 1]) -> usize {
     }
 }
 
-/// The largest power of two such that more than half of the array is in use, and how many indexes that takes in.
+/// The largest power of two such that more than half of the array is in use, and how many indexes that takes
+/// in.
 fn array_size(counts: &[usize; ARRAY_BITS + 1], indexes: usize) -> (usize, usize) {
     let (mut seen, mut size, mut used) = (0, 0, 0);
     for (bits, count) in counts.iter().enumerate() {

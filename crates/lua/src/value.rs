@@ -1,11 +1,12 @@
 //! Values of the language: eight bytes each, copied freely.
 //!
-//! A value is a double, or something else in the bit patterns that no arithmetic produces: the sixteen highest bits
-//! say what, the rest is an index into an arena of the heap.
+//! A value is a double, or something else in the bit patterns that no arithmetic produces: the sixteen
+//! highest bits say what, the rest is an index into an arena of the heap.
 //!
-//! Invariants: (1) the only two NaNs that stand for numbers are the quiet ones without payload, one of each sign;
-//! (2) a value never dangles: an index that is stale names another object of the same kind, or a free slot;
-//! one beyond the last slot panics, which only a host can bring about that uses a value of a run that has ended.
+//! Invariants: (1) the only two NaNs that stand for numbers are the quiet ones without payload, one of each
+//! sign; (2) a value never dangles: an index that is stale names another object of the same kind, or a free
+//! slot; one beyond the last slot panics, which only a host can bring about that uses a value of a run that
+//! has ended.
 
 /// The kinds that `type` tells apart, functions and user data by where they come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,8 +239,8 @@ impl Value {
         self.kind().name()
     }
 
-    /// What `tostring` answers to a value that is neither a text nor a number and has no metatable: `nil`, `true`, `false`, or the type with what
-    /// stands for an address.
+    /// What `tostring` answers to a value that is neither a text nor a number and has no metatable: `nil`,
+    /// `true`, `false`, or the type with what stands for an address.
     pub fn plain_text(self) -> String {
         match self.kind() {
             Kind::Nil => "nil".to_owned(),

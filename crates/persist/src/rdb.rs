@@ -1,7 +1,7 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams are the types so far. A value
-//! of another type is refused by name, or passed over.
+//! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams are the
+//! types so far. A value of another type is refused by name, or passed over.
 
 mod crc;
 mod cursor;

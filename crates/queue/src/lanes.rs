@@ -1,17 +1,20 @@
-//! Many producers, one consumer: a ring for each producer, and words with one bit for each ring that may hold values.
+//! Many producers, one consumer: a ring for each producer, and words with one bit for each ring that may hold
+//! values.
 //!
-//! A producer stages values in its own [`spsc`] ring and publishes a batch with one store of the tail and one `fetch_or` of
-//! its bit. The collector takes all bits of a word with one swap and visits only rings whose bit was set. No two producers
-//! touch the same cache line for a value, and a producer that stops in the middle of a batch delays no other producer.
+//! A producer stages values in its own [`spsc`] ring and publishes a batch with one store of the tail and one
+//! `fetch_or` of its bit. The collector takes all bits of a word with one swap and visits only rings whose
+//! bit was set. No two producers touch the same cache line for a value, and a producer that stops in the
+//! middle of a batch delays no other producer.
 //!
-//! A publication always sets the bit by a read-modify-write, even if the bit seems set. With a load first, a producer could
-//! see the bit just before the collector takes it, and the collector could see the tail just before the producer stores
-//! it; then the batch would wait for the next one. A fence between the store and the load costs as much as the `fetch_or`.
+//! A publication always sets the bit by a read-modify-write, even if the bit seems set. With a load first, a
+//! producer could see the bit just before the collector takes it, and the collector could see the tail just
+//! before the producer stores it; then the batch would wait for the next one. A fence between the store and
+//! the load costs as much as the `fetch_or`.
 //!
-//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until the collector
-//! has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) a number is given to one lane at a time, and again
-//! only after the collector has seen the old one's end.
-//! Memory: 128 bytes for each 64 lanes, and each open lane's ring.
+//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until the
+//! collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) a number is given to
+//! one lane at a time, and again only after the collector has seen the old one's end. Memory: 128 bytes for
+//! each 64 lanes, and each open lane's ring.
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};
@@ -51,7 +54,8 @@ struct NotifyBit {
 impl NotifyBit {
     fn notify(&self) -> Notified {
         let bit = 1 << (self.lane % 64);
-        // Release: the lane's tail was stored before the collector's acquire swap (`Collector::take_notifications`) finds the bit.
+        // Release: the lane's tail was stored before the collector's acquire swap
+        // (`Collector::take_notifications`) finds the bit.
         let before = self.words[self.lane / 64].fetch_or(bit, edge("lanes_notify", Ordering::Release));
         if before == 0 { Notified::First } else { Notified::Already }
     }
@@ -82,8 +86,8 @@ impl<T> Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Stages a value. Nothing shared is written unless the ring is full: then all staged values are committed and the bit
-    /// is set.
+    /// Stages a value. Nothing shared is written unless the ring is full: then all staged values are
+    /// committed and the bit is set.
     ///
     /// # Errors
     /// `Full` with the value while the collector is behind.
@@ -96,8 +100,8 @@ impl<T> Lane<T> {
         refused
     }
 
-    /// Commits the staged values and sets the bit; does neither when no value is staged. To be called once after each batch,
-    /// and before waiting for anything.
+    /// Commits the staged values and sets the bit; does neither when no value is staged. To be called once
+    /// after each batch, and before waiting for anything.
     #[inline]
     pub fn publish(&mut self) -> Notified {
         let mut first = std::mem::take(&mut self.notified_first);
@@ -132,8 +136,9 @@ pub struct Collector<T> {
 }
 
 impl<T: Send> Collector<T> {
-    /// Opens a lane for `capacity` values, or none when `lanes_max` are open. Its owner publishes before dropping it. The
-    /// first [`collect`](Collector::collect) that finds a dropped lane empty frees its ring and its number. Allocates.
+    /// Opens a lane for `capacity` values, or none when `lanes_max` are open. Its owner publishes before
+    /// dropping it. The first [`collect`](Collector::collect) that finds a dropped lane empty frees its ring
+    /// and its number. Allocates.
     pub fn open(&mut self, capacity: Capacity) -> Option<Lane<T>> {
         let lane = self.lanes.iter().position(Option::is_none)?;
         let (producer, consumer) = spsc::channel(capacity);
@@ -152,8 +157,8 @@ impl<T> Collector<T> {
         self.lanes.iter().flatten().count()
     }
 
-    /// Whether no bit is set and no lane is left half gathered: to be checked before sleeping. Cost: one load for each 64
-    /// lanes.
+    /// Whether no bit is set and no lane is left half gathered: to be checked before sleeping. Cost: one load
+    /// for each 64 lanes.
     pub fn is_quiet(&self) -> bool {
         let is_notified = self.notify_words.iter().any(|word| word.load(Ordering::Relaxed) != 0);
         !is_notified && self.pending.iter().all(|&bits| bits == 0)
@@ -163,7 +168,8 @@ impl<T> Collector<T> {
     #[inline]
     fn take_notifications(&mut self) {
         for (word, pending) in self.notify_words.iter().zip(&mut self.pending) {
-            // Relaxed: the load spares the swap in the usual case of no notification; a stale value costs one round.
+            // Relaxed: the load spares the swap in the usual case of no notification; a stale value costs one
+            // round.
             if word.load(Ordering::Relaxed) != 0 {
                 // Acquire: the lanes' tails were stored before the release `fetch_or` (`NotifyBit::notify`).
                 *pending |= word.swap(0, edge("lanes_take", Ordering::Acquire));
@@ -186,16 +192,16 @@ impl<T> Collector<T> {
                 self.lanes[lane] = None;
             }
         }
-        // A later commit sets the shared bit again, and the shared bit was taken before this lane was seen empty: no value
-        // is missed.
+        // A later commit sets the shared bit again, and the shared bit was taken before this lane was seen
+        // empty: no value is missed.
         self.pending[lane / 64] &= !(1 << (lane % 64));
         count
     }
 }
 
 impl<T> Collector<T> {
-    /// Gives up to `count_max` values of each lane that has any to `each`; returns how many. If `each` panics, the
-    /// lane's remaining values stay for the next call.
+    /// Gives up to `count_max` values of each lane that has any to `each`; returns how many. If `each`
+    /// panics, the lane's remaining values stay for the next call.
     pub fn collect(&mut self, count_max: usize, each: &mut impl FnMut(T)) -> usize {
         self.take_notifications();
         self.first = self.first.wrapping_add(1);

@@ -1,4 +1,5 @@
-//! Queues between threads: bounded rings that never block, never allocate after they are made, and lose nothing.
+//! Queues between threads: bounded rings that never block, never allocate after they are made, and lose
+//! nothing.
 //!
 //! | module | producers → consumers | for | cost of a job on the common path |
 //! |---|---|---|---|
@@ -6,24 +7,25 @@
 //! | [`spmc`] | one → many | the queue that a pool of workers shares; no program does yet | push: none; pop: one compare-and-swap for a batch |
 //! | [`lanes`] | many → one | responses: a ring for each worker and a doorbell | one read-modify-write for each *batch* |
 //!
-//! Invariants of all of them:
-//! (1) nothing waits: an operation finishes in a bounded number of its own steps, or (`spmc` only) loses a race that
-//!     another thread wins; (2) a full queue gives the value back in [`Full`]; (3) every value that went in comes out
-//!     exactly once, or is dropped with the queue exactly once; (4) values of one producer reach a consumer in the
-//!     order in which they went in; (5) a role is a type: a handle that must be alone cannot be cloned and works
-//!     through `&mut self`; (6) indexes run freely and wrap at `usize::MAX`, capacities are powers of two; (7) what
-//!     one side writes often and the other reads lies 128 bytes apart (adjacent lines are fetched in pairs, and some
-//!     processors have lines of 128); (8) a queue knows nothing of what it carries, of threads, or of clocks.
+//! Invariants of all of them: (1) nothing waits: an operation finishes in a bounded number of its own steps,
+//! or (`spmc` only) loses a race that another thread wins; (2) a full queue gives the value back in [`Full`];
+//! (3) every value that went in comes out exactly once, or is dropped with the queue exactly once; (4) values
+//! of one producer reach a consumer in the order in which they went in; (5) a role is a type: a handle that
+//! must be alone cannot be cloned and works through `&mut self`; (6) indexes run freely and wrap at
+//! `usize::MAX`, capacities are powers of two; (7) what one side writes often and the other reads lies 128
+//! bytes apart (adjacent lines are fetched in pairs, and some processors have lines of 128); (8) a queue
+//! knows nothing of what it carries, of threads, or of clocks.
 //!
 //! "Empty" and "full" are answers of the moment. A consumer that wants to sleep announces that, executes
-//! `fence(SeqCst)`, looks once more, and only then sleeps; a producer that pushed executes `fence(SeqCst)` and then
-//! reads the announcement. `tests/loom_spmc.rs` has this handshake as a model.
+//! `fence(SeqCst)`, looks once more, and only then sleeps; a producer that pushed executes `fence(SeqCst)`
+//! and then reads the announcement. `tests/loom_spmc.rs` has this handshake as a model.
 //!
 //! # Checks
 //!
-//! Unit tests beside each module run the queue against a naive twin, from indexes on both sides of the wrap, with
-//! capacities from 2. `cargo xtask loom` explores the interleavings of `tests/loom_*.rs`; `cargo xtask deep
-//! loom-mutants` weakens each ordering that `primitive::edge` names and wants a model to fail. The race checker:
+//! Unit tests beside each module run the queue against a naive twin, from indexes on both sides of the wrap,
+//! with capacities from 2. `cargo xtask loom` explores the interleavings of `tests/loom_*.rs`;
+//! `cargo xtask deep loom-mutants` weakens each ordering that `primitive::edge` names and wants a model to
+//! fail. The race checker:
 //!
 //! ```text
 //! RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \

@@ -1,4 +1,5 @@
-//! Atomics, reference counts and cells: the standard library's, or loom's where the model checker builds this crate.
+//! Atomics, reference counts and cells: the standard library's, or loom's where the model checker builds this
+//! crate.
 
 pub(crate) use std::sync::atomic::Ordering;
 
@@ -32,10 +33,11 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// The ordering of the edge called `name`: `real` everywhere, except in the model checker's build whose deliberate
-/// mistake has this name. The names are the lines of the file `loom-mutants`.
+/// The ordering of the edge called `name`: `real` everywhere, except in the model checker's build whose
+/// deliberate mistake has this name. The names are the lines of the file `loom-mutants`.
 ///
-/// An environment variable at compile time and not a `cfg`: changing it rebuilds this crate alone, not loom with it.
+/// An environment variable at compile time and not a `cfg`: changing it rebuilds this crate alone, not loom
+/// with it.
 #[cfg(loom)]
 pub(crate) fn edge(name: &str, real: Ordering) -> Ordering {
     if option_env!("SLUICE_MUTANT") == Some(name) { Ordering::Relaxed } else { real }

@@ -1,11 +1,13 @@
-//! One place of a ring: holds a value or nothing, and does not know which. The rings' indexes and sequences know.
+//! One place of a ring: holds a value or nothing, and does not know which. The rings' indexes and sequences
+//! know.
 //!
-//! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put, take, put, …
+//! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put,
+//! take, put, …
 
 #![allow(unsafe_code)]
-// JUSTIFICATION: `Mutex<Option<T>>` in each place is the safe form: two locks a job, when already one lock for the whole
-// queue costs 25 ns a job beside 1.5 (spsc) and 5.6 (spmc) job by job, and 1.1 to 1.9 times ours in
-// batches of 16 (`bench/record/queue-1.txt`).
+// JUSTIFICATION: `Mutex<Option<T>>` in each place is the safe form: two locks a job, when already one lock
+// for the whole queue costs 25 ns a job beside 1.5 (spsc) and 5.6 (spmc) job by job, and 1.1 to 1.9 times
+// ours in batches of 16 (`bench/record/queue-1.txt`).
 
 use std::mem::MaybeUninit;
 
@@ -15,8 +17,9 @@ use crate::primitive::UnsafeCell;
 #[derive(Debug)]
 pub(crate) struct Slot<T>(UnsafeCell<MaybeUninit<T>>);
 
-// SAFETY: a shared slot is reached only through `put` and `take`, whose callers promise that no two calls overlap and
-// each sees the other's effects; then a value merely moves from thread to thread, which `T: Send` allows.
+// SAFETY: a shared slot is reached only through `put` and `take`, whose callers promise that no two calls
+// overlap and each sees the other's effects; then a value merely moves from thread to thread, which `T: Send`
+// allows.
 unsafe impl<T: Send> Sync for Slot<T> {}
 // SAFETY: a slot owns at most a `T` and nothing else.
 unsafe impl<T: Send> Send for Slot<T> {}

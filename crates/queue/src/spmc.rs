@@ -1,7 +1,8 @@
 //! One producer, many consumers: the queue that a pool of workers shares.
 //!
-//! Vyukov's bounded queue ("Bounded MPMC queue", 1024cores.net) with a single producer, so that pushing needs no
-//! read-modify-write: each cell has a sequence number that says which side may use the cell. For the cell of index `i`:
+//! Vyukov's bounded queue ("Bounded MPMC queue", 1024cores.net) with a single producer, so that pushing needs
+//! no read-modify-write: each cell has a sequence number that says which side may use the cell. For the cell
+//! of index `i`:
 //!
 //! | sequence | the cell | side that may use it |
 //! |---|---|---|
@@ -9,14 +10,16 @@
 //! | `i + 1` | holds the value of index `i` | the consumer that moves `head` past `i` |
 //! | `i + capacity` | was emptied, free for the next lap | the producer |
 //!
-//! The producer never reads `head`: that the ring is full it learns from the cell. Consumers fight for `head` alone;
-//! with [`Consumer::pop_batch`] one win takes several values.
+//! The producer never reads `head`: that the ring is full it learns from the cell. Consumers fight for `head`
+//! alone; with [`Consumer::pop_batch`] one win takes several values.
 //!
-//! Invariants: (1) a cell is used only by the side that its sequence names; (2) `head` moves past an index only by a
-//! consumer that saw the cell full, and never back; (3) `head <= tail`, counted in wrapping indexes.
+//! Invariants: (1) a cell is used only by the side that its sequence names; (2) `head` moves past an index
+//! only by a consumer that saw the cell full, and never back; (3) `head <= tail`, counted in wrapping
+//! indexes.
 //!
-//! "Full" may be a false alarm: a consumer that was suspended between winning a cell and emptying it makes the producer
-//! stop there one lap later, with the rest of the ring empty. Nothing is lost; the caller does the work itself.
+//! "Full" may be a false alarm: a consumer that was suspended between winning a cell and emptying it makes
+//! the producer stop there one lap later, with the rest of the ring empty. Nothing is lost; the caller does
+//! the work itself.
 //!
 //! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in `spmc/cells.rs`.
 
@@ -52,12 +55,14 @@ fn starting_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consu
 struct Ring<T> {
     /// The next index to take.
     head: Padded<AtomicUsize>,
-    /// Written when it is made and never again: apart from `head`, so that reading it does not fetch that line.
+    /// Written when it is made and never again: apart from `head`, so that reading it does not fetch that
+    /// line.
     cells: Padded<Cells<T>>,
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops the values that were not taken. All handles are gone, and the reference count ordered their last stores before.
+    /// Drops the values that were not taken. All handles are gone, and the reference count ordered their last
+    /// stores before.
     fn drop(&mut self) {
         let cells = self.cells.view();
         let mut head = self.head.load(Ordering::Relaxed);
@@ -90,8 +95,8 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// Adds from `values` until they end or the ring is full. Returns how many went in. Takes a value from the iterator
-    /// only when there is room for it.
+    /// Adds from `values` until they end or the ring is full. Returns how many went in. Takes a value from
+    /// the iterator only when there is room for it.
     pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
         let first = self.tail;
         let cells = self.ring.cells.view();
@@ -134,8 +139,8 @@ fn free<T>(cells: View<'_, T>, tail: usize) -> Option<&Cell<T>> {
 /// - The caller is the producer, and `free` gave it this cell for this `tail`.
 #[inline(always)]
 unsafe fn fill<T>(cell: &Cell<T>, tail: &mut usize, value: T) {
-    // SAFETY: its sequence is `tail`, so by (1) the cell is the producer's, and the take before happens before the
-    // acquire load in `free`.
+    // SAFETY: its sequence is `tail`, so by (1) the cell is the producer's, and the take before happens
+    // before the acquire load in `free`.
     unsafe { cell.slot.put(value) };
     *tail = tail.wrapping_add(1);
     // Release: the value is in before a consumer's acquire load (`fullness`) finds the cell full.
@@ -163,8 +168,8 @@ impl<T> Consumer<T> {
         Some(unsafe { take(self.ring.cells.view(), index) })
     }
 
-    /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns how many. Room is
-    /// reserved before anything is claimed.
+    /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns how
+    /// many. Room is reserved before anything is claimed.
     pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
         let count_max = count_max.min(self.capacity());
         values.reserve(count_max);
@@ -192,8 +197,8 @@ impl<T> Consumer<T> {
         self.ring.cells.capacity()
     }
 
-    /// Moves head past up to `count_max` full cells. Gives the first index and their count, at least 1: the caller owns
-    /// these cells and must take from each. None when the cell at head is not full.
+    /// Moves head past up to `count_max` full cells. Gives the first index and their count, at least 1: the
+    /// caller owns these cells and must take from each. None when the cell at head is not full.
     #[inline(always)]
     fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
         let cells = self.ring.cells.view();
@@ -203,9 +208,10 @@ impl<T> Consumer<T> {
             let count = (0..count_max).take_while(is_full).count();
             if count > 0 {
                 let next = head.wrapping_add(count);
-                // Relaxed: this decides the owner of the cells, nothing else; their contents came with the acquire loads
-                // of their sequences, and go with release stores of them. Head never returns to a value, so if it is
-                // what it was, no consumer has used these cells since they were seen full.
+                // Relaxed: this decides the owner of the cells, nothing else; their contents came with the
+                // acquire loads of their sequences, and go with release stores of them. Head never returns to
+                // a value, so if it is what it was, no consumer has used these cells since they were seen
+                // full.
                 let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
                 match self.ring.head.compare_exchange_weak(head, next, won, lost) {
                     Ok(_) => return Some((head, count)),
@@ -214,8 +220,8 @@ impl<T> Consumer<T> {
             } else if count_max == 0 || fullness(cells, head) == Fullness::Empty {
                 return None;
             } else {
-                // Passed, or full by now. What made the sequence go on happened after head did, and the acquire load
-                // saw it: this load cannot be as old as the last.
+                // Passed, or full by now. What made the sequence go on happened after head did, and the
+                // acquire load saw it: this load cannot be as old as the last.
                 head = self.ring.head.load(Ordering::Relaxed);
             }
         }
@@ -247,12 +253,13 @@ fn fullness<T>(cells: View<'_, T>, index: usize) -> Fullness {
 /// Empties the cell of `index`.
 ///
 /// # Safety
-/// - The caller saw the cell full (`fullness`) and then moved `head` past `index` itself, or is alone with the ring.
+/// - The caller saw the cell full (`fullness`) and then moved `head` past `index` itself, or is alone with
+///   the ring.
 #[inline(always)]
 unsafe fn take<T>(cells: View<'_, T>, index: usize) -> T {
     let cell = cells.at(index);
-    // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) no other thread
-    // touches the cell until the store below.
+    // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) no
+    // other thread touches the cell until the store below.
     let value = unsafe { cell.slot.take() };
     // Release: the value is out before the producer's acquire load (`free`) finds the cell empty.
     cell.sequence.store(index.wrapping_add(cells.capacity()), edge("spmc_release", Ordering::Release));

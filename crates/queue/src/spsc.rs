@@ -1,9 +1,10 @@
 //! One producer, one consumer: a ring whose two sides meet only when one has run out.
 //!
-//! Lamport's ring ("Specifying concurrent program modules", 1983) with cached indexes (FastForward's and MCRingBuffer's
-//! observation, as in Rigtorp's SPSCQueue): each side keeps the other's index as it last saw it, and looks again only
-//! when the ring seems full or empty. Publication is deferred: [`Producer::stage`] writes a value, [`Producer::commit`]
-//! publishes all staged ones with a single store; [`Consumer::drain`] gives the places back with a single store.
+//! Lamport's ring ("Specifying concurrent program modules", 1983) with cached indexes (FastForward's and
+//! MCRingBuffer's observation, as in Rigtorp's SPSCQueue): each side keeps the other's index as it last saw
+//! it, and looks again only when the ring seems full or empty. Publication is deferred: [`Producer::stage`]
+//! writes a value, [`Producer::commit`] publishes all staged ones with a single store; [`Consumer::drain`]
+//! gives the places back with a single store.
 //!
 //! ```text
 //!  lines of the consumer:  head            (written by it, read by the producer when the ring seems full)
@@ -12,9 +13,9 @@
 //!           tail ..< the producer's own tail hold staged values
 //! ```
 //!
-//! Invariants: (1) `head <= tail <= staged tail <= head + capacity`, counted in wrapping indexes; (2) only the consumer
-//! touches slots before `tail`, only the producer slots from `tail` on; (3) a dropped producer commits first.
-//! Memory: `capacity * size_of::<T>()` and 384 bytes.
+//! Invariants: (1) `head <= tail <= staged tail <= head + capacity`, counted in wrapping indexes; (2) only
+//! the consumer touches slots before `tail`, only the producer slots from `tail` on; (3) a dropped producer
+//! commits first. Memory: `capacity * size_of::<T>()` and 384 bytes.
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.
@@ -73,13 +74,14 @@ impl<T> Ring<T> {
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops the values that were not taken. Both handles are gone, and the reference count ordered their last stores before this.
+    /// Drops the values that were not taken. Both handles are gone, and the reference count ordered their
+    /// last stores before this.
     fn drop(&mut self) {
         let mut head = self.head.load(Ordering::Relaxed);
         let tail = self.publication.tail.load(Ordering::Relaxed);
         while head != tail {
-            // SAFETY: no other handle is left; slots from head to tail were put and not taken, by (1) and (2), since both
-            // handles publish their indexes when they are dropped.
+            // SAFETY: no other handle is left; slots from head to tail were put and not taken, by (1) and
+            // (2), since both handles publish their indexes when they are dropped.
             drop(unsafe { self.slot(head).take() });
             head = head.wrapping_add(1);
         }
@@ -113,22 +115,22 @@ impl<T> Producer<T> {
     /// Writes `value` without showing it: [`commit`](Self::commit) does.
     ///
     /// # Errors
-    /// `Full` when the ring holds `capacity` values. Staged ones were committed then, so that the consumer can make
-    /// room.
+    /// `Full` when the ring holds `capacity` values. Staged ones were committed then, so that the consumer
+    /// can make room.
     #[inline]
     pub fn stage(&mut self, value: T) -> Result<(), Full<T>> {
         if !self.has_room() {
             return Err(Full(value));
         }
-        // SAFETY: there is room, so by (1) and (2) this slot is the producer's, and it was emptied: the consumer's
-        // take happens before its store of head, which `head_seen` was loaded from.
+        // SAFETY: there is room, so by (1) and (2) this slot is the producer's, and it was emptied: the
+        // consumer's take happens before its store of head, which `head_seen` was loaded from.
         unsafe { self.ring.slot(self.tail).put(value) };
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
 
-    /// Stages from `values` until they end or the ring is full, and commits once. Returns how many went in. Takes a
-    /// value from the iterator only when there is room for it.
+    /// Stages from `values` until they end or the ring is full, and commits once. Returns how many went in.
+    /// Takes a value from the iterator only when there is room for it.
     pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
         let first = self.tail;
         while self.has_room() {
@@ -145,7 +147,8 @@ impl<T> Producer<T> {
     #[inline]
     pub fn commit(&mut self) {
         if self.has_staged() {
-            // Release: the values are written before the consumer's acquire load of tail (`look`) sees them counted.
+            // Release: the values are written before the consumer's acquire load of tail (`look`) sees them
+            // counted.
             self.ring.publication.tail.store(self.tail, edge("spsc_commit", Ordering::Release));
             self.committed = self.tail;
         }
@@ -223,8 +226,8 @@ impl<T> Consumer<T> {
         Some(value)
     }
 
-    /// Takes up to `count_max` values that are visible now, the oldest first. Their places are given back together when
-    /// the iterator is dropped; what it did not yield stays.
+    /// Takes up to `count_max` values that are visible now, the oldest first. Their places are given back
+    /// together when the iterator is dropped; what it did not yield stays.
     #[inline]
     pub fn drain(&mut self, count_max: usize) -> Drain<'_, T> {
         if self.tail_seen.wrapping_sub(self.head) < count_max {
@@ -242,7 +245,8 @@ impl<T> Consumer<T> {
 
     /// Whether there is nothing to take and never will be: the producer is gone.
     pub fn is_finished(&mut self) -> bool {
-        // Acquire: the producer's last commit is before its release store of `gone`, so the tail seen next is final.
+        // Acquire: the producer's last commit is before its release store of `gone`, so the tail seen next is
+        // final.
         self.ring.publication.gone.load(edge("spsc_finished", Ordering::Acquire)) && self.is_empty()
     }
 
@@ -253,7 +257,8 @@ impl<T> Consumer<T> {
 
     #[inline(always)]
     fn look(&mut self) {
-        // Acquire: the values before tail were written before the producer's release store (`Producer::commit`).
+        // Acquire: the values before tail were written before the producer's release store
+        // (`Producer::commit`).
         self.tail_seen = self.ring.publication.tail.load(edge("spsc_look", Ordering::Acquire));
     }
 
@@ -261,8 +266,8 @@ impl<T> Consumer<T> {
     #[inline(always)]
     fn take(&mut self) -> T {
         debug_assert!(self.head != self.tail_seen);
-        // SAFETY: head is before the tail that `look` acquired, so the slot was put, and by (2) is the consumer's alone;
-        // moving head past it makes sure that it is taken once.
+        // SAFETY: head is before the tail that `look` acquired, so the slot was put, and by (2) is the
+        // consumer's alone; moving head past it makes sure that it is taken once.
         let value = unsafe { self.ring.slot(self.head).take() };
         self.head = self.head.wrapping_add(1);
         value
@@ -271,8 +276,8 @@ impl<T> Consumer<T> {
     #[inline(always)]
     fn release(&mut self) {
         if self.released != self.head {
-            // Release: the values were taken before the producer's acquire load of head (`Producer::look`) lets it
-            // write their places again.
+            // Release: the values were taken before the producer's acquire load of head (`Producer::look`)
+            // lets it write their places again.
             self.ring.head.store(self.head, edge("spsc_release", Ordering::Release));
             self.released = self.head;
         }

@@ -1,4 +1,5 @@
-//! What the tests of all queues share: numbers from a seed, values that count their drops, and the naive twin.
+//! What the tests of all queues share: numbers from a seed, values that count their drops, and the naive
+//! twin.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,8 +93,8 @@ pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
     Box::new((producer, nth))
 }
 
-/// Asserts that what several consumers got, each in its own order, is every stamp exactly once, and that each consumer
-/// saw each producer's in order.
+/// Asserts that what several consumers got, each in its own order, is every stamp exactly once, and that each
+/// consumer saw each producer's in order.
 // Boxes, so that what a value points to has to arrive as well.
 #[allow(clippy::vec_box)]
 pub(crate) fn check_stamps(got: &[Vec<Box<(usize, usize)>>], producers: usize, each: usize) {

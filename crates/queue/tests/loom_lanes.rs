@@ -82,7 +82,8 @@ fn two_lanes_share_a_notification_word() {
     });
 }
 
-/// A collector that checks after announcing its sleep is either awake or woken by the producer that notified first.
+/// A collector that checks after announcing its sleep is either awake or woken by the producer that notified
+/// first.
 #[test]
 fn a_collector_that_looks_again_is_woken_by_the_first_notification() {
     model(|| {

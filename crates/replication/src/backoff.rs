@@ -1,5 +1,5 @@
-//! When a replica tries again: failures of a full synchronisation cost the primary a snapshot each, so that the pauses between
-//! them double, and no two replicas keep step.
+//! When a replica tries again: failures of a full synchronisation cost the primary a snapshot each, so that
+//! the pauses between them double, and no two replicas keep step.
 
 use sluice_base::Rng;
 
@@ -21,7 +21,8 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Nanoseconds until the next attempt, where no snapshot was asked for: such an attempt costs the primary nothing.
+    /// Nanoseconds until the next attempt, where no snapshot was asked for: such an attempt costs the primary
+    /// nothing.
     pub(crate) fn after_refusal(&mut self) -> u64 {
         self.jittered(REFUSED_NS)
     }

@@ -2,9 +2,9 @@
 
 use sluice_base::Bytes;
 
-/// A snapshot for replicas that is made and taken at the same time. What they have not taken lies in memory up to a bound, and
-/// behind that on disk: whoever makes the snapshot does not wait for them. Replicas are counted from 0. One that is dropped is
-/// broken off.
+/// A snapshot for replicas that is made and taken at the same time. What they have not taken lies in memory
+/// up to a bound, and behind that on disk: whoever makes the snapshot does not wait for them. Replicas are
+/// counted from 0. One that is dropped is broken off.
 pub trait SnapshotPieces {
     /// The next piece for a replica. Does not wait.
     fn next(&mut self, replica: usize) -> NextPiece;
@@ -15,8 +15,8 @@ pub trait SnapshotPieces {
     /// How far the snapshot is.
     fn made(&self) -> SnapshotMade;
 
-    /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing before the snapshot is
-    /// whole would wait for ever. That this has changed is news.
+    /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing
+    /// before the snapshot is whole would wait for ever. That this has changed is news.
     fn lacks_room(&self) -> Option<String>;
 
     /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
@@ -26,8 +26,8 @@ pub trait SnapshotPieces {
     fn held_bytes(&self) -> usize;
 }
 
-/// A part of the replication stream that replicas take later: in memory up to a bound, and behind that on disk. Replicas are counted
-/// from 0. One that is dropped frees what was not taken.
+/// A part of the replication stream that replicas take later: in memory up to a bound, and behind that on
+/// disk. Replicas are counted from 0. One that is dropped frees what was not taken.
 pub trait StreamSpool {
     /// Adds the next bytes. Does not wait.
     fn give(&mut self, block: Bytes);
@@ -41,10 +41,12 @@ pub trait StreamSpool {
     /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
     fn has_news(&self) -> bool;
 
-    /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
+    /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk
+    /// is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
-    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on the disk.
+    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on
+    /// the disk.
     fn memory_bytes(&self) -> usize;
 
     /// Why the disk takes nothing more, once.

@@ -5,8 +5,8 @@
 //!  \n    $EOF:<40 bytes>\r\n  <bytes> <the same 40 bytes>
 //! ```
 //!
-//! Empty lines before it say that the primary lives. The 40 bytes are random: they are found at the end of what has come, and nowhere
-//! else looked for, because a primary waits behind them for the replica's word.
+//! Empty lines before it say that the primary lives. The 40 bytes are random: they are found at the end of
+//! what has come, and nowhere else looked for, because a primary waits behind them for the replica's word.
 
 /// What ends a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,8 @@ impl Framing {
         Ok(Extent::Sized(size))
     }
 
-    /// Takes bytes behind the line and gives those of the snapshot to `give`: how many of them belong to the snapshot or its mark.
+    /// Takes bytes behind the line and gives those of the snapshot to `give`: how many of them belong to the
+    /// snapshot or its mark.
     pub fn payload<E>(
         &mut self,
         bytes: &[u8],

@@ -3,7 +3,8 @@
 use crate::{Framing, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings};
 use std::convert::Infallible;
 
-/// Plays a primary that says `data`: the first byte says in what pieces it comes and whether the replica has data of a history.
+/// Plays a primary that says `data`: the first byte says in what pieces it comes and whether the replica has
+/// data of a history.
 pub fn fuzz_primary(data: &[u8]) {
     let Some((how, said)) = data.split_first() else { return };
     let point = HistoryPoint { replid: "a".repeat(40), offset: u64::from(*how) };

@@ -12,14 +12,15 @@
 //!  over two channels:    +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──► Unanswered ──+CONTINUE──►
 //! ```
 //!
-//! The two ways to receive a snapshot differ in what they do between the first bytes and the load alone: one state machine has
-//! both.
+//! The two ways to receive a snapshot differ in what they do between the first bytes and the load alone: one
+//! state machine has both.
 //!
-//! Invariants: (1) every input about a connection names the attempt that it is of, and one of an attempt before is ignored: an
-//! attempt can be given up before what works for it has ended (D-1); (2) a file takes the place of the one before after `Commit`
-//! alone, and after that nothing but the load follows ([`ReplicaLink::is_committed`]): who owns the link does not give it up before the
-//! file is loaded (D-3); (3) each state has a bound on how long it may be silent; (4) a link leads to one primary. Another primary is
-//! another link, whose attempts have higher numbers.
+//! Invariants: (1) every input about a connection names the attempt that it is of, and one of an attempt
+//! before is ignored: an attempt can be given up before what works for it has ended (D-1); (2) a file takes
+//! the place of the one before after `Commit` alone, and after that nothing but the load follows
+//! ([`ReplicaLink::is_committed`]): who owns the link does not give it up before the file is loaded (D-3);
+//! (3) each state has a bound on how long it may be silent; (4) a link leads to one primary. Another primary
+//! is another link, whose attempts have higher numbers.
 
 mod handshake;
 mod messages;
@@ -91,8 +92,9 @@ pub struct ReplicaLink {
 }
 
 impl ReplicaLink {
-    /// A link to this primary, which the first tick makes. The seed decides the jitter of its pauses. Attempts are numbered behind
-    /// `attempt`: behind those of a link before, what still comes of that one is ignored here.
+    /// A link to this primary, which the first tick makes. The seed decides the jitter of its pauses.
+    /// Attempts are numbered behind `attempt`: behind those of a link before, what still comes of that one is
+    /// ignored here.
     pub fn new(primary: Primary, seed: u64, attempt: u64) -> ReplicaLink {
         ReplicaLink {
             state: LinkPhase::Connect { at_ns: 0, is_again: false },

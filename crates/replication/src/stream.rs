@@ -4,11 +4,12 @@
 //!  command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their output
 //! ```
 //!
-//! Invariants: (1) the stream is a function of the execution units, and of what it adds of its own: pings and questions to
-//! replicas; of a server that has a primary it is the primary's bytes and nothing else; (2) a unit of several commands is wrapped
-//! in MULTI and EXEC; (3) SELECT stands before the first command of another database; (4) a byte of the stream is written once,
-//! into the backlog, and lies there once for all replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6) without a
-//! backlog nothing is added, and the offset stands still: the history begins with the first replica, under a new id, and what is
+//! Invariants: (1) the stream is a function of the execution units, and of what it adds of its own: pings and
+//! questions to replicas; of a server that has a primary it is the primary's bytes and nothing else; (2) a
+//! unit of several commands is wrapped in MULTI and EXEC; (3) SELECT stands before the first command of
+//! another database; (4) a byte of the stream is written once, into the backlog, and lies there once for all
+//! replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6) without a backlog nothing is added,
+//! and the offset stands still: the history begins with the first replica, under a new id, and what is
 //! written while there is no backlog is in no history.
 
 mod backlog;
@@ -44,13 +45,16 @@ pub struct ReplicationStream {
     selected: Option<usize>,
     /// The same in the stream of the primary of this server.
     relayed_db: usize,
-    /// The last bytes of the history. There from the first replica on, until none has come for `repl-backlog-ttl`.
+    /// The last bytes of the history. There from the first replica on, until none has come for
+    /// `repl-backlog-ttl`.
     backlog: Option<Backlog>,
     /// End of what was offered to the replicas.
     delivered: u64,
-    /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its snapshot.
+    /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its
+    /// snapshot.
     owes: bool,
-    /// Positions from which replicas will take the stream, which take a snapshot on another connection just now.
+    /// Positions from which replicas will take the stream, which take a snapshot on another connection just
+    /// now.
     pub reserved: Vec<Reserved>,
     /// What the backlog does not keep for replicas that take a snapshot.
     pub spooled: Spooled,
@@ -91,7 +95,8 @@ impl ReplicationStream {
         self.backlog.is_some()
     }
 
-    /// Whether the commands of this server belong into the stream: the history has begun, and no primary sends its own.
+    /// Whether the commands of this server belong into the stream: the history has begun, and no primary
+    /// sends its own.
     #[inline]
     pub fn generates(&self) -> bool {
         self.backlog.is_some() && !self.has_primary
@@ -102,8 +107,8 @@ impl ReplicationStream {
         self.backlog.as_ref()
     }
 
-    /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
-    /// consists of what [`ReplicationStream::relay`] is given.
+    /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part
+    /// of the stream, which consists of what [`ReplicationStream::relay`] is given.
     pub fn set_has_primary(&mut self, has_primary: bool) {
         self.epoch.advance();
         self.has_primary = has_primary;
@@ -130,8 +135,9 @@ impl ReplicationStream {
         self.relayed_db = db;
     }
 
-    /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full synchronisation has ended.
-    /// Nothing is known of what came before. Replicas of this server have other data and must be closed by the caller.
+    /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full
+    /// synchronisation has ended. Nothing is known of what came before. Replicas of this server have other
+    /// data and must be closed by the caller.
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
@@ -140,15 +146,16 @@ impl ReplicationStream {
         self.begin_backlog(offset);
     }
 
-    /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
+    /// This server is promoted: the history goes on under another id. Who followed it until now may go on
+    /// from here.
     pub fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
         self.selected = None;
     }
 
-    /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
-    /// the id that is known already nothing changes.
+    /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid
+    /// up to here. With the id that is known already nothing changes.
     pub fn continue_history(&mut self, replid: String) {
         if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
             let old = std::mem::replace(&mut self.replid, replid);
@@ -163,8 +170,9 @@ impl ReplicationStream {
         self.begin_backlog(self.offset);
     }
 
-    /// The data that were loaded stand behind `offset` bytes of the history `replid`. What follows is a history of its own, under
-    /// the id of this run: replicas may have been sent more of the one before than the files know. Those that were not go on.
+    /// The data that were loaded stand behind `offset` bytes of the history `replid`. What follows is a
+    /// history of its own, under the id of this run: replicas may have been sent more of the one before than
+    /// the files know. Those that were not go on.
     pub fn resume(&mut self, replid: String, offset: u64) {
         if mistake::is_made(Mistake::IdOfLastRun) {
             self.replid.clone_from(&replid);
@@ -210,7 +218,8 @@ impl ReplicationStream {
         self.attach_within(key);
     }
 
-    /// Sends the stream to a session that has the bytes before its position, and knows which database they have selected.
+    /// Sends the stream to a session that has the bytes before its position, and knows which database they
+    /// have selected.
     pub fn attach_within(&mut self, key: SessionKey) {
         debug_assert!(self.backlog.is_some());
         self.idle_since_s = None;
@@ -218,7 +227,8 @@ impl ReplicationStream {
         self.replicas.push(key);
     }
 
-    /// Keeps the stream from here on for the replica whose snapshot that client takes; the next unit names its database.
+    /// Keeps the stream from here on for the replica whose snapshot that client takes; the next unit names
+    /// its database.
     pub fn reserve(&mut self, client: ClientId) {
         if !self.has_primary {
             self.selected = None;
@@ -232,8 +242,8 @@ impl ReplicationStream {
         self.replicas.retain(|k| *k != key);
     }
 
-    /// Whether a replica that has `replid` and wants the byte of this number next, counted from 1, can go on. Errors: the reason,
-    /// for the log; none where the replica asks for everything.
+    /// Whether a replica that has `replid` and wants the byte of this number next, counted from 1, can go on.
+    /// Errors: the reason, for the log; none where the replica asks for everything.
     pub fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
         let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
         let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));

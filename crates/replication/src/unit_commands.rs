@@ -1,11 +1,12 @@
-//! The commands of the execution unit under way, as the replication stream and the append-only file will have them.
+//! The commands of the execution unit under way, as the replication stream and the append-only file will have
+//! them.
 //!
-//! A command is encoded once. SELECT is not part of it: each receiver has its own selected database, so SELECT is put in
-//! where the unit is copied to a receiver ([`UnitCommands::write_to`]).
+//! A command is encoded once. SELECT is not part of it: each receiver has its own selected database, so
+//! SELECT is put in where the unit is copied to a receiver ([`UnitCommands::write_to`]).
 //!
-//! Invariants: (1) `runs` cover `bytes` without a gap, in order; (2) a receiver gets whole commands, and SELECT before the
-//! first command of a database that is not the receiver's selected one; (3) what a receiver is given of a unit of several
-//! commands stands between MULTI and EXEC.
+//! Invariants: (1) `runs` cover `bytes` without a gap, in order; (2) a receiver gets whole commands, and
+//! SELECT before the first command of a database that is not the receiver's selected one; (3) what a receiver
+//! is given of a unit of several commands stands between MULTI and EXEC.
 
 use sluice_base::heap;
 use sluice_keyspace::{Argv, EncodedCommands};
@@ -115,7 +116,8 @@ impl UnitCommands {
         self.count > self.for_replicas
     }
 
-    /// Appends what is for a receiver, the replicas or the append-only file, to `out`; `selected` is the receiver's database.
+    /// Appends what is for a receiver, the replicas or the append-only file, to `out`; `selected` is the
+    /// receiver's database.
     pub fn write_to(
         &self,
         receiver: Audience,

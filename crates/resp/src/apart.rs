@@ -1,8 +1,9 @@
-//! Large arguments that were received into memory of their own, so that they can become values without being copied.
+//! Large arguments that were received into memory of their own, so that they can become values without being
+//! copied.
 //!
-//! Such an argument is no range of its request's input: the input has the bytes before it and behind it, together. Its
-//! span begins beyond every input, so that reading an argument costs the one question about bounds that it costs anyway,
-//! and only a span that no input contains is looked up here.
+//! Such an argument is no range of its request's input: the input has the bytes before it and behind it,
+//! together. Its span begins beyond every input, so that reading an argument costs the one question about
+//! bounds that it costs anyway, and only a span that no input contains is looked up here.
 
 use sluice_base::{Bytes, heap};
 

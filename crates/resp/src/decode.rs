@@ -1,7 +1,7 @@
 //! Replies out of bytes: for tests and tools, not for the server.
 //!
-//! Invariants: (1) texts are kept as they came, so that two servers can be compared byte by byte; (2) nesting is
-//! bounded and nothing is allocated because of a number in the input.
+//! Invariants: (1) texts are kept as they came, so that two servers can be compared byte by byte; (2) nesting
+//! is bounded and nothing is allocated because of a number in the input.
 
 use sluice_base::num;
 

@@ -109,7 +109,8 @@ impl Outbox {
         pairs.chain([&self.head[last..]]).filter(|run| !run.is_empty())
     }
 
-    /// The bytes and the values with their positions among the bytes, for an owner that sends them piece by piece.
+    /// The bytes and the values with their positions among the bytes, for an owner that sends them piece by
+    /// piece.
     pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Bytes)>) {
         (self.head, self.shared)
     }
@@ -164,7 +165,8 @@ impl Outbox {
         *self = other;
     }
 
-    /// Appends a copy of what was appended to `other` between two moments of it; values are shared, not copied.
+    /// Appends a copy of what was appended to `other` between two moments of it; values are shared, not
+    /// copied.
     pub fn append_copy(&mut self, other: &Outbox, from: Mark, to: Mark) {
         let base = self.head.len();
         self.head.extend_from_slice(&other.head[from.head..to.head]);
@@ -174,8 +176,8 @@ impl Outbox {
         }
     }
 
-    /// Makes values of plain bytes that others are to be sent too: each run of at least `min` of them becomes one. Copies them
-    /// only where there are values already.
+    /// Makes values of plain bytes that others are to be sent too: each run of at least `min` of them becomes
+    /// one. Copies them only where there are values already.
     pub fn share_runs(&mut self, min: usize) {
         if self.head.len() < min {
             return;
@@ -197,7 +199,8 @@ impl Outbox {
         }
     }
 
-    /// The memory of the plain bytes, to be used again: that of a shared value where nobody else has it any more.
+    /// The memory of the plain bytes, to be used again: that of a shared value where nobody else has it any
+    /// more.
     pub fn into_buffer(self) -> Vec<u8> {
         let Outbox { head, mut shared, .. } = self;
         match shared.pop() {

@@ -1,8 +1,10 @@
-//! Requests that outlive the buffer that they were parsed from: queued by MULTI, blocked, or postponed by CLIENT PAUSE.
+//! Requests that outlive the buffer that they were parsed from: queued by MULTI, blocked, or postponed by
+//! CLIENT PAUSE.
 //!
-//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so that a queue of a thousand commands
-//! is three allocations. A request keeps its bytes as they came, which a replica's offset counts, with the arguments that
-//! lay apart in their places; an inline request keeps its words, which may be unescaped, behind its line.
+//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so that a queue of a
+//! thousand commands is three allocations. A request keeps its bytes as they came, which a replica's offset
+//! counts, with the arguments that lay apart in their places; an inline request keeps its words, which may be
+//! unescaped, behind its line.
 
 use crate::requests::Request;
 use crate::span::Span;
@@ -52,7 +54,8 @@ impl ArgumentList {
         self.spans.is_empty()
     }
 
-    /// The arguments as a request; there must be one. The bytes that the request came in are those of its arguments.
+    /// The arguments as a request; there must be one. The bytes that the request came in are those of its
+    /// arguments.
     pub fn request(&self) -> Request<'_> {
         Request::new(&self.bytes, &self.spans, Span { start: 0, len: self.bytes.len() })
     }
@@ -113,8 +116,8 @@ impl OwnedRequests {
                 self.bytes.extend_from_slice(word);
             }
         } else {
-            // An argument lies in the request's own bytes, as far from their end as in the input: behind the last
-            // argument stands a line end.
+            // An argument lies in the request's own bytes, as far from their end as in the input: behind the
+            // last argument stands a line end.
             let end = request.spans().last().map_or(0, |span| span.start + span.len + LINE_END);
             for span in request.spans() {
                 self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
@@ -123,8 +126,8 @@ impl OwnedRequests {
         self.list.push(OwnedEntry { first, argc: request.argc(), raw });
     }
 
-    /// Makes room for so many bytes more: large requests are not given twice the room that they need, as it counts as memory of
-    /// their client.
+    /// Makes room for so many bytes more: large requests are not given twice the room that they need, as it
+    /// counts as memory of their client.
     fn make_room(&mut self, more: usize) {
         let wanted = self.bytes.len() + more;
         if wanted > LARGE_BYTES && wanted > self.bytes.capacity() {
@@ -132,8 +135,8 @@ impl OwnedRequests {
         }
     }
 
-    /// Replaces an argument of the request number `index`. Its bytes as they came stay. Panics when there is no such request or
-    /// argument.
+    /// Replaces an argument of the request number `index`. Its bytes as they came stay. Panics when there is
+    /// no such request or argument.
     pub fn replace_arg(&mut self, index: usize, arg: usize, bytes: &[u8]) {
         let OwnedEntry { first, argc, .. } = self.list[index];
         assert!(arg < argc, "the request has such an argument");

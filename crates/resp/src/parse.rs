@@ -1,15 +1,17 @@
 //! Requests out of bytes, resumable at any byte.
 //!
-//! A request is `*<argc>\r\n` and argc times `$<len>\r\n<bytes>\r\n`, or a line of words. A client may stop anywhere; the
-//! next call is given the bytes from the beginning of the unfinished request, longer than before.
+//! A request is `*<argc>\r\n` and argc times `$<len>\r\n<bytes>\r\n`, or a line of words. A client may stop
+//! anywhere; the next call is given the bytes from the beginning of the unfinished request, longer than
+//! before.
 //!
-//! Invariants: (1) every split of a stream gives the same requests and the same error, but for lines over 64 KiB, which
-//! are refused only while their end is not in sight; (2) once a request is known to be unfinished, bytes before
-//! [`Parser::at`] are not read again; (3) a number in the input makes room for 1,024 arguments at most, all else is
-//! allocated for bytes that are there.
+//! Invariants: (1) every split of a stream gives the same requests and the same error, but for lines over 64
+//! KiB, which are refused only while their end is not in sight; (2) once a request is known to be unfinished,
+//! bytes before [`Parser::at`] are not read again; (3) a number in the input makes room for 1,024 arguments
+//! at most, all else is allocated for bytes that are there.
 //!
-//! Two ways: `quick` reads the requests that nearly all are, whole and of a few short headers, with one comparison per
-//! question; whatever it does not recognise, and every error, it leaves to `exact`, which begins again.
+//! Two ways: `quick` reads the requests that nearly all are, whole and of a few short headers, with one
+//! comparison per question; whatever it does not recognise, and every error, it leaves to `exact`, which
+//! begins again.
 
 use std::ops::ControlFlow;
 
@@ -33,7 +35,8 @@ pub enum Admission {
 /// What a request may be at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Counts and lengths up to these are in order; above them, `count_header` and `length_header` say what is wrong.
+    /// Counts and lengths up to these are in order; above them, `count_header` and `length_header` say what
+    /// is wrong.
     argc_quick: usize,
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
@@ -42,7 +45,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` (at least 1 is used) bounds the requests per call.
+    /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` (at least 1 is used) bounds the requests per
+    /// call.
     pub fn new(admission: Admission, bulk_bytes_max: u64, batch_max: usize) -> Limits {
         let bulk_bytes_max = i64::try_from(bulk_bytes_max).unwrap_or(i64::MAX);
         let (argc_quick, bulk_bytes_quick, batch_max) = match admission {
@@ -125,7 +129,8 @@ pub enum State {
     Failed(ParseError),
 }
 
-/// Where a connection's unfinished request stands. 72 bytes and, for a request under way, its arguments so far.
+/// Where a connection's unfinished request stands. 72 bytes and, for a request under way, its arguments so
+/// far.
 #[derive(Debug)]
 pub struct Parser {
     place: ParsePosition,
@@ -146,8 +151,8 @@ struct ParsePosition {
     scanned: usize,
     /// Arguments still to come; 0 before the count was read.
     left: usize,
-    /// Length of the argument at `at`, or [`NO_BULK`] before its header was read, or [`APART`] when only its line
-    /// end is in the input.
+    /// Length of the argument at `at`, or [`NO_BULK`] before its header was read, or [`APART`] when only its
+    /// line end is in the input.
     bulk: usize,
 }
 
@@ -169,11 +174,11 @@ impl Parser {
         Parser { place: ParsePosition::START, wanted: 0, args: Vec::new(), apart: None }
     }
 
-    /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`, which is
-    /// cleared first.
+    /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`,
+    /// which is cleared first.
     ///
-    /// `input` begins where the last call's consumed bytes ended. After [`State::Failed`] the parser is spent.
-    /// Cost: linear in the bytes not yet seen; arguments are stepped over.
+    /// `input` begins where the last call's consumed bytes ended. After [`State::Failed`] the parser is
+    /// spent. Cost: linear in the bytes not yet seen; arguments are stepped over.
     pub fn parse(&mut self, input: &[u8], limits: &Limits, out: &mut Requests) -> Progress {
         out.clear();
         let mut at = 0;
@@ -201,7 +206,8 @@ impl Parser {
         Progress { consumed: at, state: State::Starved }
     }
 
-    /// Bytes still missing of the argument under way with its line end, for the growth of a buffer; 0 when unknown.
+    /// Bytes still missing of the argument under way with its line end, for the growth of a buffer; 0 when
+    /// unknown.
     #[inline]
     pub fn wanted(&self) -> usize {
         self.wanted
@@ -213,8 +219,8 @@ impl Parser {
         if self.place.bulk < APART { Some(self.place.bulk) } else { None }
     }
 
-    /// Takes the argument under way ([`Parser::begun`]), whole, out of memory of its own. From now on the input has no byte
-    /// of it: what is behind it stands at [`Parser::at`].
+    /// Takes the argument under way ([`Parser::begun`]), whole, out of memory of its own. From now on the
+    /// input has no byte of it: what is behind it stands at [`Parser::at`].
     pub fn supply(&mut self, bytes: Bytes) {
         debug_assert_eq!(self.begun(), Some(bytes.len()));
         let span = self.apart.get_or_insert_default().push(self.place.at, bytes);
@@ -229,7 +235,8 @@ impl Parser {
         self.apart.as_deref().unwrap_or(Apart::NONE)
     }
 
-    /// How many bytes of the unfinished request an input of `len` bytes lacks, where that is known: in its last argument.
+    /// How many bytes of the unfinished request an input of `len` bytes lacks, where that is known: in its
+    /// last argument.
     pub fn missing(&self, len: usize) -> Option<usize> {
         if self.place.left != 1 || self.place.bulk == NO_BULK {
             return None;
@@ -253,8 +260,8 @@ impl Parser {
         self.args.capacity() * size_of::<Span>() + self.apart().heap_bytes()
     }
 
-    /// A request that begins at `at` with a star, from where it was left: unusual, unfinished or wrong. Its spans are
-    /// relative to it until it is complete, and are moved once.
+    /// A request that begins at `at` with a star, from where it was left: unusual, unfinished or wrong. Its
+    /// spans are relative to it until it is complete, and are moved once.
     #[inline(never)]
     fn exact(
         &mut self,
@@ -280,7 +287,8 @@ impl Parser {
         let mut raw = Span { start: at, len: self.place.at };
         let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
-            // A request with arguments apart is the unfinished one, which begins the input: its spans are in place.
+            // A request with arguments apart is the unfinished one, which begins the input: its spans are in
+            // place.
             *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
         if let Some(apart) = &mut self.apart
@@ -406,8 +414,8 @@ fn arguments(
     Ok(())
 }
 
-/// Reads the request at `at` when it is all there, in order and not unusual: the position after it. Else `None`, and
-/// nothing has happened.
+/// Reads the request at `at` when it is all there, in order and not unusual: the position after it. Else
+/// `None`, and nothing has happened.
 #[inline(always)]
 fn quick(input: &[u8], at: usize, limits: &Limits, out: &mut Requests) -> Option<usize> {
     let (argc, mut rest) = short_header(input.get(at..)?, STAR_HEADER)?;
@@ -431,7 +439,8 @@ fn quick(input: &[u8], at: usize, limits: &Limits, out: &mut Requests) -> Option
 
 /// Reads a header of up to nine digits: the number, and what follows. `None` if it is another.
 ///
-/// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide about one digit.
+/// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide about one
+/// digit.
 #[inline(always)]
 fn short_header(text: &[u8], mould: [u8; 4]) -> Option<(usize, &[u8])> {
     let (head, tail) = text.split_first_chunk::<4>()?;
@@ -528,7 +537,8 @@ pub fn fuzz_requests(data: &[u8]) {
     assert_eq!(whole, pieces, "a split must not change what is understood");
 }
 
-/// Everything a stream says, given `piece(rest)` bytes at a time: requests, and the error or the bytes left over.
+/// Everything a stream says, given `piece(rest)` bytes at a time: requests, and the error or the bytes left
+/// over.
 fn replay(
     stream: &[u8],
     limits: &Limits,

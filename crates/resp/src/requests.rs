@@ -10,8 +10,8 @@ use std::ops::Range;
 /// Spans are relative to the input of that call: the same slice must be given to [`Requests::at`].
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Room for arguments, of which the first `used` belong to requests. Not cut down between calls, so that an
-    /// argument is one store, without a question about room.
+    /// Room for arguments, of which the first `used` belong to requests. Not cut down between calls, so that
+    /// an argument is one store, without a question about room.
     args: Vec<Span>,
     used: usize,
     list: Vec<Entry>,
@@ -95,7 +95,8 @@ impl Requests {
         self.request(&self.list[index], input)
     }
 
-    /// The requests of these numbers, in order; `input` is what was parsed. Panics when there are not so many.
+    /// The requests of these numbers, in order; `input` is what was parsed. Panics when there are not so
+    /// many.
     #[inline(always)]
     pub fn range<'a>(
         &'a self,
@@ -245,8 +246,8 @@ impl<'a> Request<'a> {
         self.wire_len
     }
 
-    /// Whether this is the first line or a header of HTTP: a web page that was made to talk to this port. The connection
-    /// is closed without a word.
+    /// Whether this is the first line or a header of HTTP: a web page that was made to talk to this port. The
+    /// connection is closed without a word.
     pub fn is_http(&self) -> bool {
         let name = self.arg(0);
         name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")

@@ -1,10 +1,10 @@
 //! Replies into bytes, in the protocol version the client asked for.
 //!
-//! What RESP2 has no type for is written as the nearest it has: maps, sets and pushes as arrays, doubles, big numbers
-//! and verbatim strings as bulk strings, booleans as 0 and 1, attributes not at all.
+//! What RESP2 has no type for is written as the nearest it has: maps, sets and pushes as arrays, doubles, big
+//! numbers and verbatim strings as bulk strings, booleans as 0 and 1, attributes not at all.
 //!
-//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2) every other method
-//! writes exactly one value or the header of one aggregate, whose elements the caller owes.
+//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2) every
+//! other method writes exactly one value or the header of one aggregate, whose elements the caller owes.
 
 use sluice_base::{Bytes, num};
 
@@ -27,8 +27,8 @@ pub struct Reply<'a> {
     protocol: Protocol,
 }
 
-/// An aggregate whose length is not known yet: to be ended by the matching `end_*` method of [`Reply`], in any order
-/// with others as long as the inner ones end first.
+/// An aggregate whose length is not known yet: to be ended by the matching `end_*` method of [`Reply`], in
+/// any order with others as long as the inner ones end first.
 #[derive(Debug)]
 #[must_use = "the header is wrong until the aggregate is ended"]
 pub struct Deferred {
@@ -175,7 +175,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The header of `len` pairs of attributes of the next value. RESP2 has none: answers whether the caller owes them.
+    /// The header of `len` pairs of attributes of the next value. RESP2 has none: answers whether the caller
+    /// owes them.
     #[must_use = "the pairs are owed only when this is true"]
     pub fn attribute(&mut self, len: usize) -> bool {
         match self.protocol {
@@ -320,8 +321,8 @@ fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     head.extend_from_slice(&line[..3 + digits.len()]);
 }
 
-/// Writes a header with up to three digits: eight bytes in one store, then cut to length, which costs a third of a
-/// copy of unknown length.
+/// Writes a header with up to three digits: eight bytes in one store, then cut to length, which costs a third
+/// of a copy of unknown length.
 #[inline]
 fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     let (line, len) = match TWO_DIGITS.get(usize::from(value)) {
@@ -337,8 +338,8 @@ fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     head.truncate(end);
 }
 
-/// The headers of the numbers below 100 but for their kind: digits and line end from the lowest byte on, in the highest
-/// byte the length with a kind. Most lengths of values are here, in 13 cache lines.
+/// The headers of the numbers below 100 but for their kind: digits and line end from the lowest byte on, in
+/// the highest byte the length with a kind. Most lengths of values are here, in 13 cache lines.
 static TWO_DIGITS: [u64; 100] = two_digits();
 
 const fn two_digits() -> [u64; 100] {

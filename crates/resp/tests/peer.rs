@@ -1,7 +1,7 @@
 //! The request parser against a running reference server: the same streams, the same replies.
 //!
-//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server; says so otherwise. Only PING, ECHO and what is no command
-//! are sent.
+//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server; says so otherwise. Only PING, ECHO and what is
+//! no command are sent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

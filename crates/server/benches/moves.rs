@@ -1,10 +1,11 @@
-//! What it costs everybody else that connections change their owner: the main thread's own processor time in one iteration, while
-//! so many of them move to I/O threads and back.
+//! What it costs everybody else that connections change their owner: the main thread's own processor time in
+//! one iteration, while so many of them move to I/O threads and back.
 //!
-//! Method: the server, built for release, on a free port, with so many idle connections. `CONFIG SET io-threads` moves all of them
-//! to I/O threads, and another one back, five times each. INFO's `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the
-//! longest iteration since the start) is printed, and the wall clock's figure beside it. The command itself starts or ends
-//! threads, and accepting the connections counts too: with no connection to move that is what the first line says.
+//! Method: the server, built for release, on a free port, with so many idle connections.
+//! `CONFIG SET io-threads` moves all of them to I/O threads, and another one back, five times each. INFO's
+//! `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the longest iteration since the start) is
+//! printed, and the wall clock's figure beside it. The command itself starts or ends threads, and accepting
+//! the connections counts too: with no connection to move that is what the first line says.
 //!
 //! `cargo bench -p sluice-server --bench moves [-- CONNECTIONS…]`
 #![allow(

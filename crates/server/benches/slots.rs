@@ -1,14 +1,16 @@
-//! What a table for each hash slot costs beside one table: memory of a million keys, and instructions of a look-up among them.
+//! What a table for each hash slot costs beside one table: memory of a million keys, and instructions of a
+//! look-up among them.
 //!
-//! Method: a keyspace in this process with the server's allocator; keys `key:000000000000` and so on, each in the slot that
-//! its checksum says. Memory is what the allocator gave out since before the keyspace was made (jemalloc's `stats.allocated`,
-//! its rounding included) and the bytes of entries, which the system maps. Instructions are counted by callgrind, which the
-//! program starts with itself: 500,000 look-ups of random keys that are there, hashed ahead, in a function of their own which
-//! alone is counted (`--toggle-collect`): `Db::find`, `Db::entry` and the value of it. The loop's own part is counted too, and
-//! is the same in both. Hashing is counted in another: it is what computing a slot costs.
+//! Method: a keyspace in this process with the server's allocator; keys `key:000000000000` and so on, each in
+//! the slot that its checksum says. Memory is what the allocator gave out since before the keyspace was made
+//! (jemalloc's `stats.allocated`, its rounding included) and the bytes of entries, which the system maps.
+//! Instructions are counted by callgrind, which the program starts with itself: 500,000 look-ups of random
+//! keys that are there, hashed ahead, in a function of their own which alone is counted (`--toggle-collect`):
+//! `Db::find`, `Db::entry` and the value of it. The loop's own part is counted too, and is the same in both.
+//! Hashing is counted in another: it is what computing a slot costs.
 //!
-//! `cargo bench -p sluice-server --bench slots`, or with `-- memory` or `-- instructions` one part. The second needs valgrind
-//! and takes some minutes.
+//! `cargo bench -p sluice-server --bench slots`, or with `-- memory` or `-- instructions` one part. The
+//! second needs valgrind and takes some minutes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use sluice_base::{HashSeed, Now, Rng};

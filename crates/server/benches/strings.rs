@@ -1,12 +1,13 @@
-//! What writes into a large string cost everybody else: the main thread's own processor time in APPEND and SETRANGE on a
-//! string of 512 MiB, which nobody, a reply or another key holds as well.
+//! What writes into a large string cost everybody else: the main thread's own processor time in APPEND and
+//! SETRANGE on a string of 512 MiB, which nobody, a reply or another key holds as well.
 //!
-//! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each command runs alone, between
-//! two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor other processes count; what the kernel does
-//! for the memory does. Values that a command leaves for other threads are dropped outside of the readings. SETRANGE writes
-//! one byte at a random place; APPEND adds 100 bytes. "a reply" is GET of the string whose bytes the client has not been
-//! sent; "a copy" is COPY. Both are made anew after 4,000 commands. Of 20,000 the median, two percentiles and the worst are
-//! printed. The last line is the floor: a page allocated, copied and kept, without a server.
+//! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each command
+//! runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor other
+//! processes count; what the kernel does for the memory does. Values that a command leaves for other threads
+//! are dropped outside of the readings. SETRANGE writes one byte at a random place; APPEND adds 100 bytes. "a
+//! reply" is GET of the string whose bytes the client has not been sent; "a copy" is COPY. Both are made anew
+//! after 4,000 commands. Of 20,000 the median, two percentiles and the worst are printed. The last line is
+//! the floor: a page allocated, copied and kept, without a server.
 //!
 //! `cargo bench -p sluice-server --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
@@ -53,7 +54,8 @@ fn release(rig: &mut Rig, reader: SessionKey) {
     }
 }
 
-/// The memory's own part: a page allocated, filled from another, and kept, as a write into a held string has to.
+/// The memory's own part: a page allocated, filled from another, and kept, as a write into a held string has
+/// to.
 fn measure_copies() -> Vec<Duration> {
     let from = vec![1u8; 64 << 10];
     let mut kept = Vec::with_capacity(HELD);

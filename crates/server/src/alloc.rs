@@ -1,7 +1,7 @@
 //! The allocator and its numbers.
 //!
-//! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay keep resident
-//! memory near what is used, and it reports both.
+//! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay
+//! keep resident memory near what is used, and it reports both.
 
 use sluice_keyspace::ChunkMemory;
 use std::alloc::{GlobalAlloc, Layout};
@@ -9,21 +9,25 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use tikv_jemalloc_ctl::{epoch, stats};
 
-// The race checker follows the system's allocator, and would see races in the reuse of memory behind any other.
+// The race checker follows the system's allocator, and would see races in the reuse of memory behind any
+// other.
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
 static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 
-/// What jemalloc reads as it starts. Free pages are used again where they stand together with up to 8,192 times (2^13) what is
-/// asked for; 64 times by default. The pages of a long string are allocated one by one, 64 KiB each, and become one run of up to
-/// 512 MiB when the string is freed: by default none of the run would serve the next string's pages, which the system would
-/// have to clear anew (BITOP of 512 MB took three times as long; bench/record, `types`).
+/// What jemalloc reads as it starts. Free pages are used again where they stand together with up to 8,192
+/// times (2^13) what is asked for; 64 times by default. The pages of a long string are allocated one by one,
+/// 64 KiB each, and become one run of up to 512 MiB when the string is freed: by default none of the run
+/// would serve the next string's pages, which the system would have to clear anew (BITOP of 512 MB took three
+/// times as long; bench/record, `types`).
 ///
-/// Large blocks begin at a page: by default each of them takes a page more, so as to begin anywhere in its first one. A block of
-/// 16 KiB took a quarter more for this, and the pages of a long string, which were never neighbours, were read at two thirds of the
-/// speed at which neighbours are (BITCOUNT of 512 MB; bench/record, `types`).
-// SAFETY: jemalloc reads a pointer to bytes that end with a zero byte at this name. A reference to an array is such a pointer, the
-// array lives as long as the program, and nothing writes to either.
-// JUSTIFICATION: the setting has no other place in the program; it cannot be changed once jemalloc has started.
+/// Large blocks begin at a page: by default each of them takes a page more, so as to begin anywhere in its
+/// first one. A block of 16 KiB took a quarter more for this, and the pages of a long string, which were
+/// never neighbours, were read at two thirds of the speed at which neighbours are (BITCOUNT of 512 MB;
+/// bench/record, `types`).
+// SAFETY: jemalloc reads a pointer to bytes that end with a zero byte at this name. A reference to an array
+// is such a pointer, the array lives as long as the program, and nothing writes to either.
+// JUSTIFICATION: the setting has no other place in the program; it cannot be changed once jemalloc has
+// started.
 #[cfg(not(sluice_system_allocator))]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13\0";
@@ -31,8 +35,8 @@ static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13
 /// The allocator, which notes how much it refused last.
 struct Noting(tikv_jemallocator::Jemalloc);
 
-/// Bytes that were refused last, to whichever thread; 0 where none were. Relaxed: the thread that was refused is the one that
-/// reports it.
+/// Bytes that were refused last, to whichever thread; 0 where none were. Relaxed: the thread that was refused
+/// is the one that reports it.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
@@ -55,12 +59,12 @@ fn note_refused(bytes: usize) {
     REFUSED.store(bytes, Relaxed);
 }
 
-// SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting allocates nothing and
-// does not unwind. The thread that reports a fault is served by `report_memory` instead, whose blocks are aligned as asked,
-// overlap no other, and are never used again.
-// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only place that knows how much was
-// asked for; a fault inside jemalloc can be reported only without jemalloc. The price is a test for null behind each
-// allocation, and before each call a load and a branch that is never taken.
+// SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting
+// allocates nothing and does not unwind. The thread that reports a fault is served by `report_memory`
+// instead, whose blocks are aligned as asked, overlap no other, and are never used again.
+// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only place that knows
+// how much was asked for; a fault inside jemalloc can be reported only without jemalloc. The price is a test
+// for null behind each allocation, and before each call a load and a branch that is never taken.
 unsafe impl GlobalAlloc for Noting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -88,8 +92,8 @@ unsafe impl GlobalAlloc for Noting {
         if is_reporting() {
             let larger = report_memory(bytes, layout.align());
             if !larger.is_null() {
-                // SAFETY: the old block has `layout.size()` bytes by the caller's contract, the new one has `bytes` and
-                // overlaps no other.
+                // SAFETY: the old block has `layout.size()` bytes by the caller's contract, the new one has
+                // `bytes` and overlaps no other.
                 // JUSTIFICATION: as above.
                 unsafe { larger.copy_from_nonoverlapping(memory, layout.size().min(bytes)) };
             }
@@ -112,16 +116,17 @@ unsafe impl GlobalAlloc for Noting {
     }
 }
 
-/// The thread that reports a fault, as the kernel numbers it; 0 as long as none does. Relaxed, as the two below: only the
-/// reporting thread itself acts on them.
+/// The thread that reports a fault, as the kernel numbers it; 0 as long as none does. Relaxed, as the two
+/// below: only the reporting thread itself acts on them.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// What the reporting thread allocates from.
 static REPORT_MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Bytes of it that were given out.
 static REPORT_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on this thread allocates from memory of its own: the fault that it reports may have struck inside jemalloc,
-/// whose locks it may hold. Other threads notice nothing. The process has to end afterwards. Plain system calls only.
+/// From now on this thread allocates from memory of its own: the fault that it reports may have struck inside
+/// jemalloc, whose locks it may hold. Other threads notice nothing. The process has to end afterwards. Plain
+/// system calls only.
 pub fn report_begins() {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
@@ -161,8 +166,8 @@ fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Address space for the names of functions: with a debug build's debug information they took 121 MiB, since nothing is freed.
-/// Only what is touched becomes memory.
+/// Address space for the names of functions: with a debug build's debug information they took 121 MiB, since
+/// nothing is freed. Only what is touched becomes memory.
 const REPORT_BYTES: usize = 4 << 30;
 
 /// What jemalloc reports, bytes.
@@ -179,11 +184,12 @@ pub struct Allocated {
 }
 
 impl Allocated {
-    /// The numbers with the chunks of the entries, which lie in regions of their own that the allocator does not know: the
-    /// entries are given out, and the pages that were touched are active and resident, so that free blocks between entries
-    /// show as fragmentation.
+    /// The numbers with the chunks of the entries, which lie in regions of their own that the allocator does
+    /// not know: the entries are given out, and the pages that were touched are active and resident, so that
+    /// free blocks between entries show as fragmentation.
     ///
-    /// A database that was given to another thread to be freed has left the keyspace: its entries no longer count.
+    /// A database that was given to another thread to be freed has left the keyspace: its entries no longer
+    /// count.
     pub fn with_entries(self, memory: ChunkMemory) -> Allocated {
         Allocated {
             cached: self.cached,
@@ -193,8 +199,9 @@ impl Allocated {
         }
     }
 
-    /// What the program uses: as the reference counts, a block that is freed is used no longer, whoever keeps it. The caches of a
-    /// thread keep some hundred kilobytes and come and go with what it does, so `maxmemory` must not feel them.
+    /// What the program uses: as the reference counts, a block that is freed is used no longer, whoever keeps
+    /// it. The caches of a thread keep some hundred kilobytes and come and go with what it does, so
+    /// `maxmemory` must not feel them.
     pub fn used(self) -> usize {
         self.allocated.saturating_sub(self.cached)
     }
@@ -211,19 +218,21 @@ pub fn allocated() -> Allocated {
     }
 }
 
-/// Bytes in the caches of all threads when the numbers were brought up to date. Those of a thread that is at work are read without
-/// stopping it, and may be those of a moment before.
+/// Bytes in the caches of all threads when the numbers were brought up to date. Those of a thread that is at
+/// work are read without stopping it, and may be those of a moment before.
 pub fn cached() -> usize {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = b"stats.arenas.4096.tcache_bytes\0";
-    // SAFETY: the name ends with a zero byte, and jemalloc documents this number as a `size_t`, which `usize` is.
-    // JUSTIFICATION: the number has no safe wrapper, and no other tells used memory from what the caches keep.
+    // SAFETY: the name ends with a zero byte, and jemalloc documents this number as a `size_t`, which `usize`
+    // is.
+    // JUSTIFICATION: the number has no safe wrapper, and no other tells used memory from what the caches
+    // keep.
     let read = unsafe { tikv_jemalloc_ctl::raw::read::<usize>(name) };
     read.unwrap_or(0)
 }
 
-/// Starts the allocator's own thread, which gives unused pages back to the system while no thread allocates. To be called after
-/// the last fork: a child has no thread but the one that forked.
+/// Starts the allocator's own thread, which gives unused pages back to the system while no thread allocates.
+/// To be called after the last fork: a child has no thread but the one that forked.
 ///
 /// # Errors
 /// The allocator's text.
@@ -256,15 +265,15 @@ pub fn name() -> String {
 pub fn purge() -> std::io::Result<()> {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = c"arena.4096.purge";
-    // SAFETY: the name ends with a zero byte; all other pointers are null, which says that there is no value to read or
-    // to write, as this control demands.
+    // SAFETY: the name ends with a zero byte; all other pointers are null, which says that there is no value
+    // to read or to write, as this control demands.
     // JUSTIFICATION: MEMORY PURGE has no safe wrapper, and the crate's unsafe one always passes a value.
     let status = unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null_mut(), null_mut(), null_mut(), 0) };
     if status == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(status)) }
 }
 
-/// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first arena, which is the main
-/// thread's: for the test that such a fault is reported.
+/// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first arena,
+/// which is the main thread's: for the test that such a fault is reported.
 #[cfg(debug_assertions)]
 pub fn fault_when_growing() {
     use std::ffi::c_void;
@@ -288,7 +297,8 @@ pub fn fault_when_growing() {
     let mut old: *mut extent_hooks_t = null_mut();
     let mut size = size_of_val(&old);
     // SAFETY: this control reads one pointer to the hooks in use, which `old` has room for, as `size` says.
-    // JUSTIFICATION: only hooks make jemalloc fault while it holds its locks; they have no safe wrapper. Tests only.
+    // JUSTIFICATION: only hooks make jemalloc fault while it holds its locks; they have no safe wrapper.
+    // Tests only.
     let status = unsafe {
         tikv_jemalloc_sys::mallctl(NAME.as_ptr(), (&raw mut old).cast(), &raw mut size, null_mut(), 0)
     };

@@ -97,8 +97,8 @@ impl Aof {
         self.shared.give(AofItem::Order(order));
     }
 
-    /// Has the thread begin another increment behind the cut of this rewrite. Whether commands that write are to wait meanwhile: not
-    /// where their replies wait for the disk anyway.
+    /// Has the thread begin another increment behind the cut of this rewrite. Whether commands that write are
+    /// to wait meanwhile: not where their replies wait for the disk anyway.
     pub fn begin_incr(&self, number: RewriteNumber, is_strict: bool) -> AofBacklog {
         self.shared.numbers.is_changing.store(!is_strict, Relaxed);
         self.order(Order::BeginIncr(number));
@@ -120,7 +120,8 @@ impl Aof {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits until everything that was given is on disk, or is known not to be: which of the two. Behind [`Aof::begin_end`].
+    /// Waits until everything that was given is on disk, or is known not to be: which of the two. Behind
+    /// [`Aof::begin_end`].
     pub fn await_end(mut self) -> AofEnding {
         let ending = self.thread.take().map(JoinHandle::join);
         // A panic of the thread has ended the process.

@@ -1,8 +1,8 @@
 //! `--check-config`: everything that is wrong with a configuration, without starting a server.
 //!
-//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an error is what
-//! would end a start, a warning what a start would say and go on; (3) each names the file and the line, where a line is
-//! to blame.
+//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an
+//! error is what would end a start, a warning what a start would say and go on; (3) each names the file and
+//! the line, where a line is to blame.
 
 use crate::listen::{self, BindProblem};
 use crate::os::{can_create, can_write_into, plain_error};

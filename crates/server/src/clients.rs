@@ -6,8 +6,8 @@
 //!    ^ <------- it is in hand -------------------------------------------------- |
 //! ```
 //!
-//! Invariants: (1) a client has exactly one owner of its socket; (2) `InHand` is a state within a function of the main thread: when
-//! an iteration's phase ends, nothing is in hand.
+//! Invariants: (1) a client has exactly one owner of its socket; (2) `InHand` is a state within a function of
+//! the main thread: when an iteration's phase ends, nothing is in hand.
 
 use crate::connection::Connection;
 use crate::iothreads::IoThreadId;
@@ -129,7 +129,8 @@ impl Clients {
         Some(id)
     }
 
-    /// An I/O thread has given the connection back, which is in hand now. The thread, or `None` when the client is gone.
+    /// An I/O thread has given the connection back, which is in hand now. The thread, or `None` when the
+    /// client is gone.
     pub fn returned(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
         let id = owner.io_thread().expect("only an I/O thread gives a connection back");

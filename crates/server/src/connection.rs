@@ -1,12 +1,12 @@
-//! A connection: transport, input, output. One type for all threads: the main thread and the I/O threads run the functions of
-//! this file over the connections that they own, and differ in what [`Owner`] says.
+//! A connection: transport, input, output. One type for all threads: the main thread and the I/O threads run
+//! the functions of this file over the connections that they own, and differ in what [`Owner`] says.
 //!
-//! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch away, no buffer with the
-//! event loop.
+//! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch away, no
+//! buffer with the event loop.
 //!
-//! Invariants: (1) the thread that has the box owns the socket, and no other thread uses either (C-1); (2) input is executed in
-//! the order in which it came, and output leaves in the order in which it was pushed; (3) a connection that leaves executes
-//! nothing more where it is.
+//! Invariants: (1) the thread that has the box owns the socket, and no other thread uses either (C-1); (2)
+//! input is executed in the order in which it came, and output leaves in the order in which it was pushed;
+//! (3) a connection that leaves executes nothing more where it is.
 
 pub mod input;
 pub mod output;
@@ -34,8 +34,8 @@ pub struct Connection {
     pub input: Input,
     /// What waits to be sent.
     pub output: Output,
-    /// Whether the client has authenticated itself, as far as its owner knows: an I/O thread learns of AUTH when the batch comes
-    /// back.
+    /// Whether the client has authenticated itself, as far as its owner knows: an I/O thread learns of AUTH
+    /// when the batch comes back.
     pub authentication: Admission,
     /// Bytes that went over it and that the main thread does not know of.
     pub unreported: Traffic,
@@ -70,7 +70,8 @@ pub struct Traffic {
 pub enum Stay {
     /// It stays.
     Yes,
-    /// It leaves as soon as it is at rest. Nothing more is parsed; while output is in flight, bytes are still received and kept.
+    /// It leaves as soon as it is at rest. Nothing more is parsed; while output is in flight, bytes are still
+    /// received and kept.
     Leaving,
     /// Its socket is on the way out of the event loop.
     Detached,
@@ -90,8 +91,8 @@ pub trait Owner {
     /// Puts it back.
     fn put(&mut self, connection: Box<Connection>);
 
-    /// Executes the requests that are whole in what is kept and `fresh`, or sends them to be executed, and keeps the rest.
-    /// Called with input that is open, large or deferred.
+    /// Executes the requests that are whole in what is kept and `fresh`, or sends them to be executed, and
+    /// keeps the rest. Called with input that is open, large or deferred.
     fn process(&mut self, connection: &mut Connection, fresh: &[u8]);
 
     /// Bytes came that are not a whole request yet.
@@ -118,8 +119,8 @@ pub trait Owner {
     /// Ends a connection, whose box it gets.
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
-    /// The client has ended its side of a connection, and may still read: ends the connection, whose box it gets, behind
-    /// the replies that the client is owed.
+    /// The client has ended its side of a connection, and may still read: ends the connection, whose box it
+    /// gets, behind the replies that the client is owed.
     fn input_ended(&mut self, connection: Box<Connection>);
 
     /// A connection's socket has left the event loop.
@@ -183,7 +184,8 @@ impl Connection {
             _ if self.is_held_back => self.input.receive_nothing(),
             Stay::Yes if self.transport.is_coded() => self.input.receive_chunks(),
             Stay::Yes => self.input.receive(),
-            // A client that writes a whole pipeline before it reads takes no output until its bytes are received.
+            // A client that writes a whole pipeline before it reads takes no output until its bytes are
+            // received.
             Stay::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
             Stay::Leaving | Stay::Detached => self.input.receive_nothing(),
         };
@@ -326,7 +328,8 @@ pub fn go_on_receiving<O: Owner>(owner: &mut O, mut connection: Box<Connection>)
     owner.put(connection);
 }
 
-/// Executes what is kept, lets the event loop receive whatever the state was before, and puts the connection back.
+/// Executes what is kept, lets the event loop receive whatever the state was before, and puts the connection
+/// back.
 pub fn resume<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
     connection.receive(owner.event_loop());
@@ -345,7 +348,8 @@ fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
         owner.note_unfinished(&connection);
     }
     if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.stay == Stay::Yes {
-        // It was ended early, by `trim`. What still comes goes the usual way, and the next large step makes room again.
+        // It was ended early, by `trim`. What still comes goes the usual way, and the next large step makes
+        // room again.
         connection.input.shrink();
         let wanted = connection.input.receive_chunks();
         connection.transport.receive(owner.event_loop(), wanted);

@@ -1,12 +1,13 @@
 //! The crash report: what an operator needs to know when the process ends by a panic or by a fault.
 //!
-//! A fault's handler has two parts. The first makes plain system calls only and never allocates, so it works wherever the
-//! fault struck. The second names the functions on the stack, for which the library allocates: from memory of the report's
-//! own (`alloc::report_begins`), since the fault may have struck inside the allocator. Should the report hang all the same,
-//! an alarm ends the process. A fault within the report ends the process at once.
+//! A fault's handler has two parts. The first makes plain system calls only and never allocates, so it works
+//! wherever the fault struck. The second names the functions on the stack, for which the library allocates:
+//! from memory of the report's own (`alloc::report_begins`), since the fault may have struck inside the
+//! allocator. Should the report hang all the same, an alarm ends the process. A fault within the report ends
+//! the process at once.
 //!
-//! SIGALRM, sent by an operator, writes to the log where the main thread is, or the thread to which it was sent; the process goes on.
-//! Its handler allocates nothing: the thread may be anywhere.
+//! SIGALRM, sent by an operator, writes to the log where the main thread is, or the thread to which it was
+//! sent; the process goes on. Its handler allocates nothing: the thread may be anywhere.
 
 use crate::cli::VERSION;
 use nix::errno::Errno;
@@ -35,9 +36,9 @@ static TARGET: AtomicPtr<Target> = AtomicPtr::new(std::ptr::null_mut());
 const FAULTS: [Signal; 5] =
     [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
 
-/// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes over. Reports
-/// go to the log: this file, or standard output. To be called once, by the main thread.
-/// Errors: no further descriptor.
+/// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes
+/// over. Reports go to the log: this file, or standard output. To be called once, by the main thread. Errors:
+/// no further descriptor.
 pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
     let stdout = File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?);
     let target = Box::new(Target { log_file: log_file.map(Path::to_path_buf), stdout });
@@ -60,8 +61,8 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether faults are reported before they end the process; they do end it in either case. That memory has run out is said
-/// even so.
+/// Whether faults are reported before they end the process; they do end it in either case. That memory has
+/// run out is said even so.
 pub fn report_faults(wanted: bool) {
     let fault = if wanted { SigHandler::SigAction(on_fault) } else { SigHandler::SigDfl };
     let abort = SigHandler::SigAction(if wanted { on_fault } else { on_abort });
@@ -84,14 +85,14 @@ fn handle(fault: SigHandler, abort: SigHandler) {
 
 fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let action = SigAction::new(handler, flags, SigSet::empty());
-    // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of the
-    // allocator's; the process ends with them, or they allocate nothing and leave `errno` as it was.
+    // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of
+    // the allocator's; the process ends with them, or they allocate nothing and leave `errno` as it was.
     // JUSTIFICATION: there is no safe way to be notified of a fault.
     let _ = unsafe { sigaction(signal, &action) };
 }
 
-/// Writes to the log where this thread is: the main thread, to which the kernel hands what is sent to the process, unless the signal
-/// was sent to another one.
+/// Writes to the log where this thread is: the main thread, to which the kernel hands what is sent to the
+/// process, unless the signal was sent to another one.
 extern "C" fn on_alarm(_: i32) {
     let errno = Errno::last_raw();
     with_log(|mut log| {
@@ -107,7 +108,8 @@ extern "C" fn on_alarm(_: i32) {
     Errno::set_raw(errno);
 }
 
-/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: a name would have to be allocated.
+/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: a name would have
+/// to be allocated.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn write_frames(log: &File) {
     let mut frames = [std::ptr::null_mut(); FRAMES_MAX as usize];
@@ -126,8 +128,8 @@ fn write_frames(log: &File) {
     }
 }
 
-/// Where the program lies in memory. The C library would name the program by its first argument, over which the process title is
-/// written (`title.rs`).
+/// Where the program lies in memory. The C library would name the program by its first argument, over which
+/// the process title is written (`title.rs`).
 struct Program {
     start: AtomicUsize,
     /// The first address behind it; 0: not known.
@@ -155,7 +157,8 @@ impl Program {
     }
 }
 
-/// First address of the mappings of the file `program`, and the address behind them, out of the lines of proc(5)'s `maps`.
+/// First address of the mappings of the file `program`, and the address behind them, out of the lines of
+/// proc(5)'s `maps`.
 fn program_in(maps: &[u8], program: &[u8]) -> Option<(usize, usize)> {
     let mut found = None;
     let is_program = |line: &&[u8]| line.strip_suffix(program).is_some_and(|head| head.ends_with(b" "));
@@ -182,7 +185,8 @@ struct Unfinished {
 static UNFINISHED: Unfinished =
     Unfinished { path: [const { AtomicU8::new(0) }; PATH_BYTES], len: AtomicUsize::new(0) };
 
-/// From now on the handler of a second signal removes this file, or none. A path that is too long is not removed by it.
+/// From now on the handler of a second signal removes this file, or none. A path that is too long is not
+/// removed by it.
 pub fn set_unfinished(path: Option<&Path>) {
     UNFINISHED.len.store(0, Release);
     let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
@@ -193,7 +197,8 @@ pub fn set_unfinished(path: Option<&Path>) {
     }
 }
 
-/// Has a signal that ends the process at once, because `flag` is set already, remove the unfinished file first.
+/// Has a signal that ends the process at once, because `flag` is set already, remove the unfinished file
+/// first.
 pub fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<()> {
     let remove = move || {
         if flag.load(Relaxed) {
@@ -201,7 +206,8 @@ pub fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Resu
         }
     };
     // SAFETY: the closure reads atomics and calls unlink, as a handler may; it neither allocates nor panics.
-    // JUSTIFICATION: the main thread is in the midst of the save, or waits for the disk, and the process ends at once.
+    // JUSTIFICATION: the main thread is in the midst of the save, or waits for the disk, and the process ends
+    // at once.
     unsafe { signal_hook::low_level::register(signal, remove) }.map(drop)
 }
 
@@ -219,9 +225,9 @@ fn remove_unfinished() {
     }
 }
 
-/// Room for this thread's handlers to name the functions on the stack, until it is dropped: the library's own signal
-/// stack is too small. Every thread that runs our code has one, since a fault strikes, and the kernel hands signals, anywhere.
-/// Its pages are touched by a report alone.
+/// Room for this thread's handlers to name the functions on the stack, until it is dropped: the library's own
+/// signal stack is too small. Every thread that runs our code has one, since a fault strikes, and the kernel
+/// hands signals, anywhere. Its pages are touched by a report alone.
 #[derive(Debug)]
 pub struct SignalStack {
     memory: *mut libc::c_void,
@@ -239,7 +245,8 @@ impl SignalStack {
         }
         let stack = SignalStack { memory };
         let description = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
-        // SAFETY: the mapping belongs to this signal stack alone, and is undone only after the stack was given up.
+        // SAFETY: the mapping belongs to this signal stack alone, and is undone only after the stack was
+        // given up.
         // JUSTIFICATION: after a stack overflow there is no other stack to report it on.
         let done = unsafe { libc::sigaltstack(&description, std::ptr::null_mut()) };
         (done == 0).then_some(stack)
@@ -258,7 +265,8 @@ impl SignalStack {
 impl Drop for SignalStack {
     fn drop(&mut self) {
         let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-        // SAFETY: the value is not `Send`, so this is the thread whose stack it is, and it is no handler that runs on it.
+        // SAFETY: the value is not `Send`, so this is the thread whose stack it is, and it is no handler that
+        // runs on it.
         // JUSTIFICATION: the counterpart of `install`.
         unsafe {
             libc::sigaltstack(&none, std::ptr::null_mut());
@@ -272,7 +280,8 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     forget_faults();
     nix::unistd::alarm::set(REPORT_SECONDS_MAX);
     crate::alloc::report_begins();
-    // SAFETY: the kernel passes valid pointers to a handler that was installed with SA_SIGINFO; a fault has an address.
+    // SAFETY: the kernel passes valid pointers to a handler that was installed with SA_SIGINFO; a fault has
+    // an address.
     // JUSTIFICATION: the address is the first thing one looks for in a report.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     with_log(|log| {
@@ -299,7 +308,8 @@ extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     let _ = raise(Signal::SIGABRT);
 }
 
-/// The library aborts when memory that cannot be done without is refused, and does not say to the log how much it was.
+/// The library aborts when memory that cannot be done without is refused, and does not say to the log how
+/// much it was.
 fn write_out_of_memory(mut log: &File, signal: i32, code: i32) -> std::io::Result<()> {
     let ours = signal == Signal::SIGABRT as i32 && code == libc::SI_TKILL;
     match crate::alloc::refused() {
@@ -363,11 +373,12 @@ fn instruction(_: *mut libc::c_void) -> usize {
     0
 }
 
-/// Calls `write` with the log: its file, opened by name since it may have been rotated, or standard output. Does not
-/// allocate for paths of usual length.
+/// Calls `write` with the log: its file, opened by name since it may have been rotated, or standard output.
+/// Does not allocate for paths of usual length.
 fn with_log(write: impl FnOnce(&File)) {
     // SAFETY: the pointer is null or comes from a box that is never freed.
-    // JUSTIFICATION: a handler can be given nothing but a static, and a lock could be held by the thread that it interrupted.
+    // JUSTIFICATION: a handler can be given nothing but a static, and a lock could be held by the thread that
+    // it interrupted.
     let Some(target) = (unsafe { TARGET.load(Relaxed).as_ref() }) else { return };
     let opened = target
         .log_file

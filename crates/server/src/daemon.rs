@@ -2,11 +2,13 @@
 
 use nix::unistd::{ForkResult, fork, setsid};
 
-/// Leaves the terminal: the parent ends, the child goes on in a session of its own with its standard streams closed.
+/// Leaves the terminal: the parent ends, the child goes on in a session of its own with its standard streams
+/// closed.
 ///
 /// Must be called while the process has one thread.
 pub fn leave_terminal() -> std::io::Result<()> {
-    // SAFETY: no other thread exists yet (the caller's contract), so the child's copy of the process is whole.
+    // SAFETY: no other thread exists yet (the caller's contract), so the child's copy of the process is
+    // whole.
     // JUSTIFICATION: there is no safe fork; the reference's `daemonize yes` needs one.
     match unsafe { fork() }? {
         ForkResult::Parent { .. } => std::process::exit(0),

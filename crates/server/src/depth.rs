@@ -12,8 +12,8 @@ const UNIT: u64 = 16;
 const EACH_MAX: u64 = 1 << 16;
 
 impl Depth {
-    /// Learns that `receives` brought so many requests; the mean so far weighs `weight` times as much. Nothing is learned of no
-    /// receive.
+    /// Learns that `receives` brought so many requests; the mean so far weighs `weight` times as much.
+    /// Nothing is learned of no receive.
     #[inline]
     pub fn learn(&mut self, requests: u64, receives: u64, weight: u64) {
         if let Some(each) = (requests.min(u64::MAX / UNIT) * UNIT).checked_div(receives) {

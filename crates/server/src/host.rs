@@ -135,7 +135,8 @@ impl Host {
         self.log.line(now, level, text);
     }
 
-    /// Warns of a `maxmemory` that the control group of the process does not let it have: the kernel would end the process first.
+    /// Warns of a `maxmemory` that the control group of the process does not let it have: the kernel would
+    /// end the process first.
     pub fn warn_of_container(&mut self, config: &Config) {
         let maxmemory = config.uint(param::MAXMEMORY);
         if let Some(limit) = crate::os::memory_limit().filter(|limit| maxmemory > *limit) {
@@ -160,7 +161,8 @@ impl Host {
         self.work.input_peaks.note(bytes);
     }
 
-    /// Writes the pid file, when one is wanted: by name, or as a daemon. That it cannot be written ends nothing.
+    /// Writes the pid file, when one is wanted: by name, or as a daemon. That it cannot be written ends
+    /// nothing.
     pub fn write_pid_file(&mut self, config: &Config) {
         let path = match config.bytes(param::PIDFILE) {
             b"" if config.bool(param::DAEMONIZE) => b"/var/run/valkey.pid",
@@ -202,7 +204,8 @@ impl Host {
         self.claim_with_aof(config, open.as_slice())
     }
 
-    /// Claims the files that a server with this configuration writes, its append-only files in these directories. Errors: what another server has.
+    /// Claims the files that a server with this configuration writes, its append-only files in these
+    /// directories. Errors: what another server has.
     pub fn claim_with_aof(&mut self, config: &Config, aof: &[PathBuf]) -> Result<(), String> {
         let mut claims = std::mem::take(&mut self.claims);
         let storage = self.storage.clone();

@@ -1,10 +1,11 @@
-//! The server's main thread: one iteration of the event loop after the other. Wait; execute what came; do what is due; send;
-//! close.
+//! The server's main thread: one iteration of the event loop after the other. Wait; execute what came; do
+//! what is due; send; close.
 //!
-//! Invariants: (1) input is executed as it is received, in the event loop's buffer; what is left of a request is copied once,
-//! into the query buffer of its connection or, of a large argument, into what will be its value; (2) replies leave in the phase
-//! `write`, after everything of the iteration was executed; (3) until the end of the server, the main thread closes
-//! the sockets of clients in the two phases of `Server::close` and nowhere else; whom one of them closes is sent nothing more.
+//! Invariants: (1) input is executed as it is received, in the event loop's buffer; what is left of a request
+//! is copied once, into the query buffer of its connection or, of a large argument, into what will be its
+//! value; (2) replies leave in the phase `write`, after everything of the iteration was executed; (3) until
+//! the end of the server, the main thread closes the sockets of clients in the two phases of `Server::close`
+//! and nowhere else; whom one of them closes is sent nothing more.
 
 mod aof;
 mod batches;
@@ -51,8 +52,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use timing::Timing;
 
-/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so that an iteration's
-/// replies of one client leave together.
+/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so
+/// that an iteration's replies of one client leave together.
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
     ("go on with an open unit", Server::advance_unit),
@@ -64,8 +65,8 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("expire", Server::expire),
     ("act", Server::act),
     ("move connections", Server::move_connections),
-    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes, unless the two belong to
-    // different I/O threads.
+    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes,
+    // unless the two belong to different I/O threads.
     ("close", Server::close),
     ("write", Server::write),
     ("close who failed", Server::close),
@@ -194,8 +195,9 @@ impl Server {
         }
     }
 
-    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6). The main thread makes
-    /// no bounded waits to let batches gather, as I/O threads do: that was measured, and cost it a quarter more for each request.
+    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
+    /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
+    /// and cost it a quarter more for each request.
     fn wait_deadline(&self) -> Deadline {
         let pool = &self.io_threads.pool;
         // What the engine asked for after the phase `act` does not wait for an event.
@@ -358,8 +360,8 @@ impl Server {
         self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
     }
 
-    /// Goes on with the cycle of expiry that is under way. Ahead of the phases that act and write: what a slice deletes is
-    /// propagated in the same iteration.
+    /// Goes on with the cycle of expiry that is under way. Ahead of the phases that act and write: what a
+    /// slice deletes is propagated in the same iteration.
     fn expire(&mut self) {
         self.timing.is_busy |= self.engine.expire_slice(&mut self.host);
     }
@@ -542,7 +544,8 @@ impl Server {
             self.feed_aof();
         }
         self.send_multicasts();
-        // What a replica is queued while it is sent to is for the next iteration, which does not wait: others have their turn first.
+        // What a replica is queued while it is sent to is for the next iteration, which does not wait: others
+        // have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);

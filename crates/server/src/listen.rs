@@ -50,8 +50,8 @@ impl std::fmt::Display for ListenError {
     }
 }
 
-/// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings name, so
-/// that no connection attempt is lost on them, and leaves everything as it was when it fails.
+/// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings
+/// name, so that no connection attempt is lost on them, and leaves everything as it was when it fails.
 #[derive(Debug, Default)]
 pub struct Listening {
     active: Vec<Listener>,
@@ -64,13 +64,14 @@ pub struct Listening {
     attempts: u32,
 }
 
-/// How long a start waits for a port, in attempts, and the time between two of them. After a crash io_uring keeps a socket
-/// until the kernel has taken the ring apart, 5 to 13 ms behind the end of the process.
+/// How long a start waits for a port, in attempts, and the time between two of them. After a crash io_uring
+/// keeps a socket until the kernel has taken the ring apart, 5 to 13 ms behind the end of the process.
 const ATTEMPTS_AT_START: u32 = 40;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
 impl Listening {
-    /// [`Listening::listen_tcp`] at the start, where a server that has crashed may hold its ports for some milliseconds.
+    /// [`Listening::listen_tcp`] at the start, where a server that has crashed may hold its ports for some
+    /// milliseconds.
     pub fn listen_tcp_at_start(
         &mut self,
         config: &Config,
@@ -88,14 +89,16 @@ impl Listening {
         &self.active
     }
 
-    /// The sockets in use if they changed since the last call: the event loop must close what is not among them.
+    /// The sockets in use if they changed since the last call: the event loop must close what is not among
+    /// them.
     pub fn take_change(&mut self) -> Option<Vec<Listener>> {
         self.retired.clear();
         std::mem::take(&mut self.changed).then(|| self.active.clone())
     }
 
-    /// Opens the TCP listeners of `bind` and `port` that are not open yet and retires the others; none when the port is 0.
-    /// An address with `-` before it may be unavailable, any other may not. `warn` is called for each that is not opened.
+    /// Opens the TCP listeners of `bind` and `port` that are not open yet and retires the others; none when
+    /// the port is 0. An address with `-` before it may be unavailable, any other may not. `warn` is called
+    /// for each that is not opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let port = config.int(param::PORT) as u16;
         let backlog = config.int(param::TCP_BACKLOG) as i32;
@@ -244,7 +247,8 @@ fn is_in_use(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EADDRINUSE as i32)
 }
 
-/// Whether the server may start without this address: the machine has no such family, or the word says that it may.
+/// Whether the server may start without this address: the machine has no such family, or the word says that
+/// it may.
 fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     let unsupported = [
         Errno::EAFNOSUPPORT,
@@ -293,14 +297,15 @@ fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
 /// What a start would find at an address of `bind`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindProblem {
-    /// The start goes on, but this is worth knowing: a server has the port now, or the machine has no such address and
-    /// the word allows that.
+    /// The start goes on, but this is worth knowing: a server has the port now, or the machine has no such
+    /// address and the word allows that.
     Tolerable(String),
     /// The start ends.
     Fatal(String),
 }
 
-/// Tries each address of `bind` without listening, so that no client notices. What is found is text that names the address.
+/// Tries each address of `bind` without listening, so that no client notices. What is found is text that
+/// names the address.
 pub fn try_tcp(config: &Config) -> Vec<BindProblem> {
     let port = config.int(param::PORT);
     let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
@@ -334,8 +339,8 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
 }
 
-/// Tries the path of `unixsocket` without opening the socket, if one is configured. Errors: what ends the start.
-/// A socket that answers already is no error: a start takes its place, and the text says so.
+/// Tries the path of `unixsocket` without opening the socket, if one is configured. Errors: what ends the
+/// start. A socket that answers already is no error: a start takes its place, and the text says so.
 pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -431,8 +436,8 @@ pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Opti
     (!open).then_some(PROTECTED_TEXT)
 }
 
-/// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as `io-threads` says;
-/// returns how many clients it allows. `warn` is called when these are fewer.
+/// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as
+/// `io-threads` says; returns how many clients it allows. `warn` is called when these are fewer.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
@@ -463,7 +468,8 @@ pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) ->
 
 /// Descriptors kept for listeners, files and links.
 const RESERVED_DESCRIPTORS: u64 = 32;
-/// Descriptors of an I/O thread: what its event loop waits on and what wakes it, and one more while io_uring is tried.
+/// Descriptors of an I/O thread: what its event loop waits on and what wakes it, and one more while io_uring
+/// is tried.
 const IO_THREAD_DESCRIPTORS: u64 = 3;
 
 /// The error for clients of other machines while protected mode is on.

@@ -8,7 +8,8 @@ use sluice_evloop::Waker;
 use sluice_snapshot::LoadThread;
 use std::time::Duration;
 
-/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for them there.
+/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for
+/// them there.
 pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
 /// The thread's way to the main thread, and its clock.
@@ -37,8 +38,8 @@ impl LoadThread for Loader {
     }
 }
 
-/// Runs a load on a thread of its own. `bio`: the directive `bio-cpulist`. Errors: there is no thread to be had, and the load was
-/// run here.
+/// Runs a load on a thread of its own. `bio`: the directive `bio-cpulist`. Errors: there is no thread to be
+/// had, and the load was run here.
 pub fn start(job: LoadJob, main: Waker, bio: &str) -> std::io::Result<()> {
     let waker = main.clone();
     let started = Thread::Load { bio }.start_with(job, move |job| job.run(&mut Loader::new(waker)));

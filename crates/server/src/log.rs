@@ -1,7 +1,7 @@
 //! The log: the reference's line formats, to standard output or a file, and to the system's log where asked.
 //!
-//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary. `logfmt` and `json`: the
-//! same five facts with names. One line each whatever the text holds.
+//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary. `logfmt` and
+//! `json`: the same five facts with names. One line each whatever the text holds.
 
 use crate::syslog::Syslog;
 use sluice_base::LogLevel;
@@ -49,8 +49,8 @@ impl Log {
         }
     }
 
-    /// Sends lines to this file; the empty path is standard output. The path is taken against the working directory of
-    /// now. Errors: the file cannot be opened for appending.
+    /// Sends lines to this file; the empty path is standard output. The path is taken against the working
+    /// directory of now. Errors: the file cannot be opened for appending.
     pub fn set_file(&mut self, path: &str) -> std::io::Result<()> {
         self.target = if path.is_empty() {
             Target::Stdout
@@ -90,7 +90,8 @@ impl Log {
         self.level.is_some_and(|wanted| level >= wanted)
     }
 
-    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is no other place to report it.
+    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is no other place
+    /// to report it.
     pub fn line(&mut self, now: Now, level: LogLevel, text: &str) {
         if !self.wants(level) {
             return;

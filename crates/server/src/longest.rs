@@ -1,12 +1,15 @@
-//! The longest iteration of the event loop, by the wall clock, and the processor time of the main thread in it.
+//! The longest iteration of the event loop, by the wall clock, and the processor time of the main thread in
+//! it.
 //!
-//! An iteration may be long because it did much, or because the thread did not run: another thread had the processor, a page
-//! was fetched, a command slept. The thread's own clock distinguishes the two, but reading it is a system call, which an
-//! ordinary iteration must not cost. So it is read when an iteration is the longest so far, and else once in [`MARK_NS`] of
-//! iterations. The wall time of earlier iterations since the last reading is subtracted. So the figure is exact to
-//! [`MARK_NS`]: too low by the waits within those earlier iterations, too high by the waits between them.
+//! An iteration may be long because it did much, or because the thread did not run: another thread had the
+//! processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but reading
+//! it is a system call, which an ordinary iteration must not cost. So it is read when an iteration is the
+//! longest so far, and else once in [`MARK_NS`] of iterations. The wall time of earlier iterations since the
+//! last reading is subtracted. So the figure is exact to [`MARK_NS`]: too low by the waits within those
+//! earlier iterations, too high by the waits between them.
 
-/// Time in iterations after which the thread's clock is read again: a reading of some 200 ns in a millisecond of work.
+/// Time in iterations after which the thread's clock is read again: a reading of some 200 ns in a millisecond
+/// of work.
 const MARK_NS: u64 = 1_000_000;
 
 /// See the module. Times are nanoseconds.

@@ -1,9 +1,10 @@
-//! MIGRATE's way to the other server: a thread for each migration, and the connections that are kept for the next one.
+//! MIGRATE's way to the other server: a thread for each migration, and the connections that are kept for the
+//! next one.
 //!
-//! Invariants: (1) the main thread waits for none of these threads, but inside a transaction, where it does the work itself; (2) a
-//! connection has one user: it is taken out of the cache and comes back behind a reply to each of its requests; (3) the cache
-//! keeps at most [`KEPT_MAX`] connections, each for ten seconds after its last use; (4) what is not sent or answered within the
-//! timeout of the client ends the connection.
+//! Invariants: (1) the main thread waits for none of these threads, but inside a transaction, where it does
+//! the work itself; (2) a connection has one user: it is taken out of the cache and comes back behind a reply
+//! to each of its requests; (3) the cache keeps at most [`KEPT_MAX`] connections, each for ten seconds after
+//! its last use; (4) what is not sent or answered within the timeout of the client ends the connection.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;

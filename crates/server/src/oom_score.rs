@@ -17,8 +17,8 @@ impl OomScore {
         OomScore { initial: text.trim().parse().unwrap_or(0), adjusted: false }
     }
 
-    /// Applies `oom-score-adj`. Without it the kernel's file is left alone, or set back if it was written before.
-    /// Errors: the system's.
+    /// Applies `oom-score-adj`. Without it the kernel's file is left alone, or set back if it was written
+    /// before. Errors: the system's.
     pub fn apply(&mut self, config: &Config) -> std::io::Result<()> {
         // The first of three: a primary's. There are no replicas and no children yet.
         let [value, ..] = config.oom_score_adj_values();

@@ -24,7 +24,8 @@ pub fn can_write_into(folder: &Path) -> io::Result<()> {
     access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
 
-/// Bytes of memory that the control group of this process, or one around it, lets it have; none where there is no limit.
+/// Bytes of memory that the control group of this process, or one around it, lets it have; none where there
+/// is no limit.
 pub fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     memory_limit_of(&groups, &mut |path| std::fs::read_to_string(path).ok())

@@ -1,8 +1,8 @@
 //! Whether the parts of memory add up to what the allocator says: for tests, in builds with debug assertions.
 //!
-//! The parts are summed at the end of an iteration, when nothing is under way. Whatever is there at the first sum is no part:
-//! later sums are held against how much was added since. Free blocks that threads keep for themselves are a part, because the
-//! allocator counts them as given out.
+//! The parts are summed at the end of an iteration, when nothing is under way. Whatever is there at the first
+//! sum is no part: later sums are held against how much was added since. Free blocks that threads keep for
+//! themselves are a part, because the allocator counts them as given out.
 
 use sluice_engine::MemoryPart;
 

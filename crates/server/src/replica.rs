@@ -1,5 +1,6 @@
-//! The link to the primary as the process has it: threads that connect and receive, and who has the connection meanwhile. What is
-//! done when is decided by [`sluice_engine::LinkDriver`]; `iteration/replica.rs` is its transport.
+//! The link to the primary as the process has it: threads that connect and receive, and who has the
+//! connection meanwhile. What is done when is decided by [`sluice_engine::LinkDriver`];
+//! `iteration/replica.rs` is its transport.
 //!
 //! ```text
 //!  Connecting (thread) ──► Attached (event loop) ──► Leaving ─┬► Receiving (thread) ─┬► Received ──► Session (event loop)
@@ -7,8 +8,9 @@
 //!                              └───────────────── +CONTINUE ────────────────────────────────────────────►┘
 //! ```
 //!
-//! Invariants: (1) one holder has the connection, by value (D-1); (2) what works for an attempt that was given up finds a socket that is
-//! shut, and nobody waits for it; (3) what such a thread still reports carries the number of its attempt.
+//! Invariants: (1) one holder has the connection, by value (D-1); (2) what works for an attempt that was
+//! given up finds a socket that is shut, and nobody waits for it; (3) what such a thread still reports
+//! carries the number of its attempt.
 
 pub mod connect;
 pub mod download;
@@ -54,8 +56,8 @@ pub struct Follower {
     pub main: Option<MainLink>,
     /// What the main channel has brought and the link's session has not executed.
     pub replay: Option<StreamBuffer>,
-    /// What had been heard of a primary that others listen to, of a snapshot or of a session, when something was heard last
-    /// (`Incoming::heard_ns`).
+    /// What had been heard of a primary that others listen to, of a snapshot or of a session, when something
+    /// was heard last (`Incoming::heard_ns`).
     pub heard: (u64, i64, usize),
 }
 
@@ -85,8 +87,8 @@ impl Follower {
             && matches!(self.holder, LinkHolder::Attached(_) | LinkHolder::Leaving(_))
     }
 
-    /// Whether this one of the link's connections is the main channel of a synchronisation over two: until the last byte is executed
-    /// that came beside the snapshot.
+    /// Whether this one of the link's connections is the main channel of a synchronisation over two: until
+    /// the last byte is executed that came beside the snapshot.
     pub fn is_main_channel(&self, channel: LinkChannel, attempt: u32) -> bool {
         let is_beside = self.main.is_some() || self.replay.is_some();
         is_beside && channel == LinkChannel::Main && attempt == self.attempt as u32

@@ -59,8 +59,8 @@ impl Signals {
         let term = Arc::new(AtomicBool::new(false));
         let int = Arc::new(AtomicBool::new(false));
         for (signal, own, other) in [(SIGTERM, &term, &int), (SIGINT, &int, &term)] {
-            // The second signal of either kind ends the process at once. One handler may interrupt the other anywhere,
-            // so each sets its own flag before it looks at the other's: one of the two sees both.
+            // The second signal of either kind ends the process at once. One handler may interrupt the other
+            // anywhere, so each sets its own flag before it looks at the other's: one of the two sees both.
             crate::crash::remove_unfinished_at(signal, own.clone())?;
             signal_hook::flag::register_conditional_shutdown(signal, 1, own.clone())?;
             signal_hook::flag::register(signal, own.clone())?;
@@ -83,7 +83,8 @@ impl Signals {
     /// Forgets the signals that came: the server does not end, and the next one asks again.
     pub fn refuse(&self) {
         for flag in [&self.term, &self.int] {
-            // Relaxed: the handlers run on this process's threads, and nothing else is published by these flags.
+            // Relaxed: the handlers run on this process's threads, and nothing else is published by these
+            // flags.
             flag.store(false, Relaxed);
         }
     }

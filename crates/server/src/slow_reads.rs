@@ -6,9 +6,10 @@
 //!       └───────────── woken ────────────┴── waits for room ─────┘
 //! ```
 //!
-//! Invariants: (1) a thread is at most two pieces ahead of the main thread: one handed over, one in its hand; (2) the roots are dropped on the
-//! thread that had them, before the main thread learns that it is free; (3) a read whose client is gone, and each at
-//! the end of the server, is told so and ends behind the piece in hand; (4) the main thread waits for no thread but at the end of the server.
+//! Invariants: (1) a thread is at most two pieces ahead of the main thread: one handed over, one in its hand;
+//! (2) the roots are dropped on the thread that had them, before the main thread learns that it is free; (3)
+//! a read whose client is gone, and each at the end of the server, is told so and ends behind the piece in
+//! hand; (4) the main thread waits for no thread but at the end of the server.
 
 use crate::longest::thread_ns;
 use crate::threads::Thread;
@@ -67,7 +68,8 @@ impl HandOver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a piece over, once there is room; `false` when nothing more is wanted. `waits` is called again and again meanwhile.
+    /// Hands a piece over, once there is room; `false` when nothing more is wanted. `waits` is called again
+    /// and again meanwhile.
     fn put(&self, piece: Outbox, waker: &Waker, mut waits: impl FnMut()) -> bool {
         let mut state = self.lock();
         while state.pieces.len() >= HANDED_OVER_MAX && !state.is_cancelled {

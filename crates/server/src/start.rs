@@ -1,5 +1,5 @@
-//! From arguments to a running server, with a log line for each thing an operator asks: where the configuration came
-//! from, what is listening, which event loop and why.
+//! From arguments to a running server, with a log line for each thing an operator asks: where the
+//! configuration came from, what is listening, which event loop and why.
 
 use crate::aof;
 use crate::bio::Bio;
@@ -243,8 +243,8 @@ enum Begun {
     Done(Option<aof::Folder>),
 }
 
-/// Removes what a save has left that was cut short, and begins to load the append-only file or, where there shall be none, the
-/// snapshot file.
+/// Removes what a save has left that was cut short, and begins to load the append-only file or, where there
+/// shall be none, the snapshot file.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
@@ -286,8 +286,9 @@ fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> 
     Ok(Begun::UnderWay(Some(folder)))
 }
 
-/// An append-only file that begins beside an RDB file begins without data, as in Valkey. The RDB file gets a second name, so that its
-/// data outlive the next save; where it cannot have one, nothing is saved in its place.
+/// An append-only file that begins beside an RDB file begins without data, as in Valkey. The RDB file gets a
+/// second name, so that its data outlive the next save; where it cannot have one, nothing is saved in its
+/// place.
 fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     let name = std::ffi::OsStr::from_bytes(engine.config().bytes(param::DBFILENAME)).to_owned();
     let storage = host.storage.clone();

@@ -1,9 +1,9 @@
 //! Files: everything that the server reads from disk and writes to disk to keep it goes through [`Storage`].
 //!
-//! Invariants: (1) a file that replaces another is written beside it, forced to disk, renamed, and the folder forced to disk
-//! ([`Replacement`]); (2) a failed `sync` is never tried again on the same file: Linux has marked the pages clean, so the
-//! next one would succeed with nothing written; (3) what follows from faults of disks is tested through [`faulty`], which
-//! loses what a crash of the machine would lose.
+//! Invariants: (1) a file that replaces another is written beside it, forced to disk, renamed, and the folder
+//! forced to disk ([`Replacement`]); (2) a failed `sync` is never tried again on the same file: Linux has
+//! marked the pages clean, so the next one would succeed with nothing written; (3) what follows from faults
+//! of disks is tested through [`faulty`], which loses what a crash of the machine would lose.
 //!
 //! The log, the pid file and what the kernel shows as files do not go through this: nothing is kept there.
 
@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 /// Folders and files by name. Any thread may use it.
 pub trait Storage: Send + Sync {
-    /// Makes a file that must not be there, with these permissions less those that the process masks out. As long as it is open it
-    /// is locked, where files can be, so that [`Storage::is_written`] knows.
+    /// Makes a file that must not be there, with these permissions less those that the process masks out. As
+    /// long as it is open it is locked, where files can be, so that [`Storage::is_written`] knows.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
 
     /// Whether a process has a file open that it has made, whatever container it runs in.
@@ -68,8 +68,9 @@ pub trait Storage: Send + Sync {
     /// Bytes that may still be written to the disk of this folder.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
 
-    /// Locks a file against other processes, as long as what is returned is kept and the process lives. The file is made if it
-    /// is not there, and holds this text for those that are refused; the file goes with the lock.
+    /// Locks a file against other processes, as long as what is returned is kept and the process lives. The
+    /// file is made if it is not there, and holds this text for those that are refused; the file goes with
+    /// the lock.
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused>;
 }
 
@@ -96,7 +97,8 @@ pub trait StorageFile: Send {
     /// Bytes in the file.
     fn size(&self) -> io::Result<u64>;
 
-    /// The same open file once more, so that another thread can sync it. What fails there has failed here too.
+    /// The same open file once more, so that another thread can sync it. What fails there has failed here
+    /// too.
     fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
 
     /// Sets the permissions.

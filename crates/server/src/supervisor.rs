@@ -27,8 +27,8 @@ pub fn tell(config: &Config, state: &str, host: &mut Host) {
     }
 }
 
-/// The supervisor of the process, for which the process must stay in the foreground; `None` without a supervisor, or when
-/// the configuration asks for none.
+/// The supervisor of the process, for which the process must stay in the foreground; `None` without a
+/// supervisor, or when the configuration asks for none.
 pub fn of(config: &Config) -> Option<&'static str> {
     let set = |name| std::env::var_os(name).is_some();
     let (upstart, systemd) = match config.choice::<Supervisor>(param::SUPERVISED) {

@@ -1,5 +1,5 @@
-//! Switches for this crate's tests: words from the environment that make rare paths usual. A build without debug assertions,
-//! as `--release` makes it, has none of them and does not read the environment.
+//! Switches for this crate's tests: words from the environment that make rare paths usual. A build without
+//! debug assertions, as `--release` makes it, has none of them and does not read the environment.
 
 /// Messages that the rings to and from I/O threads hold: few, so that full ones are met.
 pub const RING: &str = "SLUICE_TEST_RING";

@@ -1,17 +1,20 @@
-//! The threads of the server: every one is a row of [`Thread`], and is started here and nowhere else (`cargo xtask tidy`).
+//! The threads of the server: every one is a row of [`Thread`], and is started here and nowhere else
+//! (`cargo xtask tidy`).
 //!
 //! Every thread has, from its first instruction to its last:
 //! 1. a name of at most 15 bytes, which `ps -L`, crash reports and panics show;
 //! 2. a signal stack, on which a crash report can be made when the thread's own stack has overflowed;
-//! 3. processors: those of `bio-cpulist` where [`Thread::processors`] says so, else those of the thread that starts it, which are those
-//!    of `server-cpulist`. Processors are a preference: where the system refuses them, the thread works on others too;
+//! 3. processors: those of `bio-cpulist` where [`Thread::processors`] says so, else those of the thread that
+//!    starts it, which are those of `server-cpulist`. Processors are a preference: where the system refuses
+//!    them, the thread works on others too;
 //! 4. a share of the processors: [`Thread::yields`].
 //!
-//! A panic on any thread makes a crash report and ends the process (`crash.rs`): the hook aborts before anything is unwound, so nobody
-//! takes care of a thread that has panicked, and a join does not fail. The threads that `evloop`'s pool asks for are started here as well.
+//! A panic on any thread makes a crash report and ends the process (`crash.rs`): the hook aborts before
+//! anything is unwound, so nobody takes care of a thread that has panicked, and a join does not fail. The
+//! threads that `evloop`'s pool asks for are started here as well.
 //!
-//! When the system refuses a thread, the caller gets the error, and the job back where another thread can do it
-//! ([`Thread::start_with`]). What becomes of the job is said at each row.
+//! When the system refuses a thread, the caller gets the error, and the job back where another thread can do
+//! it ([`Thread::start_with`]). What becomes of the job is said at each row.
 
 mod affinity;
 
@@ -53,15 +56,18 @@ pub enum Thread<'a> {
     },
     /// Does a MIGRATE. Refused: the client is told that the target cannot be reached.
     Migrate,
-    /// Produces replies of slow reads, by its number from 1. Refused: the main thread produces them, and the log says so.
+    /// Produces replies of slow reads, by its number from 1. Refused: the main thread produces them, and the
+    /// log says so.
     SlowRead(usize),
     /// Formats a snapshot. Refused: the save fails, or a replica's synchronisation does.
     Snapshot,
-    /// Reads a snapshot's pieces back from a scratch file. Refused: there is no scratch file, and the pieces wait in memory.
+    /// Reads a snapshot's pieces back from a scratch file. Refused: there is no scratch file, and the pieces
+    /// wait in memory.
     SnapshotLoad,
     /// Writes a snapshot file. Refused: the save fails.
     SnapshotWrite,
-    /// Puts the replication stream behind a snapshot into a spool. Refused: the replica's synchronisation fails.
+    /// Puts the replication stream behind a snapshot into a spool. Refused: the replica's synchronisation
+    /// fails.
     StreamSpool,
 }
 
@@ -86,7 +92,8 @@ impl Thread<'_> {
         }
     }
 
-    /// The processors that the thread keeps to, a list such as `0,2,4-9:2`; empty: those of the thread that starts it.
+    /// The processors that the thread keeps to, a list such as `0,2,4-9:2`; empty: those of the thread that
+    /// starts it.
     fn processors(&self) -> &str {
         match self {
             Thread::Download { bio } | Thread::LazyFree { bio } | Thread::Load { bio } => bio,
@@ -104,7 +111,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Whether the thread has a third of what others get where processors are short. On an idle processor it loses nothing.
+    /// Whether the thread has a third of what others get where processors are short. On an idle processor it
+    /// loses nothing.
     fn yields(self) -> bool {
         matches!(self, Thread::Snapshot | Thread::SnapshotWrite)
     }

@@ -1,4 +1,5 @@
-//! The process's title, as `ps` shows it: written over the memory in which the kernel handed over the arguments.
+//! The process's title, as `ps` shows it: written over the memory in which the kernel handed over the
+//! arguments.
 
 use sluice_config::{Config, param};
 
@@ -13,7 +14,8 @@ pub struct Title {
 }
 
 impl Title {
-    /// Finds the memory and moves the environment out of it; `None` where the kernel does not give its address.
+    /// Finds the memory and moves the environment out of it; `None` where the kernel does not give its
+    /// address.
     ///
     /// Must be called while the process has one thread. From then on `std::env::args` is of no use.
     pub fn take(config_file: &str) -> Option<Title> {
@@ -30,7 +32,8 @@ impl Title {
         if env_start == arg_end && env_end > env_start {
             let variables: Vec<_> = std::env::vars_os().collect();
             for (key, value) in variables {
-                // SAFETY: no other thread exists yet (the caller's contract), so no thread reads the environment meanwhile.
+                // SAFETY: no other thread exists yet (the caller's contract), so no thread reads the
+                // environment meanwhile.
                 // JUSTIFICATION: the library copies the value out of the memory that the title takes.
                 unsafe { std::env::set_var(key, value) };
             }
@@ -45,8 +48,9 @@ impl Title {
         let bytes = text.as_bytes();
         // The last byte stays zero: it ends what the kernel reads.
         let len = bytes.len().min(self.len - 1);
-        // SAFETY: the memory is mapped for the life of the process, and no other reference to it exists: the arguments were copied
-        // where they were read, the environment was moved away. `bytes` is our own allocation, so they do not overlap.
+        // SAFETY: the memory is mapped for the life of the process, and no other reference to it exists: the
+        // arguments were copied where they were read, the environment was moved away. `bytes` is our own
+        // allocation, so they do not overlap.
         // JUSTIFICATION: there is no other way to change what `ps` shows without a privilege.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start, len);

@@ -1,8 +1,9 @@
-//! The append-only file of a node while it is appended to: what the thread of the server's does under `everysec`, in virtual time.
+//! The append-only file of a node while it is appended to: what the thread of the server's does under
+//! `everysec`, in virtual time.
 //!
-//! Invariants: (1) a unit is written whole before the next one, whatever of it a refused write has left; (2) a sync that has failed is never
-//! tried again, and nothing behind it is told durable before a base that was cut later is in force; (3) a base is put in force only
-//! with the log that begins at its cut.
+//! Invariants: (1) a unit is written whole before the next one, whatever of it a refused write has left; (2)
+//! a sync that has failed is never tried again, and nothing behind it is told durable before a base that was
+//! cut later is in force; (3) a base is put in force only with the log that begins at its cut.
 
 use crate::disk::{Disk, Refusal};
 use sluice_base::Rng;
@@ -28,7 +29,8 @@ pub struct AofWriter {
     synced: u64,
     /// A sync of the last log has failed.
     is_lost: bool,
-    /// A sync has failed: nothing behind this position is durable before a base that was cut later is in force.
+    /// A sync has failed: nothing behind this position is durable before a base that was cut later is in
+    /// force.
     lost_at: Option<u64>,
     /// What the engine was told.
     fault: Option<Refusal>,

@@ -1,4 +1,5 @@
-//! A fingerprint of all data, expiries and libraries of functions included: equal for equal data, whatever the order of keys and members.
+//! A fingerprint of all data, expiries and libraries of functions included: equal for equal data, whatever
+//! the order of keys and members.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, siphash13};

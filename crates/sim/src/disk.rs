@@ -1,11 +1,12 @@
 //! What of a node outlives its crash: the RDB file, and the append-only file with what of it is durable.
 //!
-//! Invariants: (1) the RDB file, and which files are in force, change in one step, which is durable; how the server gets that from a disk is
-//! tested with its own storage; (2) bytes of a log are durable as far as it was synced; a crash leaves these and any number of those
-//! behind them; (3) what a sync that has failed should have made durable, and what is written behind that, never is: the kernel takes it for
-//! written.
+//! Invariants: (1) the RDB file, and which files are in force, change in one step, which is durable; how the
+//! server gets that from a disk is tested with its own storage; (2) bytes of a log are durable as far as it
+//! was synced; a crash leaves these and any number of those behind them; (3) what a sync that has failed
+//! should have made durable, and what is written behind that, never is: the kernel takes it for written.
 //!
-//! A disk that is faulty refuses what [`DiskFault`] says until it is healed. A write that it refuses may have been written in part.
+//! A disk that is faulty refuses what [`DiskFault`] says until it is healed. A write that it refuses may have
+//! been written in part.
 
 use sluice_base::Rng;
 use sluice_engine::{AofFiles, AofPart, AofSource};
@@ -132,7 +133,8 @@ impl Disk {
         self.lock().logs[log].bytes.len()
     }
 
-    /// Appends to a log. Errors: so many bytes were appended even so, because they could not be cut off again; and the reason.
+    /// Appends to a log. Errors: so many bytes were appended even so, because they could not be cut off
+    /// again; and the reason.
     pub fn append(&self, log: usize, bytes: &[u8], rng: &mut Rng) -> Result<(), (usize, Refusal)> {
         let mut aof = self.lock();
         let result = aof.check_write().map_err(|reason| match rng.below(2) {
@@ -193,8 +195,8 @@ impl Disk {
         ((in_force.base.len() + logs) as u64, in_force.base.len() as u64)
     }
 
-    /// Whether the key, with the value of a promise, is in what a start would read after a crash at this moment. A command whose
-    /// end a crash has cut off does not count.
+    /// Whether the key, with the value of a promise, is in what a start would read after a crash at this
+    /// moment. A command whose end a crash has cut off does not count.
     pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };
@@ -220,8 +222,8 @@ impl Disk {
         self.lock().logs.iter_mut().for_each(|log| log.is_cut_off = false);
     }
 
-    /// Leaves out what is behind a log whose end a crash has taken, as an operator does with a tool: a file that ends within a command, and is
-    /// not the last, is not loaded. Whether there is such a log.
+    /// Leaves out what is behind a log whose end a crash has taken, as an operator does with a tool: a file
+    /// that ends within a command, and is not the last, is not loaded. Whether there is such a log.
     pub fn repair(&self) -> bool {
         let mut aof = self.lock();
         let Some(mut in_force) = aof.in_force.take() else { return false };

@@ -1,4 +1,5 @@
-//! What the data must be at each point of each history: whoever stands there first says so, and all others must have the same.
+//! What the data must be at each point of each history: whoever stands there first says so, and all others
+//! must have the same.
 
 use sluice_replication::HistoryPoint;
 use std::collections::HashMap;

@@ -1,10 +1,11 @@
-//! Replication under a simulation: real engines, the real machine of the link, over a network and disks that fail, in virtual time.
+//! Replication under a simulation: real engines, the real machine of the link, over a network and disks that
+//! fail, in virtual time.
 //!
-//! Everything is a function of one seed. A run that finds something can be repeated with a trace of its events:
-//! `cargo run --package sluice-sim -- --seed SEED`.
+//! Everything is a function of one seed. A run that finds something can be repeated with a trace of its
+//! events: `cargo run --package sluice-sim -- --seed SEED`.
 //!
-//! Invariants: (1) no clock, socket, thread or file; (2) no word of the protocol is known here: what nodes say to each other comes out of
-//! the engine and the machine of the link and goes into them.
+//! Invariants: (1) no clock, socket, thread or file; (2) no word of the protocol is known here: what nodes
+//! say to each other comes out of the engine and the machine of the link and goes into them.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 

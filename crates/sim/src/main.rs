@@ -1,7 +1,7 @@
 //! `sluice-sim [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the simulation.
 //!
-//! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit status says whether
-//! everything held.
+//! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit
+//! status says whether everything held.
 
 use sluice_sim::{Met, SimOptions, run};
 use std::process::ExitCode;

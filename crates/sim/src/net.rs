@@ -1,8 +1,8 @@
 //! The network between nodes: connections that deliver late, in pieces, stand still, and die.
 //!
-//! Invariants: (1) inside a connection bytes arrive in order, each once; (2) what one side has sent may be lost with the connection
-//! from any byte on, though the sender has acted; (3) between two nodes that are cut from each other nothing arrives, not even the
-//! end of a connection: what was sent waits.
+//! Invariants: (1) inside a connection bytes arrive in order, each once; (2) what one side has sent may be
+//! lost with the connection from any byte on, though the sender has acted; (3) between two nodes that are cut
+//! from each other nothing arrives, not even the end of a connection: what was sent waits.
 
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

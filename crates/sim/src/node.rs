@@ -1,7 +1,9 @@
-//! A node: an engine, its process, and the link to its primary, driven by the network and the clock of the simulation.
+//! A node: an engine, its process, and the link to its primary, driven by the network and the clock of the
+//! simulation.
 //!
-//! What is decided by the server's event loop and threads is here as short as it can be: who has the connection of the link, and when
-//! something that another thread does has ended. What the bytes mean is known to the engine and the machine of the link alone.
+//! What is decided by the server's event loop and threads is here as short as it can be: who has the
+//! connection of the link, and when something that another thread does has ended. What the bytes mean is
+//! known to the engine and the machine of the link alone.
 
 mod download;
 mod link;
@@ -34,7 +36,8 @@ pub struct NodePlan {
     pub is_strict: bool,
     /// The event loop lets go of the link's connection an iteration after it was asked.
     pub leaves_later: bool,
-    /// Bytes of the stream that are kept while a snapshot comes on another connection, and that are executed in an iteration behind that.
+    /// Bytes of the stream that are kept while a snapshot comes on another connection, and that are executed
+    /// in an iteration behind that.
     pub stream_bound: usize,
     pub block_bytes: usize,
     /// How much later each look at the clock finds it while a script runs, microseconds.

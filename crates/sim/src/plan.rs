@@ -26,7 +26,8 @@ pub struct Plan {
     pub step_ms: u64,
     /// How long things go wrong.
     pub faulty_ms: u64,
-    /// A primary that has crashed may be there again before another is promoted: what no file has is lost then.
+    /// A primary that has crashed may be there again before another is promoted: what no file has is lost
+    /// then.
     pub restarts_primary: bool,
     /// A command in so many steps for each client.
     pub commands: u64,
@@ -66,7 +67,8 @@ impl Plan {
     }
 }
 
-/// Decides about the second channel of a synchronisation. Its chances are drawn apart: a run without it is what it was before there was any.
+/// Decides about the second channel of a synchronisation. Its chances are drawn apart: a run without it is
+/// what it was before there was any.
 fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes {

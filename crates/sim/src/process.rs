@@ -1,4 +1,5 @@
-//! The process around a node's engine: the fake of the tests, with an append-only file that has a disk, and random bytes of the seed.
+//! The process around a node's engine: the fake of the tests, with an append-only file that has a disk, and
+//! random bytes of the seed.
 
 use crate::aof::AofWriter;
 use crate::disk::{Disk, DiskFault};
@@ -54,7 +55,8 @@ impl SimProcess {
         }
     }
 
-    /// Opens the append-only file of a start, behind the data that were loaded. Errors: the reason of the disk.
+    /// Opens the append-only file of a start, behind the data that were loaded. Errors: the reason of the
+    /// disk.
     pub fn open_aof(&mut self, engine: &mut Engine) -> Result<(), String> {
         self.disk.note_loaded();
         let log = match self.disk.last_log() {

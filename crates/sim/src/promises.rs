@@ -1,5 +1,5 @@
-//! What a primary has promised to a client: that a write has reached so many replicas (WAIT), or so many disks (WAITAOF), or
-//! its own disk (`appendfsync always`).
+//! What a primary has promised to a client: that a write has reached so many replicas (WAIT), or so many
+//! disks (WAITAOF), or its own disk (`appendfsync always`).
 
 use crate::net::NodeId;
 use sluice_base::SessionKey;
@@ -37,7 +37,8 @@ pub struct PendingPromise {
 #[derive(Debug)]
 pub struct Given {
     pub key: Vec<u8>,
-    /// Replicas that have had the write when the promise was given, and have neither crashed nor begun with other data since.
+    /// Replicas that have had the write when the promise was given, and have neither crashed nor begun with
+    /// other data since.
     pub holders: BTreeSet<NodeId>,
     /// Nodes that had the write on disk.
     pub durable: BTreeSet<NodeId>,

@@ -1,12 +1,14 @@
-//! What clients have run: scripts that write several keys and last longer than a slice, and libraries of functions.
+//! What clients have run: scripts that write several keys and last longer than a slice, and libraries of
+//! functions.
 //!
-//! A node's clock leaps at each look while a script runs ([`NodePlan::look_us`](crate::node::NodePlan)), so a few calls are a slice.
+//! A node's clock leaps at each look while a script runs ([`NodePlan::look_us`](crate::node::NodePlan)), so a
+//! few calls are a slice.
 
 use crate::workload::Words;
 use sluice_base::Rng;
 
-/// The body of a script and of a function. Of `args`: calls before the first write, between two writes, after which write it fails (0: it
-/// does not), another database to write to, a command to call beside.
+/// The body of a script and of a function. Of `args`: calls before the first write, between two writes, after
+/// which write it fails (0: it does not), another database to write to, a command to call beside.
 const BODY: &str = "
 local function pass(times)
   for i = 1, tonumber(times) do

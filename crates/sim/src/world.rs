@@ -4,12 +4,14 @@
 //!  step: time passes ─► faults ─► Sentinel ─► clients ─► an iteration of each node ─► what must hold is checked
 //! ```
 //!
-//! What must hold: (1) data at a point of a history are those that every other node had there ([`Histories`]): so a partial
-//! resynchronisation was right to be accepted; (2) so many replicas as WAIT has said have had the write; (3) so many disks as WAITAOF has said
-//! have it, and a node that crashes comes back with what its disk had; (4) when the primary is lost, the replica of its history with the
-//! highest offset has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when nothing goes
-//! wrong any more, all nodes come to the same point with the same data, and no promise is forgotten; (6) what FAILOVER promises:
-//! `world/handover.rs`; (7) what holds of scripts that stand still: `world/runs.rs`. Disks that fail: `world/disks.rs`.
+//! What must hold: (1) data at a point of a history are those that every other node had there
+//! ([`Histories`]): so a partial resynchronisation was right to be accepted; (2) so many replicas as WAIT has
+//! said have had the write; (3) so many disks as WAITAOF has said have it, and a node that crashes comes back
+//! with what its disk had; (4) when the primary is lost, the replica of its history with the highest offset
+//! has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when
+//! nothing goes wrong any more, all nodes come to the same point with the same data, and no promise is
+//! forgotten; (6) what FAILOVER promises: `world/handover.rs`; (7) what holds of scripts that stand still:
+//! `world/runs.rs`. Disks that fail: `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -426,7 +428,8 @@ impl World {
         }
         self.places[id].follows = primary;
         if self.places[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
-            // A primary of before, which waits for replicas that are not its own any more: REPLICAOF is refused meanwhile.
+            // A primary of before, which waits for replicas that are not its own any more: REPLICAOF is
+            // refused meanwhile.
             self.order(id, &["FAILOVER", "ABORT"]);
         }
         match primary {
@@ -531,7 +534,8 @@ impl World {
         self.given.retain(|given| node.has_key(&given.key));
     }
 
-    /// The promise that is awaited is of no interest any more. What is answered to its client yet would be taken for the answer to the next.
+    /// The promise that is awaited is of no interest any more. What is answered to its client yet would be
+    /// taken for the answer to the next.
     fn forget_pending(&mut self) {
         self.pending = None;
         self.promiser.at = None;

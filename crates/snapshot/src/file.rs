@@ -14,8 +14,8 @@ use sluice_persist::rdb::{
 use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Most bytes that are read at once. A smaller `loading-process-events-interval-bytes` has the numbers of INFO brought up to date
-/// more often: clients are served all the time.
+/// Most bytes that are read at once. A smaller `loading-process-events-interval-bytes` has the numbers of
+/// INFO brought up to date more often: clients are served all the time.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes that are read at once.
@@ -198,7 +198,8 @@ impl FileLoad {
         self.say_why(&error, out);
     }
 
-    /// Says in the log what is wrong with the file, last in the reference's words where scripts look for them.
+    /// Says in the log what is wrong with the file, last in the reference's words where scripts look for
+    /// them.
     fn say_why(&self, error: &LoadError, out: &mut Reporter<'_>) {
         let version = self.reader.version();
         let mut say = |text: String| out.log(LogLevel::Warning, text);
@@ -285,8 +286,9 @@ const MAGIC_BYTES: usize = 9;
 #[derive(Clone, Copy)]
 enum ExpiredKeys {
     LeftOut,
-    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys: the stream begins with
-    /// their deletions. Hashes are loaded there with their expired fields, which are deleted when somebody meets them.
+    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys:
+    /// the stream begins with their deletions. Hashes are loaded there with their expired fields, which are
+    /// deleted when somebody meets them.
     ToldToReplicas,
     /// Loaded: a log goes on behind them.
     Loaded,

@@ -1,8 +1,9 @@
 //! Where in a history of replication the data of a file stand.
 //!
-//! A snapshot says so in the fields `repl-id` and `repl-offset`; a log by annotations behind its units (`docs/formats/aof.md`). A
-//! unit that no annotation follows has taken the data away from there: replicas of that history may lack the unit, or have it. A log that
-//! begins elsewhere than the one before it ends shows that a crash has taken the end of that one, whose sync had failed.
+//! A snapshot says so in the fields `repl-id` and `repl-offset`; a log by annotations behind its units
+//! (`docs/formats/aof.md`). A unit that no annotation follows has taken the data away from there: replicas of
+//! that history may lack the unit, or have it. A log that begins elsewhere than the one before it ends shows
+//! that a crash has taken the end of that one, whose sync had failed.
 
 use std::mem::take;
 
@@ -15,7 +16,8 @@ pub struct LoadedHistory {
     offset: Option<u64>,
     /// The database that the stream has selected there.
     db: Option<usize>,
-    /// Keys that had expired and were left out, with their databases. Replicas that go on from there have these keys.
+    /// Keys that had expired and were left out, with their databases. Replicas that go on from there have
+    /// these keys.
     expired: Vec<(usize, Box<[u8]>)>,
     /// Nothing of the present file has changed the data yet: where the file before it has left them.
     left_at: Option<(Option<String>, Option<u64>)>,
@@ -24,7 +26,8 @@ pub struct LoadedHistory {
 }
 
 impl LoadedHistory {
-    /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow. [`NO_HISTORY`]: a history begins here.
+    /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow. [`NO_HISTORY`]:
+    /// a history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
         if id == NO_HISTORY {
             // A gap stays one: what a crash has taken, replicas of the new history may have.
@@ -45,8 +48,8 @@ impl LoadedHistory {
         }
     }
 
-    /// Another file follows, behind a log or behind a base. A base may be older than its history; a log that says nothing, behind which a
-    /// history goes on, may have lost all that it said.
+    /// Another file follows, behind a log or behind a base. A base may be older than its history; a log that
+    /// says nothing, behind which a history goes on, may have lost all that it said.
     pub fn begin_file(&mut self, is_behind_log: bool) {
         self.left_at = (is_behind_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }

@@ -1,13 +1,15 @@
-//! Snapshots of a keyspace: written as an RDB file or as commands, piece by piece, and read back into a keyspace.
+//! Snapshots of a keyspace: written as an RDB file or as commands, piece by piece, and read back into a
+//! keyspace.
 //!
 //! ```text
 //!  Keyspace, or what a cut captured ──SnapshotFile──► pieces of 256 KiB ──► a file, a replica
 //!  a file, a primary ──SnapshotSource──► FileLoad ──► Keyspace, records that are kept, a point of a history
 //! ```
 //!
-//! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2) memory beside the keyspace: one
-//! piece, and the value under way; (3) what a file says about itself are hints, bounded by its size; (4) records of other servers
-//! that mean nothing here are kept and written again ([`Kept`]).
+//! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2)
+//! memory beside the keyspace: one piece, and the value under way; (3) what a file says about itself are
+//! hints, bounded by its size; (4) records of other servers that mean nothing here are kept and written again
+//! ([`Kept`]).
 #![forbid(unsafe_code)]
 
 mod file;

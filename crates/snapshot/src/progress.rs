@@ -21,7 +21,8 @@ pub trait LoadThread {
 
 /// What a load shows to other threads: numbers, and news for the main thread.
 ///
-/// The numbers only inform, so their order does not matter (relaxed); what the main thread acts on is behind the lock.
+/// The numbers only inform, so their order does not matter (relaxed); what the main thread acts on is behind
+/// the lock.
 #[derive(Debug, Default)]
 pub struct LoadProgress {
     /// Bytes of the file; 0: unknown.
@@ -78,7 +79,8 @@ impl LoadProgress {
         }
     }
 
-    /// Bytes of the file, 0 where that is not known; bytes read; bytes of memory that the writer of the file had in use.
+    /// Bytes of the file, 0 where that is not known; bytes read; bytes of memory that the writer of the file
+    /// had in use.
     pub fn bytes(&self) -> [u64; 3] {
         [&self.bytes_total, &self.bytes_read, &self.rdb_used_memory].map(|number| number.load(Relaxed))
     }
@@ -121,8 +123,8 @@ pub struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Has the main thread write a line to the log. A file may have any number of fields: what the main thread has not come to
-    /// write yet is bounded.
+    /// Has the main thread write a line to the log. A file may have any number of fields: what the main
+    /// thread has not come to write yet is bounded.
     pub fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {

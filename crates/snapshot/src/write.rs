@@ -34,7 +34,8 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
     }
 }
 
-/// What a snapshot holds beside the databases: libraries of functions, and records of other servers that have no use here.
+/// What a snapshot holds beside the databases: libraries of functions, and records of other servers that have
+/// no use here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Libraries of functions: their code, which the server's registry shares.
@@ -83,8 +84,9 @@ pub fn pieces_without_keys(
     pieces
 }
 
-/// Gives a file of all databases away in pieces of about `PIECE_BYTES`, until that is broken off; `each` is called behind each
-/// entry. Memory: one piece, and of a string that is compressed the whole compressed string.
+/// Gives a file of all databases away in pieces of about `PIECE_BYTES`, until that is broken off; `each` is
+/// called behind each entry. Memory: one piece, and of a string that is compressed the whole compressed
+/// string.
 pub fn write(
     keyspace: &Keyspace,
     config: &Config,
@@ -116,7 +118,8 @@ pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
 pub struct SnapshotFile {
     writer: Writer,
     saving: Saving,
-    /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an expiry.
+    /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an
+    /// expiry.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
     /// What modules have left behind the keys of another file.

@@ -42,8 +42,8 @@ const USES: &str = "OBJECT ENCODING k|OBJECT FREQ k|TYPE k|MEMORY USAGE k|DEBUG 
     XTRIM k MAXLEN 1|XGROUP DELCONSUMER k g c|XGROUP DESTROY k g|SORT k BY nosort|SORT k ALPHA|PEXPIRE k 100000|PERSIST k|\
     RENAME k r|RENAME r k|DEBUG RELOAD|GETEX k|GETDEL k|UNLINK k|DEL c d";
 
-/// Restores a payload, and uses what was accepted in every way. `data`: 255 and a payload without its footer; or the number of a recipe,
-/// and changes of its payload, each a place and a byte.
+/// Restores a payload, and uses what was accepted in every way. `data`: 255 and a payload without its footer;
+/// or the number of a recipe, and changes of its payload, each a place and a byte.
 pub fn fuzz_restored(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let mut rig = Rig::new();
@@ -86,8 +86,8 @@ fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
 /// The version, and any checksum.
 const FOOTER: &[u8] = b"\x50\0\0\0\0\0\0\0\0\0";
 
-/// Says to a primary what a replica says, or anything like it: lines of words, of which the first is the command's. The replica that is
-/// attached goes on.
+/// Says to a primary what a replica says, or anything like it: lines of words, of which the first is the
+/// command's. The replica that is attached goes on.
 pub fn fuzz_replica(data: &[u8]) {
     let mut rig = Rig::with(&[("dual-channel-replication-enabled", "yes")]);
     rig.run("SET a 1");

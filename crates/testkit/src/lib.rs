@@ -44,7 +44,8 @@ pub struct Rig {
     pub loads: Vec<LoadJob>,
     /// Migrations that have begun, and that the test ends.
     pub migrations: Vec<Migration>,
-    /// Whether slow reads are left in [`Rig::reads`] until [`Rig::produce`]; otherwise each is produced at once.
+    /// Whether slow reads are left in [`Rig::reads`] until [`Rig::produce`]; otherwise each is produced at
+    /// once.
     pub holds_reads: bool,
     /// Slow reads that are under way, with their clients.
     pub reads: Vec<(SessionKey, Box<SlowRead>)>,
@@ -197,8 +198,8 @@ impl Rig {
         self.check_databases();
     }
 
-    /// Checks the invariants of every database that is small enough to be looked at after each request. What an empty one
-    /// counts is enough to see that nothing is left of its keys.
+    /// Checks the invariants of every database that is small enough to be looked at after each request. What
+    /// an empty one counts is enough to see that nothing is left of its keys.
     fn check_databases(&self) {
         for (number, db) in self.engine.keyspace().iter() {
             match db.len() {
@@ -227,8 +228,8 @@ impl Rig {
         key
     }
 
-    /// The commands that a replica was sent since the last call: words between spaces, commands between semicolons.
-    /// SELECT of database 0 is left out.
+    /// The commands that a replica was sent since the last call: words between spaces, commands between
+    /// semicolons. SELECT of database 0 is left out.
     pub fn fed(&mut self, replica: SessionKey) -> String {
         let bytes = self.output(replica);
         let mut rest = &bytes[..];
@@ -247,8 +248,8 @@ impl Rig {
         commands.join("; ")
     }
 
-    /// What was appended to the append-only file since the last call, each line's end shown as a space. Annotations about replication
-    /// are left out.
+    /// What was appended to the append-only file since the last call, each line's end shown as a space.
+    /// Annotations about replication are left out.
     pub fn appended(&mut self) -> String {
         let mut bytes = Vec::new();
         self.engine.take_aof(&mut bytes);
@@ -308,7 +309,8 @@ impl Rig {
         }
     }
 
-    /// Produces the next piece of the slow read that began first, whether the client has room for it or not; whether more is to come.
+    /// Produces the next piece of the slow read that began first, whether the client has room for it or not;
+    /// whether more is to come.
     pub fn produce(&mut self) -> Progress {
         let Some((client, read)) = self.reads.first_mut() else { return Progress::End };
         let (piece, progress) = read.next_piece();
@@ -316,8 +318,8 @@ impl Rig {
         progress
     }
 
-    /// Produces the rest of the slow read that began first, which ends, having taken a millisecond of another thread's time; and the
-    /// next one begins.
+    /// Produces the rest of the slow read that began first, which ends, having taken a millisecond of another
+    /// thread's time; and the next one begins.
     pub fn finish_read(&mut self) {
         while self.produce() == Progress::More {}
         let (client, _) = self.reads.remove(0);

@@ -3,7 +3,8 @@
 use crate::Rig;
 use sluice_replication::{Input, LinkOutput};
 
-/// The link of the rig's engine to its primary. What the link wants done about connections is returned; what concerns the engine is done.
+/// The link of the rig's engine to its primary. What the link wants done about connections is returned; what
+/// concerns the engine is done.
 pub struct RigLink {
     /// The number of the attempt, which inputs name.
     pub attempt: u64,
@@ -30,7 +31,8 @@ impl RigLink {
         panic!("PSYNC is not sent: {outputs:?}");
     }
 
-    /// The link that receives the primary's commands, behind a partial resynchronization: the engine has a point to go on from.
+    /// The link that receives the primary's commands, behind a partial resynchronization: the engine has a
+    /// point to go on from.
     #[track_caller]
     pub fn up(rig: &mut Rig) -> RigLink {
         let mut link = RigLink::asking(rig);
@@ -39,8 +41,8 @@ impl RigLink {
         link
     }
 
-    /// The link that has received a snapshot as a file, which is about to take the place of the RDB file. Its primary's history is named by so
-    /// many of this letter.
+    /// The link that has received a snapshot as a file, which is about to take the place of the RDB file. Its
+    /// primary's history is named by so many of this letter.
     #[track_caller]
     pub fn committed(rig: &mut Rig, replid: char) -> RigLink {
         let mut link = RigLink::asking(rig);

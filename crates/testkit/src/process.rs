@@ -61,7 +61,8 @@ pub struct FakeProcess {
     pub background_fault: Rc<RefCell<Option<String>>>,
     /// Entries that were given to be written in the background so far.
     pub background_given: Rc<Cell<usize>>,
-    /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
+    /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and
+    /// their end.
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
     /// How they ended.
     pub aof_ended: Vec<bool>,
@@ -77,8 +78,8 @@ pub struct FakeProcess {
     pub counts_data: bool,
     /// Whether commands that write are to wait behind the cut of a rewrite.
     pub aof_backlog_at_cut: AofBacklog,
-    /// The files of the append-only file, the base first, with their names; what is appended goes to the last one when they are
-    /// loaded.
+    /// The files of the append-only file, the base first, with their names; what is appended goes to the last
+    /// one when they are loaded.
     pub aof_parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
 }
 

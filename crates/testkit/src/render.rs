@@ -2,8 +2,9 @@
 
 use sluice_resp::{Value, decode};
 
-/// Replies as text, one per line: `+OK`, `-ERR …`, `:1`, `"bulk"`, `nil`, `[a, b]`, `{k: v}`, `~[set]`, `>[push]`,
-/// `,1.5`, `#true`, `(big`, `=txt:verbatim`. RESP2's two nulls are `nil` and `nil-array`; RESP3's is `null`.
+/// Replies as text, one per line: `+OK`, `-ERR …`, `:1`, `"bulk"`, `nil`, `[a, b]`, `{k: v}`, `~[set]`,
+/// `>[push]`, `,1.5`, `#true`, `(big`, `=txt:verbatim`. RESP2's two nulls are `nil` and `nil-array`; RESP3's
+/// is `null`.
 pub fn render(bytes: &[u8]) -> String {
     let mut rest = bytes;
     let mut lines = Vec::new();

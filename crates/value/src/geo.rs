@@ -1,7 +1,8 @@
 //! Places as scores: a longitude and a latitude in 52 bits, whose order keeps near places near.
 //!
-//! The world is halved 26 times in each direction; the bits of both halvings take turns, those of the longitude first. A *cell* is
-//! what the first bits name. As the reference's, cells end at 85.05112878 degrees of latitude, and the earth is a sphere.
+//! The world is halved 26 times in each direction; the bits of both halvings take turns, those of the
+//! longitude first. A *cell* is what the first bits name. As the reference's, cells end at 85.05112878
+//! degrees of latitude, and the earth is a sphere.
 
 mod search;
 
@@ -76,8 +77,9 @@ impl GeoPlace {
     }
 }
 
-/// A score as an unsigned integer. One that is no place's, because a client set it, gives what the reference's machine code makes of
-/// it: negative ones wrap, and what is beyond 64 bits is nothing or the highest bit.
+/// A score as an unsigned integer. One that is no place's, because a client set it, gives what the
+/// reference's machine code makes of it: negative ones wrap, and what is beyond 64 bits is nothing or the
+/// highest bit.
 fn bits_of(score: f64) -> u64 {
     const HIGHEST: u64 = 1 << 63;
     const BOUND: f64 = HIGHEST as f64;
@@ -159,16 +161,16 @@ impl Cell {
         Cell::joined(moved(longitude, east), moved(latitude, north), self.steps)
     }
 
-    /// The cell itself, or its neighbour inside the world where it lies beyond the last column or row, as those of the largest
-    /// longitude and latitude do.
+    /// The cell itself, or its neighbour inside the world where it lies beyond the last column or row, as
+    /// those of the largest longitude and latitude do.
     fn inside(self) -> Cell {
         let (longitude, latitude) = self.parts();
         let last = ((1u64 << self.steps) - 1) as u32;
         Cell::joined(longitude.min(last), latitude.min(last), self.steps)
     }
 
-    /// The cells of the largest longitude and latitude that touch this one. They lie one beyond the last column or row. The
-    /// first column touches the largest longitude too, from the other side.
+    /// The cells of the largest longitude and latitude that touch this one. They lie one beyond the last
+    /// column or row. The first column touches the largest longitude too, from the other side.
     fn beyond(self) -> impl Iterator<Item = Cell> {
         let (longitude, latitude) = self.parts();
         let end = (1u64 << self.steps) as u32;

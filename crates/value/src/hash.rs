@@ -1,13 +1,15 @@
 //! The hash: fields with values, and with expiries of their own.
 //!
-//! A hash lives *inline* in the block of its entry while it is small (the bytes of [`Hash::write_inline`], read through
-//! [`HashRef::Inline`]), or as a [`struct@Hash`] beside its entry: *packed*, a row of a listpack's entries in the order in
-//! which the fields were added, or a *tree* ([`HashTree`]), which alone can hold expiries.
+//! A hash lives *inline* in the block of its entry while it is small (the bytes of [`Hash::write_inline`],
+//! read through [`HashRef::Inline`]), or as a [`struct@Hash`] beside its entry: *packed*, a row of a
+//! listpack's entries in the order in which the fields were added, or a *tree* ([`HashTree`]), which alone
+//! can hold expiries.
 //!
-//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees what is changed in the other; (2) what a hash reports as its
-//! encoding follows the reference's thresholds and sticks as there: a small hash may be packed and report a hash table, and
-//! a hash that reports a listpack is packed; (3) whoever reads a field sees its expiry, and decides whether it is over:
-//! reading deletes nothing; (4) long strings that are removed go to [`HashContext::garbage`].
+//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees what is changed in the other; (2) what a
+//! hash reports as its encoding follows the reference's thresholds and sticks as there: a small hash may be
+//! packed and report a hash table, and a hash that reports a listpack is packed; (3) whoever reads a field
+//! sees its expiry, and decides whether it is over: reading deletes nothing; (4) long strings that are
+//! removed go to [`HashContext::garbage`].
 
 mod field;
 mod packed;
@@ -175,7 +177,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Looks each of these fields up, in order. Cost: as of [`HashRef::get`]; misses of the cache are waited for together.
+    /// Looks each of these fields up, in order. Cost: as of [`HashRef::get`]; misses of the cache are waited
+    /// for together.
     pub fn get_each<'n>(
         self,
         names: impl Iterator<Item = &'n [u8]>,
@@ -215,7 +218,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Visits about `count` fields from a cursor on; the next cursor, 0 at the end. A packed hash is visited whole.
+    /// Visits about `count` fields from a cursor on; the next cursor, 0 at the end. A packed hash is visited
+    /// whole.
     pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(HashField<'a>)) -> u64 {
         match self.shape() {
             HashShape::Packed(packed) => {
@@ -287,8 +291,8 @@ impl Hash {
         Hash::default()
     }
 
-    /// The hash of a row of entries, fields and values in turns, each field once; `None` where they are not. Cost: O(n) in time and
-    /// memory.
+    /// The hash of a row of entries, fields and values in turns, each field once; `None` where they are not.
+    /// Cost: O(n) in time and memory.
     pub fn from_row(row: &[u8]) -> Option<Hash> {
         let packed = Packed::checked(row)?;
         Some(Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: HashBody::Packed(packed) })))
@@ -301,8 +305,8 @@ impl Hash {
         hash
     }
 
-    /// Replaces the hash by the one that [`Hash::write_inline`] wrote, keeping its memory where it can. For a hash that is
-    /// no value of a key: what it held is dropped.
+    /// Replaces the hash by the one that [`Hash::write_inline`] wrote, keeping its memory where it can. For a
+    /// hash that is no value of a key: what it held is dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: HashEncoding) {
         self.0.encoding = encoding;
         let source = PackedRef::of_inline(bytes);
@@ -316,7 +320,8 @@ impl Hash {
         }
     }
 
-    /// How many bytes [`Hash::write_inline`] writes; `None` for a hash too large for the block of an entry. O(1).
+    /// How many bytes [`Hash::write_inline`] writes; `None` for a hash too large for the block of an entry.
+    /// O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             HashBody::Packed(packed) => {
@@ -398,15 +403,17 @@ impl Hash {
         }
     }
 
-    /// To be called before fields are added, with how many there are and the bytes of the longest field or value: a listpack that
-    /// would get too large reports a hash table from now on, whether they are added or not.
+    /// To be called before fields are added, with how many there are and the bytes of the longest field or
+    /// value: a listpack that would get too large reports a hash table from now on, whether they are added or
+    /// not.
     pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: HashLimits) {
         if count > limits.max_entries || longest > limits.max_value {
             self.convert(limits);
         }
     }
 
-    /// To be called when a hash has been loaded from a listpack: the encoding that its number of fields asks for.
+    /// To be called when a hash has been loaded from a listpack: the encoding that its number of fields asks
+    /// for.
     pub fn convert_after_loading(&mut self, limits: HashLimits) {
         if self.len() > limits.max_entries {
             self.convert(limits);
@@ -503,7 +510,8 @@ impl Hash {
         }
     }
 
-    /// Removes up to `max` fields whose expiry is over at `now_ms`, each after `visit` has seen its name; how many.
+    /// Removes up to `max` fields whose expiry is over at `now_ms`, each after `visit` has seen its name; how
+    /// many.
     pub fn remove_expired(
         &mut self,
         now_ms: i64,

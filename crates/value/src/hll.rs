@@ -1,4 +1,5 @@
-//! HyperLogLogs: estimates of how many different elements were added, in strings whose bytes are those of the reference.
+//! HyperLogLogs: estimates of how many different elements were added, in strings whose bytes are those of the
+//! reference.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -8,13 +9,13 @@
 //! | 8 | 8 | the estimate, little endian; the last byte's high bit says that it is out of date |
 //! | 16 | … | the registers |
 //!
-//! Dense: 16,384 registers of six bits, the first in the low bits of the first byte. Sparse: operations, each for some
-//! registers in a row: `00xxxxxx` so many zeros and one; `01xxxxxx yyyyyyyy` the same with fourteen bits; `1vvvvvxx` the
-//! value v and one, x and one times.
+//! Dense: 16,384 registers of six bits, the first in the low bits of the first byte. Sparse: operations, each
+//! for some registers in a row: `00xxxxxx` so many zeros and one; `01xxxxxx yyyyyyyy` the same with fourteen
+//! bits; `1vvvvvxx` the value v and one, x and one times.
 //!
-//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and one whose operations do not
-//! cover the registers exactly is [`Corrupt`]; (2) an update of a sparse string leaves the operations that the reference
-//! leaves, so that dumps are equal.
+//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and one whose
+//! operations do not cover the registers exactly is [`Corrupt`]; (2) an update of a sparse string leaves the
+//! operations that the reference leaves, so that dumps are equal.
 
 mod estimate;
 mod registers;
@@ -121,8 +122,8 @@ impl Hll {
         if self.0[4] == 0 { HllEncoding::Dense } else { HllEncoding::Sparse }
     }
 
-    /// Raises a register to a mark; whether that changed it. A sparse one that would need more than `sparse_bytes_max` bytes,
-    /// or a value that it cannot hold, becomes dense.
+    /// Raises a register to a mark; whether that changed it. A sparse one that would need more than
+    /// `sparse_bytes_max` bytes, or a value that it cannot hold, becomes dense.
     ///
     /// # Errors
     /// The operations that were looked at are no HyperLogLog's.

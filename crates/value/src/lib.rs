@@ -1,11 +1,11 @@
 //! Values: each type of the data model with its encodings, and what they cost.
 //!
-//! A type joins as a variant of [`Value`] with its module. Small strings, integers and small collections do not appear
-//! here: the keyspace keeps them inside the key's entry.
+//! A type joins as a variant of [`Value`] with its module. Small strings, integers and small collections do
+//! not appear here: the keyspace keeps them inside the key's entry.
 //!
-//! A value moves. [`Value::share`] alone makes a second owner, in O(1). Code that reads values names every variant, so that a
-//! new one is a compile error wherever values are read, copied, saved, digested, measured or freed; `cargo xtask probe`
-//! proves it by adding one.
+//! A value moves. [`Value::share`] alone makes a second owner, in O(1). Code that reads values names every
+//! variant, so that a new one is a compile error wherever values are read, copied, saved, digested, measured
+//! or freed; `cargo xtask probe` proves it by adding one.
 #![forbid(unsafe_code)]
 
 pub mod geo;
@@ -28,7 +28,8 @@ pub use set::{Set, SetContext, SetEncoding, SetFinder, SetGathering, SetIter, Se
 pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
-/// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
+/// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see
+/// [`Value::share`].
 #[derive(Debug)]
 #[cfg_attr(sluice_probe = "value", non_exhaustive)]
 pub enum Value {
@@ -215,7 +216,8 @@ impl Value {
         }
     }
 
-    /// Bytes allocated that have no other owner, and go with this one. Cost: one step for each part that is not shared.
+    /// Bytes allocated that have no other owner, and go with this one. Cost: one step for each part that is
+    /// not shared.
     pub fn own_bytes(&self) -> usize {
         match self {
             Value::Str(bytes) if bytes.is_shared() => 0,
@@ -229,8 +231,9 @@ impl Value {
         }
     }
 
-    /// Whether freeing the value is work for another thread, where one of more than `bytes_max` bytes is. A collection of
-    /// many pieces always is, and a string of many pages: what the main thread drops is small, shared or not.
+    /// Whether freeing the value is work for another thread, where one of more than `bytes_max` bytes is. A
+    /// collection of many pieces always is, and a string of many pages: what the main thread drops is small,
+    /// shared or not.
     pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {
         match self {
             Value::Str(_) => self.heap_bytes() > bytes_max,
@@ -244,8 +247,8 @@ impl Value {
     }
 }
 
-/// So many times as many bytes are freed where they are of a string in pages, 2 MiB where 1 MiB of others are: a megabyte takes 3 µs, and to
-/// wake a thread that sleeps took a quarter of a BITOP NOT of a megabyte.
+/// So many times as many bytes are freed where they are of a string in pages, 2 MiB where 1 MiB of others
+/// are: a megabyte takes 3 µs, and to wake a thread that sleeps took a quarter of a BITOP NOT of a megabyte.
 const PAGES_MULTIPLE: usize = 2;
 /// A collection that takes no more bytes than this is in one piece.
 const PACKED_BYTES_MAX: usize = 8 << 10;

@@ -1,11 +1,12 @@
 //! The list: elements in order, pushed and popped at both ends.
 //!
-//! A list lives *inline* in the block of its entry while it is small (the bytes of [`List::write_inline`], read through
-//! [`ListRef::Inline`]), or as a [`List`] beside its entry.
+//! A list lives *inline* in the block of its entry while it is small (the bytes of [`List::write_inline`],
+//! read through [`ListRef::Inline`]), or as a [`List`] beside its entry.
 //!
-//! Invariants: (1) [`List::share`] costs O(1), and neither list sees what is changed in the other; (2) what a list
-//! reports as its encoding follows the reference's thresholds and sticks as there: it does not follow the form; (3)
-//! whatever is removed that may be large goes to [`ListContext::garbage`]: changing a list frees none of it.
+//! Invariants: (1) [`List::share`] costs O(1), and neither list sees what is changed in the other; (2) what a
+//! list reports as its encoding follows the reference's thresholds and sticks as there: it does not follow
+//! the form; (3) whatever is removed that may be large goes to [`ListContext::garbage`]: changing a list
+//! frees none of it.
 
 mod chunk;
 mod iter;
@@ -113,8 +114,8 @@ impl List {
         list
     }
 
-    /// Replaces the list by the one that [`List::write_inline`] wrote, keeping its memory where it can. For a list
-    /// that is no value of a key: what it held is dropped.
+    /// Replaces the list by the one that [`List::write_inline`] wrote, keeping its memory where it can. For a
+    /// list that is no value of a key: what it held is dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ListEncoding) {
         let root = &mut *self.0;
         let (count, row) = inline_parts(bytes);
@@ -131,7 +132,8 @@ impl List {
         root.front = Some(Leaf::Chunk(chunk));
     }
 
-    /// How many bytes [`List::write_inline`] writes; `None` for a list too large for the block of an entry. O(1).
+    /// How many bytes [`List::write_inline`] writes; `None` for a list too large for the block of an entry.
+    /// O(1).
     pub fn inline_len(&self) -> Option<usize> {
         let bytes = match (&self.0.front, &self.0.back) {
             (None, _) => 0,
@@ -215,8 +217,8 @@ impl List {
         size_of::<Root>() + middle.own_bytes() + ends
     }
 
-    /// To be called before elements are added, with how many and how many bytes they have together: a listpack that
-    /// would get too large is a quicklist from now on, whether they are added or not.
+    /// To be called before elements are added, with how many and how many bytes they have together: a
+    /// listpack that would get too large is a quicklist from now on, whether they are added or not.
     pub fn convert_before_adding(&mut self, count: usize, bytes: usize, limits: ListLimits) {
         let size = listpack::EMPTY_LEN + self.0.sums().listpack + bytes;
         if self.0.encoding == ListEncoding::Listpack && limits.exceeded_by(size, self.len() + count) {
@@ -224,8 +226,8 @@ impl List {
         }
     }
 
-    /// To be called when a command has removed or replaced elements: a quicklist of one node that is at most half as
-    /// large as a node may be is a listpack again.
+    /// To be called when a command has removed or replaced elements: a quicklist of one node that is at most
+    /// half as large as a node may be is a listpack again.
     pub fn convert_after_removing(&mut self, limits: ListLimits) {
         if self.0.encoding == ListEncoding::Quicklist && self.0.is_one_node(limits) {
             let size = listpack::EMPTY_LEN + self.0.sums().listpack;
@@ -316,8 +318,8 @@ impl List {
         found
     }
 
-    /// Removes elements equal to `value`: the first `count`, the last `-count`, or all for 0. How many there were.
-    /// Cost: O(n).
+    /// Removes elements equal to `value`: the first `count`, the last `-count`, or all for 0. How many there
+    /// were. Cost: O(n).
     pub fn remove_equal(&mut self, count: i64, value: &[u8], context: &mut ListContext) -> usize {
         let mut left = match usize::try_from(count.unsigned_abs()) {
             Ok(1..) if count != 0 => count.unsigned_abs() as usize,
@@ -352,8 +354,8 @@ impl List {
 
 /// A list: its first and its last leaf, and the tree of those between.
 ///
-/// An empty list has no leaf, or an empty chunk in front. A list with a single leaf has it in front. The leaves at the
-/// ends are never compressed.
+/// An empty list has no leaf, or an empty chunk in front. A list with a single leaf has it in front. The
+/// leaves at the ends are never compressed.
 #[derive(Debug, Default)]
 struct Root {
     front: Option<Leaf>,

@@ -8,10 +8,11 @@
 //!
 //! Page n has the bytes from n * [`PAGE_BYTES`] on; its number says the way to it.
 //!
-//! Invariants: (1) what a page does not hold, up to its end and the string's, is zeros; so is a page, or a whole branch,
-//! that is not there; (2) no page holds bytes behind the end of the string; (3) [`Pages::share`] costs O(1), and neither
-//! string sees what is changed in the other; (4) a write copies at most the inner nodes on its way and the pages it
-//! touches, and only those with a second owner; (5) a string never becomes shorter.
+//! Invariants: (1) what a page does not hold, up to its end and the string's, is zeros; so is a page, or a
+//! whole branch, that is not there; (2) no page holds bytes behind the end of the string; (3)
+//! [`Pages::share`] costs O(1), and neither string sees what is changed in the other; (4) a write copies at
+//! most the inner nodes on its way and the pages it touches, and only those with a second owner; (5) a string
+//! never becomes shorter.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -118,8 +119,9 @@ impl Pages {
         Pages(self.0.clone())
     }
 
-    /// Writes `bytes` at `offset`, behind zeros where the string ended before. Cost: O(bytes), and for each page of a write
-    /// the copy of a page that is shared; what lies between the old end and `offset` costs nothing.
+    /// Writes `bytes` at `offset`, behind zeros where the string ended before. Cost: O(bytes), and for each
+    /// page of a write the copy of a page that is shared; what lies between the old end and `offset` costs
+    /// nothing.
     pub fn write_at(&mut self, offset: usize, mut bytes: &[u8]) {
         self.0.grow(offset + bytes.len());
         let mut at = offset;
@@ -132,8 +134,8 @@ impl Pages {
         }
     }
 
-    /// Puts a page behind the pages that there are, or, of zeros alone, nothing in its place. All of these are full. The page is a
-    /// vector with room for [`PAGE_BYTES`]; what was not taken comes back.
+    /// Puts a page behind the pages that there are, or, of zeros alone, nothing in its place. All of these
+    /// are full. The page is a vector with room for [`PAGE_BYTES`]; what was not taken comes back.
     pub fn push_page(&mut self, page: Vec<u8>) -> Option<Vec<u8>> {
         let (at, len) = (self.len(), page.len());
         debug_assert!(at.is_multiple_of(PAGE_BYTES) && len <= PAGE_BYTES);

@@ -1,13 +1,14 @@
 //! The set: distinct members.
 //!
-//! A set lives *inline* in the block of its entry while it is small (the bytes of [`Set::write_inline`], read through
-//! [`SetRef::Inline`]), or as a [`Set`] beside its entry: an *intset*, a *packed* row of a listpack's entries in the order in
-//! which the members were added, or a *tree* ([`HashTree`]).
+//! A set lives *inline* in the block of its entry while it is small (the bytes of [`Set::write_inline`], read
+//! through [`SetRef::Inline`]), or as a [`Set`] beside its entry: an *intset*, a *packed* row of a listpack's
+//! entries in the order in which the members were added, or a *tree* ([`HashTree`]).
 //!
-//! Invariants: (1) [`Set::share`] costs O(1), and neither set sees what is changed in the other; (2) what a set reports as its
-//! encoding follows the reference's thresholds and sticks as there: one that reports an intset or a listpack is one, and a
-//! small set that reports a hash table may be packed; (3) a packed row holds each member once, integers as integers; (4) long
-//! strings that are removed go to [`SetContext::garbage`].
+//! Invariants: (1) [`Set::share`] costs O(1), and neither set sees what is changed in the other; (2) what a
+//! set reports as its encoding follows the reference's thresholds and sticks as there: one that reports an
+//! intset or a listpack is one, and a small set that reports a hash table may be packed; (3) a packed row
+//! holds each member once, integers as integers; (4) long strings that are removed go to
+//! [`SetContext::garbage`].
 
 mod gather;
 mod packed;
@@ -157,8 +158,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Asks for each of these whether it is a member, in order. Cost: as of [`SetRef::contains`]; misses of the cache are waited for
-    /// together.
+    /// Asks for each of these whether it is a member, in order. Cost: as of [`SetRef::contains`]; misses of
+    /// the cache are waited for together.
     pub fn contains_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         match self.shape() {
             SetShape::Tree(tree) => tree.contains_each(members, visit),
@@ -228,7 +229,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Visits about `count` members from a cursor on; the next cursor, 0 at the end. A set that is no tree is visited whole.
+    /// Visits about `count` members from a cursor on; the next cursor, 0 at the end. A set that is no tree is
+    /// visited whole.
     pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(ListItem<'_>)) -> u64 {
         match self.shape() {
             SetShape::Tree(tree) => tree.scan(cursor, count, |field| visit(item_of(field.name))),
@@ -362,8 +364,8 @@ impl Set {
         set
     }
 
-    /// Replaces the set by the one that [`Set::write_inline`] wrote, keeping its memory where it can. For a set that is no
-    /// value of a key: what it held is dropped.
+    /// Replaces the set by the one that [`Set::write_inline`] wrote, keeping its memory where it can. For a
+    /// set that is no value of a key: what it held is dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: SetEncoding) {
         self.0.encoding = encoding;
         match (&mut self.0.body, encoding) {
@@ -384,7 +386,8 @@ impl Set {
         }
     }
 
-    /// How many bytes [`Set::write_inline`] writes; `None` for a set too large for the block of an entry. O(1).
+    /// How many bytes [`Set::write_inline`] writes; `None` for a set too large for the block of an entry.
+    /// O(1).
     pub fn inline_len(&self) -> Option<usize> {
         let len = match &self.0.body {
             SetBody::Ints(ints) => ints.len(),
@@ -468,8 +471,8 @@ impl Set {
         !is_tree && !self.is_shared() && self.heap_bytes() <= 4 * INLINE_LEN_MAX
     }
 
-    /// To be called before so many members are added together: a set that is sure to outgrow its encoding does so at once,
-    /// whether they are added or not.
+    /// To be called before so many members are added together: a set that is sure to outgrow its encoding
+    /// does so at once, whether they are added or not.
     pub fn convert_before_adding(&mut self, count: usize, limits: SetLimits) {
         let max = match self.0.encoding {
             SetEncoding::Intset => limits.max_intset,
@@ -481,7 +484,8 @@ impl Set {
         }
     }
 
-    /// To be called when a set has been loaded from an intset or a listpack: the encoding that its size asks for.
+    /// To be called when a set has been loaded from an intset or a listpack: the encoding that its size asks
+    /// for.
     pub fn convert_after_loading(&mut self, limits: SetLimits) {
         self.convert_before_adding(self.len(), limits);
     }
@@ -533,7 +537,8 @@ impl Set {
         }
     }
 
-    /// An intset that is about to get a member which is no integer becomes a listpack where all fit, else a hash table.
+    /// An intset that is about to get a member which is no integer becomes a listpack where all fit, else a
+    /// hash table.
     fn outgrow_ints(&mut self, member: &[u8], limits: SetLimits) {
         let SetBody::Ints(ints) = &self.0.body else { return };
         let digits = |number: Option<i64>| number.map_or(0, sluice_base::num::digits_i64);
@@ -581,8 +586,9 @@ impl Set {
         self.0.body = SetBody::Tree(tree);
     }
 
-    /// Cuts the members with these ranks, in the order of [`SetRef::iter`], out of a large set, neither none nor all of them: they come back as sets
-    /// of their own, in that order. `None` where the set is no tree, and stays as it is. Cost: O(log n); see [`HashTree::take_ranks`].
+    /// Cuts the members with these ranks, in the order of [`SetRef::iter`], out of a large set, neither none
+    /// nor all of them: they come back as sets of their own, in that order. `None` where the set is no tree,
+    /// and stays as it is. Cost: O(log n); see [`HashTree::take_ranks`].
     pub fn take_ranks(&mut self, ranks: Range<usize>) -> Option<Vec<Set>> {
         let SetBody::Tree(tree) = &mut self.0.body else { return None };
         let set =

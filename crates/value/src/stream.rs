@@ -1,8 +1,9 @@
 //! The stream: entries in the order of their ids, and groups of consumers that read them.
 //!
-//! Invariants: (1) [`Stream::share`] costs O(1), and neither stream sees what is changed in the other; (2) no entry has an id
-//! greater than `last_id`; (3) the entries of one macro node, and the size of its listpack, are those of the reference after the
-//! same commands; (4) what is removed and may be large goes to [`StreamContext::garbage`].
+//! Invariants: (1) [`Stream::share`] costs O(1), and neither stream sees what is changed in the other; (2) no
+//! entry has an id greater than `last_id`; (3) the entries of one macro node, and the size of its listpack,
+//! are those of the reference after the same commands; (4) what is removed and may be large goes to
+//! [`StreamContext::garbage`].
 
 mod group;
 mod id;
@@ -155,8 +156,8 @@ impl Stream {
         true
     }
 
-    /// Lets `change` have a group, and see the entries; the number is that of copied bytes, to be passed on. `None` where there
-    /// is no such group.
+    /// Lets `change` have a group, and see the entries; the number is that of copied bytes, to be passed on.
+    /// `None` where there is no such group.
     pub fn with_group<R>(
         &mut self,
         name: &[u8],

@@ -1,12 +1,12 @@
 //! The sorted set: members, each with a score, in order of score and member.
 //!
-//! A small set is a row of elements: *inline* in the block of its entry ([`ZsetRef::Inline`]), or one leaf beside it. A large one is
-//! a tree of leaves with an index by members.
+//! A small set is a row of elements: *inline* in the block of its entry ([`ZsetRef::Inline`]), or one leaf
+//! beside it. A large one is a tree of leaves with an index by members.
 //!
-//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees what is changed in the other; (2) what a set reports as its
-//! encoding follows the reference's thresholds and sticks as there: it does not follow the form; (3) what has a second owner
-//! and what is large goes to [`ZsetContext`] when it is replaced: changing a set frees none of it; (4) no score is NaN, and none is
-//! -0 where a listpack is reported.
+//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees what is changed in the other; (2) what a
+//! set reports as its encoding follows the reference's thresholds and sticks as there: it does not follow the
+//! form; (3) what has a second owner and what is large goes to [`ZsetContext`] when it is replaced: changing
+//! a set frees none of it; (4) no score is NaN, and none is -0 where a listpack is reported.
 
 mod edge;
 mod index;
@@ -133,7 +133,8 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// The score of each of these members, in order. Cost: as of [`ZsetRef::score`]; misses of the cache are waited for together.
+    /// The score of each of these members, in order. Cost: as of [`ZsetRef::score`]; misses of the cache are
+    /// waited for together.
     pub fn score_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(Option<f64>)) {
         match self.source() {
             RowSource::One(_) => members.for_each(|member| visit(self.score(member))),
@@ -175,8 +176,8 @@ impl<'a> ZsetRef<'a> {
         self.iter(0..usize::MAX, Direction::Up)
     }
 
-    /// Visits some elements from a cursor on; the next cursor. 0 starts and ends. An element that is there all the while is visited
-    /// at least once, whatever its score becomes. A small set is visited whole.
+    /// Visits some elements from a cursor on; the next cursor. 0 starts and ends. An element that is there
+    /// all the while is visited at least once, whatever its score becomes. A small set is visited whole.
     pub fn scan(self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         match self.source() {
             RowSource::One(row) => {
@@ -224,7 +225,8 @@ impl Zset {
         Zset(Box::new(ZsetRoot { encoding, body }))
     }
 
-    /// Whether a member appears twice, which is so of no set but one built of what a file says. Cost: O(n), of a small set O(n²).
+    /// Whether a member appears twice, which is so of no set but one built of what a file says. Cost: O(n),
+    /// of a small set O(n²).
     pub fn has_duplicates(&self) -> bool {
         match &self.0.body {
             Body::Small(leaf) => {
@@ -250,8 +252,8 @@ impl Zset {
         }))
     }
 
-    /// Replaces the set by the one that [`Zset::write_inline`] wrote, keeping its memory where it can. For a set that is no
-    /// value of a key: what it held is dropped.
+    /// Replaces the set by the one that [`Zset::write_inline`] wrote, keeping its memory where it can. For a
+    /// set that is no value of a key: what it held is dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ZsetEncoding) {
         let (count, row) = inline_parts(bytes);
         self.0.encoding = encoding;
@@ -263,7 +265,8 @@ impl Zset {
         self.0.body = Body::Small(RowLeaf::of_row(row, count, INLINE_LEN_MAX / 4));
     }
 
-    /// How many bytes [`Zset::write_inline`] writes; `None` for a set too large for the block of an entry. O(1).
+    /// How many bytes [`Zset::write_inline`] writes; `None` for a set too large for the block of an entry.
+    /// O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             Body::Small(leaf) => {
@@ -337,7 +340,8 @@ impl Zset {
         }
     }
 
-    /// Of what an edit has replaced: bytes of what others hold too, and not of what hangs below it. Cost: O(parts).
+    /// Of what an edit has replaced: bytes of what others hold too, and not of what hangs below it. Cost:
+    /// O(parts).
     pub fn copied_bytes(&self) -> usize {
         match &self.0.body {
             Body::Garbage(parts) => parts.iter().filter(|part| part.is_shared()).map(ZsetPart::bytes).sum(),
@@ -361,8 +365,8 @@ impl Zset {
         matches!(self.0.body, Body::Small(_))
     }
 
-    /// To be called before a command adds up to `count` elements: a listpack that so many alone would make too large is none from
-    /// now on, whether they are added or not.
+    /// To be called before a command adds up to `count` elements: a listpack that so many alone would make
+    /// too large is none from now on, whether they are added or not.
     pub fn convert_before_adding(&mut self, count: usize, limits: ZsetLimits) {
         if count > limits.entries_max {
             self.0.encoding = ZsetEncoding::Skiplist;
@@ -375,8 +379,8 @@ impl Zset {
         self.0.put(member, score, context);
     }
 
-    /// Stores the score that `new_score` makes of the one that a member has, if it is in the set; none leaves the set as it is. The
-    /// member is looked for once. Cost: O(log n).
+    /// Stores the score that `new_score` makes of the one that a member has, if it is in the set; none leaves
+    /// the set as it is. The member is looked for once. Cost: O(log n).
     pub fn change(
         &mut self,
         member: &[u8],
@@ -436,13 +440,14 @@ impl Zset {
         }
     }
 
-    /// Whether memory is held for elements that were removed many at once: every change of the set gives some back, and
-    /// [`Zset::clear_remains`].
+    /// Whether memory is held for elements that were removed many at once: every change of the set gives some
+    /// back, and [`Zset::clear_remains`].
     pub fn has_remains(&self) -> bool {
         matches!(&self.0.body, Body::Large(large) if large.has_remains())
     }
 
-    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed; whether that leaves more.
+    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed;
+    /// whether that leaves more.
     pub fn clear_remains(&mut self, leaves: usize, context: &mut ZsetContext) -> bool {
         match &mut self.0.body {
             Body::Large(large) => large.clear_remains(leaves, &mut context.garbage),
@@ -450,7 +455,8 @@ impl Zset {
         }
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(log n), and of up to a few thousand O(removed).
+    /// Removes the elements of these ranks, which there are. Cost: O(log n), and of up to a few thousand
+    /// O(removed).
     pub fn remove_ranks(&mut self, ranks: Range<usize>, context: &mut ZsetContext) {
         if ranks.is_empty() {
             return;

@@ -1,10 +1,10 @@
 //! The load: requests on many connections from one thread, a fixed number of them on the way per connection.
 //!
-//! The thread takes the connections in turn: it reads the replies of one, sends the next requests on it, and goes on to
-//! the next. While the thread waits for one connection, the server works on all others.
+//! The thread takes the connections in turn: it reads the replies of one, sends the next requests on it, and
+//! goes on to the next. While the thread waits for one connection, the server works on all others.
 //!
-//! Invariants: (1) each request has a complete reply before the run counts as done; (2) an error reply ends the run with
-//! the server's text.
+//! Invariants: (1) each request has a complete reply before the run counts as done; (2) an error reply ends
+//! the run with the server's text.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -216,8 +216,8 @@ impl Load {
         Ok(())
     }
 
-    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; how many there were, and
-    /// in how many seconds.
+    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; how many there were,
+    /// and in how many seconds.
     pub(crate) fn run(&mut self, template: &Template, count: u64) -> Result<(u64, f64)> {
         let Shape { depth, keys, .. } = self.shape;
         let began = shell::now();
@@ -249,8 +249,8 @@ impl Load {
     }
 }
 
-/// Sends writes on one connection, a thousand at a time: their replies fit into the socket's buffers, so the server
-/// never waits for this thread.
+/// Sends writes on one connection, a thousand at a time: their replies fit into the socket's buffers, so the
+/// server never waits for this thread.
 pub(crate) struct Writer {
     client: Client,
     buffer: Vec<u8>,
@@ -294,8 +294,8 @@ pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
     writer.finish()
 }
 
-/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them, while the load sends
-/// the same; seconds until each reply.
+/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them, while
+/// the load sends the same; seconds until each reply.
 pub(crate) fn probe(port: u16, mut load: Load, template: &Template, probes: usize) -> Result<Vec<f64>> {
     let keys = load.shape.keys;
     let mut rng = Rng::new(2);
@@ -391,8 +391,8 @@ pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends one request and, behind it on another connection, a PING, and more of them until [`AFTERMATH`] after the request's
-/// reply: servers free much memory behind the reply. Seconds of the longest wait for a PING.
+/// Sends one request and, behind it on another connection, a PING, and more of them until [`AFTERMATH`] after
+/// the request's reply: servers free much memory behind the reply. Seconds of the longest wait for a PING.
 pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);
     let mut buffer = vec![0; 256 << 10];

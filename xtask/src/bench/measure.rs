@@ -14,7 +14,8 @@ use crate::server::Server;
 pub(crate) enum Work {
     /// Processor time per request, and the rate of requests.
     Requests { request: &'static str, shape: Shape, count: u64 },
-    /// The same of a server with I/O threads: the main thread, the whole process, and the process at rest afterwards.
+    /// The same of a server with I/O threads: the main thread, the whole process, and the process at rest
+    /// afterwards.
     Threads { request: &'static str, shape: Shape, count: u64 },
     /// Processor time per message published, with subscribers that read all of them.
     Publish { request: &'static str, shape: Shape, subscribers: usize, count: u64 },
@@ -286,8 +287,8 @@ const SETTLE: Duration = Duration::from_millis(1500);
 /// The same after deletions and overwriting, which servers tidy up behind step by step.
 const SETTLE_FRAGMENT: Duration = Duration::from_secs(5);
 
-/// The same for idle connections: the reference frees their buffers after some seconds, its allocator the pages after
-/// ten more.
+/// The same for idle connections: the reference frees their buffers after some seconds, its allocator the
+/// pages after ten more.
 const SETTLE_IDLE: Duration = Duration::from_secs(30);
 
 /// How long a server rests while its use of the processor is counted.

@@ -29,7 +29,8 @@ impl Time {
         Ok(Time { live: nanoseconds as f64 / 1e9, all: ticks(&stat).ok_or("/proc/PID/stat is too short")? })
     }
 
-    /// Seconds since `before`. The exact count serves unless threads have ended and taken their time with them.
+    /// Seconds since `before`. The exact count serves unless threads have ended and taken their time with
+    /// them.
     pub(crate) fn since(self, before: Time) -> f64 {
         let (live, all) = (self.live - before.live, self.all - before.all);
         if all > live * 1.03 + 0.05 { all } else { live }

@@ -3,7 +3,8 @@
 use super::rules::Rule;
 use crate::wire::{Reply, parse};
 
-/// Whether the rule takes the two for equal. Equal bytes always are; an error is only equal to the same error.
+/// Whether the rule takes the two for equal. Equal bytes always are; an error is only equal to the same
+/// error.
 pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {
     if ours == peer {
         return true;
@@ -33,7 +34,8 @@ pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
     }
 }
 
-/// Groups of `size` elements in an order that does not depend on theirs; a rest that fills no group stays last.
+/// Groups of `size` elements in an order that does not depend on theirs; a rest that fills no group stays
+/// last.
 fn sorted(items: &[Reply], size: usize) -> Vec<&[Reply]> {
     let mut groups: Vec<&[Reply]> = items.chunks(size).collect();
     groups.sort();

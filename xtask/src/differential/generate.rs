@@ -44,12 +44,13 @@ pub(crate) struct Generator<'a> {
     pub(super) rng: Rng,
     /// How many repetitions the last `numkeys` or `numfields` announced.
     announced: Option<usize>,
-    /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired one
-    /// deletes it.
+    /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired
+    /// one deletes it.
     mortal: bool,
     /// Whether the stream has commands of more than one client.
     social: bool,
-    /// How many commands each of the two clients that send anything is to send while it listens, before it ends that.
+    /// How many commands each of the two clients that send anything is to send while it listens, before it
+    /// ends that.
     listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
@@ -72,10 +73,12 @@ const MOMENT_CHANCE: u64 = 2;
 const TRANSACTION_CHANCE: u64 = 2;
 /// That a command pushes many elements.
 const MANY_CHANCE: u64 = 1;
-/// In a stream of several clients: that the next command is another client's, that it is the waiting client's.
+/// In a stream of several clients: that the next command is another client's, that it is the waiting
+/// client's.
 const SWITCH_CHANCE: u64 = 15;
 const WAIT_CHANCE: u64 = 4;
-/// That a client begins to listen, where keys do not expire; and how many commands it sends meanwhile, at most.
+/// That a client begins to listen, where keys do not expire; and how many commands it sends meanwhile, at
+/// most.
 const LISTEN_CHANCE: u64 = 4;
 const LISTENING_COMMANDS_MAX: usize = 60;
 /// That a stream whose keys do not expire has several clients.
@@ -94,7 +97,8 @@ const OWN_KEYS: &[(&str, &str)] = &[
     ("@sorted-set", "z"),
     ("@geo", "g"),
 ];
-/// What the names begin with that scripts do not call. In the sets of COMMAND keys are tables, whose order is that of addresses.
+/// What the names begin with that scripts do not call. In the sets of COMMAND keys are tables, whose order is
+/// that of addresses.
 const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
 /// Commands that are drawn for a script until one is fit.
 const TRIES: usize = 5;
@@ -202,7 +206,8 @@ impl<'a> Generator<'a> {
             && !(self.mortal && by_chance)
     }
 
-    /// WATCH perhaps, MULTI, commands, and EXEC or DISCARD; among them, perhaps, commands of the other client.
+    /// WATCH perhaps, MULTI, commands, and EXEC or DISCARD; among them, perhaps, commands of the other
+    /// client.
     fn transaction(&mut self) -> Vec<Command> {
         let word = |text: &str| vec![text.as_bytes().to_vec()];
         let mut all = Vec::new();
@@ -345,7 +350,8 @@ impl<'a> Generator<'a> {
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
-            // Among members at one distance the order of the reference is any: places have keys to themselves, where few are.
+            // Among members at one distance the order of the reference is any: places have keys to
+            // themselves, where few are.
             "key" if self.own_keys == Some("g") || self.own_keys.is_some() && self.chance(OWN_KEY_CHANCE) => {
                 let key = values::own_key(&mut self.rng, self.own_keys.unwrap_or_default());
                 words.push(key);

@@ -56,8 +56,8 @@ pub(crate) struct Grammar {
 }
 
 impl Grammar {
-    /// Asks both servers. What can be drawn is what ours has; how it is called comes from the reference, so that an
-    /// option which ours does not even document is sent too.
+    /// Asks both servers. What can be drawn is what ours has; how it is called comes from the reference, so
+    /// that an option which ours does not even document is sent too.
     pub(crate) fn load(ours: &mut Connection, peer: &mut Connection) -> Result<Grammar> {
         let own = names_of(&ours.ask(&[b"COMMAND"])?);
         let infos = peer.ask(&[b"COMMAND"])?;
@@ -98,8 +98,8 @@ impl Grammar {
         self.commands.push(CommandEntry { name, group, words, arguments, weight });
     }
 
-    /// The rule for a command as it was sent. A scan that starts in the middle of a table can only be compared by
-    /// shape: where its cursor points to is each server's own.
+    /// The rule for a command as it was sent. A scan that starts in the middle of a table can only be
+    /// compared by shape: where its cursor points to is each server's own.
     pub(crate) fn rule(&self, arguments: &[Vec<u8>]) -> Rule {
         let name = self.full_name(arguments);
         let cursor = arguments.get(if name == "scan" { 1 } else { 2 });

@@ -9,7 +9,8 @@ use sluice_base::Rng;
 use super::shrink::shrink;
 use crate::Result;
 
-/// How long a server may be quiet before its answer counts as complete; a difference is looked at again with more.
+/// How long a server may be quiet before its answer counts as complete; a difference is looked at again with
+/// more.
 const QUIET: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(250)];
 
 /// Pieces that a broken request is made of.
@@ -66,8 +67,8 @@ const PIECES: &[&[u8]] = &[
     b"*1\r\n$4\r\nPI\0G\r\n",
 ];
 
-/// Pieces of what a client sends that wants some replies only. All of them are whole: the reference does not close a
-/// connection that may not be told of its error.
+/// Pieces of what a client sends that wants some replies only. All of them are whole: the reference does not
+/// close a connection that may not be told of its error.
 const PIECES_OF_REPLIES: &[&[u8]] = &[
     b"CLIENT REPLY OFF\r\n",
     b"CLIENT REPLY SKIP\r\n",

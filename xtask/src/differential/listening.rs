@@ -1,10 +1,12 @@
-//! Senders that subscribe for a while: what they are sent then are replies and messages, in one order, compared as a whole.
+//! Senders that subscribe for a while: what they are sent then are replies and messages, in one order,
+//! compared as a whole.
 //!
-//! A PING behind each batch says where its answers end. In RESP2 a subscriber's messages look like replies, so no reply is held
-//! against its command. Commands are of few kinds, each with an answer that is the same byte by byte.
+//! A PING behind each batch says where its answers end. In RESP2 a subscriber's messages look like replies,
+//! so no reply is held against its command. Commands are of few kinds, each with an answer that is the same
+//! byte by byte.
 //!
-//! Invariant: a client begins to listen outside of a transaction, and until it has ended every subscription it sends nothing that
-//! would begin one, or change how it is answered.
+//! Invariant: a client begins to listen outside of a transaction, and until it has ended every subscription
+//! it sends nothing that would begin one, or change how it is answered.
 
 use super::generate::{Command, Generator};
 use super::player::{Pair, bytes_of};
@@ -12,7 +14,8 @@ use super::special::CHANNELS;
 use super::values;
 use crate::wire::{End, encode};
 
-/// Patterns that clients subscribe to, one at a time: which one of several is served first, the reference leaves to a hash table.
+/// Patterns that clients subscribe to, one at a time: which one of several is served first, the reference
+/// leaves to a hash table.
 const PATTERNS: &[&str] = &["*", "n*", "__key*", "__keyspace@0__:[a-l]*"];
 
 /// Text of the PING that ends a batch.

@@ -1,7 +1,9 @@
-//! What the append-only files hold: behind a stream, each server's files are loaded by ours, and ours by the reference, too. Every
-//! digest must be that of the server that wrote them; of the reference's files, that of the reference which loads them.
+//! What the append-only files hold: behind a stream, each server's files are loaded by ours, and ours by the
+//! reference, too. Every digest must be that of the server that wrote them; of the reference's files, that of
+//! the reference which loads them.
 //!
-//! Invariant: nothing that is compared expires within an hour, so a digest does not depend on when it is taken.
+//! Invariant: nothing that is compared expires within an hour, so a digest does not depend on when it is
+//! taken.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every form that files have had, sound or with bytes changed.
+//! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every form that files have had,
+//! sound or with bytes changed.
 //!
-//! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part. Version 81, which ours reads and the
-//! reference refuses, is not drawn either.
+//! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part.
+//! Version 81, which ours reads and the reference refuses, is not drawn either.
 
 use super::generate::Generator;
 use super::{values, zsets};

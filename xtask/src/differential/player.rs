@@ -1,7 +1,8 @@
-//! Plays a stream on both servers and finds the first command whose replies differ, or the state they leave apart.
+//! Plays a stream on both servers and finds the first command whose replies differ, or the state they leave
+//! apart.
 //!
-//! Invariant: a stream begins with fresh connections, empty databases and default parameters, so playing it again gives
-//! the same replies, whatever was played before.
+//! Invariant: a stream begins with fresh connections, empty databases and default parameters, so playing it
+//! again gives the same replies, whatever was played before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,14 +28,15 @@ const BATCH: usize = 48;
 /// Commands sent at once while a client waits: what it is sent is looked at behind them.
 const BATCH_OF_OTHERS: usize = 4;
 
-/// How long a reply to a waiting client is looked for before the server is asked whether the client still waits.
+/// How long a reply to a waiting client is looked for before the server is asked whether the client still
+/// waits.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// How long a client may be neither waiting nor answered.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Share of used memory that the sum of its parts may miss. Sizes are what the allocator gives, so that no more is needed for its
-/// rounding; trees and lists of several chunks are estimated.
+/// Share of used memory that the sum of its parts may miss. Sizes are what the allocator gives, so that no
+/// more is needed for its rounding; trees and lists of several chunks are estimated.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 20;
 
 /// How long memory may be unexplained.
@@ -48,7 +50,8 @@ pub(super) const DATABASES: usize = 16;
 pub(crate) struct Failure {
     /// Index of the command in the stream; the stream's length for a difference in what it left behind.
     pub(crate) index: usize,
-    /// The command whose replies differ; one of the questions about the state, where the index is past the end.
+    /// The command whose replies differ; one of the questions about the state, where the index is past the
+    /// end.
     pub(crate) command: Vec<Vec<u8>>,
     /// What ours answered, raw or in words.
     pub(crate) ours: Vec<u8>,
@@ -161,8 +164,8 @@ impl<'a> Player<'a> {
         self.resp = resp;
     }
 
-    /// Plays the commands; the first difference that is not in `allowed`, if there is one. Servers that died or hang
-    /// are started again.
+    /// Plays the commands; the first difference that is not in `allowed`, if there is one. Servers that died
+    /// or hang are started again.
     pub(crate) fn play(&mut self, commands: &[Command], allowed: &mut Allowed) -> Result<Option<Failure>> {
         let failure = self.play_once(commands, allowed)?;
         let silent = failure
@@ -242,9 +245,9 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Holds the parts of our server's memory against what is used, where the server sums them. What differs is looked at again
-    /// for a while: another thread may be freeing what a command has deleted. The reference is asked the same, so that both
-    /// have had the same commands.
+    /// Holds the parts of our server's memory against what is used, where the server sums them. What differs
+    /// is looked at again for a while: another thread may be freeing what a command has deleted. The
+    /// reference is asked the same, so that both have had the same commands.
     fn look_at_memory(
         &mut self,
         control: &mut Pair,
@@ -271,8 +274,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Where the batch that starts at `at` ends: full, or in front of another client's command, or behind a command that
-    /// may close the connection.
+    /// Where the batch that starts at `at` ends: full, or in front of another client's command, or behind a
+    /// command that may close the connection.
     fn batch_end(&self, commands: &[Command], at: usize, somebody_waits: bool) -> usize {
         let closes = |command: &Command| self.grammar.full_name(&command.words) == "quit";
         let longest = if somebody_waits { BATCH_OF_OTHERS } else { BATCH };
@@ -313,8 +316,8 @@ impl<'a> Player<'a> {
         (Some(Failure { index, command: commands[index].words.clone(), ours, peer }), ended)
     }
 
-    /// Sends a command of the waiting client: what it waits with before ends first. Its reply, or that it waits, must be
-    /// the same.
+    /// Sends a command of the waiting client: what it waits with before ends first. Its reply, or that it
+    /// waits, must be the same.
     fn play_waiter(&mut self, stage: &mut Stage, command: &Command, index: usize) -> Result<Option<Failure>> {
         if stage.waits_with.is_some() {
             let how: &[u8] = if index.is_multiple_of(2) { b"ERROR" } else { b"TIMEOUT" };
@@ -411,7 +414,8 @@ impl<'a> Player<'a> {
             if self.looks_at_logs {
                 logs::rewrite(connection)?;
             }
-            // What expired stays until a command meets it, so that DBSIZE does not depend on when a cycle ran.
+            // What expired stays until a command meets it, so that DBSIZE does not depend on when a cycle
+            // ran.
             connection.ask(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"])?;
             let mut words = vec![b"CONFIG".as_slice(), b"SET"];
             words.extend(defaults.iter().map(Vec::as_slice));
@@ -637,8 +641,8 @@ fn values_of(keys: &[Vec<u8>], answers: &Answers) -> Vec<Vec<Vec<u8>>> {
     keys.iter().zip(answers.replies.chunks_exact(3)).map(read).collect()
 }
 
-/// What a server has sent to the client that waits with these words; `None` while it waits on. To be called when the
-/// server has answered everybody else.
+/// What a server has sent to the client that waits with these words; `None` while it waits on. To be called
+/// when the server has answered everybody else.
 fn sent_to_waiter(
     waiter: &mut Connection,
     control: &mut Connection,
@@ -684,8 +688,9 @@ fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     }
 }
 
-/// Puts neighbouring messages about one event in an order of their own: SCAN, and SORT that makes names of keys out of the
-/// members of a set, meet keys in the order of a hash table, whose seed is each server's secret.
+/// Puts neighbouring messages about one event in an order of their own: SCAN, and SORT that makes names of
+/// keys out of the members of a set, meet keys in the order of a hash table, whose seed is each server's
+/// secret.
 fn order_events(messages: &mut [Vec<u8>], name: &str) {
     let of_key = format!("\r\n$7\r\n{name}\r\n").into_bytes();
     let of_event = format!("__:{name}\r\n").into_bytes();

@@ -1,4 +1,5 @@
-//! Which commands the differential test sends, how often, and how their replies are compared: one table with reasons.
+//! Which commands the differential test sends, how often, and how their replies are compared: one table with
+//! reasons.
 //!
 //! Invariant: whatever a rule allows, an error is only ever equal to the same error, byte for byte.
 
@@ -27,7 +28,8 @@ pub(crate) enum Rule {
     Skip,
 }
 
-/// A row: commands by pattern (`*` stands for anything), the rule, how often they are drawn beside the usual 10, and why.
+/// A row: commands by pattern (`*` stands for anything), the rule, how often they are drawn beside the usual
+/// 10, and why.
 pub(crate) struct Row {
     pub(crate) pattern: &'static str,
     pub(crate) rule: Rule,
@@ -44,8 +46,9 @@ const fn row(pattern: &'static str, rule: Rule, weight: u32, reason: &'static st
 /// How often a command is drawn that no row names.
 pub(crate) const WEIGHT: u32 = 10;
 
-/// The first row that matches a command's full name (`config|get`) counts. What no row names is compared by the
-/// reference's own tips: `nondeterministic_output_order` without order, `nondeterministic_output` by shape.
+/// The first row that matches a command's full name (`config|get`) counts. What no row names is compared by
+/// the reference's own tips: `nondeterministic_output_order` without order, `nondeterministic_output` by
+/// shape.
 pub(crate) const ROWS: &[Row] = &[
     // Time passes between the two servers.
     row("ttl", Rule::Near(2), 12, "seconds pass between the two servers' replies"),

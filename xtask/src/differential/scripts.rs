@@ -1,7 +1,7 @@
 //! Scripts and functions around drawn commands.
 //!
-//! Invariant: nothing here makes the reference end its process, as a library does that logs while it is loaded, or one that is deleted
-//! and has functions whose names differ in case alone.
+//! Invariant: nothing here makes the reference end its process, as a library does that logs while it is
+//! loaded, or one that is deleted and has functions whose names differ in case alone.
 
 use super::generate::Generator;
 

@@ -1,4 +1,5 @@
-//! Makes a failing stream small: halves are dropped, then quarters, at last single commands, while it still fails.
+//! Makes a failing stream small: halves are dropped, then quarters, at last single commands, while it still
+//! fails.
 
 use crate::Result;
 

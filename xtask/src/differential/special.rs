@@ -86,8 +86,8 @@ pub(crate) const PARAMETERS: &[&str] = &[
 /// Channels that streams publish in, and shard channels.
 pub(crate) const CHANNELS: &[&str] = &["news", "ch:1", ""];
 
-/// Values of `notify-keyspace-events` that streams with notifications begin with. Not `A` with `n`: where a CONFIG SET fails,
-/// the reference restores what it shows, which hides the `n`.
+/// Values of `notify-keyspace-events` that streams with notifications begin with. Not `A` with `n`: where a
+/// CONFIG SET fails, the reference restores what it shows, which hides the `n`.
 const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
 
 /// Values that fit some parameter or nearly do.
@@ -140,8 +140,8 @@ const PROTOCOL: &[&str] = &[
     "attrib",
 ];
 
-/// Whether the call is made of fixed texts that must not be spoilt: a spoilt one could end or hang the server,
-/// or ask for something that is compared elsewhere.
+/// Whether the call is made of fixed texts that must not be spoilt: a spoilt one could end or hang the
+/// server, or ask for something that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
     matches!(
         name,
@@ -169,8 +169,9 @@ pub(super) fn is_fixed(name: &str) -> bool {
     )
 }
 
-/// Whether arguments of the command are looked up in a table of the reference's that hashes a name with its zero bytes
-/// and compares it without them: then a name with one is found or not by the chance of where it falls.
+/// Whether arguments of the command are looked up in a table of the reference's that hashes a name with its
+/// zero bytes and compares it without them: then a name with one is found or not by the chance of where it
+/// falls.
 pub(super) fn names_are_hashed(command: &[u8]) -> bool {
     [b"config".as_slice(), b"command", b"latency"].iter().any(|name| command.eq_ignore_ascii_case(name))
 }
@@ -284,7 +285,8 @@ pub(super) fn wait(generator: &mut Generator<'_>) -> Command {
     Command { client: WAITER, ..Command::of(words) }
 }
 
-/// What stands behind the name of a command that waits: for keys that the function draws, until the time is over.
+/// What stands behind the name of a command that waits: for keys that the function draws, until the time is
+/// over.
 type WaitingArguments =
     fn(&mut Generator<'_>, &str, fn(&mut sluice_base::Rng) -> Vec<u8>, &[u8]) -> Vec<Vec<u8>>;
 
@@ -392,7 +394,8 @@ fn client_kill(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
     words
 }
 
-/// A key that expires at a named moment, and a question about that moment: both servers must name the same one.
+/// A key that expires at a named moment, and a question about that moment: both servers must name the same
+/// one.
 pub(super) fn moment(generator: &mut Generator<'_>) -> Vec<Command> {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
@@ -412,8 +415,8 @@ pub(super) fn moment(generator: &mut Generator<'_>) -> Vec<Command> {
     [set, ask].map(Command::of).to_vec()
 }
 
-/// Whether the first call, with these replies of both servers, gave the key of the second call the expiry that its words
-/// name, and the second asks for that expiry. Then the answers may not differ at all.
+/// Whether the first call, with these replies of both servers, gave the key of the second call the expiry
+/// that its words name, and the second asks for that expiry. Then the answers may not differ at all.
 pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<u8>]) -> bool {
     let is = |word: Option<&Vec<u8>>, text: &str| {
         word.is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()))
@@ -501,7 +504,8 @@ fn config_set(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
     words
 }
 
-/// Where elements have different scores, what a range by members holds is any: it is asked of a key whose scores are all 0.
+/// Where elements have different scores, what a range by members holds is any: it is asked of a key whose
+/// scores are all 0.
 fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
     let is_lex =
@@ -524,8 +528,8 @@ fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     }
 }
 
-/// Takes the sting out of a call: no expiry so near that it could come between the two servers, no draw so large that
-/// it would fill the memory, no timeout that ends the connection.
+/// Takes the sting out of a call: no expiry so near that it could come between the two servers, no draw so
+/// large that it would fill the memory, no timeout that ends the connection.
 pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     even_scores(name, words);
     if name == "watch" {
@@ -576,8 +580,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     }
 }
 
-/// Makes an expiry that is compared with another one unlike all others: of two equal relative ones the later is greater
-/// only if a millisecond has passed between them, which is chance.
+/// Makes an expiry that is compared with another one unlike all others: of two equal relative ones the later
+/// is greater only if a millisecond has passed between them, which is chance.
 pub(super) fn part_expiries(generator: &mut Generator<'_>, name: &str, words: &mut [Vec<u8>]) {
     let compares = |word: &Vec<u8>| {
         word.get(..2).is_some_and(|head| head.eq_ignore_ascii_case(b"GT") || head.eq_ignore_ascii_case(b"LT"))
@@ -598,8 +602,8 @@ fn move_far(word: &mut Vec<u8>) {
     }
 }
 
-/// A moment long past becomes one far away: MSETEX leaves a key that is there and expired, and whether RANDOMKEY or SCAN
-/// meets it first is chance.
+/// A moment long past becomes one far away: MSETEX leaves a key that is there and expired, and whether
+/// RANDOMKEY or SCAN meets it first is chance.
 fn move_past_away(word: &mut Vec<u8>) {
     if number(word).is_some_and(|moment| (1..9_000_000_000_000).contains(&moment)) {
         *word = b"9000000000000".to_vec();

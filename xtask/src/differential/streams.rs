@@ -1,4 +1,5 @@
-//! Arguments of stream commands: ids that are small and given, so that both servers have the same, and entries that meet.
+//! Arguments of stream commands: ids that are small and given, so that both servers have the same, and
+//! entries that meet.
 //!
 //! Invariant: no id is left to a server's clock, and no reply that is compared byte by byte tells a time.
 

@@ -2,7 +2,8 @@
 
 use sluice_base::Rng;
 
-/// Keys by the type that commands mostly make of them; few, so that commands meet, and some with strange bytes.
+/// Keys by the type that commands mostly make of them; few, so that commands meet, and some with strange
+/// bytes.
 const KEYS: &[&[u8]] = &[
     b"s0",
     b"s1",
@@ -186,7 +187,8 @@ pub(super) fn own_key(rng: &mut Rng, name: &str) -> Vec<u8> {
     text_of(name, rng.below(3))
 }
 
-/// A key for WATCH, which no command of streams names: to the reference a change of a group changes no key until 9.1.3.
+/// A key for WATCH, which no command of streams names: to the reference a change of a group changes no key
+/// until 9.1.3.
 pub(super) fn watched_key(rng: &mut Rng) -> Vec<u8> {
     let name = ["l", "p", "e", "h", "z"][index(rng, 5)];
     own_key(rng, name)
@@ -202,7 +204,8 @@ pub(super) fn place(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A value of strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes long.
+/// A value of strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes
+/// long.
 pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
     match rng.below(18) {
         0..=4 => integer(rng),

@@ -44,7 +44,8 @@ fn bound(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A longitude or a latitude: mostly some that are near each other. The largest ones are left out: around them the reference misses members.
+/// A longitude or a latitude: mostly some that are near each other. The largest ones are left out: around
+/// them the reference misses members.
 fn degrees(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0 => pick(rng, &["179.9999999", "-180", "85.0511287", "-85.05112878", "86", "181", "x", "0"]),
@@ -128,8 +129,8 @@ pub(super) fn many(generator: &mut Generator<'_>) -> Command {
     Command::of(words)
 }
 
-/// A type and a sorted set in one of the forms that files have had; sound, for the reference checks less of it than ours.
-/// `text` writes a text, `listpack` and `ziplist` a row of elements.
+/// A type and a sorted set in one of the forms that files have had; sound, for the reference checks less of
+/// it than ours. `text` writes a text, `listpack` and `ziplist` a row of elements.
 pub(super) fn body(
     generator: &mut Generator<'_>,
     text: fn(&mut Generator<'_>, &[u8]) -> Vec<u8>,

@@ -1,8 +1,8 @@
 //! Arms: ways to run the server of which no client may notice anything, and the tests that run in each.
 //!
-//! An arm is an environment of the test program: `SLUICE_TEST_ARGS` gives every server more arguments, and the other variables are the
-//! switches of a build with debug assertions (`crates/server/src/switches.rs`). `cargo xtask test` runs [`of_every_change`],
-//! `cargo xtask deep arms` all of [`ARMS`].
+//! An arm is an environment of the test program: `SLUICE_TEST_ARGS` gives every server more arguments, and
+//! the other variables are the switches of a build with debug assertions (`crates/server/src/switches.rs`).
+//! `cargo xtask test` runs [`of_every_change`], `cargo xtask deep arms` all of [`ARMS`].
 
 use crate::Result;
 
@@ -30,7 +30,8 @@ pub(crate) const IO_THREADS: &str = "iothreads";
 
 /// Every arm but the one without arguments, which a plain `cargo test` runs.
 pub(crate) const ARMS: [Arm; 7] = [
-    // What can be told apart least together: threads, rings between them that are full after two messages, and the kernel's ring.
+    // What can be told apart least together: threads, rings between them that are full after two messages,
+    // and the kernel's ring.
     Arm {
         name: "together",
         environment: &[

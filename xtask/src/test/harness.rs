@@ -1,8 +1,10 @@
-//! Runs a test program and reads what its harness says, line by line: results, how long each test took, what was left out.
+//! Runs a test program and reads what its harness says, line by line: results, how long each test took, what
+//! was left out.
 //!
-//! The harness of stable Rust does not say how long a test took. It says when each test ends, starts tests in the order of their names,
-//! and keeps so many running: a test starts when an earlier one ends. So the beginnings follow from the ends. The figure is
-//! elapsed time beside the tests that ran meanwhile, true to a millisecond or so.
+//! The harness of stable Rust does not say how long a test took. It says when each test ends, starts tests in
+//! the order of their names, and keeps so many running: a test starts when an earlier one ends. So the
+//! beginnings follow from the ends. The figure is elapsed time beside the tests that ran meanwhile, true to a
+//! millisecond or so.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -16,8 +16,8 @@ const DEVELOPMENT: &[&str] = &["xtask/", "fuzz/", "e2e/", "bench/", "crates/test
 /// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
 const IMPURE: &[&str] = &["crates/server/", "crates/evloop/", "crates/clock/", "crates/check/"];
 
-/// Where connections are made and touched: a connected socket of the server is a `net::Stream`. Signals and the supervisor have
-/// sockets that are no connections to a peer.
+/// Where connections are made and touched: a connected socket of the server is a `net::Stream`. Signals and
+/// the supervisor have sockets that are no connections to a peer.
 const STREAMS: &[&str] = &[
     "crates/server/src/net/",
     "crates/server/src/signals.rs",
@@ -27,7 +27,8 @@ const STREAMS: &[&str] = &[
     "crates/check/",
 ];
 
-/// Files that may start threads: the server's table of threads, and the pool of `evloop`, which a caller can give threads of its own.
+/// Files that may start threads: the server's table of threads, and the pool of `evloop`, which a caller can
+/// give threads of its own.
 const THREADS: &[&str] = &["crates/server/src/threads.rs", "crates/evloop/src/pool.rs"];
 
 /// Files that may give a thread its signal stack: the main thread's is there before any other is started.
@@ -36,8 +37,8 @@ const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/server/
 /// What is to be done instead.
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
 
-/// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags, and for the mistakes that
-/// only a build for tests can make.
+/// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags,
+/// and for the mistakes that only a build for tests can make.
 const STATICS: &[&str] = &[
     "crates/base/src/mistake.rs",
     "crates/server/src/log",
@@ -113,7 +114,8 @@ const BANS: &[Ban] = &[
 /// Types that make a static changeable.
 const INTERIOR: &[&str] = &["Atomic", "Mutex", "RwLock", "Cell<", "UnsafeCell"];
 
-/// Checks product code; tests may use threads and files, but hold no hidden state and read no clock in their crates.
+/// Checks product code; tests may use threads and files, but hold no hidden state and read no clock in their
+/// crates.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources.iter().filter(|source| !starts(&source.path, DEVELOPMENT)) {

@@ -48,7 +48,8 @@ fn parse(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Lines (from 0) on which the keyword stands; attributes that forbid or deny it do not contain the word itself.
+/// Lines (from 0) on which the keyword stands; attributes that forbid or deny it do not contain the word
+/// itself.
 fn unsafe_lines(source: &Source) -> Vec<usize> {
     let has = |line: &&usize| words(&source.code[**line], "unsafe").next().is_some();
     (0..source.code.len()).collect::<Vec<_>>().iter().filter(has).copied().collect()
@@ -80,7 +81,8 @@ fn check_use(source: &Source, line: usize) -> Option<Finding> {
     Some(Finding::new(&source.path, line + 1, what))
 }
 
-/// Whether the item on `line` stands in an `unsafe impl`: the nearest line above that is indented less opens one.
+/// Whether the item on `line` stands in an `unsafe impl`: the nearest line above that is indented less opens
+/// one.
 fn is_in_unsafe_impl(source: &Source, line: usize) -> bool {
     let indent = |code: &str| code.len() - code.trim_start().len();
     let own = indent(&source.code[line]);

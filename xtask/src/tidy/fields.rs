@@ -1,8 +1,10 @@
-//! Structures of state stay small enough to be known: a type with many fields that others may touch is several types.
+//! Structures of state stay small enough to be known: a type with many fields that others may touch is
+//! several types.
 //!
-//! Counts the named fields that are visible outside of their type's own module (`pub`, `pub(crate)`, `pub(super)`) in
-//! the product's crates, without tests. A record of values that is made and read as a whole, such as the facts behind
-//! INFO, is no state: the ratchet names it with a reason. Counts above the limit are kept there too, and only fall.
+//! Counts the named fields that are visible outside of their type's own module (`pub`, `pub(crate)`,
+//! `pub(super)`) in the product's crates, without tests. A record of values that is made and read as a whole,
+//! such as the facts behind INFO, is no state: the ratchet names it with a reason. Counts above the limit are
+//! kept there too, and only fall.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
-//! Ids of requirements: what code and documents cite has a row in `docs/requirements.md`, every row is cited, and the tests
-//! that a row names exist.
+//! Ids of requirements: what code and documents cite has a row in `docs/requirements.md`, every row is cited,
+//! and the tests that a row names exist.
 //!
-//! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts wherever it stands. One without a dash counts where the
-//! event loop is: in its documents, and those of its measurements in its sources as well. A test cites by its name: what
-//! begins with `io_` an id with a dash, what begins with `ev_` ids without.
+//! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts wherever it stands. One without a dash
+//! counts where the event loop is: in its documents, and those of its measurements in its sources as well. A
+//! test cites by its name: what begins with `io_` an id with a dash, what begins with `ev_` ids without.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -69,7 +69,8 @@ fn cited_by_test(name: &str) -> Vec<String> {
     rest.split('_').map_while(id).collect()
 }
 
-/// The ids in a text: letters, `dash`, one or two digits. Of two with ` – ` between them, all that lie between as well.
+/// The ids in a text: letters, `dash`, one or two digits. Of two with ` – ` between them, all that lie
+/// between as well.
 fn ids(text: &str, letters: &[&str], dash: &str) -> Vec<String> {
     let mut found: Vec<(usize, &str, u32)> = Vec::new();
     for letter in letters {

@@ -79,7 +79,8 @@ fn parse(table: &toml::Table) -> Result<BTreeMap<String, Layer>> {
     Ok(layers)
 }
 
-/// The table may only allow imports that point down; within stratum 0, where Cargo refuses cycles, sideways too.
+/// The table may only allow imports that point down; within stratum 0, where Cargo refuses cycles, sideways
+/// too.
 fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, layer) in layers {

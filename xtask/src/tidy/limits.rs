@@ -1,7 +1,7 @@
 //! The constants that `docs/limits.md` names have the values that it says.
 //!
-//! The document writes `crate::NAME = value`; a constant of that name in the crate's sources has to have this value, to
-//! the letter.
+//! The document writes `crate::NAME = value`; a constant of that name in the crate's sources has to have this
+//! value, to the letter.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! One word for one type: a name that several types of the product have says nothing in a search.
 //!
-//! Counts declarations of structures, enumerations, unions and traits in the sources of the product's crates, whatever
-//! their visibility, without tests. The same name for two types is allowed: two drivers, two parsers. Associated types and
-//! aliases are no types of their own and are not counted.
+//! Counts declarations of structures, enumerations, unions and traits in the sources of the product's crates,
+//! whatever their visibility, without tests. The same name for two types is allowed: two drivers, two
+//! parsers. Associated types and aliases are no types of their own and are not counted.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,13 @@
 //! Public items that nobody outside their crate uses: each is an interface that somebody has to understand.
 //!
-//! A program that reads words, not meaning: an item is used when its name stands as a word in the code of a crate that imports the
-//! item's crate, or of its own programs, and a type also when a public signature of its own crate names the type, since it could
-//! not be less visible then. So a name that a user has for something else hides an item; what is found is right. What tests alone use
-//! is named in `[tested]` of `docs/layers.toml`, with what it shows them; what examples and benchmarks alone use in `[shown]`, with
-//! the file; `[public]` names items that are public without any user, and why. A crate that `docs/layers.toml` marks `waits`
-//! has its user still to come, one that it marks `rebuilt` is left out until it is; the mark must go when it hides nothing.
+//! A program that reads words, not meaning: an item is used when its name stands as a word in the code of a
+//! crate that imports the item's crate, or of its own programs, and a type also when a public signature of
+//! its own crate names the type, since it could not be less visible then. So a name that a user has for
+//! something else hides an item; what is found is right. What tests alone use is named in `[tested]` of
+//! `docs/layers.toml`, with what it shows them; what examples and benchmarks alone use in `[shown]`, with the
+//! file; `[public]` names items that are public without any user, and why. A crate that `docs/layers.toml`
+//! marks `waits` has its user still to come, one that it marks `rebuilt` is left out until it is; the mark
+//! must go when it hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -199,8 +201,8 @@ fn public_item(code: &str) -> Option<(Kind, &str)> {
     }
 }
 
-/// Adds the words of what a file's public items show: signatures of functions up to their bodies, and types whole. The
-/// name that an item declares is none of them.
+/// Adds the words of what a file's public items show: signatures of functions up to their bodies, and types
+/// whole. The name that an item declares is none of them.
 fn collect_signatures<'a>(source: &'a Source, into: &mut BTreeSet<&'a str>) {
     let mut within: Option<Within> = None;
     for (code, _) in source.code.iter().zip(&source.test).filter(|(_, test)| !**test) {

@@ -1,9 +1,9 @@
 //! A Rust file as the checks see it: its code with comments and literals blanked, and its comments apart.
 //!
-//! Invariants: (1) `code` has as many lines as the file, and each of its characters stands where it stood, so a
-//! position found there is a position in the file; (2) the scanner knows just enough of Rust to tell code from
-//! comments, strings, raw strings and character literals: it is no parser, and what it returns for a file that does
-//! not compile is unspecified.
+//! Invariants: (1) `code` has as many lines as the file, and each of its characters stands where it stood, so
+//! a position found there is a position in the file; (2) the scanner knows just enough of Rust to tell code
+//! from comments, strings, raw strings and character literals: it is no parser, and what it returns for a
+//! file that does not compile is unspecified.
 
 /// One scanned file.
 pub(crate) struct Source {
@@ -53,7 +53,8 @@ impl Source {
         matches!(name, "tests.rs" | "model.rs") || folders.iter().any(|folder| self.path.contains(folder))
     }
 
-    /// Fills `test`: files by name, and what follows `#[cfg(test)]` or `#[cfg(all(test, ..))]` up to its closing brace.
+    /// Fills `test`: files by name, and what follows `#[cfg(test)]` or `#[cfg(all(test, ..))]` up to its
+    /// closing brace.
     fn mark_tests(&mut self) {
         if self.is_test_file() {
             self.test.fill(true);
@@ -72,7 +73,8 @@ impl Source {
         }
     }
 
-    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that closes its first one.
+    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that closes its
+    /// first one.
     fn end_of_item(&self, first: usize) -> usize {
         let mut depth = 0_usize;
         for (line, code) in self.code.iter().enumerate().skip(first) {
@@ -108,8 +110,8 @@ impl Source {
         found
     }
 
-    /// The line of the brace that closes the body of the function whose `fn` stands at `line`, `column`; `None` for a
-    /// declaration without a body.
+    /// The line of the brace that closes the body of the function whose `fn` stands at `line`, `column`;
+    /// `None` for a declaration without a body.
     fn end_of_body(&self, line: usize, column: usize) -> Option<usize> {
         let (mut braces, mut others) = (0_usize, 0_usize);
         for (index, code) in self.code.iter().enumerate().skip(line) {
@@ -177,7 +179,8 @@ fn split(text: &str) -> (Vec<String>, Vec<String>) {
     (code, comments)
 }
 
-/// What the scanner is inside of after the characters at `at`, and how many it took (never past a line's end).
+/// What the scanner is inside of after the characters at `at`, and how many it took (never past a line's
+/// end).
 fn advance(inside: Inside, letters: &[char], at: usize) -> (Inside, usize) {
     let here = |text: &str| text.chars().enumerate().all(|(i, c)| letters.get(at + i) == Some(&c));
     match inside {

@@ -1,7 +1,7 @@
 //! What every server arm does with the bytes: one protocol, one state per connection, the same in each arm.
 //!
-//! A message is a header of eight bytes (length of the body, kind) and a body. Replies of an iteration gather in the
-//! connection's `out`, and the arm sends each `out` once, at the end of the iteration.
+//! A message is a header of eight bytes (length of the body, kind) and a body. Replies of an iteration gather
+//! in the connection's `out`, and the arm sends each `out` once, at the end of the iteration.
 
 use super::machine::Counters;
 

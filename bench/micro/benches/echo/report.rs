@@ -20,7 +20,8 @@ impl Histogram {
         self.total += times;
     }
 
-    /// The value below or at which `part` of all lies, in microseconds when they were recorded in nanoseconds.
+    /// The value below or at which `part` of all lies, in microseconds when they were recorded in
+    /// nanoseconds.
     pub fn us(&self, part: f64) -> f64 {
         let rank = ((self.total as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;

@@ -1,7 +1,7 @@
 //! A tree of many members, made at once.
 //!
-//! Single insertions look for a leaf each and split every leaf again and again. Members that are known to differ are gathered with
-//! their hashes instead, sorted, and cut into leaves that are filled once.
+//! Single insertions look for a leaf each and split every leaf again and again. Members that are known to
+//! differ are gathered with their hashes instead, sorted, and cut into leaves that are filled once.
 
 use super::leaf::HashLeaf;
 use super::node::{self, LEAF_BYTES_FILLED, LEAF_LEN_FILLED};

@@ -15,8 +15,9 @@
 //!
 //! A number of up to 127 takes one byte, others two: the low seven bits with the top bit set, then the rest.
 //!
-//! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count from the first entry,
-//! so that the room for slots grows without a change of them; (3) `earliest` and `volatile` agree with the entries.
+//! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count
+//! from the first entry, so that the room for slots grows without a change of them; (3) `earliest` and
+//! `volatile` agree with the entries.
 
 use super::field::{Content, Field, TreeText};
 use crate::arch::prefetch;
@@ -84,7 +85,8 @@ impl HashLeaf {
         leaf
     }
 
-    /// Bytes of the entry of a member of so many bytes; a byte more where the member has memory of its own and one of few places.
+    /// Bytes of the entry of a member of so many bytes; a byte more where the member has memory of its own
+    /// and one of few places.
     pub(super) fn entry_len_max(len: usize) -> usize {
         if len > INSIDE_MAX { 2 } else { number_len(len << 2) + len }
     }

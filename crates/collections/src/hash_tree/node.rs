@@ -1,9 +1,10 @@
 //! Nodes: a search tree over hashes. All leaves have the same depth.
 //!
-//! Invariants: (1) the lows of an inner node's children ascend from the second on, and a child's hashes are not below its low and below the
-//! next child's. The first child takes all that is below the second's low: its own low says nothing, since children in front of it may have
-//! gone, here or above; where it gets a neighbour on its left, the node above knows the low between them; (2) `sums` of a child are those of its node; (3) what is
-//! shared is never written: a writer copies the nodes of its path that have another owner.
+//! Invariants: (1) the lows of an inner node's children ascend from the second on, and a child's hashes are
+//! not below its low and below the next child's. The first child takes all that is below the second's low:
+//! its own low says nothing, since children in front of it may have gone, here or above; where it gets a
+//! neighbour on its left, the node above knows the low between them; (2) `sums` of a child are those of its
+//! node; (3) what is shared is never written: a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;
@@ -320,7 +321,8 @@ pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     (root.node, root.sums)
 }
 
-/// Changes the leaf that has `hash`, copying what is shared on the way, and keeps the tree in shape. `sums` are those of `root`.
+/// Changes the leaf that has `hash`, copying what is shared on the way, and keeps the tree in shape. `sums`
+/// are those of `root`.
 pub(super) fn change<R>(
     root: &mut HashNode,
     sums: &mut Sums,
@@ -403,8 +405,8 @@ fn change_inner<R>(
     (result, reshape)
 }
 
-/// Cuts the fields with these ranks out of the tree below `root`, neither none nor all of them. Whole nodes go as they are: the nodes that
-/// went are added to `pieces`.
+/// Cuts the fields with these ranks out of the tree below `root`, neither none nor all of them. Whole nodes
+/// go as they are: the nodes that went are added to `pieces`.
 pub(super) fn take_ranks(
     root: &mut HashNode,
     sums: &mut Sums,
@@ -462,7 +464,8 @@ fn take_from_node(
     inner.sums()
 }
 
-/// Takes single nodes at the top away: the root may be of any size, but one with a single child is not needed.
+/// Takes single nodes at the top away: the root may be of any size, but one with a single child is not
+/// needed.
 fn shorten(root: &mut HashNode, sums: &mut Sums) {
     while let HashNode::Inner(inner) = root
         && let [child] = inner.children()

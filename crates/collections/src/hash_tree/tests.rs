@@ -221,7 +221,8 @@ fn fields_are_cut_out_by_their_ranks() {
     }
 }
 
-/// What is left of a tree may begin anywhere: what comes into the gap has to be found behind all that becomes of the nodes around it.
+/// What is left of a tree may begin anywhere: what comes into the gap has to be found behind all that becomes
+/// of the nodes around it.
 #[test]
 fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
     for seed in 0..6 {

@@ -1,8 +1,9 @@
 //! A row of buckets that grows and shrinks at its end, in segments that never move.
 //!
-//! Invariants: (1) only the last segment may hold fewer than `SEGMENT` buckets; (2) every segment but the first has its
-//! full capacity from the start, which is not written before it is used, so that a new segment is no pause; the first
-//! grows by a fifth to a quarter, as an allocator's classes do, so that a small index is small; (3) an empty last segment may be kept for the next push.
+//! Invariants: (1) only the last segment may hold fewer than `SEGMENT` buckets; (2) every segment but the
+//! first has its full capacity from the start, which is not written before it is used, so that a new segment
+//! is no pause; the first grows by a fifth to a quarter, as an allocator's classes do, so that a small index
+//! is small; (3) an empty last segment may be kept for the next push.
 
 use super::bucket::Bucket;
 
@@ -38,7 +39,8 @@ impl Buckets {
         if number == self.segments.len() {
             let capacity = if number == 0 { 1 } else { SEGMENT };
             if number == 0 {
-                // Room for four lists of buckets, as a vector would make, is more than most indexes ever hold.
+                // Room for four lists of buckets, as a vector would make, is more than most indexes ever
+                // hold.
                 self.segments.reserve_exact(1);
             }
             self.segments.push(Vec::with_capacity(capacity));
@@ -52,8 +54,8 @@ impl Buckets {
         index
     }
 
-    /// Takes the last bucket off. A segment is given back once half of the one before it is empty too, so that going
-    /// back and forth over an edge allocates nothing.
+    /// Takes the last bucket off. A segment is given back once half of the one before it is empty too, so
+    /// that going back and forth over an edge allocates nothing.
     pub(super) fn pop(&mut self) -> Option<Bucket> {
         let last = self.len().checked_sub(1)?;
         let bucket = self.segments[last >> SEGMENT_BITS].pop();

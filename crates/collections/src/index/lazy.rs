@@ -42,8 +42,8 @@ impl Index {
         self.linear.as_ref().map_or(0, |linear| size_of::<Linear>() + linear.bytes())
     }
 
-    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
-    /// in about 255 of the others.
+    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same
+    /// tag: one in about 255 of the others.
     #[inline(always)]
     pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         self.linear.as_deref()?.find(hash, eq)
@@ -64,11 +64,12 @@ impl Index {
         self.linear.as_deref_mut().expect(STALE).replace(position, handle)
     }
 
-    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its hash.
-    /// At most two buckets are split, with `prefetch` called for their entries first.
+    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its
+    /// hash. At most two buckets are split, with `prefetch` called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one are full.
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one
+    /// are full.
     #[inline]
     pub fn insert(
         &mut self,
@@ -80,16 +81,16 @@ impl Index {
         self.linear.get_or_insert_with(begin).insert(hash, handle, rehash, prefetch);
     }
 
-    /// Makes room for so many entries ahead, where there is none yet: inserting them splits no bucket. Where fewer come,
-    /// [`Index::step`] gives the room back. Cost: one step for each eight entries.
+    /// Makes room for so many entries ahead, where there is none yet: inserting them splits no bucket. Where
+    /// fewer come, [`Index::step`] gives the room back. Cost: one step for each eight entries.
     pub fn reserve(&mut self, entries: usize) {
         if entries > 0 {
             self.linear.get_or_insert_with(begin).reserve(entries);
         }
     }
 
-    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket moves (for which
-    /// `rehash` is asked for the hash of one of its entries).
+    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket
+    /// moves (for which `rehash` is asked for the hash of one of its entries).
     ///
     /// # Panics
     /// As [`Index::handle`].
@@ -98,7 +99,8 @@ impl Index {
         self.linear.as_deref_mut().expect(STALE).remove(position, rehash)
     }
 
-    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
+    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more
+    /// is due.
     pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         self.linear.as_deref_mut().is_some_and(|linear| linear.step(budget, rehash, prefetch))
     }
@@ -108,29 +110,31 @@ impl Index {
         self.linear.as_deref().is_some_and(Linear::needs_step)
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
-    /// element that is present from the first call to the last is visited at least once, whatever happens in between;
-    /// some may be visited twice (5). Any cursor is allowed.
+    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the
+    /// end. An element that is present from the first call to the last is visited at least once, whatever
+    /// happens in between; some may be visited twice (5). Any cursor is allowed.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.scan(cursor, visit))
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. For a
-    /// caller that removes most of what it meets: chains stay short behind it. An element that stays is visited, unless the
-    /// index shrinks meanwhile: then perhaps by a later walk (6). Any cursor is allowed.
+    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the
+    /// end. For a caller that removes most of what it meets: chains stay short behind it. An element that
+    /// stays is visited, unless the index shrinks meanwhile: then perhaps by a later walk (6). Any cursor is
+    /// allowed.
     pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
-    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
-    /// index that is not about to shrink.
+    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on
+    /// average in an index that is not about to shrink.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)
     }
 
-    /// Visits up to `count` different entries: those that follow the place in memory that `draw`, a random number, chooses.
-    /// Returns how many; fewer than asked for only if the index is smaller or very sparse. Much cheaper than as many
-    /// [`Index::sample`]s, and good enough where neighbours in the order of hashes are as random as any.
+    /// Visits up to `count` different entries: those that follow the place in memory that `draw`, a random
+    /// number, chooses. Returns how many; fewer than asked for only if the index is smaller or very sparse.
+    /// Much cheaper than as many [`Index::sample`]s, and good enough where neighbours in the order of hashes
+    /// are as random as any.
     #[inline]
     pub fn sample_from(&self, draw: u64, count: usize, visit: impl FnMut(Handle)) -> usize {
         self.linear.as_deref().map_or(0, |linear| linear.sample_from(draw, count, visit))
@@ -152,8 +156,8 @@ impl Index {
         }
     }
 
-    /// Calls `candidate` for each entry that [`Index::find`] will compare first for one of the hashes, so that the caller can
-    /// prefetch it; if the bucket itself has none, asks for the next bucket of the chain.
+    /// Calls `candidate` for each entry that [`Index::find`] will compare first for one of the hashes, so
+    /// that the caller can prefetch it; if the bucket itself has none, asks for the next bucket of the chain.
     #[inline(always)]
     pub fn prefetch_candidates(&self, hashes: impl Iterator<Item = u64>, mut candidate: impl FnMut(Handle)) {
         if let Some(linear) = self.linear.as_deref() {

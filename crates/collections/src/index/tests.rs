@@ -205,7 +205,8 @@ fn growing_follows_the_schedule_with_two_splits_at_most() {
         assert!(now - buckets <= 2);
         buckets = now;
         let len = raw as usize;
-        // Between 6 and 8 of them, if only the table's buckets are counted, and 12 while there is only one level.
+        // Between 6 and 8 of them, if only the table's buckets are counted, and 12 while there is only one
+        // level.
         assert!(len <= 8 * now + 4, "{len} in {now}");
         assert!(now == 1 || 6 * now <= len + 6, "{len} in {now}");
     }
@@ -337,7 +338,8 @@ fn scan_leaves_out_nothing_that_stays_whatever_splits_and_merges() {
     }
 }
 
-/// Removes everything in the order of a walk or a scan; the buckets of the longest chain on the way, and the passes.
+/// Removes everything in the order of a walk or a scan; the buckets of the longest chain on the way, and the
+/// passes.
 fn empty_by(next: impl Fn(&Linear, u64, &mut Vec<Handle>) -> u64) -> (usize, usize) {
     let mut model = Model::new(Hashes::Mixed);
     (1..=60_000).for_each(|raw| model.insert(handle(raw)));
@@ -378,8 +380,9 @@ fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
     assert_eq!(model.index.walk(u64::MAX, |_| ()), 1, "a place that is gone is the first one");
 }
 
-/// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk in which nothing is merged meets
-/// every key below `STAYS`, whatever the walk before has left where. By how much the table changed its size during a walk.
+/// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk in
+/// which nothing is merged meets every key below `STAYS`, whatever the walk before has left where. By how
+/// much the table changed its size during a walk.
 fn walk_during_changes(seed: u64, hashes: Hashes) -> usize {
     const STAYS: u32 = 120;
     let mut rng = Rng::new(seed);
@@ -446,7 +449,8 @@ fn scan_takes_any_cursor() {
     }
 }
 
-/// Pearson's statistic of `draws` against a uniform choice among `cells`, and what it may be: five standard deviations.
+/// Pearson's statistic of `draws` against a uniform choice among `cells`, and what it may be: five standard
+/// deviations.
 fn assert_uniform(counts: &HashMap<Handle, u64>, cells: usize, draws: u64) {
     let expected = draws as f64 / cells as f64;
     let seen: f64 = counts.values().map(|&count| (count as f64 - expected).powi(2) / expected).sum();

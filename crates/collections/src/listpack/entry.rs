@@ -11,8 +11,8 @@
 //! | `F0` | u32 length, little endian, so many bytes | string |
 //! | `F1`, `F2`, `F3`, `F4` | 2, 3, 4, 8 bytes, little endian | integer |
 //!
-//! The length at the end takes 1 to 5 bytes of 7 bits each, the last byte being the lowest; a set top bit says that
-//! there is a higher one in front.
+//! The length at the end takes 1 to 5 bytes of 7 bits each, the last byte being the lowest; a set top bit
+//! says that there is a higher one in front.
 
 use sluice_base::num::parse_i64;
 
@@ -229,7 +229,8 @@ pub(crate) fn checked_len(row: &[u8]) -> Option<usize> {
     (last_len(whole) == Some(len)).then_some(len)
 }
 
-/// Where the entry of the element at `index` begins in a row of `count` elements. Cost: O(n), from the nearer end.
+/// Where the entry of the element at `index` begins in a row of `count` elements. Cost: O(n), from the nearer
+/// end.
 pub fn seek(row: &[u8], count: usize, index: usize) -> Option<usize> {
     if index >= count {
         return None;

@@ -1,16 +1,19 @@
 //! Compaction: emptying sparse chunks into the fullest of their class, a block at a time.
 //!
-//! The slab copies a block and says from where to where; its owner re-points what names the block, and says that it is done
-//! ([`SlabOf::finish_move`]). Between two calls the slab is as usable as ever.
+//! The slab copies a block and says from where to where; its owner re-points what names the block, and says
+//! that it is done ([`SlabOf::finish_move`]). Between two calls the slab is as usable as ever.
 //!
 //! Invariants:
-//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into the free blocks of the
-//!    class's other chunks, so that a whole chunk is won; or, if it is alone with less than a quarter of what it touched in
-//!    use, into a fresh chunk, so that at least `WASTE_MIN` bytes are won.
-//! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation ends: by its
-//!    last block being freed, by the other chunks having no room any more, or by a block without an owner.
-//! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are marked as they are
-//!    freed. Then the blocks that are not marked are moved in order. Both go on where the last call stopped.
+//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into the
+//!    free blocks of the class's other chunks, so that a whole chunk is won; or, if it is alone with less
+//!    than a quarter of what it touched in use, into a fresh chunk, so that at least `WASTE_MIN` bytes are
+//!    won.
+//! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation ends:
+//!    by its last block being freed, by the other chunks having no room any more, or by a block without an
+//!    owner.
+//! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are marked
+//!    as they are freed. Then the blocks that are not marked are moved in order. Both go on where the last
+//!    call stopped.
 #![forbid(unsafe_code)]
 
 mod evacuation;
@@ -32,9 +35,9 @@ pub struct Move {
 }
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
-    /// Goes on with compaction until a block was copied, nothing is left to do, or `budget` steps were made; `budget` is
-    /// what is left of it then. A step looks at one block or searches for a chunk, in constant time. Every move must be
-    /// finished or cancelled before the next call.
+    /// Goes on with compaction until a block was copied, nothing is left to do, or `budget` steps were made;
+    /// `budget` is what is left of it then. A step looks at one block or searches for a chunk, in constant
+    /// time. Every move must be finished or cancelled before the next call.
     pub fn next_move(&mut self, budget: &mut usize) -> Option<Move> {
         while *budget > 0 {
             *budget -= 1;
@@ -80,7 +83,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.free(done.from);
     }
 
-    /// Takes a move back: the copy is freed, the old block stays, and its chunk is left alone until it runs empty.
+    /// Takes a move back: the copy is freed, the old block stays, and its chunk is left alone until it runs
+    /// empty.
     pub fn cancel_move(&mut self, failed: Move) {
         self.free(failed.to);
         if let Some(books) = self.books.as_deref_mut() {
@@ -135,7 +139,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 }
 
 impl Books {
-    /// Begins to empty a chunk for which that pays, if there is one. `blocks_max` is the most that a chunk has.
+    /// Begins to empty a chunk for which that pays, if there is one. `blocks_max` is the most that a chunk
+    /// has.
     fn begin(&mut self, blocks_max: usize) -> bool {
         for i in 0..CLASSES {
             let class = (self.search_at + i) % CLASSES;
@@ -161,12 +166,14 @@ impl Books {
         false
     }
 
-    /// A chunk of the class that invariant (1) allows to be emptied, and whether a fresh chunk may be opened for that.
+    /// A chunk of the class that invariant (1) allows to be emptied, and whether a fresh chunk may be opened
+    /// for that.
     fn sparse(&self, class: usize, per_chunk: usize) -> Option<(u32, bool)> {
         let this = &self.classes[class];
         let first = *this.rooms[1..].iter().rev().find(|&&number| number != NONE)?;
         let rows = self.rows.as_slice();
-        // Where all are as sparse, the first is the one that blocks come from: what was moved there must not move again.
+        // Where all are as sparse, the first is the one that blocks come from: what was moved there must not
+        // move again.
         let number = match rows[first as usize].next {
             NONE => first,
             second => second,
@@ -183,7 +190,8 @@ impl Books {
         (wasted >= WASTE_MIN && used * QUARTERS < book.touched as usize).then_some((number, true))
     }
 
-    /// Puts the chunk under evacuation back on its list; `pinned`: not to be chosen again before it runs empty.
+    /// Puts the chunk under evacuation back on its list; `pinned`: not to be chosen again before it runs
+    /// empty.
     fn end_evacuation(&mut self, pinned: bool) {
         let Some(evacuation) = self.evacuation.take() else { return };
         let number = evacuation.number;

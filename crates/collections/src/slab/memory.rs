@@ -1,14 +1,16 @@
 //! Memory from the system: regions that chunks are carved from, and rows that never move once they are long.
 //!
 //! Invariants:
-//! 1. Every byte that [`Regions::carve`] returns is mapped, initialised and private to the process until the `Regions`
-//!    value is dropped. A fresh page reads as zeros; the kernel provides a page when it is first touched.
-//! 2. [`Regions::give_back`] leaves every byte mapped and initialised: with zeros on Linux, with zeros or with its old
-//!    value elsewhere. Nothing in this crate depends on which.
-//! 3. The number of mappings does not depend on the number of chunks: a region is as large as everything reserved before
-//!    it, between 1 and 64 MiB. 1 TiB of chunks takes about 16,400 mappings, of the 65,530 that Linux allows by default.
-//! 4. A [`Row`] of more than `SMALL` values lies in one reserved mapping of its greatest length, so that a push never
-//!    copies more than `SMALL` values.
+//! 1. Every byte that [`Regions::carve`] returns is mapped, initialised and private to the process until the
+//!    `Regions` value is dropped. A fresh page reads as zeros; the kernel provides a page when it is first
+//!    touched.
+//! 2. [`Regions::give_back`] leaves every byte mapped and initialised: with zeros on Linux, with zeros or
+//!    with its old value elsewhere. Nothing in this crate depends on which.
+//! 3. The number of mappings does not depend on the number of chunks: a region is as large as everything
+//!    reserved before it, between 1 and 64 MiB. 1 TiB of chunks takes about 16,400 mappings, of the 65,530
+//!    that Linux allows by default.
+//! 4. A [`Row`] of more than `SMALL` values lies in one reserved mapping of its greatest length, so that a
+//!    push never copies more than `SMALL` values.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
@@ -39,7 +41,8 @@ impl Regions {
         Regions { mapped: Vec::new(), next: null_mut(), left: 0, reserved: 0 }
     }
 
-    /// `bytes` bytes of zeros, aligned to a page if every piece is a multiple of a page. `None` when the system refuses more address space.
+    /// `bytes` bytes of zeros, aligned to a page if every piece is a multiple of a page. `None` when the
+    /// system refuses more address space.
     pub(super) fn carve(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         if self.left < bytes {
             let size = self.reserved.clamp(REGION_MIN, REGION_MAX).max(bytes);
@@ -54,14 +57,15 @@ impl Regions {
         Some(piece)
     }
 
-    /// Gives the pages of a piece back to the system; the address space stays reserved. A refusal changes nothing.
+    /// Gives the pages of a piece back to the system; the address space stays reserved. A refusal changes
+    /// nothing.
     ///
     /// # Safety
     /// - `at` and the `bytes` bytes from it lie in a piece that `carve` of this value returned.
     /// - No reference into these bytes exists.
     pub(super) unsafe fn give_back(&mut self, at: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller says that the range is mapped by `carve` and that no reference to the range is left. The mapping stays
-        // valid, and its bytes stay initialised (2).
+        // SAFETY: the caller says that the range is mapped by `carve` and that no reference to the range is
+        // left. The mapping stays valid, and its bytes stay initialised (2).
         // JUSTIFICATION: the only way to give pages back and keep the address.
         let _ = unsafe { madvise(at.as_ptr().cast::<c_void>(), bytes, GIVE_BACK) };
     }
@@ -81,8 +85,8 @@ impl Regions {
 impl Drop for Regions {
     fn drop(&mut self) {
         for (start, bytes) in self.mapped.drain(..) {
-            // SAFETY: `reserve` made this mapping of `bytes` bytes, it is unmapped once, and the slab that handed its
-            // pieces out is being dropped.
+            // SAFETY: `reserve` made this mapping of `bytes` bytes, it is unmapped once, and the slab that
+            // handed its pieces out is being dropped.
             // JUSTIFICATION: the other half of `reserve`.
             let _ = unsafe { munmap(start.as_ptr().cast::<c_void>(), bytes) };
         }
@@ -110,8 +114,8 @@ impl<T: Copy> Row<T> {
         Row { at: NonNull::dangling(), len: 0, room: 0 }
     }
 
-    /// Adds a value at the end of a row that never has more than `max`, the same at every call. `None`, and no change, when
-    /// the row is full or the system has no address space.
+    /// Adds a value at the end of a row that never has more than `max`, the same at every call. `None`, and
+    /// no change, when the row is full or the system has no address space.
     pub(super) fn push(&mut self, value: T, max: usize) -> Option<()> {
         if self.len == self.room {
             self.grow(max)?;
@@ -150,14 +154,16 @@ impl<T: Copy> Row<T> {
         }
         let fresh = if room <= SMALL {
             let layout = small_layout::<T>(room);
-            // SAFETY: the layout is not empty: `room` is above `len`, and `T` has a size (asserted in `small_layout`).
+            // SAFETY: the layout is not empty: `room` is above `len`, and `T` has a size (asserted in
+            // `small_layout`).
             // JUSTIFICATION: a small slab must not take a mapping for each of its rows.
             let start = unsafe { alloc(layout) };
             NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)).cast::<T>()
         } else {
             reserve(room * size_of::<T>())?.cast::<T>()
         };
-        // SAFETY: both are memory for at least `len` values, and `fresh` was made just now, so that they do not overlap.
+        // SAFETY: both are memory for at least `len` values, and `fresh` was made just now, so that they do
+        // not overlap.
         // JUSTIFICATION: as for `push`; at most `SMALL` values.
         unsafe { std::ptr::copy_nonoverlapping(self.at.as_ptr(), fresh.as_ptr(), self.len) };
         self.release();
@@ -169,8 +175,8 @@ impl<T: Copy> Row<T> {
 impl<T> Row<T> {
     fn release(&mut self) {
         if self.room > SMALL {
-            // SAFETY: a row with more room than `SMALL` lies in a mapping of this size that `reserve` made, and the caller
-            // forgets it.
+            // SAFETY: a row with more room than `SMALL` lies in a mapping of this size that `reserve` made,
+            // and the caller forgets it.
             // JUSTIFICATION: the other half of `reserve`.
             let _ = unsafe { munmap(self.at.as_ptr().cast::<c_void>(), self.room * size_of::<T>()) };
         } else if self.room > 0 {
@@ -191,7 +197,8 @@ impl<T> Drop for Row<T> {
 fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new private mapping at an address of the system's choice replaces nothing.
-    // JUSTIFICATION: zeroed memory whose pages come one by one and go back one by one, without a mapping per chunk.
+    // JUSTIFICATION: zeroed memory whose pages come one by one and go back one by one, without a mapping per
+    // chunk.
     let start = unsafe { mmap_anonymous(null_mut(), bytes, access, MapFlags::PRIVATE | NO_RESERVE) };
     NonNull::new(start.ok()?.cast())
 }

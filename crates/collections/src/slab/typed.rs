@@ -1,8 +1,8 @@
 //! Values of one type in numbered places, in segments: growing never moves more than one segment.
 //!
-//! Invariants: (1) a segment is on `with_room` exactly when it holds fewer values than `SEGMENT`; only its last element
-//! is filled, so a segment that becomes full is the last; (2) a segment's free places form a list that begins at
-//! `free`; a segment without values has no memory.
+//! Invariants: (1) a segment is on `with_room` exactly when it holds fewer values than `SEGMENT`; only its
+//! last element is filled, so a segment that becomes full is the last; (2) a segment's free places form a
+//! list that begins at `free`; a segment without values has no memory.
 
 #![forbid(unsafe_code)]
 
@@ -69,7 +69,8 @@ impl<T> TypedSlab<T> {
         number << SEGMENT_BITS | place
     }
 
-    /// Takes the value at `index` out; none when there is none. The last value of a segment takes its memory along.
+    /// Takes the value at `index` out; none when there is none. The last value of a segment takes its memory
+    /// along.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let number = index >> SEGMENT_BITS;
         let segment = self.segments.get_mut(number as usize)?;

@@ -6,8 +6,9 @@ use crate::spec::Spec;
 use crate::specs::{connection, generic, server};
 use sluice_base::num::parse_i64;
 
-/// Adds to `found` the databases that a call names besides the one in which it runs. `args` starts with the command's name. What
-/// concerns all databases has the flag `ALL_DBS` and names none. Costs a walk over the arguments of COPY.
+/// Adds to `found` the databases that a call names besides the one in which it runs. `args` starts with the
+/// command's name. What concerns all databases has the flag `ALL_DBS` and names none. Costs a walk over the
+/// arguments of COPY.
 pub fn databases(spec: &Spec, args: &[&[u8]], found: &mut Vec<usize>) {
     let number = |at: usize| {
         let number = args.get(at).and_then(|text| parse_i64(text));

@@ -3,7 +3,8 @@
 use super::doc::Doc;
 use crate::spec::{Arg, Flags, Spec};
 
-/// The documentation of a command, which COMMAND DOCS shows under its full name; unknown commands are left out there.
+/// The documentation of a command, which COMMAND DOCS shows under its full name; unknown commands are left
+/// out there.
 pub fn docs(spec: &Spec) -> Doc {
     let mut parts = Vec::with_capacity(10);
     parts.push(("summary", Doc::Str(spec.summary)));

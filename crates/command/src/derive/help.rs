@@ -15,8 +15,8 @@ pub fn lines(container: &Spec) -> Vec<String> {
     frame(container.name(), &entries)
 }
 
-/// Lines of a HELP with the given entries of syntax and explanation, for commands whose subcommands are not declared
-/// (DEBUG). Long ones are wrapped.
+/// Lines of a HELP with the given entries of syntax and explanation, for commands whose subcommands are not
+/// declared (DEBUG). Long ones are wrapped.
 pub fn frame(name: &str, entries: &[(&str, &str)]) -> Vec<String> {
     let name = name.to_ascii_uppercase();
     let mut lines = vec![format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];

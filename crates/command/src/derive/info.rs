@@ -36,8 +36,8 @@ pub enum Filter<'a> {
     Pattern(&'a [u8]),
 }
 
-/// The full names that pass a filter, in the order of the table. `matches(pattern, name)` is the glob of the server,
-/// without regard to case.
+/// The full names that pass a filter, in the order of the table. `matches(pattern, name)` is the glob of the
+/// server, without regard to case.
 pub fn list(filter: Filter<'_>, matches: impl Fn(&[u8], &[u8]) -> bool) -> Vec<&'static str> {
     let category = match filter {
         Filter::Category(name) => Cat::named(name),

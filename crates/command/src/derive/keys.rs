@@ -1,7 +1,7 @@
 //! Where the keys of a call are.
 //!
-//! Invariants: (1) a position found is less than the number of arguments; (2) an invalid call adds nothing to the
-//! list; (3) names that only look like keys (channels of sharded publish/subscribe) are no keys.
+//! Invariants: (1) a position found is less than the number of arguments; (2) an invalid call adds nothing to
+//! the list; (3) names that only look like keys (channels of sharded publish/subscribe) are no keys.
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
 use crate::table;
@@ -10,11 +10,12 @@ use crate::table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 
-/// Adds position and flags of each key of a call to `found`, in the order of the key specs. `args` starts with the
-/// command's name. Costs the number of keys, and a walk over the arguments where a keyword is searched.
+/// Adds position and flags of each key of a call to `found`, in the order of the key specs. `args` starts
+/// with the command's name. Costs the number of keys, and a walk over the arguments where a keyword is
+/// searched.
 ///
-/// A call that its key specs do not fit (a number of keys that is none, or more keys than arguments) adds nothing and
-/// is [`Invalid`].
+/// A call that its key specs do not fit (a number of keys that is none, or more keys than arguments) adds
+/// nothing and is [`Invalid`].
 pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), Invalid> {
     let before = found.len();
     let result = match spec.keys {
@@ -27,8 +28,8 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
     result
 }
 
-/// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all the same (PFMERGE with
-/// a target alone): these are the keys for which rights are asked.
+/// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all
+/// the same (PFMERGE with a target alone): these are the keys for which rights are asked.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {
@@ -45,8 +46,8 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
     }
 }
 
-/// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in which most
-/// commands have them in a row at a fixed place.
+/// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in
+/// which most commands have them in a row at a fixed place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRow {
     /// Position of the first; 0 for none.
@@ -78,8 +79,8 @@ impl KeyRow {
         }
     }
 
-    /// Position of the first key in a call of so many arguments. `None` when there is no key, or when only [`keys`] can
-    /// tell.
+    /// Position of the first key in a call of so many arguments. `None` when there is no key, or when only
+    /// [`keys`] can tell.
     #[inline]
     pub fn first(self, arg_count: usize) -> Option<usize> {
         let first = usize::from(self.first);
@@ -154,8 +155,8 @@ impl GetKeysError {
     }
 }
 
-/// What COMMAND GETKEYS and GETKEYSANDFLAGS answer for a call; the list is empty only for commands that may be called
-/// without keys.
+/// What COMMAND GETKEYS and GETKEYSANDFLAGS answer for a call; the list is empty only for commands that may
+/// be called without keys.
 pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, GetKeysError> {
     use crate::spec::Flags;
     if !has_keys(spec) {
@@ -169,8 +170,8 @@ pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, Ge
     if valid || spec.flags.has(Flags::NO_MANDATORY_KEYS) { Ok(found) } else { Err(GetKeysError::Arguments) }
 }
 
-/// First key, last key and step as COMMAND INFO shows them, from the time before key specs. Negative counts from the
-/// end; all 0 for no keys at a fixed place.
+/// First key, last key and step as COMMAND INFO shows them, from the time before key specs. Negative counts
+/// from the end; all 0 for no keys at a fixed place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LegacyRange {
     /// Position of the first key.
@@ -228,7 +229,8 @@ fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags
         Find::Range { last, step, limit } => (start, range_end(start, last, limit, args.len())?, step),
         Find::KeyNum { num_index, first, step } => {
             let text = args.get(start + num_index as usize).ok_or(Invalid)?;
-            // The reference goes by the key spec for MSETEX alone, the one with pairs, and by a function for all others.
+            // The reference goes by the key spec for MSETEX alone, the one with pairs, and by a function for
+            // all others.
             let count = if step == 2 { strict_key_count(text)? } else { key_count(text)? };
             let first = start + first as usize;
             let more = (count - 1).checked_mul(step as usize).ok_or(Invalid)?;
@@ -243,8 +245,8 @@ fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags
     Ok(())
 }
 
-/// Position behind the first `word` met from argument `from` to the end, or backwards to the command's name when
-/// `from` is negative.
+/// Position behind the first `word` met from argument `from` to the end, or backwards to the command's name
+/// when `from` is negative.
 fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
     let is_word = |at: &usize| crate::is_word(args[*at], word);
     let after = |at: usize| at + 1;
@@ -276,8 +278,8 @@ fn strict_key_count(text: &[u8]) -> Result<usize, Invalid> {
     if is_number { key_count(text) } else { Err(Invalid) }
 }
 
-/// A number of keys that is at least one, read as the reference reads it: what follows the digits does not count, and the
-/// lower 32 bits of a large number do. The command itself refuses such numbers.
+/// A number of keys that is at least one, read as the reference reads it: what follows the digits does not
+/// count, and the lower 32 bits of a large number do. The command itself refuses such numbers.
 fn key_count(text: &[u8]) -> Result<usize, Invalid> {
     let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let text = &text[text.iter().take_while(|byte| blank(byte)).count()..];

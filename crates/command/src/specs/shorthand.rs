@@ -1,10 +1,11 @@
-//! Short forms for what declarations repeat: the numbering of a file's specs, key specs and documented arguments.
+//! Short forms for what declarations repeat: the numbering of a file's specs, key specs and documented
+//! arguments.
 
 use crate::spec::{Arg, ArgKind, Begin, Find, KeyFlags, KeySpec};
 
-/// Lists the specs of a file, containers before their subcommands: `SPECS` is the list, `id::NAME` the id of the spec
-/// `NAME`. An id is the position in the list behind the files that come before, so inserting a name moves the ids
-/// behind it without a change of any declaration.
+/// Lists the specs of a file, containers before their subcommands: `SPECS` is the list, `id::NAME` the id of
+/// the spec `NAME`. An id is the position in the list behind the files that come before, so inserting a name
+/// moves the ids behind it without a change of any declaration.
 macro_rules! specs {
     ($file:ident : $($name:ident),+ $(,)?) => {
         /// The specs of this file by name; a member's number is its place in the list.

@@ -55,8 +55,8 @@ impl BitPart {
         start as usize * unit..(end as usize + 1) * unit
     }
 
-    /// The bits that BITCOUNT counts: both ends from the end of the string and in the wrong order select nothing, even where
-    /// both would be cut to the first.
+    /// The bits that BITCOUNT counts: both ends from the end of the string and in the wrong order select
+    /// nothing, even where both would be cut to the first.
     fn counted_bits(self, len: usize) -> Range<usize> {
         let end = self.end.unwrap_or(-1);
         if self.start < 0 && end < 0 && self.start > end { 0..0 } else { self.bits(len) }

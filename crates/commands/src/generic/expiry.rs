@@ -108,7 +108,8 @@ impl Conditions {
         Ok(this)
     }
 
-    /// Whether `at` may take the place of `current`; a key without an expiry lives for ever, which is later than any time.
+    /// Whether `at` may take the place of `current`; a key without an expiry lives for ever, which is later
+    /// than any time.
     pub(crate) fn allow(self, current: Option<i64>, at: i64) -> bool {
         !(self.nx && current.is_some()
             || self.xx && current.is_none()

@@ -149,8 +149,8 @@ fn sorted(
 ) -> Result<Sorted, CmdError> {
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
-    // A set has no order that a replica has too, and scripts are promised that what they get does not depend on the server. Transactions
-    // are promised nothing: the order of the members is as good as any.
+    // A set has no order that a replica has too, and scripts are promised that what they get does not depend
+    // on the server. Transactions are promised nothing: the order of the members is as good as any.
     let is_told = options.store.is_some() || is_inside;
     if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
@@ -179,8 +179,8 @@ fn sorted(
     Ok(Sorted { texts, rows })
 }
 
-/// All elements; where they stay in their order, a list or a sorted set that is descending is turned round. Those of an
-/// alphabetic order are bytes.
+/// All elements; where they stay in their order, a list or a sorted set that is descending is turned round.
+/// Those of an alphabetic order are bytes.
 fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
     let is_turned = options.keeps_order && options.is_descending;
     let mut texts = Texts::default();
@@ -280,8 +280,8 @@ fn rank_of(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// Brings the items of a range into the places that they have in the whole order, in which those that are equal are the same. The
-/// others are not ordered among themselves.
+/// Brings the items of a range into the places that they have in the whole order, in which those that are
+/// equal are the same. The others are not ordered among themselves.
 fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
     let mut part = items;
     if range.is_empty() {
@@ -331,8 +331,8 @@ impl SortOptions<'_> {
     }
 }
 
-/// What a pattern of BY or GET means for an element: the string of the key that it names, or with `->` the field of a hash; the
-/// element itself for `#`. `take` is given its bytes, where there are any.
+/// What a pattern of BY or GET means for an element: the string of the key that it names, or with `->` the
+/// field of a hash; the element itself for `#`. `take` is given its bytes, where there are any.
 fn looked_up<R>(
     db: &mut DbRef<'_>,
     pattern: &[u8],

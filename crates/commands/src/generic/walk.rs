@@ -116,8 +116,8 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
     Err(CmdError::owned([b"ERR unknown type name '", name, b"'"].concat()))
 }
 
-/// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it, and a
-/// negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
+/// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it,
+/// and a negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();

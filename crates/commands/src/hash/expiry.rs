@@ -62,7 +62,8 @@ pub(super) fn hpexpireat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     expire_by(ctx, args, ExpiryUnit::AtMs)
 }
 
-/// Whether a new expiry is over as it is set. Where expired fields are only hidden, or not even that, none ever is.
+/// Whether a new expiry is over as it is set. Where expired fields are only hidden, or not even that, none
+/// ever is.
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
@@ -198,7 +199,8 @@ fn reply_expiries(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl Fn(i64, i64) -
     Ok(Outcome::Done)
 }
 
-/// The answers about a field that is absent, one that lives without an end, and one that was deleted since its time has passed.
+/// The answers about a field that is absent, one that lives without an end, and one that was deleted since
+/// its time has passed.
 const NO_FIELD: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const DELETED: i64 = 2;

@@ -214,6 +214,6 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 
 /// Draws that meet a field that has expired, before the fields that live are counted.
 const RANDOM_TRIES: usize = 50;
-/// Fields that one call gives at most where it gives fields again and again, and the client's output has no limit: the reply is
-/// kept in memory.
+/// Fields that one call gives at most where it gives fields again and again, and the client's output has no
+/// limit: the reply is kept in memory.
 const REPEATED_MAX: i64 = 1 << 27;

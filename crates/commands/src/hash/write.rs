@@ -45,7 +45,8 @@ fn set_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<i64, CmdError> {
     Ok(added)
 }
 
-/// How a hash is about to grow by the pairs from an argument on: see [`sluice_value::Hash::convert_before_adding`].
+/// How a hash is about to grow by the pairs from an argument on: see
+/// [`sluice_value::Hash::convert_before_adding`].
 pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usize) {
     let (hash, context) = edit.parts();
     let texts = args.iter_from(first);
@@ -181,8 +182,8 @@ fn store_number(
 }
 
 impl StoredNumber {
-    /// The sum instead of the amount where a receiver may come to another: machines and versions round elsewhere, and a field that has
-    /// expired here may still be there.
+    /// The sum instead of the amount where a receiver may come to another: machines and versions round
+    /// elsewhere, and a field that has expired here may still be there.
     fn propagate(self, ctx: &mut WriteCtx<'_>, args: Args<'_>, text: &[u8], exact: Exact) {
         if exact == Exact::Float || self.expired || self.expiry.is_some() {
             ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), text, self.expiry));

@@ -1,7 +1,8 @@
 //! The commands that wait for a list: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
-//! Each tries what its sister without `B` does. Where there is nothing to take, it waits for one of its keys and is run again
-//! when the key holds a list; inside a transaction it answers as if its time were over. The stream gets the sister.
+//! Each tries what its sister without `B` does. Where there is nothing to take, it waits for one of its keys
+//! and is run again when the key holds a list; inside a transaction it answers as if its time were over. The
+//! stream gets the sister.
 
 use super::ends::{Shape, op_pop};
 use super::moving::op_move;
@@ -105,8 +106,8 @@ pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, dea
     }))))
 }
 
-/// A timeout in seconds, maybe with a fraction, as the moment at which it is over, ms of the monotonic clock; 0: never. A
-/// fraction of a millisecond counts as a whole one.
+/// A timeout in seconds, maybe with a fraction, as the moment at which it is over, ms of the monotonic clock;
+/// 0: never. A fraction of a millisecond counts as a whole one.
 pub(crate) fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
     let seconds = LongDouble::parse(text)
         .ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;

@@ -91,7 +91,8 @@ pub(crate) enum Shape {
     Array(usize),
 }
 
-/// Takes elements from an end and writes them as the reply; how many. Of a key that is absent none, and no reply.
+/// Takes elements from an end and writes them as the reply; how many. Of a key that is absent none, and no
+/// reply.
 pub(crate) fn op_pop(
     ctx: &mut WriteCtx<'_>,
     key: Key<'_>,
@@ -132,8 +133,8 @@ pub(super) fn lmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 impl FirstOfKeys<Side> {
-    /// Takes elements from the list of a key, with key and elements as the reply; `false`, and no reply, where there is no
-    /// list.
+    /// Takes elements from the list of a key, with key and elements as the reply; `false`, and no reply,
+    /// where there is no list.
     pub(super) fn pop(&self, ctx: &mut WriteCtx<'_>, key: Key<'_>) -> Result<bool, CmdError> {
         match ctx.db.get_uncounted(key) {
             Some(entry) => list_of(entry)?,

@@ -20,8 +20,8 @@ enum Picture {
     None,
 }
 
-/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture, and takes the
-/// arguments that the reference's picture of that version takes.
+/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture, and
+/// takes the arguments that the reference's picture of that version takes.
 pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let (picture, at) = picture(args)?;
     match picture {

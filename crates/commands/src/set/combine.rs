@@ -98,8 +98,8 @@ pub(crate) fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit
     }
 }
 
-/// Whether a union looks each member up in the sets before its own, and does not remember those that were visited: a look-up
-/// in the order of a table takes a fifth of an insertion.
+/// Whether a union looks each member up in the sets before its own, and does not remember those that were
+/// visited: a look-up in the order of a table takes a fifth of an insertion.
 pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
     let mut before_last = sets.iter().flatten();
     let _last = before_last.next_back();

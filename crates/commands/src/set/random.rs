@@ -15,7 +15,8 @@ use sluice_resp::command::{push_argument, push_command_head};
 use sluice_value::{ListItem, Set, SetEncoding, SetRef, Value};
 use std::collections::HashSet;
 
-/// Calls `visit` with `count` different members drawn at random, fewer than there are. Cost: O(count · log n), or O(n).
+/// Calls `visit` with `count` different members drawn at random, fewer than there are. Cost: O(count · log
+/// n), or O(n).
 fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(ListItem<'_>)) {
     let len = set.len();
     if set.encoding() != SetEncoding::Hashtable || count.saturating_mul(DENSE) > len {
@@ -176,7 +177,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         drawn.push(member.bytes(&mut IntBuffer::new()).to_vec());
         reply_item(&mut ctx.reply, member);
     });
-    // The reference makes a new set of what is left where that is little: a hash table becomes a listpack again.
+    // The reference makes a new set of what is left where that is little: a hash table becomes a listpack
+    // again.
     if edit.value().encoding() != SetEncoding::Listpack && is_little(len - count, count) {
         let rest = rest_of(edit.value(), &drawn, ctx.limits.set);
         edit.replace(rest);
@@ -192,7 +194,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Replies with members that are in the data no more: they are freed by another thread, which produces the reply where it is slow.
+/// Replies with members that are in the data no more: they are freed by another thread, which produces the
+/// reply where it is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     let is_sent = ctx.slow.mode == ReplyMode::On;
     if is_slow && is_sent {
@@ -209,13 +212,14 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Takes so many members, fewer than there are, out of a large set in a few steps: neighbours in the order of their hashes, which say nothing about
-/// members, since nobody knows the server's seed. Every member has the same chance. `None`: the set is not so large that it is a tree.
+/// Takes so many members, fewer than there are, out of a large set in a few steps: neighbours in the order of
+/// their hashes, which say nothing about members, since nobody knows the server's seed. Every member has the
+/// same chance. `None`: the set is not so large that it is a tree.
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Members that are drawn in front of a rank: in each section as many as its part of the set, never more than it has. Where that is no
-    // whole number, chance decides which sections have one more.
+    // Members that are drawn in front of a rank: in each section as many as its part of the set, never more
+    // than it has. Where that is no whole number, chance decides which sections have one more.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();
@@ -288,7 +292,8 @@ fn removals<'m>(
         }
         commands.count += 1;
         if commands.count == 1 {
-            // The others are about as long: memory that grows again and again would take as much time as the members.
+            // The others are about as long: memory that grows again and again would take as much time as the
+            // members.
             let others = bytes.len().saturating_mul(left.div_ceil(REMOVED_AT_ONCE));
             bytes.reserve(others.saturating_add(others / 16).min(RESERVED_MAX));
         }

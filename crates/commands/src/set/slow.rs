@@ -1,4 +1,5 @@
-//! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, and SPOP of many members, produced by another thread.
+//! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, and SPOP of many members, produced by
+//! another thread.
 
 use crate::element::reply_item;
 use crate::production::{Production, Progress, SlowRead, is_piece, root_of};

@@ -15,7 +15,8 @@ pub(crate) fn id_at(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
     StreamId::parse(text, seq).ok_or(INVALID_ID)
 }
 
-/// An id of a range: `-` is the least one, `+` the greatest, and milliseconds alone stand for the id with this sequence number.
+/// An id of a range: `-` is the least one, `+` the greatest, and milliseconds alone stand for the id with
+/// this sequence number.
 pub(crate) fn id_or_end(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
     match crate::error::until_zero(text) {
         b"-" => Ok(StreamId::MIN),

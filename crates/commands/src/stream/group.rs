@@ -55,7 +55,8 @@ const CREATE_WORDS_MAX: usize = 8;
 /// Words of SETID with its option.
 const SETID_WORDS_MAX: usize = 7;
 
-/// An option may come twice as long as the words are no more than `words_max`; the key and the group are looked at first.
+/// An option may come twice as long as the words are no more than `words_max`; the key and the group are
+/// looked at first.
 fn refuse_repeated(args: Args<'_>, words_max: usize) -> Result<(), CmdError> {
     if args.len() > words_max { Err(wrong_subcommand("XGROUP", args)) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both answer what is there, and wait where there is nothing and they are told to. One that waited is run again when an entry
-//! was added, with the ids that `$` and `+` stood for when it came.
+//! Both answer what is there, and wait where there is nothing and they are told to. One that waited is run
+//! again when an entry was added, with the ids that `$` and `+` stood for when it came.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};

@@ -7,7 +7,8 @@ use sluice_resp::Reply;
 use sluice_value::{PAGE_BYTES, Pages, Piece};
 use std::ops::Range;
 
-/// Writes a string as a bulk reply. Inlined by force: GET is little else, and the way to pages is a function of its own.
+/// Writes a string as a bulk reply. Inlined by force: GET is little else, and the way to pages is a function
+/// of its own.
 #[inline(always)]
 pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     match value {
@@ -18,8 +19,8 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     }
 }
 
-/// Writes a part of a string in pages as a bulk reply, which shares the pages that are in it whole. `range` lies in the
-/// string.
+/// Writes a part of a string in pages as a bulk reply, which shares the pages that are in it whole. `range`
+/// lies in the string.
 #[cold]
 pub(crate) fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
     // One page for all that are not there.

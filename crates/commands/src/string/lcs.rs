@@ -9,8 +9,9 @@
 //!    ...
 //! ```
 //!
-//! The way back from the last corner needs nothing but these bits: 1/32 of a table of lengths, where the second string is long
-//! (each row has whole words of 64 bits). The limit is still the table's, as clients know it.
+//! The way back from the last corner needs nothing but these bits: 1/32 of a table of lengths, where the
+//! second string is long (each row has whole words of 64 bits). The limit is still the table's, as clients
+//! know it.
 
 mod search;
 mod slow;

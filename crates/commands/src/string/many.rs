@@ -90,8 +90,9 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: Se
     }
 }
 
-/// The command with its expiry, whose amount is at `index`, as the time itself. `options`: where options begin. An expiry may be
-/// given again in the same unit, and the last one counts; those before go, since another unit beside PXAT is refused.
+/// The command with its expiry, whose amount is at `index`, as the time itself. `options`: where options
+/// begin. An expiry may be given again in the same unit, and the last one counts; those before go, since
+/// another unit beside PXAT is refused.
 fn with_pxat(args: Args<'_>, options: usize, index: usize, at_ms: i64) -> Argv {
     let words = args.to_vecs();
     let mut argv = words[..options].to_vec();

@@ -47,8 +47,8 @@ pub(super) enum Expiry {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options from the argument at `first` on. An amount is left unread: a later mistake of syntax comes
-    /// before it.
+    /// Reads the options from the argument at `first` on. An amount is left unread: a later mistake of syntax
+    /// comes before it.
     pub(super) fn parse(args: Args<'a>, first: usize, accepted: Accepted) -> Result<Options<'a>, CmdError> {
         let mut options = Options { condition: Condition::Always, get: false, expiry: Expiry::Unsaid };
         let mut i = first;
@@ -116,7 +116,8 @@ impl Expiry {
     }
 }
 
-/// Whether a new expiry is over as it is set. Where expired keys are only hidden, or not even that, none ever is.
+/// Whether a new expiry is over as it is set. Where expired keys are only hidden, or not even that, none ever
+/// is.
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }

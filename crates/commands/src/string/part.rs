@@ -85,8 +85,9 @@ fn reply_part(reply: &mut Reply<'_>, value: Str<'_>, range: Range<usize>) {
     }
 }
 
-/// The bytes from `start` to `end`, both included, of `len`; negative offsets count from the end, and what lies outside is
-/// cut off. Two negative offsets in the wrong order select nothing even where both would be cut to the first byte.
+/// The bytes from `start` to `end`, both included, of `len`; negative offsets count from the end, and what
+/// lies outside is cut off. Two negative offsets in the wrong order select nothing even where both would be
+/// cut to the first byte.
 fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
     if len == 0 || start < 0 && end < 0 && start > end {
         return 0..0;

@@ -86,7 +86,8 @@ fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
     vec![name.to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
 }
 
-/// SET without its option GET, for replicas and log, which read no reply. The operand of IFEQ may be the same word and stays.
+/// SET without its option GET, for replicas and log, which read no reply. The operand of IFEQ may be the same
+/// word and stays.
 fn without_get(args: Args<'_>) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     let mut rest = args.iter_from(3);

@@ -74,7 +74,8 @@ pub(super) fn zadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn zincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    // An option of ZADD in place of the number is an option without elements there: the reference has one parser for both.
+    // An option of ZADD in place of the number is an option without elements there: the reference has one
+    // parser for both.
     if AddFlags::parse(args).1 != 2 {
         return Err(CmdError::Syntax);
     }

@@ -1,7 +1,7 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP and their forms that wait.
 //!
-//! Those that wait try what their sisters without `B` do. Where there is nothing to take, they wait for one of their keys and are run
-//! again when the key holds a sorted set. The stream gets the sister.
+//! Those that wait try what their sisters without `B` do. Where there is nothing to take, they wait for one
+//! of their keys and are run again when the key holds a sorted set. The stream gets the sister.
 
 use crate::args::{Args, FirstOfKeys, int_from};
 use crate::ctx::WriteCtx;
@@ -77,7 +77,8 @@ fn pop(ctx: &mut WriteCtx<'_>, args: Args<'_>, end: PopEnd) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Takes up to `count` elements from an end and writes them as the reply; `false`, and no reply, where the key is absent.
+/// Takes up to `count` elements from an end and writes them as the reply; `false`, and no reply, where the
+/// key is absent.
 fn op_pop(
     ctx: &mut WriteCtx<'_>,
     key: Key<'_>,

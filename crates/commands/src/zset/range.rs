@@ -184,7 +184,8 @@ impl<'a> LexRange<'a> {
     }
 }
 
-/// The ranks from `start` to `stop`, both included, of `len`, counted in a direction; what lies outside is cut off.
+/// The ranks from `start` to `stop`, both included, of `len`, counted in a direction; what lies outside is
+/// cut off.
 pub(super) fn rank_range(start: i64, stop: i64, len: usize, direction: Direction) -> Range<usize> {
     let place = |index: i64| match usize::try_from(index) {
         Ok(index) => Some(index),
@@ -232,7 +233,8 @@ struct Fixed {
 struct RangeCall<'a> {
     bounds: Bounds<'a>,
     direction: Direction,
-    /// Elements that are passed over, and how many are wanted; negative: all, but none where the former is negative.
+    /// Elements that are passed over, and how many are wanted; negative: all, but none where the former is
+    /// negative.
     offset: i64,
     limit: i64,
     with_scores: bool,
@@ -293,7 +295,8 @@ impl<'a> RangeCall<'a> {
         };
         let offset = match usize::try_from(self.offset) {
             Ok(offset) => offset.min(all.len()),
-            // In the reference's larger encoding an offset below 0 counts from the end; in the smaller one nothing is there.
+            // In the reference's larger encoding an offset below 0 counts from the end; in the smaller one
+            // nothing is there.
             Err(_) => {
                 let from_end = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
                 match all.len().checked_sub(from_end) {

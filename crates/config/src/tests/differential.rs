@@ -1,6 +1,7 @@
 //! The same questions to this crate and to a running reference server.
 //!
-//! Runs when the environment variable `SLUICE_PEER_SERVER` names the reference's binary, and says so when it does not.
+//! Runs when the environment variable `SLUICE_PEER_SERVER` names the reference's binary, and says so when it
+//! does not.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

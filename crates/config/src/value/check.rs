@@ -98,7 +98,8 @@ fn shows_something(mut rest: &[u8]) -> Option<bool> {
             }
             [b'{', after @ ..] => {
                 let end = after.iter().position(|byte| *byte == b'}')?;
-                // The first two are empty while a template is tested, and so is the socket unless there is one.
+                // The first two are empty while a template is tested, and so is the socket unless there is
+                // one.
                 shown |= match &after[..end] {
                     b"title" | b"server-mode" | b"unixsocket" => false,
                     b"listen-addr" | b"config-file" | b"port" | b"tls-port" => true,

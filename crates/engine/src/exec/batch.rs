@@ -1,6 +1,7 @@
 //! Batches: parsed requests of one session, prepared together and executed in order.
 //!
-//! Times: the clock is read when the batch begins and after each command; a command starts when its predecessor ended.
+//! Times: the clock is read when the batch begins and after each command; a command starts when its
+//! predecessor ended.
 
 use crate::engine::Engine;
 use crate::exec::request::Next;
@@ -190,8 +191,8 @@ impl Engine {
         self.park(session, OwnedRequests::of(&request), item, on);
     }
 
-    /// Serves the clients that wait, between two requests of a session. The session takes its place in the table meanwhile, so
-    /// that the effects of other sessions reach it.
+    /// Serves the clients that wait, between two requests of a session. The session takes its place in the
+    /// table meanwhile, so that the effects of other sessions reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;
@@ -216,7 +217,8 @@ impl Engine {
         Submitted { executed: batch.executed, flow: batch.flow, admission }
     }
 
-    /// Closes an unauthenticated client with too much unread output, and a client that ends without unread output.
+    /// Closes an unauthenticated client with too much unread output, and a client that ends without unread
+    /// output.
     #[cold]
     pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         if !session.caller.flags.ever_authenticated {

@@ -1,15 +1,18 @@
 //! What happens between two units and never while one stands open.
 //!
-//! A unit that stands still has changed a part of what it will change. Whatever shows the data to somebody who was not there
-//! before, or changes the data or their history in a way that the rest of the unit would meet, waits for its end. Each such
-//! place asks [`Control::between_units`], and comes again later when the answer is no: in the next iteration, at the cron, or
-//! at the end of the unit ([`Engine::end_open_unit`](crate::Engine)).
+//! A unit that stands still has changed a part of what it will change. Whatever shows the data to somebody
+//! who was not there before, or changes the data or their history in a way that the rest of the unit would
+//! meet, waits for its end. Each such place asks [`Control::between_units`], and comes again later when the
+//! answer is no: in the next iteration, at the cron, or at the end of the unit
+//! ([`Engine::end_open_unit`](crate::Engine)).
 //!
-//! Not asked is what a queued command of the unit itself does (FLUSHALL saves the empty data, DEBUG RELOAD loads), and what the link
-//! to a primary tells of the history of data that were loaded: those commands have no part in it.
+//! Not asked is what a queued command of the unit itself does (FLUSHALL saves the empty data, DEBUG RELOAD
+//! loads), and what the link to a primary tells of the history of data that were loaded: those commands have
+//! no part in it.
 //!
-//! What goes on meanwhile: messages and notifications, which leave with the command that causes them; the cursor of a cut that was made before, slow reads, timeouts of clients that wait, writing and
-//! syncing of closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
+//! What goes on meanwhile: messages and notifications, which leave with the command that causes them; the
+//! cursor of a cut that was made before, slow reads, timeouts of clients that wait, writing and syncing of
+//! closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
 
 use crate::control::Control;
 use crate::engine::Engine;
@@ -60,7 +63,8 @@ impl BetweenUnits {
 }
 
 impl Engine {
-    /// What was refused since the last call because a unit stands open: for tests, in builds with assertions alone.
+    /// What was refused since the last call because a unit stands open: for tests, in builds with assertions
+    /// alone.
     #[doc(hidden)]
     pub fn take_refused_between_units(&mut self) -> Vec<String> {
         let refused = self.control.clients.refused_between_units.take();

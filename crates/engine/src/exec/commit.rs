@@ -1,8 +1,9 @@
 //! Commit: what commands have done takes effect.
 //!
-//! At two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each command, so that the next command
-//! of the same unit sees the consequences; [`UNIT_STEPS`] after the unit, when everybody else may see them.
-//! A macro makes the list of names and the calls out of the same words, so the order is data and costs no indirect call.
+//! At two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each command, so that the
+//! next command of the same unit sees the consequences; [`UNIT_STEPS`] after the unit, when everybody else
+//! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
+//! and costs no indirect call.
 
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
@@ -73,8 +74,8 @@ steps! {
 }
 
 steps! {
-    /// The steps after each unit that has commands for the replication stream. Clients that wait are served behind
-    /// these, each in a unit of its own ([`Engine::serve_waiting`]).
+    /// The steps after each unit that has commands for the replication stream. Clients that wait are served
+    /// behind these, each in a unit of its own ([`Engine::serve_waiting`]).
     UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
@@ -103,8 +104,8 @@ impl Engine {
         self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto });
     }
 
-    /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life
-    /// by now stays.
+    /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another
+    /// value or life by now stays.
     #[inline]
     fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         let Engine { keyspace, effects, .. } = self;
@@ -266,8 +267,8 @@ impl Engine {
         aof.add_unit(unit.commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
     }
 
-    /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no transaction; databases that
-    /// a load has exchanged.
+    /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no
+    /// transaction; databases that a load has exchanged.
     pub(crate) fn commit_unasked(&mut self, now: Now) {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
@@ -311,8 +312,8 @@ fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
     }
 }
 
-/// Reports a database that was emptied or exchanged to the transactions that watch its keys, and to the clients that wait
-/// for one of them.
+/// Reports a database that was emptied or exchanged to the transactions that watch its keys, and to the
+/// clients that wait for one of them.
 fn announce_database(
     keyspace: &Keyspace,
     effects: &Effects,

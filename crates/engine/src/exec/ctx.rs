@@ -1,6 +1,6 @@
-//! Contexts: what a handler may touch. The kind of its context is stated in its route; [`Handler::rights`] says in data what
-//! each kind may do, and [`route`] refuses, while compiling, a kind that the command's declared flags contradict. Contexts of commands about
-//! data are those of the crate `commands`.
+//! Contexts: what a handler may touch. The kind of its context is stated in its route; [`Handler::rights`]
+//! says in data what each kind may do, and [`route`] refuses, while compiling, a kind that the command's
+//! declared flags contradict. Contexts of commands about data are those of the crate `commands`.
 
 use crate::control::Control;
 use crate::host::action::Action;
@@ -278,10 +278,11 @@ pub(crate) struct Route {
     pub handler: Handler,
 }
 
-/// Joins a command and its handler. A declaration that disagrees with the rights of the handler does not compile, so the
-/// flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
+/// Joins a command and its handler. A declaration that disagrees with the rights of the handler does not
+/// compile, so the flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
 pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
-    // DEBUG is what it was last asked to be. A script's keys are those of the commands inside, and what FUNCTION changes are libraries.
+    // DEBUG is what it was last asked to be. A script's keys are those of the commands inside, and what
+    // FUNCTION changes are libraries.
     if !matches!(handler, Handler::Debug(_) | Handler::Script(_)) {
         check_route(spec, handler.rights().keys);
     }

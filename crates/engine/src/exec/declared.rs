@@ -1,9 +1,9 @@
-//! Whether a command meets the keys and databases that it declares, and no others: ACL, a cluster and the prefetch know the
-//! keys of a call from the declaration alone.
+//! Whether a command meets the keys and databases that it declares, and no others: ACL, a cluster and the
+//! prefetch know the keys of a call from the declaration alone.
 //!
-//! Invariants: (1) a build with debug assertions checks each command that runs, and no other build does; (2) a key that is
-//! met and not declared ends the process, so that every test, the differential test and the upstream suite look for one;
-//! (3) what is exempt is data, with a reason.
+//! Invariants: (1) a build with debug assertions checks each command that runs, and no other build does; (2)
+//! a key that is met and not declared ends the process, so that every test, the differential test and the
+//! upstream suite look for one; (3) what is exempt is data, with a reason.
 
 mod steps;
 

@@ -148,7 +148,8 @@ impl Engine {
         let reply = Reply::new(outbox, caller.proto);
         let (key, pubsub) = (*key, &mut control.clients.pubsub);
         let result = run(&mut PubSubCtx { key, caller, pubsub, reply }, args);
-        // The replicas get a message whether a client of this server receives the message or not. It is no change of the data.
+        // The replicas get a message whether a client of this server receives the message or not. It is no
+        // change of the data.
         let published = std::mem::take(&mut control.clients.pubsub.outgoing.published);
         if published && (effects.propagating || !control.clients.pubsub.outgoing.targets.is_empty()) {
             effects.force_to_replicas();
@@ -207,7 +208,8 @@ impl Engine {
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
         self.settle_aof(process);
-        // A role that waited for a load is taken up behind the link's step: the link's session, which ends with its role, executes here.
+        // A role that waited for a load is taken up behind the link's step: the link's session, which ends
+        // with its role, executes here.
         if !session.caller.is_primary() {
             self.settle_role(process);
         }
@@ -296,7 +298,8 @@ impl Engine {
             touch = Touch::No { fresh: touch.fresh() };
         }
         let expiry = if self.control.replication.replica.is_some() {
-            // The primary decides when a key goes, and meets it alive until then; everybody else is told the truth.
+            // The primary decides when a key goes, and meets it alive until then; everybody else is told the
+            // truth.
             if session.caller.is_primary() { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
@@ -311,7 +314,8 @@ impl Engine {
 
     fn lfu_touch(&self, now: Now) -> Touch {
         let limits = &self.control.limits;
-        // The dice need not be secret, only uncorrelated with the key: the clock's low bits, mixed, are enough.
+        // The dice need not be secret, only uncorrelated with the key: the clock's low bits, mixed, are
+        // enough.
         let dice = (now.mono_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         Touch::Lfu {
             minutes: (now.unix_s() / 60) as u16,

@@ -1,11 +1,11 @@
 //! The one ending of a command.
 //!
-//! A command's run ends in one of the ways of [`CommandEnding`], and each way takes some of the steps of [`ENDING_STEPS`], in the
-//! order of that table. A test prints the table. Whoever adds a way to end adds a column; whoever has something to do when a
-//! command ends adds a row.
+//! A command's run ends in one of the ways of [`CommandEnding`], and each way takes some of the steps of
+//! [`ENDING_STEPS`], in the order of that table. A test prints the table. Whoever adds a way to end adds a
+//! column; whoever has something to do when a command ends adds a row.
 //!
-//! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps of a way that is
-//! known when the program is compiled cost what they do, and no question about the others.
+//! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps
+//! of a way that is known when the program is compiled cost what they do, and no question about the others.
 
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
@@ -34,7 +34,8 @@ pub(crate) enum CommandEnding {
     Produced,
     /// The client whose reply was being produced is gone.
     Lost,
-    /// What the command has waited for was answered in its place: a timeout, acknowledgements, CLIENT UNBLOCK.
+    /// What the command has waited for was answered in its place: a timeout, acknowledgements, CLIENT
+    /// UNBLOCK.
     Answered,
     /// The command came out of an append-only file.
     Replayed,
@@ -103,7 +104,8 @@ macro_rules! endings {
             &[$((stringify!($step), &[$(CommandEnding::$ending),+])),+];
 
         impl Engine {
-            /// Takes the steps of an ending. Inlined: where the ending is a constant, nothing is left of the others.
+            /// Takes the steps of an ending. Inlined: where the ending is a constant, nothing is left of the
+            /// others.
             #[inline(always)]
             pub(super) fn take_ending_steps(
                 &mut self,

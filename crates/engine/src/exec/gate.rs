@@ -1,8 +1,9 @@
-//! The gate: admission checks, every reason for which a command may not run now. Their order is an array, and only the gate
-//! makes a [`Permit`].
+//! The gate: admission checks, every reason for which a command may not run now. Their order is an array, and
+//! only the gate makes a [`Permit`].
 //!
 //! Each check owns a bit. The engine keeps one word of the checks that can reject anything at all just now
-//! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
+//! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one
+//! AND.
 
 use crate::control::Control;
 use crate::exec::standing::Standing;
@@ -69,7 +70,8 @@ impl<'a> Asked<'a> {
         self.flags.has(Flags::WRITE) || is_unknown
     }
 
-    /// A session's command at a moment; `script`: the flags of the script that it runs, as far as they are known.
+    /// A session's command at a moment; `script`: the flags of the script that it runs, as far as they are
+    /// known.
     pub(crate) fn new(
         spec: &'static Spec,
         args: Args<'a>,
@@ -130,10 +132,12 @@ pub struct Check {
     pub ask: fn(&Asked<'_>) -> Option<Verdict>,
 }
 
-/// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
-/// state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the answer instead.
+/// The checks in the order in which the reference asks them. Existence and arity come before all of these:
+/// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
+/// answer instead.
 pub(crate) const CHECKS: &[Check] = &[
-    // Before all others: what they would answer may be another thing behind the unit. What replicas acknowledge changes nothing.
+    // Before all others: what they would answer may be another thing behind the unit. What replicas
+    // acknowledge changes nothing.
     Check {
         name: "open-unit",
         concerns: |_| true,
@@ -142,7 +146,8 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: true,
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
-            // Of a busy script others are told: see the check `busy`. What the primary sends is not lost: it waits.
+            // Of a busy script others are told: see the check `busy`. What the primary sends is not lost: it
+            // waits.
             let is_told = *asked.control.scripts.is_busy && !asked.caller.is_primary();
             let is_forgotten =
                 mistake::is_made(Mistake::RoleInsideRun) && asked.spec.id == server::REPLICAOF.id;
@@ -332,7 +337,8 @@ pub(crate) const CHECKS: &[Check] = &[
             let load = asked.control.persistence.load.as_ref()?;
             let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
             let is_allowed = match &asked.session.transaction {
-                // The role that it asks for waits for the end of the load (D-3): there is no reason to have it asked for again.
+                // The role that it asks for waits for the end of the load (D-3): there is no reason to have
+                // it asked for again.
                 None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
@@ -523,8 +529,8 @@ const ONLY_FREE: [&Spec; 7] = [
     &server::SWAPDB,
 ];
 
-/// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and what changes whole
-/// databases, may.
+/// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and
+/// what changes whole databases, may.
 fn touches_held(asked: &Asked<'_>) -> bool {
     // A script reaches keys that it does not declare.
     if runs_script(asked.spec) {
@@ -602,7 +608,8 @@ impl Gate {
         Gate { armed: 0, armed_for_primary: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
-    /// Looks again at which checks are armed; to be called when the control plane has changed: by [`Engine::notice`](crate::Engine).
+    /// Looks again at which checks are armed; to be called when the control plane has changed: by
+    /// [`Engine::notice`](crate::Engine).
     pub(crate) fn rearm(&mut self, control: &Control) {
         self.armed = CHECKS
             .iter()
@@ -613,7 +620,8 @@ impl Gate {
         self.armed_for_primary = self.armed & holding.fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
-    /// Bits of the checks that can reject this session something: to be asked for again when the session has changed.
+    /// Bits of the checks that can reject this session something: to be asked for again when the session has
+    /// changed.
     pub(crate) fn session_mask(&self, session: &Session) -> u32 {
         CHECKS
             .iter()
@@ -634,8 +642,8 @@ impl Gate {
         (!standing.row().is_checked || self.pending(spec, session) == 0).then_some(Permit(()))
     }
 
-    /// The permit of a command that a script calls. Of the checks, those are asked that concern the state of the data, in the order
-    /// in which the reference asks them of such a command.
+    /// The permit of a command that a script calls. Of the checks, those are asked that concern the state of
+    /// the data, in the order in which the reference asks them of such a command.
     ///
     /// # Errors
     /// Why it may not run.

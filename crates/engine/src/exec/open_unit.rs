@@ -1,9 +1,10 @@
-//! A unit that stands open: an EXEC that stands still between two of its commands, or a script that has used up its slice, and goes
-//! on in a later iteration.
+//! A unit that stands open: an EXEC that stands still between two of its commands, or a script that has used
+//! up its slice, and goes on in a later iteration.
 //!
-//! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing of
-//! [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens; (2) the unit owns what it has done, and commits that as
-//! one at its end; (3) a unit that has begun is finished whatever becomes of its client: only the reply is lost.
+//! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing
+//! of [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens; (2) the unit owns what it has done,
+//! and commits that as one at its end; (3) a unit that has begun is finished whatever becomes of its client:
+//! only the reply is lost.
 
 mod steps;
 

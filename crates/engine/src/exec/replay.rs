@@ -1,10 +1,10 @@
-//! Replaying an append-only file: its commands run as they ran when they were appended. The engine is one of its own, on the
-//! thread of a load (`loading/aof.rs`).
+//! Replaying an append-only file: its commands run as they ran when they were appended. The engine is one of
+//! its own, on the thread of a load (`loading/aof.rs`).
 //!
-//! Invariants: (1) no command is refused, deferred, counted or propagated: that was decided when it was appended; (2) a key past its
-//! expiry is there until the log deletes it: what came behind may have met it alive; (3) a transaction runs when its EXEC is there,
-//! and not at all without: the file ends within it, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the file,
-//! one record, one transaction.
+//! Invariants: (1) no command is refused, deferred, counted or propagated: that was decided when it was
+//! appended; (2) a key past its expiry is there until the log deletes it: what came behind may have met it
+//! alive; (3) a transaction runs when its EXEC is there, and not at all without: the file ends within it, or
+//! DISCARD has ended it; (4) memory beside the keyspace: one piece of the file, one record, one transaction.
 
 use super::ctx::Handler;
 use crate::engine::Engine;
@@ -58,8 +58,9 @@ struct ReplayedFile<'a> {
 struct CannotReplay(String);
 
 impl Engine {
-    /// Replays a file of an append-only file, which was opened, into the keyspace; `before`: bytes of the files before it. How the
-    /// file ended. Errors: the log has said why, and the data are a part of what was there. Cost: O(file).
+    /// Replays a file of an append-only file, which was opened, into the keyspace; `before`: bytes of the
+    /// files before it. How the file ended. Errors: the log has said why, and the data are a part of what was
+    /// there. Cost: O(file).
     pub(crate) fn replay_aof(
         &mut self,
         part: &mut AofPart,
@@ -212,7 +213,8 @@ impl Engine {
             member_seed: self.keyspace.hasher().seed(),
             set: self.control.limits.set,
         };
-        // A log may be older than a limit on what clients send: what it holds was acknowledged. The file bounds it.
+        // A log may be older than a limit on what clients send: what it holds was acknowledged. The file
+        // bounds it.
         LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }
     }
 
@@ -283,7 +285,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a command that changes data, or selects a database. Others are in no log that a server wrote, and are passed over.
+    /// Runs a command that changes data, or selects a database. Others are in no log that a server wrote, and
+    /// are passed over.
     fn replay_command(
         &mut self,
         replay: &mut Replay,
@@ -292,7 +295,8 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        // What scripts do their flags do not tell: files of earlier versions have EVAL where today's have what it did.
+        // What scripts do their flags do not tell: files of earlier versions have EVAL where today's have
+        // what it did.
         let may_change = matches!(
             self.preparing.handlers[spec.id.0 as usize],
             Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_)

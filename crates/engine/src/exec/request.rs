@@ -75,9 +75,9 @@ impl Engine {
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
 
-    /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80 instructions
-    /// a request. Request and arguments go by value here, because one reference to them, even on a path that is never taken,
-    /// has both written to memory for every command.
+    /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80
+    /// instructions a request. Request and arguments go by value here, because one reference to them, even on
+    /// a path that is never taken, has both written to memory for every command.
     #[inline(always)]
     pub(super) fn process_request(
         &mut self,
@@ -157,7 +157,8 @@ impl Engine {
         if is_checked {
             self.check_declared_keys(spec, args, db);
         }
-        // Made anew on each path: a value that a cold path takes as well would be written to memory for every command.
+        // Made anew on each path: a value that a cold path takes as well would be written to memory for every
+        // command.
         let request_bytes = request.wire_len();
         if let Ok(Outcome::Done) = &result {
             // Nothing to drop, which the compiler does not see: it would call a function to find out.
@@ -312,8 +313,8 @@ impl Engine {
         room
     }
 
-    /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same
-    /// answer for all of these, so they do not learn which commands exist.
+    /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients
+    /// get the same answer for all of these, so they do not learn which commands exist.
     #[cold]
     fn reject_unknown(
         &mut self,
@@ -424,7 +425,8 @@ impl Engine {
         }
     }
 
-    /// Tells the operator where a command of the primary has failed: from now on the data may differ from the primary's.
+    /// Tells the operator where a command of the primary has failed: from now on the data may differ from the
+    /// primary's.
     #[cold]
     pub(crate) fn note_divergence(session: &Session, error: &CmdError, process: &mut dyn Process) {
         if !session.caller.is_primary() {

@@ -4,7 +4,8 @@ use crate::exec::ctx::{Handler, Route};
 use crate::families;
 use sluice_commands::DataRoute;
 
-/// Every command with its handler: commands about data first, then the families in the order of `families.rs`.
+/// Every command with its handler: commands about data first, then the families in the order of
+/// `families.rs`.
 pub(crate) fn all() -> impl Iterator<Item = Route> {
     let data = sluice_commands::routes()
         .map(|DataRoute { spec, handler }| Route { spec, handler: Handler::Data(handler) });

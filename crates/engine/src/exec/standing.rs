@@ -1,5 +1,5 @@
-//! Whose command runs, and what follows from that: a row of properties for each standing, in place of questions in each
-//! file.
+//! Whose command runs, and what follows from that: a row of properties for each standing, in place of
+//! questions in each file.
 
 /// In whose name a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +17,20 @@ pub(crate) enum Standing {
 /// What holds for commands of a standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StandingRow {
-    /// The command may wait: for a key, for replicas, for the end of a save, for a thread that produces its reply.
+    /// The command may wait: for a key, for replicas, for the end of a save, for a thread that produces its
+    /// reply.
     pub may_wait: bool,
     /// The gate may postpone or queue the command.
     pub may_be_postponed: bool,
-    /// The bytes of the request count for the client, and the command is what CLIENT LIST shows as the last one. Otherwise
-    /// the request around it, or the queueing, has counted.
+    /// The bytes of the request count for the client, and the command is what CLIENT LIST shows as the last
+    /// one. Otherwise the request around it, or the queueing, has counted.
     pub counts_request: bool,
     /// CLIENT REPLY applies to this reply. Otherwise it applies to the reply of the request around it.
     pub ends_reply: bool,
     /// MONITOR shows the command.
     pub is_monitored: bool,
-    /// The gate asks its checks. What MULTI has queued was asked when it was queued, and EXEC with the flags of all that is
-    /// queued; a log was decided on before it was written.
+    /// The gate asks its checks. What MULTI has queued was asked when it was queued, and EXEC with the flags
+    /// of all that is queued; a log was decided on before it was written.
     pub is_checked: bool,
 }
 

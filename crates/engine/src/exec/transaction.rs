@@ -1,8 +1,8 @@
 //! Transactions: commands are queued, and EXEC runs them as one execution unit.
 //!
-//! EXEC is no handler: the queued commands may be of any kind, so they run with the whole engine, each in its own context.
-//! A command was admitted when it was queued. What depends on the state of the server at EXEC (memory, a pause) is asked
-//! for EXEC itself, with the flags of everything queued.
+//! EXEC is no handler: the queued commands may be of any kind, so they run with the whole engine, each in its
+//! own context. A command was admitted when it was queued. What depends on the state of the server at EXEC
+//! (memory, a pause) is asked for EXEC itself, with the flags of everything queued.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -84,8 +84,8 @@ impl Engine {
         self.run_queued_commands(unit, session, place, None, now, process)
     }
 
-    /// Runs what is queued from the command `next` on, which goes on with `script` where that one stood still. It may stand still
-    /// behind each command, and in each script.
+    /// Runs what is queued from the command `next` on, which goes on with `script` where that one stood
+    /// still. It may stand still behind each command, and in each script.
     pub(crate) fn run_queued_commands(
         &mut self,
         unit: &mut Unit,
@@ -114,7 +114,8 @@ impl Engine {
                 unit.stood_still = Some(at);
                 return Ok(Outcome::StandStill);
             }
-            // What was saved for the end of the server is saved once more behind the last command, and shows whole units.
+            // What was saved for the end of the server is saved once more behind the last command, and shows
+            // whole units.
             let may_stand_still = !self.control.persistence.saved_for_end;
             if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
                 unit.standing = outer;

@@ -1,5 +1,5 @@
-//! The execution unit: what happens at one moment for everybody else. A command, an EXEC, the service of a client that
-//! waited, a deletion by the cron. `exec/unit/steps.rs` opens and closes units.
+//! The execution unit: what happens at one moment for everybody else. A command, an EXEC, the service of a
+//! client that waited, a deletion by the cron. `exec/unit/steps.rs` opens and closes units.
 
 mod steps;
 
@@ -9,7 +9,8 @@ use crate::session::transaction::Transaction;
 use sluice_base::Now;
 use sluice_replication::{Audience, UnitCommands};
 
-/// An execution unit under way, and what its commands have done so far: a unit that stands still takes that along.
+/// An execution unit under way, and what its commands have done so far: a unit that stands still takes that
+/// along.
 #[derive(Debug)]
 #[must_use = "a unit that is not closed loses what its commands have done"]
 pub(crate) struct Unit {

@@ -141,7 +141,8 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let named = others.find(|other| i64::try_from(other.caller.id.0) == Ok(id));
     let key = named.and_then(|other| {
         let waiting = other.waiting.as_mut()?;
-        // What a pause keeps back, a load or a slow read is not blocked, and one request to end a wait is enough.
+        // What a pause keeps back, a load or a slow read is not blocked, and one request to end a wait is
+        // enough.
         let is_blocked = matches!(waiting.on, WaitFor::Keys(_) | WaitFor::Replicas { .. });
         let can_end = is_blocked && waiting.unblock.is_none();
         can_end.then(|| {

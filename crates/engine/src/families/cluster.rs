@@ -1,5 +1,5 @@
-//! READONLY and READWRITE: a setting of the connection, remembered and shown. Without a cluster it changes nothing, and the
-//! reference answers OK as well: tools send READONLY without asking what they talk to.
+//! READONLY and READWRITE: a setting of the connection, remembered and shown. Without a cluster it changes
+//! nothing, and the reference answers OK as well: tools send READONLY without asking what they talk to.
 
 use crate::exec::ctx::{Handler, Route, SessionCtx, route};
 use sluice_command::specs::cluster as specs;

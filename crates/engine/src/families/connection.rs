@@ -95,8 +95,8 @@ fn authenticate(
     Ok(())
 }
 
-/// Whether two secrets are the same. The time depends on the length of `given` only, so that a guess learns nothing from
-/// it.
+/// Whether two secrets are the same. The time depends on the length of `given` only, so that a guess learns
+/// nothing from it.
 fn same_secret(secret: &[u8], given: &[u8]) -> bool {
     let differing = given
         .iter()
@@ -238,8 +238,8 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Refuses a label of a client that would not fit a line of CLIENT LIST, where it is shown up to a zero byte. `what`
-/// begins the error's text.
+/// Refuses a label of a client that would not fit a line of CLIENT LIST, where it is shown up to a zero byte.
+/// `what` begins the error's text.
 pub(crate) fn check_label(label: &[u8], what: &[u8]) -> Result<(), CmdError> {
     if until_zero(label).iter().all(u8::is_ascii_graphic) {
         return Ok(());

@@ -11,7 +11,8 @@ fn monitor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         return Err(CmdError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     let flags = &mut ctx.session.caller.flags;
-    // A client that receives a stream already gets no second one, and no reply that would stand in the middle of the stream.
+    // A client that receives a stream already gets no second one, and no reply that would stand in the middle
+    // of the stream.
     if !flags.monitor && ctx.session.caller.replica.is_none() {
         ctx.session.caller.flags.monitor = true;
         ctx.control.clients.monitors.push(ctx.session.key);

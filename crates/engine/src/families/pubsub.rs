@@ -1,4 +1,5 @@
-//! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs` sends.
+//! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs`
+//! sends.
 
 use crate::exec::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
 use crate::pubsub::registry::TopicKind;
@@ -68,8 +69,8 @@ fn unsubscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run 
     Ok(Outcome::Done)
 }
 
-/// Tells the client what it has subscribed to, or no longer, and to how much it subscribes: shard channels are counted by
-/// themselves. A confirmation is sent even where replies are turned off, as messages are.
+/// Tells the client what it has subscribed to, or no longer, and to how much it subscribes: shard channels
+/// are counted by themselves. A confirmation is sent even where replies are turned off, as messages are.
 fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, name: Option<&[u8]>) {
     let subscribed = ctx.pubsub.subscribed(ctx.key);
     ctx.caller.subscribed = subscribed;

@@ -1,7 +1,7 @@
 //! What a replica says to its primary: SYNC, PSYNC, REPLCONF.
 //!
-//! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
-//! A replica that was away goes on where it was, as far as the backlog reaches.
+//! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after
+//! that gets no reply. A replica that was away goes on where it was, as far as the backlog reaches.
 
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
 use crate::families::replica::asked_by;
@@ -61,7 +61,8 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The primary of this server hands its role over: this server is promoted, and PSYNC runs again behind that, for a replica.
+/// The primary of this server hands its role over: this server is promoted, and PSYNC runs again behind that,
+/// for a replica.
 fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let replid = String::from_utf8_lossy(args.at(1)).into_owned();
     let shown = replid.escape_debug();
@@ -84,8 +85,9 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(HANDED_OVER, Vec::new())]))
 }
 
-/// Whether PSYNC of a primary that hands its role over runs again although the role still waits for the end of a load: whatever ends a pause
-/// releases who waits. To be answered as a replica of this server now, that primary would give the failover up, and both would be primaries.
+/// Whether PSYNC of a primary that hands its role over runs again although the role still waits for the end
+/// of a load: whatever ends a pause releases who waits. To be answered as a replica of this server now, that
+/// primary would give the failover up, and both would be primaries.
 fn is_handed_over_later(ctx: &ServerCtx<'_>, args: Args<'_>) -> bool {
     args.len() > HANDED_OVER && args.at(HANDED_OVER).is_empty() && ctx.control.replication.failover_asked
 }
@@ -120,7 +122,8 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
-    // Until the target was asked to take over, a replica that was cut off may come back: it may be the one that is waited for.
+    // Until the target was asked to take over, a replica that was cut off may come back: it may be the one
+    // that is waited for.
     if ctx.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
     }
@@ -165,9 +168,9 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// A replica comes. Where it was connected before, and that connection is not known to have ended, what it has acknowledged there does not
-/// count any more: it would count twice. That is at most the present end of the stream, and may be more than it has now: a crash may have
-/// taken data from it.
+/// A replica comes. Where it was connected before, and that connection is not known to have ended, what it
+/// has acknowledged there does not count any more: it would count twice. That is at most the present end of
+/// the stream, and may be more than it has now: a crash may have taken data from it.
 fn supersede(ctx: &mut ServerCtx<'_>) {
     let (end, now_s) = (ctx.control.replication.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;

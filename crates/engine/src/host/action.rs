@@ -27,11 +27,14 @@ pub enum Action {
         /// Seconds since its last input.
         idle_s: i64,
     },
-    /// A client is a replica now, and its packets shall be filled at the price of a delay (`repl-disable-tcp-nodelay`).
+    /// A client is a replica now, and its packets shall be filled at the price of a delay
+    /// (`repl-disable-tcp-nodelay`).
     FillPackets(SessionKey),
-    /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
+    /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that
+    /// one wakes it.
     Load(Box<LoadJob>),
-    /// Have a thread of its own produce this client's reply; hand the pieces to [`crate::Engine::take_piece`].
+    /// Have a thread of its own produce this client's reply; hand the pieces to
+    /// [`crate::Engine::take_piece`].
     Produce(SessionKey, Box<SlowRead>),
     /// Move keys to another server, on a thread of its own: [`crate::Engine::end_migration`] follows.
     Migrate(Box<Migration>),
@@ -39,7 +42,8 @@ pub enum Action {
     DelayAof(u64),
     /// End the process in good order.
     Shutdown,
-    /// Do not end the process for the signal that waited for the cron: see [`crate::Engine::end_waits_for_cron`].
+    /// Do not end the process for the signal that waited for the cron: see
+    /// [`crate::Engine::end_waits_for_cron`].
     KeepRunning,
     /// End the process at once, for DEBUG: by a fault or plainly.
     Crash(Crash),

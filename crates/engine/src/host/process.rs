@@ -1,5 +1,5 @@
-//! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer are
-//! [`crate::Action`]s.
+//! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer
+//! are [`crate::Action`]s.
 
 use sluice_base::LogLevel;
 use sluice_base::Now;
@@ -39,14 +39,14 @@ pub trait ProcessMemory {
 
 /// What a change of the configuration means outside the engine.
 pub trait ProcessSettings {
-    /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err` says why not: the
-    /// engine then rolls the change back and calls this again for what was applied already. There is one
-    /// call for each parameter, so that the engine's error can name the one at fault; `config` holds all the new values
-    /// from the first call on.
+    /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err`
+    /// says why not: the engine then rolls the change back and calls this again for what was applied already.
+    /// There is one call for each parameter, so that the engine's error can name the one at fault; `config`
+    /// holds all the new values from the first call on.
     fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String>;
 
-    /// The value in force of a parameter that was just applied, where it is not the text that was given: the working
-    /// directory has an absolute name. `None` for all others.
+    /// The value in force of a parameter that was just applied, where it is not the text that was given: the
+    /// working directory has an absolute name. `None` for all others.
     fn in_force(&mut self, _changed: ParamId) -> Option<Vec<u8>> {
         None
     }
@@ -58,19 +58,21 @@ pub trait ProcessSettings {
 
 /// Snapshots, and what replicas take at their own pace.
 pub trait SnapshotFiles {
-    /// Begins a snapshot file beside the one of this name in the working directory; what is there stays until the new one
-    /// is finished. `sync_early`: what is written is forced to disk as it comes, and not all at the end.
+    /// Begins a snapshot file beside the one of this name in the working directory; what is there stays until
+    /// the new one is finished. `sync_early`: what is written is forced to disk as it comes, and not all at
+    /// the end.
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError>;
 
-    /// Begins to write a file on a thread of its own, which wakes the event loop when it has caught up and when it is done.
+    /// Begins to write a file on a thread of its own, which wakes the event loop when it has caught up and
+    /// when it is done.
     fn write_in_background(
         &mut self,
         target: BackgroundFile,
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError>;
 
-    /// Begins to make a snapshot on a thread of its own, which so many replicas take by and by. The event loop is woken when one
-    /// that found nothing to take finds something.
+    /// Begins to make a snapshot on a thread of its own, which so many replicas take by and by. The event
+    /// loop is woken when one that found nothing to take finds something.
     fn snapshot_for_replicas(
         &mut self,
         replicas: usize,
@@ -78,8 +80,9 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
-    /// Begins to keep the replication stream for so many replicas that cannot take it yet, beyond what memory is there for. The event
-    /// loop is woken when one that found nothing to take finds something. Errors: a line for the log.
+    /// Begins to keep the replication stream for so many replicas that cannot take it yet, beyond what memory
+    /// is there for. The event loop is woken when one that found nothing to take finds something. Errors: a
+    /// line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
     /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
@@ -88,9 +91,9 @@ pub trait SnapshotFiles {
 
 /// The append-only file.
 pub trait AppendOnlyFile {
-    /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
-    /// comes behind into another. Whether commands that write are to wait, as [`crate::Engine::report_aof_backlog`] is told later.
-    /// Errors: nothing has changed.
+    /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file
+    /// before, and what comes behind into another. Whether commands that write are to wait, as
+    /// [`crate::Engine::report_aof_backlog`] is told later. Errors: nothing has changed.
     fn cut_aof(
         &mut self,
         increment: AofIncrement,
@@ -103,13 +106,15 @@ pub trait AppendOnlyFile {
     /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
     fn end_aof_rewrite(&mut self, is_whole: bool);
 
-    /// The base of the rewrite that [`AppendOnlyFile::cut_aof`] has begun is the snapshot file of this name, which is durable.
-    /// [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where [`AppendOnlyFile::has_links`].
+    /// The base of the rewrite that [`AppendOnlyFile::cut_aof`] has begun is the snapshot file of this name,
+    /// which is durable. [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where
+    /// [`AppendOnlyFile::has_links`].
     fn use_snapshot_as_base(&mut self, name: &[u8]) {
         let _ = name;
     }
 
-    /// Whether a file can have a second name, which [`AppendOnlyFile::use_snapshot_as_base`] needs. Without, a rewrite is begun.
+    /// Whether a file can have a second name, which [`AppendOnlyFile::use_snapshot_as_base`] needs. Without,
+    /// a rewrite is begun.
     fn has_links(&self) -> bool {
         false
     }
@@ -120,12 +125,14 @@ pub trait AppendOnlyFile {
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
-    /// Nothing more is appended behind `pending`, which ends at `position`. Nobody waits: the thread of the file makes it durable. [`AppendOnlyFile::is_aof_closing`] tells when it is.
+    /// Nothing more is appended behind `pending`, which ends at `position`. Nobody waits: the thread of the
+    /// file makes it durable. [`AppendOnlyFile::is_aof_closing`] tells when it is.
     fn close_aof_later(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
         self.close_aof(config, pending, position);
     }
 
-    /// Whether the thread of an append-only file that was closed has not ended: to open another one would wait for it.
+    /// Whether the thread of an append-only file that was closed has not ended: to open another one would
+    /// wait for it.
     fn is_aof_closing(&mut self) -> bool {
         false
     }
@@ -133,25 +140,26 @@ pub trait AppendOnlyFile {
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;
 
-    /// The files of the append-only file, `pending` with them, which ends at `position`: another thread asks for them and reads
-    /// them.
+    /// The files of the append-only file, `pending` with them, which ends at `position`: another thread asks
+    /// for them and reads them.
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles>;
 }
 
 /// The process around an engine: what it is asked, in parts. `server` implements it; tests use a fake.
 pub trait Process: ProcessClock + ProcessMemory + ProcessSettings + SnapshotFiles + AppendOnlyFile {
-    /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not: how much of the
-    /// entries' chunks is in use. Cost: some system calls.
+    /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not:
+    /// how much of the entries' chunks is in use. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;
 
     /// Running counts for the rates in INFO. Cheap.
     fn counts(&mut self) -> Counts;
 
-    /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of the migration for each key.
+    /// Moves keys to another server in place: for MIGRATE inside a transaction. It may take the timeout of
+    /// the migration for each key.
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome;
 
-    /// CONFIG RESETSTAT: the longest iteration of the event loop ([`Facts::longest_iteration_us`]) is that of the iterations from now on. A
-    /// largest value, unlike a count, cannot be subtracted from later ones.
+    /// CONFIG RESETSTAT: the longest iteration of the event loop ([`Facts::longest_iteration_us`]) is that of
+    /// the iterations from now on. A largest value, unlike a count, cannot be subtracted from later ones.
     fn forget_longest_iteration(&mut self) {}
 
     /// Writes a line to the log.
@@ -166,7 +174,8 @@ pub trait SnapshotSink {
     /// Writes the next piece, whole.
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
 
-    /// Forces the file to disk and puts it in the place of the one before. After an error there is the one or the other.
+    /// Forces the file to disk and puts it in the place of the one before. After an error there is the one or
+    /// the other.
     fn finish(self: Box<Self>) -> Result<(), SaveError>;
 }
 
@@ -196,14 +205,14 @@ pub enum AofIncrement {
     None,
 }
 
-/// A file that is written in the background. One that is dropped is broken off: when that has returned, the file has taken the
-/// place of the one before, or never will.
+/// A file that is written in the background. One that is dropped is broken off: when that has returned, the
+/// file has taken the place of the one before, or never will.
 pub trait Background {
     /// Hands over the next piece. Does not wait.
     fn give(&mut self, piece: Captured);
 
-    /// All pieces were given, and have so many entries: if they have, the file is to be finished and put in the place of the
-    /// one before.
+    /// All pieces were given, and have so many entries: if they have, the file is to be finished and put in
+    /// the place of the one before.
     fn all_given(&mut self, entries: usize);
 
     /// Takes up the setting `rdb-key-save-delay`, which may have changed since the file was begun.
@@ -230,8 +239,8 @@ pub trait Background {
 
 /// The files of an append-only file, for the thread that loads them.
 pub trait AofFiles: Send {
-    /// All of them in the order in which they are loaded, opened. Waits until what was appended is written. Errors: lines for
-    /// the log.
+    /// All of them in the order in which they are loaded, opened. Waits until what was appended is written.
+    /// Errors: lines for the log.
     fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>>;
 }
 
@@ -249,7 +258,8 @@ pub struct AofPart {
 
 /// A file of an append-only file that is read.
 pub trait AofSource: SnapshotSource {
-    /// Cuts the file off behind so many bytes, durably: more is going to be appended. Errors: the system's reason.
+    /// Cuts the file off behind so many bytes, durably: more is going to be appended. Errors: the system's
+    /// reason.
     fn truncate(&mut self, size: u64) -> Result<(), String>;
 }
 
@@ -416,7 +426,8 @@ pub struct IoThreads {
     pub freed: u64,
     /// Waits of I/O threads' loops that found something.
     pub polls: u64,
-    /// Time that batches waited to be executed, nanoseconds, together: from the iteration in which an I/O thread received them.
+    /// Time that batches waited to be executed, nanoseconds, together: from the iteration in which an I/O
+    /// thread received them.
     pub wait_ns: u64,
     /// Time in iterations that executed batches, nanoseconds, together.
     pub service_ns: u64,
@@ -468,7 +479,7 @@ pub enum AofBacklog {
     Fine,
     /// The disk is so far behind that commands that write wait.
     Full,
-    /// Another increment begins behind the cut of a rewrite: what is written meanwhile would lie in the memory of the process until
-    /// the disk has what is before the cut, so commands that write wait.
+    /// Another increment begins behind the cut of a rewrite: what is written meanwhile would lie in the
+    /// memory of the process until the disk has what is before the cut, so commands that write wait.
     Changing,
 }

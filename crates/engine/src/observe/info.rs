@@ -1,7 +1,7 @@
 //! INFO: sections of `name:value` lines, in the order of `SECTIONS` in `info/table.rs`.
 //!
-//! Names and order are those of the reference, so that dashboards keep working. What belongs to a feature that does not
-//! exist here has the value that the reference shows while the feature is not used.
+//! Names and order are those of the reference, so that dashboards keep working. What belongs to a feature
+//! that does not exist here has the value that the reference shows while the feature is not used.
 
 mod lines;
 mod numbers;

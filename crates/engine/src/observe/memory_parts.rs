@@ -1,7 +1,8 @@
 //! The parts of memory that the engine knows of: what they add up to must be what the allocator says.
 //!
-//! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the configuration, which CONFIG
-//! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
+//! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the
+//! configuration, which CONFIG SET replaces by others of much the same length, and the pieces of a snapshot
+//! that is under way.
 
 use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
@@ -16,8 +17,8 @@ use sluice_resp::Outbox;
 pub type MemoryPart = (&'static str, usize);
 
 impl Engine {
-    /// The parts. To be called between commands. O(sessions, databases, keys and values outside of the entries, topics, keys
-    /// that are watched or waited for, entries of the logs).
+    /// The parts. To be called between commands. O(sessions, databases, keys and values outside of the
+    /// entries, topics, keys that are watched or waited for, entries of the logs).
     pub fn memory_parts(&self) -> Vec<MemoryPart> {
         let (entries, keyspace) = self.keyspace.footprint();
         let control = &self.control;

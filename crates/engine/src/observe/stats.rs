@@ -272,12 +272,14 @@ impl Stats {
         }
     }
 
-    /// Counts an error reply by its code, the first word of its text. A line break ends a word too: on the wire it is a space.
+    /// Counts an error reply by its code, the first word of its text. A line break ends a word too: on the
+    /// wire it is a space.
     pub(crate) fn count_error(&mut self, text: &[u8]) {
         self.count_by_code(text, usize::MAX);
     }
 
-    /// As [`Stats::count_error`], where a script has made the error: only so many different codes are remembered.
+    /// As [`Stats::count_error`], where a script has made the error: only so many different codes are
+    /// remembered.
     pub(crate) fn count_custom_error(&mut self, text: &[u8]) {
         self.count_by_code(text, ERROR_CODES_MAX);
     }

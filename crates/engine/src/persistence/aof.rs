@@ -1,4 +1,5 @@
-//! The append-only file (AOF) as the engine knows it: bytes to append, and how far they are durable. The process owns the file.
+//! The append-only file (AOF) as the engine knows it: bytes to append, and how far they are durable. The
+//! process owns the file.
 //!
 //! ```text
 //!  command ──► unit (`UnitCommands`) ──close──► pending ──taken, once an iteration──► the process: write, fsync
@@ -6,12 +7,14 @@
 //!                                       └── position: its end          durable ◄── reported ┘
 //! ```
 //!
-//! A *position* counts all bytes that were ever appended, from the start of the process on, whatever file they are in.
+//! A *position* counts all bytes that were ever appended, from the start of the process on, whatever file
+//! they are in.
 //!
-//! Invariants: (1) whole units are appended, in the order in which they closed; (2) a file begins with SELECT, because a file is
-//! loaded on its own; (3) the offset of the replication stream does not count these bytes; (4) under `appendfsync always` each
-//! reply has a position that must be durable before the reply is sent ([`Engine::output_position`](crate::Engine::output_position)): the end of the last unit
-//! that wrote what the command has read, or of the command's own unit; (5) without `always` no command pays for (4): the
+//! Invariants: (1) whole units are appended, in the order in which they closed; (2) a file begins with
+//! SELECT, because a file is loaded on its own; (3) the offset of the replication stream does not count these
+//! bytes; (4) under `appendfsync always` each reply has a position that must be durable before the reply is
+//! sent ([`Engine::output_position`](crate::Engine::output_position)): the end of the last unit that wrote
+//! what the command has read, or of the command's own unit; (5) without `always` no command pays for (4): the
 //! gate's check `durable` is not armed.
 
 mod steps;
@@ -74,8 +77,8 @@ pub(crate) struct AofReport {
     pub backlog: AofBacklog,
 }
 
-/// The position of the last write of each key, by the key's hash. Keys share slots of this table: a reply may wait for a write of another
-/// key, never too short.
+/// The position of the last write of each key, by the key's hash. Keys share slots of this table: a reply may
+/// wait for a write of another key, never too short.
 #[derive(Debug)]
 struct WrittenAt {
     places: Box<[u64]>,
@@ -87,7 +90,8 @@ struct WrittenAt {
     touched_all: bool,
 }
 
-/// Slots of the table: 512 KiB. A client that writes a million keys a second at 100 µs an fsync has about 100 of them open.
+/// Slots of the table: 512 KiB. A client that writes a million keys a second at 100 µs an fsync has about 100
+/// of them open.
 const PLACES: usize = 1 << 16;
 
 impl WrittenAt {
@@ -97,7 +101,8 @@ impl WrittenAt {
     }
 
     fn place(hash: u64) -> u16 {
-        // The index of a table takes the lower bits of a hash and its tags the upper ones: any 16 bits do here.
+        // The index of a table takes the lower bits of a hash and its tags the upper ones: any 16 bits do
+        // here.
         (hash >> 16) as u16
     }
 
@@ -183,7 +188,8 @@ impl AofStream {
         &self.report
     }
 
-    /// Appends a unit that has ended; `stamp`: with the time before it, where that is another second than the last.
+    /// Appends a unit that has ended; `stamp`: with the time before it, where that is another second than the
+    /// last.
     pub(crate) fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping, stamp: Option<Now>) {
         if !self.is_on || !unit.changes_data() {
             return;
@@ -203,8 +209,9 @@ impl AofStream {
         }
     }
 
-    /// Notes where in the history of replication the data stand with all units so far, for a restart. A unit that is not followed
-    /// by such a note takes the data away from there, so the note belongs into the block of its units.
+    /// Notes where in the history of replication the data stand with all units so far, for a restart. A unit
+    /// that is not followed by such a note takes the data away from there, so the note belongs into the block
+    /// of its units.
     pub(crate) fn note_history(&mut self, stream: &ReplicationStream) {
         let Some(point) = stream.point().filter(|_| self.is_on) else { return };
         let Ok(id) = point.replid.as_bytes().try_into() else { return };
@@ -213,8 +220,8 @@ impl AofStream {
         }
         let before = self.pending.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
-            // The history begins here. Without this line the file would look as one that goes on in a history of which the files before
-            // it have lost all, as they may have behind a sync that has failed.
+            // The history begins here. Without this line the file would look as one that goes on in a history
+            // of which the files before it have lost all, as they may have behind a sync that has failed.
             ReplicationNote::Id(NO_HISTORY).push(&mut self.pending);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
@@ -259,8 +266,9 @@ impl AofStream {
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 
-    /// The position that must be durable before the reply of a command that is about to run, its own changes left out: that of
-    /// the last write of each of its keys, or of anything where the command looks at more than its keys.
+    /// The position that must be durable before the reply of a command that is about to run, its own changes
+    /// left out: that of the last write of each of its keys, or of anything where the command looks at more
+    /// than its keys.
     pub(crate) fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {
@@ -281,7 +289,8 @@ impl AofStream {
     }
 }
 
-/// Whether the reply of a command depends on the libraries of functions. What changes those is a write that no key names.
+/// Whether the reply of a command depends on the libraries of functions. What changes those is a write that
+/// no key names.
 pub(crate) fn shows_libraries(spec: &Spec) -> bool {
     let commands = [
         &scripting::FCALL,

@@ -1,5 +1,5 @@
-//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a file, or make a
-//! snapshot of it that replicas take.
+//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a
+//! file, or make a snapshot of it that replicas take.
 //!
 //! ```text
 //!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
@@ -7,10 +7,11 @@
 //!                                      └──── FLUSHALL, BGSAVE CANCEL, end of the server, an error ──► broken off
 //! ```
 //!
-//! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units; (3) no command waits
-//! for a job: a change copies the entry that it changes, once; (4) the job waits instead: while more than [`AHEAD_WEIGHT`] is
-//! on its way to the file, the cursor stands still. What changes capture meanwhile is given to the thread all the same, which
-//! then does the least that it can with it, and is shown in INFO; (5) a database that was emptied is captured first, and freed then.
+//! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units;
+//! (3) no command waits for a job: a change copies the entry that it changes, once; (4) the job waits
+//! instead: while more than [`AHEAD_WEIGHT`] is on its way to the file, the cursor stands still. What changes
+//! capture meanwhile is given to the thread all the same, which then does the least that it can with it, and
+//! is shown in INFO; (5) a database that was emptied is captured first, and freed then.
 
 mod steps;
 
@@ -69,7 +70,8 @@ pub struct JobState {
     pub held_bytes: usize,
     /// Bytes of entries of databases that were emptied since the cut.
     pub detached_bytes: usize,
-    /// Of these databases, what the allocator has given: the process counts no entry that has left the keyspace.
+    /// Of these databases, what the allocator has given: the process counts no entry that has left the
+    /// keyspace.
     pub detached_allocated_bytes: usize,
 }
 
@@ -114,7 +116,8 @@ impl Job {
         if self.stage == JobStage::WritingRest {
             return Slice::Waits;
         }
-        // What changes have captured is given however much is on its way: the thread has to keep up with the writers.
+        // What changes have captured is given however much is on its way: the thread has to keep up with the
+        // writers.
         while let Some(piece) = self.take_captured(keyspace) {
             self.writing.give(piece);
         }
@@ -144,8 +147,8 @@ impl Job {
         keyspace.take_captured().or_else(|| self.detached.iter_mut().find_map(Db::take_captured))
     }
 
-    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left. One that was emptied comes
-    /// first: its memory is there for the cut alone.
+    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left.
+    /// One that was emptied comes first: its memory is there for the cut alone.
     fn advance(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
         if let Some(db) = self.detached.last_mut() {
             let piece = db.advance_cut(ENTRIES_PER_LOOK);
@@ -168,8 +171,8 @@ impl Job {
         piece
     }
 
-    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that lost their key. At
-    /// most what is on its way to the file.
+    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that
+    /// lost their key. At most what is on its way to the file.
     fn held_value_bytes(&self, keyspace: &Keyspace, left_to_others: u64) -> usize {
         let on_way =
             self.writing.weight() + self.states(keyspace).map(|state| state.waiting_weight).sum::<usize>();

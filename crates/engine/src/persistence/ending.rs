@@ -1,5 +1,5 @@
-//! The end of the server that waits for its replicas: writes are kept back, replicas are asked how far they are, and the server
-//! ends when all have everything, or after `shutdown-timeout`.
+//! The end of the server that waits for its replicas: writes are kept back, replicas are asked how far they
+//! are, and the server ends when all have everything, or after `shutdown-timeout`.
 
 pub(crate) mod begin;
 pub(crate) mod steps;

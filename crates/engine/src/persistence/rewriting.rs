@@ -1,4 +1,5 @@
-//! Rewriting the append-only file: a cut of the data becomes the new base, and what comes behind the cut another increment.
+//! Rewriting the append-only file: a cut of the data becomes the new base, and what comes behind the cut
+//! another increment.
 //!
 //! ```text
 //!  BGREWRITEAOF, growth, CONFIG SET appendonly yes
@@ -8,12 +9,12 @@
 //!      └── fails, or is broken off: the file before goes on, with one more increment
 //! ```
 //!
-//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. Where the disk would not hold a rewrite any more by then, the
-//! rewrite begins earlier (`due` in `rewriting/steps.rs`).
+//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. Where the disk would not hold a
+//! rewrite any more by then, the rewrite begins earlier (`due` in `rewriting/steps.rs`).
 //!
-//! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite at a time, and none
-//! beside a save; (3) an append-only file that was turned on is one when its first base is in force: until then what is appended
-//! lies beside the manifest.
+//! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite
+//! at a time, and none beside a save; (3) an append-only file that was turned on is one when its first base
+//! is in force: until then what is appended lies beside the manifest.
 
 mod steps;
 
@@ -26,16 +27,20 @@ pub struct Rewriting {
     pub(crate) wanted: bool,
     /// A rewrite shall begin when nothing else is written in the background.
     pub(crate) scheduled: bool,
-    /// When the one under way began, seconds since the epoch. It ends when the base is in force, and not when it is written.
+    /// When the one under way began, seconds since the epoch. It ends when the base is in force, and not when
+    /// it is written.
     pub(crate) began_s: Option<i64>,
-    /// The append-only file was turned on, and its first base is not in force: the next start would not read it.
+    /// The append-only file was turned on, and its first base is not in force: the next start would not read
+    /// it.
     pub(crate) is_first: bool,
     /// The base of the one under way is the RDB file that the primary has sent.
     pub(crate) has_snapshot: bool,
-    /// The thread of the append-only file before had not ended when the RDB file of the primary was to become a base: the file's name, and the
-    /// offset of the stream at which the data are those of the file. The rewrite that is scheduled tries it again.
+    /// The thread of the append-only file before had not ended when the RDB file of the primary was to become
+    /// a base: the file's name, and the offset of the stream at which the data are those of the file. The
+    /// rewrite that is scheduled tries it again.
     pub(crate) awaited_file: Option<(Vec<u8>, u64)>,
-    /// One with such a base was broken off: the thread of its append-only file may yet use the RDB file until it has ended.
+    /// One with such a base was broken off: the thread of its append-only file may yet use the RDB file until
+    /// it has ended.
     leaves_snapshot: bool,
     /// The last one that ended failed.
     pub(crate) failed: bool,

@@ -1,8 +1,9 @@
-//! Saving: the data written to the snapshot file: at one moment for SAVE, DEBUG RELOAD, FLUSHALL and the end of the server; in
-//! the background for BGSAVE and at save points, by a job of `background.rs`.
+//! Saving: the data written to the snapshot file: at one moment for SAVE, DEBUG RELOAD, FLUSHALL and the end
+//! of the server; in the background for BGSAVE and at save points, by a job of `background.rs`.
 //!
-//! Invariants: (1) the file holds one moment: everybody waits, or a cut keeps it; (2) changes count as saved only when the file
-//! is durable; (3) a failure leaves the file before, or the new one, and never a part of one: see [`SnapshotSink`](crate::SnapshotSink).
+//! Invariants: (1) the file holds one moment: everybody waits, or a cut keeps it; (2) changes count as saved
+//! only when the file is durable; (3) a failure leaves the file before, or the new one, and never a part of
+//! one: see [`SnapshotSink`](crate::SnapshotSink).
 
 pub(crate) mod in_place;
 pub(crate) mod steps;
@@ -20,8 +21,8 @@ pub enum Ending {
     NoSave,
 }
 
-/// Microseconds to wait behind the key of that number, as the setting `rdb-key-save-delay` wants it: so many, or, where it is negative,
-/// one behind so many keys.
+/// Microseconds to wait behind the key of that number, as the setting `rdb-key-save-delay` wants it: so many,
+/// or, where it is negative, one behind so many keys.
 pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     match u64::try_from(setting) {
         Ok(microseconds) => microseconds,

@@ -1,8 +1,10 @@
-//! Delivery: messages on their way from a command to the clients that have subscribed, and keyspace notifications.
+//! Delivery: messages on their way from a command to the clients that have subscribed, and keyspace
+//! notifications.
 //!
-//! A message is written once for each protocol version that a receiver speaks. Small ones are copied into every outbox,
-//! large ones are shared by all. What the client that runs a command receives itself waits until the reply stands before
-//! it. A receiver whose unread output reaches its limit receives nothing more and is closed.
+//! A message is written once for each protocol version that a receiver speaks. Small ones are copied into
+//! every outbox, large ones are shared by all. What the client that runs a command receives itself waits
+//! until the reply stands before it. A receiver whose unread output reaches its limit receives nothing more
+//! and is closed.
 
 use crate::control::{ClientRelations, Control, PersistenceState};
 use crate::engine::Engine;
@@ -43,8 +45,8 @@ impl Engine {
         self.control.clients.pubsub.outgoing.targets = targets;
     }
 
-    /// Lets a client have what it has published to itself, and the log know whom a message has ended: to be called
-    /// behind a command's reply where `Outgoing::is_unfinished` says so.
+    /// Lets a client have what it has published to itself, and the log know whom a message has ended: to be
+    /// called behind a command's reply where `Outgoing::is_unfinished` says so.
     #[cold]
     pub(crate) fn finish_delivery(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.outbox.append(&mut self.control.clients.pubsub.outgoing.own);
@@ -66,7 +68,8 @@ impl Engine {
 }
 
 impl Delivery<'_> {
-    /// Tells those who listen of what happened to a key. The channel of the key comes before that of the event.
+    /// Tells those who listen of what happened to a key. The channel of the key comes before that of the
+    /// event.
     pub fn notify(&mut self, notify: Notify, db: usize, key: &[u8], event: Event) {
         if !notify.classes.has(event.class()) {
             return;
@@ -267,6 +270,6 @@ fn encode(
     outbox.into_parts().0
 }
 
-/// From this size on a message is shared by its receivers. Measured with a hundred of them, kernel included: a copy for each costs
-/// less up to 2 KiB, as much at 4 KiB, and half as much again at 16 KiB.
+/// From this size on a message is shared by its receivers. Measured with a hundred of them, kernel included:
+/// a copy for each costs less up to 2 KiB, as much at 4 KiB, and half as much again at 16 KiB.
 pub const SHARED_BYTES_MIN: usize = 4096;

@@ -1,13 +1,14 @@
 //! Messages for many clients whose connections another thread has: a text, and a list of its receivers.
 //!
-//! The server tells which clients are of one *group*, an I/O thread's. What is published to such a client is not copied into the
-//! client's outbox: the text is kept once for each group and protocol version, with the keys of its receivers, and that thread
-//! appends it to the output of each. For each receiver the engine writes a key and counts the bytes.
+//! The server tells which clients are of one *group*, an I/O thread's. What is published to such a client is
+//! not copied into the client's outbox: the text is kept once for each group and protocol version, with the
+//! keys of its receivers, and that thread appends it to the output of each. For each receiver the engine
+//! writes a key and counts the bytes.
 //!
-//! Invariants: (1) what is listed for a session comes before what its outbox holds, so a session with output in its outbox is not
-//! listed; (2) listed bytes count as bytes in flight from the moment at which they are listed; (3) in an iteration a session is
-//! listed under one protocol version, so the order between the two texts does not matter; (4) nothing is left when the
-//! iteration ends.
+//! Invariants: (1) what is listed for a session comes before what its outbox holds, so a session with output
+//! in its outbox is not listed; (2) listed bytes count as bytes in flight from the moment at which they are
+//! listed; (3) in an iteration a session is listed under one protocol version, so the order between the two
+//! texts does not matter; (4) nothing is left when the iteration ends.
 
 mod steps;
 
@@ -131,7 +132,8 @@ impl Multicast {
 }
 
 impl Lists {
-    /// Ends a message's list. Those who received the message before, all of them and nobody else, need no list of their own.
+    /// Ends a message's list. Those who received the message before, all of them and nobody else, need no
+    /// list of their own.
     fn end(&mut self, id: ListId, spare: &mut Vec<Outbox>, append: impl FnOnce(&mut Outbox)) {
         let Multicast { text, receivers, lists } = &mut self.multicast;
         if text.capacity_bytes() == 0
@@ -192,7 +194,8 @@ impl Multicasts {
         self.are_pending = true;
     }
 
-    /// Ends the message that has begun: `append` appends it in a version of the protocol that somebody was listed for.
+    /// Ends the message that has begun: `append` appends it in a version of the protocol that somebody was
+    /// listed for.
     pub(crate) fn end(&mut self, spare: &mut Vec<Outbox>, mut append: impl FnMut(Protocol, &mut Outbox)) {
         if !self.are_pending {
             return;

@@ -1,11 +1,12 @@
 //! Publish/subscribe: topics with their subscribers, and what the running command has published.
 //!
-//! Invariants: (1) a client stands in the list of a topic once at most, at the index that the client's own list says;
-//! (2) a topic without subscribers does not exist; (3) nothing here knows a session: `delivery.rs` sends.
+//! Invariants: (1) a client stands in the list of a topic once at most, at the index that the client's own
+//! list says; (2) a topic without subscribers does not exist; (3) nothing here knows a session: `delivery.rs`
+//! sends.
 //!
-//! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has: the last one takes the
-//! place of one that leaves. A client that ends costs that for each of its own subscriptions. Nothing limits how many a
-//! client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
+//! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has: the last
+//! one takes the place of one that leaves. A client that ends costs that for each of its own subscriptions.
+//! Nothing limits how many a client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
 
 use crate::session::Subscribed;
 use sluice_base::Epoch;
@@ -200,8 +201,8 @@ impl PubSub {
         Subscribed { channels, patterns, shards, bytes: crate::session::short(own.bytes) }
     }
 
-    /// Has the running command send its message to the subscribers of a channel, or of a shard channel. Returns how many
-    /// there are; a client counts once for each of its subscriptions that match.
+    /// Has the running command send its message to the subscribers of a channel, or of a shard channel.
+    /// Returns how many there are; a client counts once for each of its subscriptions that match.
     pub fn publish(&mut self, kind: TopicKind, channel: &[u8]) -> usize {
         let mut targets = std::mem::take(&mut self.outgoing.targets);
         self.find_targets(kind, channel, &mut targets);

@@ -1,9 +1,10 @@
 //! WATCH: which keys clients watch, and whose transaction fails because one of them changed.
 //!
-//! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a client that is
-//! marked watches nothing: one change is enough, so later ones need not find it; (3) a key that had expired when it was
-//! watched counts as absent: its deletion changes nothing; (4) a change of one key costs O(log n) for each of the key's
-//! watchers, however many keys they watch. Whether a key had expired therefore stands with the key, not in a client's list.
+//! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a
+//! client that is marked watches nothing: one change is enough, so later ones need not find it; (3) a key
+//! that had expired when it was watched counts as absent: its deletion changes nothing; (4) a change of one
+//! key costs O(log n) for each of the key's watchers, however many keys they watch. Whether a key had expired
+//! therefore stands with the key, not in a client's list.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -107,7 +108,8 @@ impl Watching {
         self.clients.get(&client).map_or(0, |own| own.keys.len())
     }
 
-    /// Bytes that a client's watched keys take. O(log n), since `maxmemory-clients` asks for each client once an iteration.
+    /// Bytes that a client's watched keys take. O(log n), since `maxmemory-clients` asks for each client once
+    /// an iteration.
     pub fn heap_bytes(&self, client: SessionKey) -> usize {
         self.clients.get(&client).map_or(0, |own| own.bytes)
     }
@@ -131,7 +133,8 @@ impl Watching {
         own.filter(move |(db, key)| !had_expired(*db, key)).map(|(db, key)| (*db, &**key))
     }
 
-    /// Watches a key for a client; nothing is done where the client watches the key already, or has been marked.
+    /// Watches a key for a client; nothing is done where the client watches the key already, or has been
+    /// marked.
     pub fn watch(&mut self, client: SessionKey, watched: WatchedKey) {
         let WatchedKey { db, key, expired } = watched;
         if self.changed.contains(&client) {
@@ -147,7 +150,8 @@ impl Watching {
         self.note_empty(before);
     }
 
-    /// Forgets what a client watches, and that something has changed. Cost: O(log n) for each key of the client.
+    /// Forgets what a client watches, and that something has changed. Cost: O(log n) for each key of the
+    /// client.
     pub fn forget(&mut self, client: SessionKey) {
         self.changed.remove(&client);
         self.unlist(client);
@@ -176,8 +180,8 @@ impl Watching {
         self.mark_watchers(db, key, |had_expired| change == Change::Modified || !std::mem::take(had_expired));
     }
 
-    /// Marks the watchers of a key that `is_changed` says so of. It is given whether the key had expired when the client
-    /// began to watch it, to change.
+    /// Marks the watchers of a key that `is_changed` says so of. It is given whether the key had expired when
+    /// the client began to watch it, to change.
     fn mark_watchers(&mut self, db: usize, key: &[u8], mut is_changed: impl FnMut(&mut bool) -> bool) {
         let Some(watchers) = self.keys.get_mut(db, key) else { return };
         let mut marked = Vec::new();
@@ -189,16 +193,16 @@ impl Watching {
         marked.into_iter().for_each(|client| self.mark(client));
     }
 
-    /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when it was
-    /// watched was not there to be deleted.
+    /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when
+    /// it was watched was not there to be deleted.
     pub(crate) fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
             self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.changed(db, key, Change::Expired));
     }
 
-    /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has. A key that
-    /// has expired is as good as none, before and after.
+    /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has.
+    /// A key that has expired is as good as none, before and after.
     pub(crate) fn database_exchanged(
         &mut self,
         db: usize,

@@ -18,8 +18,8 @@ pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u6
         as i64
 }
 
-/// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what was written before the
-/// history began, at offset 0.
+/// A replica that has said nothing yet has reached nothing: it may be loading its snapshot, which has what
+/// was written before the history began, at offset 0.
 pub(crate) fn has_reached(acked: i64, offset: u64) -> bool {
     let least = u64::from(!mistake::is_made(Mistake::SilentReplicaCounts));
     u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(least))

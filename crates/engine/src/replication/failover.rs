@@ -6,10 +6,11 @@
 //!    └──────────────────────┴────────────────────────────── primary again ◄─────────────┘
 //! ```
 //!
-//! Invariants: (1) writes wait from the command on until the failover has ended, so nothing is added to the stream but the question of a
-//! client's WAIT, and the target has acknowledged its end when it is asked; (2) clients that wait for keys or replicas wait on until the target has accepted: when the failover comes
-//! to nothing, they have noticed nothing; (3) `failover-in-progress` is the role of a replica that asks its primary, the target, to become
-//! one; the reply decides, and no time does.
+//! Invariants: (1) writes wait from the command on until the failover has ended, so nothing is added to the
+//! stream but the question of a client's WAIT, and the target has acknowledged its end when it is asked; (2)
+//! clients that wait for keys or replicas wait on until the target has accepted: when the failover comes to
+//! nothing, they have noticed nothing; (3) `failover-in-progress` is the role of a replica that asks its
+//! primary, the target, to become one; the reply decides, and no time does.
 
 mod steps;
 

@@ -5,16 +5,17 @@
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! The snapshot is made from a cut by a job of `background.rs`, on a thread of the server, and taken piece by piece while it is made
-//! ([`SnapshotPieces`]).
+//! The snapshot is made from a cut by a job of `background.rs`, on a thread of the server, and taken piece by
+//! piece while it is made ([`SnapshotPieces`]).
 //!
-//! Invariants: (1) one snapshot at a time: it is begun when nobody reads another any more and nothing else is written in the background, and
-//! everybody who asked until then shares it, so that clients that ask and do not read cost one snapshot however many they are;
-//! (2) a snapshot is queued by the piece, a few ahead of what the replica has taken, so that progress shows, and the job does not
-//! wait for replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in
-//! the backlog meanwhile; (5) a replica that reads up to a mark is sent the
-//! snapshot as it comes, and one that wants to know the length when the snapshot is whole; where whoever makes it waits for all
-//! replicas, the latter is closed at once, as neither would ever go on.
+//! Invariants: (1) one snapshot at a time: it is begun when nobody reads another any more and nothing else is
+//! written in the background, and everybody who asked until then shares it, so that clients that ask and do
+//! not read cost one snapshot however many they are; (2) a snapshot is queued by the piece, a few ahead of
+//! what the replica has taken, so that progress shows, and the job does not wait for replicas; (3) a replica
+//! that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in the backlog
+//! meanwhile; (5) a replica that reads up to a mark is sent the snapshot as it comes, and one that wants to
+//! know the length when the snapshot is whole; where whoever makes it waits for all replicas, the latter is
+//! closed at once, as neither would ever go on.
 
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
@@ -37,7 +38,8 @@ use sluice_snapshot::{RdbAux, SnapshotFile};
 
 /// What a replica can read.
 fn version_for(announced: &Announced) -> Version {
-    // A replica that reads up to a mark is recent, but only from 9.0 on does one know our version, and says its own.
+    // A replica that reads up to a mark is recent, but only from 9.0 on does one know our version, and says
+    // its own.
     let is_older = announced.eof && announced.version < VERSION_9;
     if is_older { Version::Common } else { Version::Valkey }
 }
@@ -124,8 +126,9 @@ impl Session {
     }
 }
 
-/// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said once: where the replica ends its
-/// snapshot by a mark, and where the stream has a connection of its own, the acknowledgement says it.
+/// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said
+/// once: where the replica ends its snapshot by a mark, and where the stream has a connection of its own, the
+/// acknowledgement says it.
 fn line_at_the_end(session: &Session) -> Option<String> {
     let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
     match session.caller.origin.announced.as_deref() {
@@ -162,8 +165,8 @@ impl Engine {
         session.note_output(&mut control.clients.ready);
     }
 
-    /// Begins a snapshot for the replicas that have asked for one, unless another one is unread, and queues what there is of
-    /// the one under way. Cost: as that of a cut.
+    /// Begins a snapshot for the replicas that have asked for one, unless another one is unread, and queues
+    /// what there is of the one under way. Cost: as that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
         let syncs = &self.control.replication.full_syncs;
@@ -228,8 +231,8 @@ impl Engine {
         }
     }
 
-    /// Whether those that have asked for a snapshot have waited long enough for others to share it: `repl-diskless-sync-delay`. As in
-    /// the reference this concerns replicas that read up to a mark.
+    /// Whether those that have asked for a snapshot have waited long enough for others to share it:
+    /// `repl-diskless-sync-delay`. As in the reference this concerns replicas that read up to a mark.
     fn is_sync_due(&self, now: Now) -> bool {
         let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
@@ -333,8 +336,8 @@ impl Engine {
         }
     }
 
-    /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark finds the mark only when
-    /// nothing follows: the stream waits for its word.
+    /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark
+    /// finds the mark only when nothing follows: the stream waits for its word.
     fn begin_sending(
         &mut self,
         wanted: Wanted,
@@ -442,7 +445,8 @@ impl Engine {
         }
     }
 
-    /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made either.
+    /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made
+    /// either.
     pub(crate) fn leave_full_sync(&mut self, session: &Session) {
         let Some(feed) = &session.feed else { return };
         self.control.replication.full_syncs.readers.retain(|reader| *reader != session.key);
@@ -462,7 +466,8 @@ impl Engine {
         }
     }
 
-    /// Keeps replicas that wait for a snapshot from giving up, and closes those that take nothing; once a second.
+    /// Keeps replicas that wait for a snapshot from giving up, and closes those that take nothing; once a
+    /// second.
     pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
         let timeout_s = u64::try_from(self.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
         let Engine { sessions, control, .. } = self;

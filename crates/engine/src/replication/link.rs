@@ -1,9 +1,11 @@
-//! The link to the primary in the engine: what a step of its machine can see, and what of its wishes the engine does itself.
+//! The link to the primary in the engine: what a step of its machine can see, and what of its wishes the
+//! engine does itself.
 //!
-//! The machine belongs to the role ([`ReplicaRole`](crate::replication::role::ReplicaRole)): who is followed, how far the link is and whether
-//! a file is committed is asked of the machine, and noted nowhere else. What it wants done waits in order in
-//! `ReplicationState::link_outputs`. The engine does what concerns data, history and clients; what concerns connections is for the
-//! process, which [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
+//! The machine belongs to the role ([`ReplicaRole`](crate::replication::role::ReplicaRole)): who is followed,
+//! how far the link is and whether a file is committed is asked of the machine, and noted nowhere else. What
+//! it wants done waits in order in `ReplicationState::link_outputs`. The engine does what concerns data,
+//! history and clients; what concerns connections is for the process, which
+//! [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
 use crate::control::Control;
 use crate::engine::Engine;
@@ -77,9 +79,10 @@ impl Engine {
         }
     }
 
-    /// What is to be done next about the link's connections, in order. What concerns the data, their history and the clients of this
-    /// server is done on the way. Behind the last output a role is taken up that has waited for the end of a load: the outputs name the
-    /// history of the data that were loaded, and begin their stream.
+    /// What is to be done next about the link's connections, in order. What concerns the data, their history
+    /// and the clients of this server is done on the way. Behind the last output a role is taken up that has
+    /// waited for the end of a load: the outputs name the history of the data that were loaded, and begin
+    /// their stream.
     pub fn next_link_output(&mut self, process: &mut dyn Process) -> Option<LinkOutput> {
         loop {
             let Some(output) = self.control.replication.link_outputs.pop_front() else {
@@ -131,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// Whether the snapshot that was received is to take the place of the RDB file now: it waits while that file is about to become the base
-    /// of the append-only file. `true` is said once.
+    /// Whether the snapshot that was received is to take the place of the RDB file now: it waits while that
+    /// file is about to become the base of the append-only file. `true` is said once.
     pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
         if !self.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
             || self.is_snapshot_wanted(process)
@@ -191,7 +194,8 @@ impl Engine {
         }
     }
 
-    /// Gives up the link of a role that ends. What works for the link is closed, and what still comes of it is ignored.
+    /// Gives up the link of a role that ends. What works for the link is closed, and what still comes of it
+    /// is ignored.
     pub(super) fn give_link_up(&mut self, link: &ReplicaLink) {
         let replication = &mut self.control.replication;
         let was_closing = replication.link_outputs.drain(..).any(|output| output == LinkOutput::Close);

@@ -1,11 +1,12 @@
 //! Expiry of what clients have written on a writable replica.
 //!
-//! A replica deletes no key that has expired: its primary's deletion comes. For keys that clients of the replica itself gave an
-//! expiry no deletion may ever come, so these are remembered and the cron deletes them when they have expired.
+//! A replica deletes no key that has expired: its primary's deletion comes. For keys that clients of the
+//! replica itself gave an expiry no deletion may ever come, so these are remembered and the cron deletes them
+//! when they have expired.
 //!
-//! Invariants: (1) a key is remembered when a client's command leaves it with an expiry on a server that has a primary; (2) a key that
-//! has no expiry any more, or is gone, is forgotten when the cron meets it; (3) nothing is remembered behind an emptied data set, a
-//! load, or the end of the role.
+//! Invariants: (1) a key is remembered when a client's command leaves it with an expiry on a server that has
+//! a primary; (2) a key that has no expiry any more, or is gone, is forgotten when the cron meets it; (3)
+//! nothing is remembered behind an emptied data set, a load, or the end of the role.
 
 mod steps;
 

@@ -1,9 +1,10 @@
 //! Feeding the replicas: what each is queued of the stream, and when one is cut because it is too slow.
 //!
-//! A replica is queued the stream from the backlog, up to a window ahead of what it has received. So a slow one costs nothing but
-//! the bytes that the backlog has to keep for it beyond its size: these the output limit is about. Writers never wait for a
-//! replica: it is closed when it passes the limit, and comes back with PSYNC. What waits behind a snapshot does not count: beyond
-//! the backlog it goes to disk (`repl_stream/spooled.rs`).
+//! A replica is queued the stream from the backlog, up to a window ahead of what it has received. So a slow
+//! one costs nothing but the bytes that the backlog has to keep for it beyond its size: these the output
+//! limit is about. Writers never wait for a replica: it is closed when it passes the limit, and comes back
+//! with PSYNC. What waits behind a snapshot does not count: beyond the backlog it goes to disk
+//! (`repl_stream/spooled.rs`).
 
 use crate::control::{Control, ReplicationState};
 use crate::engine::Engine;
@@ -159,7 +160,8 @@ impl Engine {
         }
     }
 
-    /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not received. O(replicas).
+    /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not
+    /// received. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
         let stream = &self.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);
@@ -208,8 +210,8 @@ impl Engine {
         self.tell_of_limit(session, process);
     }
 
-    /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it: what is written from
-    /// now on is in none, so that the next replica needs everything.
+    /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it:
+    /// what is written from now on is in none, so that the next replica needs everything.
     pub(crate) fn end_idle_history(&mut self, now: Now, process: &mut dyn Process) {
         if !self.control.between_units(BetweenUnits::History) {
             return;
@@ -242,8 +244,8 @@ impl Engine {
         }
     }
 
-    /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which more is kept than the
-    /// output limit allows.
+    /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which
+    /// more is kept than the output limit allows.
     pub(crate) fn forget_reserved(&mut self, now: Now) {
         let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.control;
         let (end, hard) = (stream.offset, limits.output[1].hard as u64);
@@ -271,8 +273,9 @@ impl Engine {
         self.restore_superseded(session);
     }
 
-    /// Where the last connection of a replica has gone, those before it at the same address count again: by what they acknowledge from now
-    /// on, because what the replica acknowledged before it came back may be more than it has now.
+    /// Where the last connection of a replica has gone, those before it at the same address count again: by
+    /// what they acknowledge from now on, because what the replica acknowledged before it came back may be
+    /// more than it has now.
     fn restore_superseded(&mut self, gone: &Session) {
         let (ip, port) = gone.caller.replica_address();
         if !gone.caller.supersedes()

@@ -6,12 +6,13 @@
 //!              snapshot loaded, +CONTINUE ──► the link's session ──► commands ──► counted, relayed
 //! ```
 //!
-//! The role has the state machine of the link (`sluice_replication`), and the process its connections (`transport.rs`).
+//! The role has the state machine of the link (`sluice_replication`), and the process its connections
+//! (`transport.rs`).
 //!
-//! Invariants: (1) while there is a role, the stream consists of what the primary has sent: each byte once, behind the command that it
-//! is of, a transaction behind its EXEC; (2) the data stand at `stream.offset` whenever no unit runs, and `can_resume` says whether
-//! they can be brought up to date from there; (3) a role that is wanted while a file is put in force, or anything is loaded,
-//! waits for the end of the load (D-3).
+//! Invariants: (1) while there is a role, the stream consists of what the primary has sent: each byte once,
+//! behind the command that it is of, a transaction behind its EXEC; (2) the data stand at `stream.offset`
+//! whenever no unit runs, and `can_resume` says whether they can be brought up to date from there; (3) a role
+//! that is wanted while a file is put in force, or anything is loaded, waits for the end of the load (D-3).
 
 mod steps;
 
@@ -42,7 +43,8 @@ pub struct ReplicaRole {
     uncounted: Vec<u8>,
     /// The primary asks how far the data are.
     asks_ack: bool,
-    /// How far the data are that are on disk: a position of the append-only file, and the offset of the stream there.
+    /// How far the data are that are on disk: a position of the append-only file, and the offset of the
+    /// stream there.
     durable: DurablePoint,
     /// Names of the primary's commands that are not known here, as far as the log has told them.
     dropped: BTreeSet<Vec<u8>>,
@@ -80,8 +82,8 @@ pub enum SyncSource {
     File,
     /// From the connection. The data are freed first.
     Stream(Box<dyn SnapshotSource>),
-    /// From the connection, of a primary with this history. The data stay until the others are there, and are served meanwhile where
-    /// they belong to the same history.
+    /// From the connection, of a primary with this history. The data stay until the others are there, and are
+    /// served meanwhile where they belong to the same history.
     Exchanged(Box<dyn SnapshotSource>, String),
 }
 
@@ -107,7 +109,8 @@ impl ReplicaRole {
         self.link.primary()
     }
 
-    /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits, and behind that.
+    /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits,
+    /// and behind that.
     pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
         let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
         (self.uncounted.len() + waiting + session.caller.traffic.input_bytes) as u64
@@ -128,8 +131,8 @@ impl ReplicaRole {
         self.asks_ack = true;
     }
 
-    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it is in force, the data of
-    /// the cut are durable, whatever is synced behind it.
+    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it
+    /// is in force, the data of the cut are durable, whatever is synced behind it.
     pub(crate) fn await_rewrite(&mut self, position: u64, offset: u64) {
         self.durable.awaited = Some((position, offset));
     }

@@ -1,8 +1,10 @@
-//! What the link to the primary needs of the process, and the one driver that uses it: the server and the simulation give it connections
-//! and threads, or what stands for them, and cannot differ in what is done when.
+//! What the link to the primary needs of the process, and the one driver that uses it: the server and the
+//! simulation give it connections and threads, or what stands for them, and cannot differ in what is done
+//! when.
 //!
-//! Invariants: (1) wishes of the link are carried out in the order in which it had them, before anything else is told to it; (2) a
-//! process names the attempt that a connection was made for: what comes of an attempt that was given up is ignored (D-1).
+//! Invariants: (1) wishes of the link are carried out in the order in which it had them, before anything else
+//! is told to it; (2) a process names the attempt that a connection was made for: what comes of an attempt
+//! that was given up is ignored (D-1).
 
 use crate::engine::Engine;
 use crate::host::process::Process;
@@ -20,7 +22,8 @@ pub trait LinkTransport {
     /// When something was heard last on a connection that others read, monotonic ns.
     fn heard_ns(&mut self) -> u64;
 
-    /// Begins to make a connection for this attempt. Its end is told by [`Input::Opened`] or [`Input::Refused`].
+    /// Begins to make a connection for this attempt. Its end is told by [`Input::Opened`] or
+    /// [`Input::Refused`].
     ///
     /// # Errors
     /// Why none is made, in the system's words.
@@ -38,11 +41,12 @@ pub trait LinkTransport {
     /// What comes on the main channel from now on is kept, behind these bytes.
     fn buffer_stream(&mut self, first: Vec<u8>);
 
-    /// A snapshot begins with these bytes: the event loop is to let go of the connection. [`LinkDriver::link_left`] is to be called
-    /// when it has.
+    /// A snapshot begins with these bytes: the event loop is to let go of the connection.
+    /// [`LinkDriver::link_left`] is to be called when it has.
     fn leave_link(&mut self, first: Vec<u8>);
 
-    /// The connection that was left is received into a file. Its end is told by [`Input::Saved`] or [`Input::Failed`].
+    /// The connection that was left is received into a file. Its end is told by [`Input::Saved`] or
+    /// [`Input::Failed`].
     ///
     /// # Errors
     /// Why nothing receives it.
@@ -54,14 +58,15 @@ pub trait LinkTransport {
     /// Why nothing receives it.
     fn receive_to_memory(&mut self) -> Result<Box<dyn SnapshotSource>, String>;
 
-    /// The file that was saved takes the place of the RDB file. Told by [`Input::InForce`] or [`Input::Failed`].
+    /// The file that was saved takes the place of the RDB file. Told by [`Input::InForce`] or
+    /// [`Input::Failed`].
     fn commit_download(&mut self);
 
     /// Says to the primary that this server lives.
     fn keep_link_alive(&mut self);
 
-    /// Executes what comes on the connection as the primary's: these bytes first, or what was received behind a snapshot. Whether there is a
-    /// connection.
+    /// Executes what comes on the connection as the primary's: these bytes first, or what was received behind
+    /// a snapshot. Whether there is a connection.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool;
 
     /// Gives up the connections, and whatever works for them, without waiting.
@@ -70,8 +75,8 @@ pub trait LinkTransport {
 
 /// The driver of the link.
 pub trait LinkDriver: LinkTransport {
-    /// Goes on with the link: what the engine wants done, a file that can be committed, time. To be called once an iteration, behind
-    /// whatever threads have reported.
+    /// Goes on with the link: what the engine wants done, a file that can be committed, time. To be called
+    /// once an iteration, behind whatever threads have reported.
     fn advance_link(&mut self) {
         self.carry_out();
         let (engine, process) = self.engine_and_process();
@@ -141,8 +146,8 @@ pub trait LinkDriver: LinkTransport {
         }
     }
 
-    /// The event loop has let go of the connection of this attempt: the snapshot is received. Where a client has changed the role meanwhile,
-    /// the connection is closed.
+    /// The event loop has let go of the connection of this attempt: the snapshot is received. Where a client
+    /// has changed the role meanwhile, the connection is closed.
     fn link_left(&mut self, attempt: u64) {
         self.carry_out();
         let (engine, _) = self.engine_and_process();
@@ -192,8 +197,9 @@ pub trait LinkDriver: LinkTransport {
         let (attempt, is_of_file) = (engine.link_attempt(), engine.is_file_committed());
         match result {
             Ok(()) => {
-                // Told before anything is carried out: that takes up a role which has waited for the end of the load, and the history of the
-                // data is the link's. The first says nothing new where the snapshot was loaded from its file.
+                // Told before anything is carried out: that takes up a role which has waited for the end of
+                // the load, and the history of the data is the link's. The first says nothing new where the
+                // snapshot was loaded from its file.
                 self.tell_link(Input::Accepted(attempt));
                 self.tell_link(Input::Loaded(attempt));
                 self.carry_out();

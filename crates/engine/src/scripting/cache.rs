@@ -1,8 +1,8 @@
-//! The scripts of EVAL that are known: by the SHA-1 of their text, as clients name them, and by a keyed hash of their text, so that
-//! EVAL of a known one computes no SHA-1.
+//! The scripts of EVAL that are known: by the SHA-1 of their text, as clients name them, and by a keyed hash
+//! of their text, so that EVAL of a known one computes no SHA-1.
 //!
-//! Invariants: (1) at most [`EVALUATED_MAX`] scripts that EVAL alone has brought, the last used; (2) what SCRIPT LOAD has brought stays
-//! until SCRIPT FLUSH.
+//! Invariants: (1) at most [`EVALUATED_MAX`] scripts that EVAL alone has brought, the last used; (2) what
+//! SCRIPT LOAD has brought stays until SCRIPT FLUSH.
 
 use crate::scripting::machine::sha1_hex;
 use crate::scripting::shebang::ScriptFlags;
@@ -114,7 +114,8 @@ impl ScriptCache {
         self.scripts.get(slot as usize)?.as_deref()
     }
 
-    /// Adds a script, whose text is not known. Returns its slot and, where it displaces another, the program of that one.
+    /// Adds a script, whose text is not known. Returns its slot and, where it displaces another, the program
+    /// of that one.
     pub(crate) fn add(&mut self, new: NewScript) -> (u32, Option<LoadedChunk>) {
         let displaced =
             if !new.is_kept && self.evaluated >= EVALUATED_MAX { self.remove_oldest() } else { None };
@@ -201,8 +202,8 @@ impl ScriptCache {
     }
 }
 
-/// A hasher of keys that are hashes themselves: keyed hashes of texts, and SHA-1 sums, which only those can make collide at will who may
-/// run scripts, and so may do worse.
+/// A hasher of keys that are hashes themselves: keyed hashes of texts, and SHA-1 sums, which only those can
+/// make collide at will who may run scripts, and so may do worse.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfHashes(u64);
 

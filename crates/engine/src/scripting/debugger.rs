@@ -1,4 +1,5 @@
-//! SCRIPT DEBUG SYNC: what the debugger knows of its session, and its texts. `debugger/steps.rs` has what the engine does with it.
+//! SCRIPT DEBUG SYNC: what the debugger knows of its session, and its texts. `debugger/steps.rs` has what the
+//! engine does with it.
 //!
 //! ```text
 //!   EVAL of a client with SCRIPT DEBUG SYNC
@@ -10,9 +11,9 @@
 //!   the run goes on, instruction by instruction, until a line stops it again, or it ends: <endsession>, the reply, the end of the connection
 //! ```
 //!
-//! Invariants: (1) what the debugger says comes ahead of the reply of EVAL, as arrays of simple strings; (2) while a run is stopped, the others'
-//! requests are held, and behind `busy-reply-threshold` answered BUSY; (3) a stopped run goes on without its debugger when the client is gone or
-//! the server ends.
+//! Invariants: (1) what the debugger says comes ahead of the reply of EVAL, as arrays of simple strings; (2)
+//! while a run is stopped, the others' requests are held, and behind `busy-reply-threshold` answered BUSY;
+//! (3) a stopped run goes on without its debugger when the client is gone or the server ends.
 
 mod human;
 mod steps;

@@ -12,8 +12,9 @@
 //! | verbatim string | table with `verbatim_string`, a table with `format` and `string` |
 //! | map, set | table with `map`, with `set`, a table by key |
 //!
-//! Invariants: (1) the bytes are the engine's own reply, so a reader that meets others gives nil and does not panic; (2) a large string
-//! is shared with the keyspace, not copied; (3) depth is that of the deepest reply that a command makes, and bounded.
+//! Invariants: (1) the bytes are the engine's own reply, so a reader that meets others gives nil and does not
+//! panic; (2) a large string is shared with the keyspace, not copied; (3) depth is that of the deepest reply
+//! that a command makes, and bounded.
 
 use crate::scripting::machine::error_table;
 use sluice_base::Bytes;

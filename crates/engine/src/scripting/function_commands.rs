@@ -287,7 +287,8 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
-    /// Loads the libraries of a payload of FUNCTION DUMP. All of them together have the time of one, if a client sends them.
+    /// Loads the libraries of a payload of FUNCTION DUMP. All of them together have the time of one, if a
+    /// client sends them.
     fn libraries_of_payload(
         &mut self,
         payload: &[u8],
@@ -327,7 +328,8 @@ impl Engine {
         Ok(restored)
     }
 
-    /// The command has changed the libraries: it counts as a change, replicas and the append-only file get it, and snapshots show it.
+    /// The command has changed the libraries: it counts as a change, replicas and the append-only file get
+    /// it, and snapshots show it.
     fn note_functions_changed(&mut self) {
         self.effects.force();
         self.effects.count_more_changes(1);

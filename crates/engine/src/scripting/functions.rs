@@ -1,7 +1,7 @@
 //! The registry of functions: libraries by name, and their functions by name, whose case does not matter.
 //!
-//! Invariant: every name in `functions` is that of a function in `libraries`; of two functions of a library whose names differ in case
-//! alone, it is the first.
+//! Invariant: every name in `functions` is that of a function in `libraries`; of two functions of a library
+//! whose names differ in case alone, it is the first.
 
 use crate::scripting::library::{Library, LibraryFunction, MachineLimits, library_head, load_library};
 use sluice_base::{LogLevel, glob, heap};
@@ -85,7 +85,8 @@ impl Functions {
     /// Adds a library. The one whose place the new one takes comes out.
     ///
     /// # Errors
-    /// There is one of that name, which is not replaced, or another library has a function of the same name: nothing was changed.
+    /// There is one of that name, which is not replaced, or another library has a function of the same name:
+    /// nothing was changed.
     pub(crate) fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Box<Library>>, Vec<u8>> {
         self.may_load(&library.name, replaces)?;
         self.find_collision(&library, |slot| self.by_name.get(&library.name) == Some(&slot))?;
@@ -142,7 +143,8 @@ impl Functions {
         self.libraries[slot as usize] = Some(library);
     }
 
-    /// Whether a function of the library has the name of one that stays: `leaves` says of a slot that its library goes.
+    /// Whether a function of the library has the name of one that stays: `leaves` says of a slot that its
+    /// library goes.
     fn find_collision(&self, library: &Library, leaves: impl Fn(u32) -> bool) -> Result<(), Vec<u8>> {
         let collides = |function: &&LibraryFunction| {
             let found = self.functions.get(&*function.name.to_ascii_lowercase());
@@ -154,7 +156,8 @@ impl Functions {
         }
     }
 
-    /// The function of a name in any case. As in the reference, the name that is asked for ends at a zero byte.
+    /// The function of a name in any case. As in the reference, the name that is asked for ends at a zero
+    /// byte.
     pub(crate) fn find(&self, name: &[u8]) -> Option<FunctionPlace> {
         let name = sluice_commands::until_zero(name);
         if let Some(place) = self.functions.get(name) {

@@ -1,7 +1,8 @@
 //! A library of functions, from its text to functions that can be called.
 //!
-//! The first line names it, the rest is a program that registers functions while it runs. Each library has a machine of its own, so
-//! that what its functions keep goes with it, and a load that fails leaves nothing behind.
+//! The first line names it, the rest is a program that registers functions while it runs. Each library has a
+//! machine of its own, so that what its functions keep goes with it, and a load that fails leaves nothing
+//! behind.
 
 use crate::scripting::machine::{MachineKind, ScriptMachine, ScriptRequest, log_line, thrown};
 use crate::scripting::shebang::ScriptFlags;
@@ -115,7 +116,8 @@ impl Library {
     }
 }
 
-/// What machines of libraries may use, and whether they have the old functions that break out of their sandbox.
+/// What machines of libraries may use, and whether they have the old functions that break out of their
+/// sandbox.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MachineLimits {
     /// Bytes.
@@ -189,8 +191,8 @@ impl LibraryLoad {
         }
     }
 
-    /// Runs the program to its end. `look` is called now and then, and may break it off with the text of an error; `log` gets what
-    /// the program logs.
+    /// Runs the program to its end. `look` is called now and then, and may break it off with the text of an
+    /// error; `log` gets what the program logs.
     ///
     /// # Errors
     /// The text of the error, without a code.

@@ -1,7 +1,8 @@
-//! The machine that scripts run in, as the server opens it: the tables `server` and `redis`, read-only globals.
+//! The machine that scripts run in, as the server opens it: the tables `server` and `redis`, read-only
+//! globals.
 //!
-//! Functions that need the server answer [`NativeStep::Request`] with a number of [`ScriptRequest`]; `scripting/run.rs` serves it. The others
-//! are done here.
+//! Functions that need the server answer [`NativeStep::Request`] with a number of [`ScriptRequest`];
+//! `scripting/run.rs` serves it. The others are done here.
 
 use sha1::{Digest, Sha1};
 use sluice_base::{LogLevel, num};
@@ -67,7 +68,8 @@ pub(crate) struct ScriptMachine {
     pub keys: Option<Global>,
     /// The global `ARGV`, where there is one.
     pub argv: Option<Global>,
-    /// The global variables of functions that run, where the machine has a library: while the library is loaded it sees others.
+    /// The global variables of functions that run, where the machine has a library: while the library is
+    /// loaded it sees others.
     pub run_globals: Option<TableRef>,
     /// Bytes that it may use.
     pub limit: usize,
@@ -78,7 +80,8 @@ pub(crate) struct ScriptMachine {
 /// Start of `math.random` in a server that has just started.
 pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
 
-/// Bytes of a machine beside its own account, which begins with what scripts make: tables of names and of native functions, stacks. Measured.
+/// Bytes of a machine beside its own account, which begins with what scripts make: tables of names and of
+/// native functions, stacks. Measured.
 const FIXED_BYTES: usize = 48 << 10;
 /// That of a library's machine, which has fewer names.
 const FIXED_BYTES_OF_LIBRARY: usize = 42 << 10;
@@ -95,7 +98,8 @@ impl ScriptMachine {
         self.limit = bytes;
     }
 
-    /// A machine with all libraries that may use `limit` bytes; `is_insecure`: with `getfenv`, `setfenv` and `newproxy`.
+    /// A machine with all libraries that may use `limit` bytes; `is_insecure`: with `getfenv`, `setfenv` and
+    /// `newproxy`.
     ///
     /// # Errors
     /// The limit is too small for the libraries.
@@ -133,7 +137,8 @@ impl ScriptMachine {
         Ok(ScriptMachine { vm, keys, argv, run_globals, limit, is_insecure })
     }
 
-    /// The library is loaded: its functions see all globals from now on. While the run of the library is open.
+    /// The library is loaded: its functions see all globals from now on. While the run of the library is
+    /// open.
     ///
     /// # Errors
     /// `not enough memory`.
@@ -151,8 +156,8 @@ impl ScriptMachine {
     }
 }
 
-/// What a library sees while it is loaded: a table to register functions, to log and to ask for the version, and no other global. The
-/// functions find `fields` globals there later.
+/// What a library sees while it is loaded: a table to register functions, to log and to ask for the version,
+/// and no other global. The functions find `fields` globals there later.
 fn open_load_globals(library: &mut Library<'_>, meta: TableRef, fields: usize) -> Result<TableRef, Fault> {
     const OF_LOAD: [Native; 2] = [
         Native::plain("register_function", |_| {
@@ -291,8 +296,8 @@ fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// An error as scripts see those of the server: a table whose field `err` holds the text, with its code. `text` begins with `-` and a
-/// code, or has none.
+/// An error as scripts see those of the server: a table whose field `err` holds the text, with its code.
+/// `text` begins with `-` and a code, or has none.
 ///
 /// # Errors
 /// `not enough memory`.
@@ -441,8 +446,8 @@ fn status_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(table.into())
 }
 
-/// What the reference catches the errors of scripts by, where a script uses it by its name. The chunk and the line are added to
-/// errors that nobody catches, so this one knows neither.
+/// What the reference catches the errors of scripts by, where a script uses it by its name. The chunk and the
+/// line are added to errors that nobody catches, so this one knows neither.
 fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let error = ctx.arg(1);
     if error.is_table() {

@@ -1,5 +1,5 @@
-//! A run of a script: what it holds while it goes on and while it stands still. `run/steps.rs` runs it, `run/call.rs` has its calls
-//! of commands.
+//! A run of a script: what it holds while it goes on and while it stands still. `run/steps.rs` runs it,
+//! `run/call.rs` has its calls of commands.
 
 mod call;
 pub(crate) mod steps;

@@ -78,8 +78,8 @@ impl Engine {
         }
     }
 
-    /// Brings the machines in line with the configuration. Libraries that were loaded keep the functions of the insecure interface that
-    /// they have seen, as in the reference.
+    /// Brings the machines in line with the configuration. Libraries that were loaded keep the functions of
+    /// the insecure interface that they have seen, as in the reference.
     #[cold]
     fn follow_script_settings(&mut self) {
         self.control.scripts.settings_changed = false;

@@ -112,8 +112,8 @@ impl Scripting {
         self.machine.as_deref_mut().ok_or_else(Fault::memory)
     }
 
-    /// Gives the machine the limit of the configuration. True where the machine has libraries that it should not have, or lacks some: it
-    /// has to be opened anew.
+    /// Gives the machine the limit of the configuration. True where the machine has libraries that it should
+    /// not have, or lacks some: it has to be opened anew.
     pub(crate) fn follow_settings(&mut self, limits: MachineLimits) -> bool {
         let Some(machine) = &mut self.machine else { return false };
         machine.set_limit(limits.bytes);
@@ -166,7 +166,8 @@ pub(crate) fn machine_limits(config: &Config) -> MachineLimits {
     MachineLimits { bytes: memory_limit(config), is_insecure: config.bool(param::LUA_ENABLE_INSECURE_API) }
 }
 
-/// Bytes that a machine may use: `script-memory-limit`, or 1 GiB, or where there is `maxmemory` an eighth of that, 64 MiB at least.
+/// Bytes that a machine may use: `script-memory-limit`, or 1 GiB, or where there is `maxmemory` an eighth of
+/// that, 64 MiB at least.
 pub(crate) fn memory_limit(config: &Config) -> usize {
     let limit = match (config.int(param::SCRIPT_MEMORY_LIMIT), config.int(param::MAXMEMORY)) {
         (0, 0) => 1 << 30,

@@ -1,7 +1,8 @@
 //! The result of a script as a reply, in pieces: a table may have ten million elements, or refer to itself.
 //!
-//! Invariants: (1) a step does about so much work as it is given; (2) what is written so far is a reply once the conversion has
-//! ended, at whatever depth it was cut off; (3) the values stay those of a run that is open until then.
+//! Invariants: (1) a step does about so much work as it is given; (2) what is written so far is a reply once
+//! the conversion has ended, at whatever depth it was cut off; (3) the values stay those of a run that is
+//! open until then.
 
 use sluice_lua::{Heap, Kind, TableRef, Value};
 use sluice_resp::{Outbox, Protocol, Reply};
@@ -67,7 +68,8 @@ impl ReplyConversion {
         }
     }
 
-    /// Writes on. `work` is what may be done, in elements, and becomes what is left; `bytes_max`: bytes that the whole reply may have.
+    /// Writes on. `work` is what may be done, in elements, and becomes what is left; `bytes_max`: bytes that
+    /// the whole reply may have.
     pub(crate) fn step(
         &mut self,
         heap: &mut Heap,
@@ -196,7 +198,8 @@ impl ReplyConversion {
         if let Some(text) = heap.get_text(table, b"big_number").as_str() {
             let digits = heap.bytes(text);
             if digits.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-                // In RESP2 the digits are a bulk string, which would bring line breaks as they are; the reference's end at a NUL.
+                // In RESP2 the digits are a bulk string, which would bring line breaks as they are; the
+                // reference's end at a NUL.
                 let digits = digits.split(|&byte| byte == 0).next().unwrap_or_default();
                 let digits =
                     digits.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });

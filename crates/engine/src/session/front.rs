@@ -1,10 +1,10 @@
-//! Output of a session that stands in front of its outbox: what waits until it is durable (`appendfsync always`, C-5), and the reply that a
-//! thread produces.
+//! Output of a session that stands in front of its outbox: what waits until it is durable
+//! (`appendfsync always`, C-5), and the reply that a thread produces.
 //!
 //! Order: the segments that wait, then what is produced, then the outbox.
 //!
-//! Invariants: (1) the positions of the segments never fall, because that of a session does not; so what may go is a prefix, and
-//! a client is sent its output in order; (2) there is no segment without bytes.
+//! Invariants: (1) the positions of the segments never fall, because that of a session does not; so what may
+//! go is a prefix, and a client is sent its output in order; (2) there is no segment without bytes.
 
 use crate::waiting::slow_reads::Producing;
 use sluice_base::heap;

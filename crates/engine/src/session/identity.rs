@@ -1,4 +1,5 @@
-//! Who a client is. What follows from that, such as what a client may send before AUTH, is derived here and nowhere else.
+//! Who a client is. What follows from that, such as what a client may send before AUTH, is derived here and
+//! nowhere else.
 
 use sluice_commands::Limits;
 use sluice_resp::Admission;

@@ -1,8 +1,9 @@
 //! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
 //!
-//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes are what this
-//! server holds: `rbs` is the memory of the replies not yet handed to the socket and `rbp` the largest amount of them that
-//! was handed over at once lately; while the client lags behind, all that it is owed counts as `omem`.
+//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes are
+//! what this server holds: `rbs` is the memory of the replies not yet handed to the socket and `rbp` the
+//! largest amount of them that was handed over at once lately; while the client lags behind, all that it is
+//! owed counts as `omem`.
 
 use super::{Caller, Closing, Session};
 use crate::pubsub::watch::Watching;
@@ -53,7 +54,8 @@ impl Session {
         );
     }
 
-    /// The line as the log names who has asked for something, with what the client says of itself left out where it shall be.
+    /// The line as the log names who has asked for something, with what the client says of itself left out
+    /// where it shall be.
     pub(crate) fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");

@@ -1,4 +1,5 @@
-//! Output limits: a client that reads more slowly than it requests is closed before its output exhausts the memory.
+//! Output limits: a client that reads more slowly than it requests is closed before its output exhausts the
+//! memory.
 //!
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
@@ -50,8 +51,8 @@ impl Engine {
         process.log(LogLevel::Warning, &text);
     }
 
-    /// Ends a session that spoke HTTP, and sends it nothing more: a web page was made to talk to this port, and its
-    /// headers must not be taken for commands. Said in the log once a minute at most.
+    /// Ends a session that spoke HTTP, and sends it nothing more: a web page was made to talk to this port,
+    /// and its headers must not be taken for commands. Said in the log once a minute at most.
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -69,8 +70,8 @@ impl Engine {
     }
 }
 
-/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That of a replica is looked
-/// at by [`Engine::limit_replicas`].
+/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That
+/// of a replica is looked at by [`Engine::limit_replicas`].
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
@@ -99,6 +100,6 @@ pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now
 /// Seconds between two lines about HTTP.
 const HTTP_SAID_EVERY_S: i64 = 60;
 
-/// Bytes of replies that may wait for a client that has never authenticated: as the reference, whose first buffer holds 16 KiB,
-/// with 1,024 bytes behind that.
+/// Bytes of replies that may wait for a client that has never authenticated: as the reference, whose first
+/// buffer holds 16 KiB, with 1,024 bytes behind that.
 const UNAUTHENTICATED_OUTPUT_MAX: usize = 16 * 1024 + 1024;

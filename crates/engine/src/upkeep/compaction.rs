@@ -1,9 +1,9 @@
 //! Compaction of entries: steps of half a millisecond between units, as long as there is something to win.
 //!
-//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time lies between
-//! `active-defrag-cycle-min` and `active-defrag-cycle-max`, by the waste between the two thresholds. Below
-//! `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values lie in the allocator's memory
-//! and are not moved.
+//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time
+//! lies between `active-defrag-cycle-min` and `active-defrag-cycle-max`, by the waste between the two
+//! thresholds. Below `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values
+//! lie in the allocator's memory and are not moved.
 
 use crate::engine::Engine;
 use crate::host::action::Action;
@@ -11,8 +11,8 @@ use crate::host::process::Process;
 use sluice_config::{Config, param};
 
 impl Engine {
-    /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do, `looks_again` says
-    /// whether to look again.
+    /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do,
+    /// `looks_again` says whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
         let start = process.recent();
         let next_ns = self.upkeep.compaction.next_ns;
@@ -110,8 +110,8 @@ impl Pace {
 const STEP_NS: u64 = 500_000;
 /// The cron looks at each of its periods whether a chunk has become sparse.
 const NEVER_NS: u64 = u64::MAX;
-/// Steps of the slab between two looks at the clock, and the time to leave for them. Few: behind a mass of deletions each step gives a
-/// chunk of empty blocks back, which takes the kernel 0.1 ms.
+/// Steps of the slab between two looks at the clock, and the time to leave for them. Few: behind a mass of
+/// deletions each step gives a chunk of empty blocks back, which takes the kernel 0.1 ms.
 const STEPS: usize = 4;
 const STEPS_NS: u64 = 30_000;
 

@@ -125,7 +125,8 @@ impl Engine {
         if stream.has_begun() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else {
-            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
+            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the
+            // byte.
             stream.offset += 1;
         }
     }

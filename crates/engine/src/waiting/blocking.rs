@@ -5,9 +5,9 @@
 //!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
 //! ```
 //!
-//! Invariants: (1) a session's `waiting` says what it waits for, and the lists here name the session exactly then; (2)
-//! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
-//! any client's next command, by running its own command again.
+//! Invariants: (1) a session's `waiting` says what it waits for, and the lists here name the session exactly
+//! then; (2) clients of one key are served in the order in which they began to wait; (3) a client is served
+//! between units, before any client's next command, by running its own command again.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -73,7 +73,8 @@ pub struct Blocking {
     until_gone: usize,
     /// Keys that have such clients.
     keys_until_gone: usize,
-    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
+    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and
+    /// bytes. Empty otherwise.
     pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
 }
 

@@ -5,13 +5,15 @@
 //!                    └── keys held: what would change them waits ──────────────────────────────────────────────────┘
 //! ```
 //!
-//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, as a slow read does. Inside a
-//! transaction, where nobody can wait, the process does the same in place, and everybody waits.
+//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, as a slow
+//! read does. Inside a transaction, where nobody can wait, the process does the same in place, and everybody
+//! waits.
 //!
-//! Invariants: (1) between that moment and the end no client changes a key that is to be deleted, so what is deleted is what the
-//! other server has; expiry and eviction may take it earlier; (2) the keys that the other server has acknowledged are deleted, whatever
-//! became of the client meanwhile; (3) nothing is deleted when this server has become a replica meanwhile: the data are the
-//! primary's; (4) no more than [`IN_FLIGHT_MAX`] migrations have roots.
+//! Invariants: (1) between that moment and the end no client changes a key that is to be deleted, so what is
+//! deleted is what the other server has; expiry and eviction may take it earlier; (2) the keys that the other
+//! server has acknowledged are deleted, whatever became of the client meanwhile; (3) nothing is deleted when
+//! this server has become a replica meanwhile: the data are the primary's; (4) no more than [`IN_FLIGHT_MAX`]
+//! migrations have roots.
 
 mod steps;
 
@@ -25,8 +27,8 @@ pub(crate) struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
     /// Hashes of the keys that are to be deleted; one that others share holds these back too.
     held: BTreeSet<u64>,
-    /// Migrations that have ended while CLIENT PAUSE, or a unit that stands open, kept them from deleting their keys. They count as in
-    /// flight until then.
+    /// Migrations that have ended while CLIENT PAUSE, or a unit that stands open, kept them from deleting
+    /// their keys. They count as in flight until then.
     paused: Vec<(u64, MigrationOutcome)>,
     last_id: u64,
 }

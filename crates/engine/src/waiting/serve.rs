@@ -59,8 +59,8 @@ impl Engine {
         Some(waiting)
     }
 
-    /// Serves the clients whose wait is over: keys first, in the order in which they became ready. To be called
-    /// between units.
+    /// Serves the clients whose wait is over: keys first, in the order in which they became ready. To be
+    /// called between units.
     #[inline]
     pub(crate) fn serve_waiting(&mut self, process: &mut dyn Process) {
         if self.control.clients.blocking.is_due() {
@@ -87,8 +87,8 @@ impl Engine {
         }
     }
 
-    /// Serves the clients that wait for a key, in the order of their coming, as long as the key has what they want. Those
-    /// that begin to wait meanwhile are left to the next time.
+    /// Serves the clients that wait for a key, in the order of their coming, as long as the key has what they
+    /// want. Those that begin to wait meanwhile are left to the next time.
     fn serve_key(&mut self, db: usize, name: &[u8], process: &mut dyn Process) {
         let last = self.control.clients.blocking.last_order();
         let mut after = 0;

@@ -5,17 +5,18 @@
 //!     └──────none is free──────► parked, first come first served ──a thread is free──► run again from the beginning
 //! ```
 //!
-//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up and takes roots, as any
-//! read does, and what follows reads nothing but these roots.
+//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up and
+//! takes roots, as any read does, and what follows reads nothing but these roots.
 //!
-//! A thread is its read's until the reply is whole. So that slow readers do not stop the others: (a) whose thread has waited a second
-//! for its client, while others wait for a thread, gets the rest into its output, and so does every slow reader while one of the others
-//! has waited a second, so that the seconds do not add up; (b) while slow readers have all threads, reads of up to
-//! four times the bound run in place.
+//! A thread is its read's until the reply is whole. So that slow readers do not stop the others: (a) whose
+//! thread has waited a second for its client, while others wait for a thread, gets the rest into its output,
+//! and so does every slow reader while one of the others has waited a second, so that the seconds do not add
+//! up; (b) while slow readers have all threads, reads of up to four times the bound run in place.
 //!
-//! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the server takes nothing
-//! else of the session: what comes behind the reply waits in its outbox (`session/front.rs`); (3) a session that waits for its reply is parked
-//! with its request, and nothing behind that is executed.
+//! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the
+//! server takes nothing else of the session: what comes behind the reply waits in its outbox
+//! (`session/front.rs`); (3) a session that waits for its reply is parked with its request, and nothing
+//! behind that is executed.
 
 mod steps;
 
@@ -63,7 +64,8 @@ impl Producing {
         (full_ns, self.waited_ns)
     }
 
-    /// How long the reply has taken from its moment until now, without the time in which the client had no room for it, ns.
+    /// How long the reply has taken from its moment until now, without the time in which the client had no
+    /// room for it, ns.
     fn produced_ns(&mut self, now: Now) -> u64 {
         self.note_room(now);
         now.mono_ns.saturating_sub(self.moment_ns).saturating_sub(self.full_ns)

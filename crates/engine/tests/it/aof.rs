@@ -108,7 +108,8 @@ fn strict() -> (Rig, SessionKey) {
     (rig, other)
 }
 
-/// What the engine lets go of a client's output, as far as it knows the file to be durable; and whether the client ends with it.
+/// What the engine lets go of a client's output, as far as it knows the file to be durable; and whether the
+/// client ends with it.
 fn sent(rig: &mut Rig, client: SessionKey) -> (String, Closing) {
     let (outbox, closing) = rig.engine.take_output(client).expect("the session is there");
     (String::from_utf8(outbox.flatten()).unwrap(), closing)

@@ -110,7 +110,8 @@ fn the_first_bit_is_found_in_any_part() {
         ("BITPOS k 0 0 -1 BIT x", "-ERR syntax error"),
         (r#"SET e """#, "+OK"),
         ("BITPOS e 0", ":-1"),
-        // Ends that are reversed and both before the beginning are cut to the first, other than those of BITCOUNT.
+        // Ends that are reversed and both before the beginning are cut to the first, other than those of
+        // BITCOUNT.
         ("BITPOS letter 0 -2 -10", ":0"),
         ("BITPOS letter 1 -1 -3", ":1"),
         ("BITPOS letter 0 -10 -30 BIT", ":0"),

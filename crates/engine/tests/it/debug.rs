@@ -3,7 +3,8 @@
 use sluice_engine::{Action, Crash, DeclaredKeysCheck};
 use sluice_testkit::{Rig, check};
 
-/// The canary of the check that commands meet the keys that they declare: the weights of SORT are exempt, and here they are not.
+/// The canary of the check that commands meet the keys that they declare: the weights of SORT are exempt, and
+/// here they are not.
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "sort met a key that it does not declare: \"w_a\" in database 0")]
@@ -29,7 +30,8 @@ fn digest_value_is_the_references() {
     ]);
 }
 
-/// The digest of a string is that of its bytes: another key with the same, written in one piece, has the same.
+/// The digest of a string is that of its bytes: another key with the same, written in one piece, has the
+/// same.
 #[test]
 fn digest_value_does_not_see_how_a_large_string_is_kept() {
     let mut rig = Rig::new();

@@ -1,4 +1,5 @@
-//! SCRIPT DEBUG SYNC: where a run stops, what its client is told there, and what becomes of a run whose client or server goes.
+//! SCRIPT DEBUG SYNC: where a run stops, what its client is told there, and what becomes of a run whose
+//! client or server goes.
 
 use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};

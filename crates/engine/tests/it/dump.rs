@@ -1,4 +1,5 @@
-//! DUMP and RESTORE. The payloads and the answers are those of 9.1.2, but for those of version 81, which is Valkey 9.2's.
+//! DUMP and RESTORE. The payloads and the answers are those of 9.1.2, but for those of version 81, which is
+//! Valkey 9.2's.
 
 use sluice_testkit::{Rig, check, render};
 

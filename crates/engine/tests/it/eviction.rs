@@ -1,5 +1,5 @@
-//! Memory limits: keys that are evicted, writes that are refused, clients that are closed. The data count as memory here, and
-//! nothing else does.
+//! Memory limits: keys that are evicted, writes that are refused, clients that are closed. The data count as
+//! memory here, and nothing else does.
 
 use sluice_testkit::Rig;
 

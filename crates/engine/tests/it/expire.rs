@@ -174,7 +174,8 @@ fn the_cycle_deletes_what_nobody_looks_at() {
     rig.engine.keyspace().db(0).check();
 }
 
-/// A server that holds so many keys, and a hash with so many fields, all of which have expired, as a cycle begins.
+/// A server that holds so many keys, and a hash with so many fields, all of which have expired, as a cycle
+/// begins.
 fn expired_at_once(directives: &[(&str, &str)], keys: usize, fields: usize) -> Rig {
     let mut rig = Rig::with(directives);
     let at_ms = rig.process.now.unix_ms() + 1_000_000;

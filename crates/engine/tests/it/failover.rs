@@ -139,7 +139,8 @@ fn writes_wait_and_reads_do_not_until_it_is_given_up() {
     assert!(log(&rig).contains("FAILOVER aborted: Failover manually aborted"), "{}", log(&rig));
 }
 
-/// Whatever else is over releases who waits. The simulation met it at the end of a unit that stood open (seed 24342).
+/// Whatever else is over releases who waits. The simulation met it at the end of a unit that stood open (seed
+/// 24342).
 #[test]
 fn a_write_that_waits_is_not_refused_while_the_target_is_asked() {
     let (mut rig, _) = with_replica();
@@ -220,7 +221,8 @@ fn a_connection_that_a_later_one_of_the_same_replica_supersedes_has_acknowledged
     }
 }
 
-/// It was cut off while the failover waited for it. Writes would wait for ever if it were refused (it is by the reference).
+/// It was cut off while the failover waited for it. Writes would wait for ever if it were refused (it is by
+/// the reference).
 #[test]
 fn a_target_that_comes_back_takes_over() {
     for needs_everything in [false, true] {
@@ -264,8 +266,8 @@ fn what_its_transaction_writes_behind_it_is_handed_over() {
     assert_eq!(state(&mut rig), "failover-in-progress");
 }
 
-/// A client gives the failover up in the iteration that brings the target's answer: the writes that have waited are in no history of the
-/// target.
+/// A client gives the failover up in the iteration that brings the target's answer: the writes that have
+/// waited are in no history of the target.
 #[test]
 fn an_answer_that_comes_behind_the_end_of_a_failover_is_not_taken() {
     for is_given_up in [false, true] {
@@ -389,8 +391,8 @@ fn a_replica_is_promoted_by_its_primary() {
     assert!(log(&rig).contains("PRIMARY MODE enabled (failover request from 'id="), "{}", log(&rig));
 }
 
-/// It was started anew with less than it had acknowledged. To take over would lose what the primary has; one whose link was up since is asked
-/// with FORCE for what it lacks, and takes over.
+/// It was started anew with less than it had acknowledged. To take over would lose what the primary has; one
+/// whose link was up since is asked with FORCE for what it lacks, and takes over.
 #[test]
 fn a_replica_that_lacks_data_since_its_start_does_not_take_over() {
     for has_been_up in [false, true] {

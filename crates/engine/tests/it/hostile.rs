@@ -1,5 +1,6 @@
-//! Hostile arguments: every command on data, in every form that its declaration documents, on keys of every type, with numbers at the
-//! edges of types, infinities, no number, empty and long texts at each place. No call may end the process, and each is answered.
+//! Hostile arguments: every command on data, in every form that its declaration documents, on keys of every
+//! type, with numbers at the edges of types, infinities, no number, empty and long texts at each place. No
+//! call may end the process, and each is answered.
 
 use sluice_base::SessionKey;
 use sluice_command::{Arg, ArgKind, Flags, Spec, table};
@@ -93,7 +94,8 @@ fn commands() -> impl Iterator<Item = &'static Spec> {
     table::ALL.iter().filter(is_on_data).copied().filter(|spec| spec.full_name != "migrate")
 }
 
-/// The words of a call: with all that is demanded, and the `chosen`-th of what may be left out or is one of several.
+/// The words of a call: with all that is demanded, and the `chosen`-th of what may be left out or is one of
+/// several.
 struct Form<'k> {
     words: Words,
     key: &'k str,
@@ -258,8 +260,8 @@ fn strings_end_at_the_limit() {
     }
 }
 
-/// Commands without what comes behind, and the beginning of the reply that each one has with a million arguments: every number
-/// from 0 to 499,999, twice in a row.
+/// Commands without what comes behind, and the beginning of the reply that each one has with a million
+/// arguments: every number from 0 to 499,999, twice in a row.
 type Rows = [(&'static [&'static str], &'static [u8])];
 
 fn check_with_a_million_arguments(rows: &Rows) {

@@ -416,7 +416,8 @@ fn a_restart_knows_where_in_the_history_of_replication_its_data_stand() {
     rig.engine.disconnect(replica, &mut rig.process);
 }
 
-/// A sync of the first file has failed, a rewrite has begun the second, and a crash has taken the end of the first.
+/// A sync of the first file has failed, a rewrite has begun the second, and a crash has taken the end of the
+/// first.
 #[test]
 fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     let mut rig = appending();
@@ -447,7 +448,8 @@ fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     rig.engine.disconnect(replica, &mut rig.process);
 }
 
-/// A rewrite had begun the second file before there was a replica; the first one came after a restart, before any write.
+/// A rewrite had begun the second file before there was a replica; the first one came after a restart, before
+/// any write.
 #[test]
 fn a_history_that_begins_in_a_file_is_no_gap() {
     let first = log_of(&["SELECT 0", "SET a 1"]);
@@ -514,7 +516,8 @@ fn a_base_says_where_in_the_history_its_data_stand() {
     }
 }
 
-/// A primary of today may come back as a replica: what it is sent then is in the database that its own stream had selected.
+/// A primary of today may come back as a replica: what it is sent then is in the database that its own stream
+/// had selected.
 #[test]
 fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
     let mut rig = appending();

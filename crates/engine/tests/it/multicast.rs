@@ -1,5 +1,5 @@
-//! Messages that are listed for the clients of a group: they are what an engine without groups puts into outboxes, in the same
-//! order among the replies, and count alike.
+//! Messages that are listed for the clients of a group: they are what an engine without groups puts into
+//! outboxes, in the same order among the replies, and count alike.
 
 use sluice_base::Rng;
 use sluice_base::SessionKey;

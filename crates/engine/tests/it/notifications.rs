@@ -3,8 +3,8 @@
 use sluice_resp::{Value, decode};
 use sluice_testkit::Rig;
 
-/// What a subscriber to everything was told since the last look: `channel message` with the common parts of the channels
-/// left out.
+/// What a subscriber to everything was told since the last look: `channel message` with the common parts of
+/// the channels left out.
 fn told(bytes: &[u8]) -> String {
     let mut rest = bytes;
     let mut all = Vec::new();
@@ -23,8 +23,8 @@ fn told(bytes: &[u8]) -> String {
     all.join("; ").replace("keyspace@", "s").replace("keyevent@", "e")
 }
 
-/// The directive, the commands, and what is told of the last of them. `!pass` moves the clock by 10 ms; `!refused` stands before what
-/// is answered by an error, which may have met a key before.
+/// The directive, the commands, and what is told of the last of them. `!pass` moves the clock by 10 ms;
+/// `!refused` stands before what is answered by an error, which may have met a key before.
 #[rustfmt::skip]
 const ROWS: &[(&str, &[&str], &str)] = &[
     ("KEA", &["SET k v"], "s0:k set; e0:set k"),

@@ -1,5 +1,5 @@
-//! A unit that stands open: what everybody else sees meanwhile, and what waits for its end. DEBUG STAND-STILL stands for
-//! scripts, which will stand still in the same way.
+//! A unit that stands open: what everybody else sees meanwhile, and what waits for its end. DEBUG STAND-STILL
+//! stands for scripts, which will stand still in the same way.
 
 use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;

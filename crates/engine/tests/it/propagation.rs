@@ -3,9 +3,10 @@
 use sluice_persist::rdb::{Item, Loaded, LoadedEntry, ReadOptions, Reader};
 use sluice_testkit::{Rig, render};
 
-/// Commands, and what a replica is fed for the last of them by 9.1.2. `@n` stands for a time n ms from now; `!exp` lets
-/// keys with an expiry of a few ms expire, `!wait` lets the expiry cycle run; `!lazyuser`, `!lazyexp` and `!lazyserver` set
-/// one of the configs `lazyfree-lazy-user-del`, `-expire`, `-server-del`, which are on without them.
+/// Commands, and what a replica is fed for the last of them by 9.1.2. `@n` stands for a time n ms from now;
+/// `!exp` lets keys with an expiry of a few ms expire, `!wait` lets the expiry cycle run; `!lazyuser`,
+/// `!lazyexp` and `!lazyserver` set one of the configs `lazyfree-lazy-user-del`, `-expire`, `-server-del`,
+/// which are on without them.
 #[rustfmt::skip]
 const ROWS: &[(&str, &str)] = &[
     (r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',print)" "##, ""),
@@ -76,7 +77,8 @@ const ROWS: &[(&str, &str)] = &[
     ("MSETEX 2 a 1 b 2 EXAT 33177117420", "MSETEX 2 a 1 b 2 PXAT 33177117420000"),
     ("MSETEX 2 a 1 b 2 PXAT 33177117420123", "MSETEX 2 a 1 b 2 PXAT 33177117420123"),
     ("MSETEX 2 a 1 b 2 PXAT 1", "MSETEX 2 a 1 b 2 PXAT 1"),
-    // The reference leaves the first amount in its own unit beside PXAT, and refuses that when it loads the log.
+    // The reference leaves the first amount in its own unit beside PXAT, and refuses that when it loads the
+    // log.
     ("MSETEX 1 a 1 EX 9 NX EX 100", "MSETEX 1 a 1 NX PXAT @100000"),
     ("MSETEX 1 a 1 EXAT 5 exat 33177117420 NX", "MSETEX 1 a 1 PXAT 33177117420000 NX"),
     ("MSETEX 2 a 1 b 2 KEEPTTL", "MSETEX 2 a 1 b 2 KEEPTTL"),
@@ -1210,7 +1212,8 @@ fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
     assert!(first.starts_with(b"REDIS0011"), "the oldest of them can read it");
 }
 
-/// As in the reference: once for each replica, when the replica has what it was sent, as far as that can be known.
+/// As in the reference: once for each replica, when the replica has what it was sent, as far as that can be
+/// known.
 #[test]
 fn the_log_says_once_that_a_synchronization_succeeded() {
     let name = "127.0.0.1:<unknown-replica-port>";

@@ -318,7 +318,8 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
-/// A connection of the replica that listens at port 7001: it goes on at a place of the history, or is sent everything.
+/// A connection of the replica that listens at port 7001: it goes on at a place of the history, or is sent
+/// everything.
 fn comes(rig: &mut Rig, replid: &str, wanted: i64) -> SessionKey {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF listening-port 7001 capa psync2"), "+OK");
@@ -592,7 +593,8 @@ fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
     }
 }
 
-/// A replica whose snapshot stands still while megabytes are written, beside one that takes everything: what the latter got meanwhile.
+/// A replica whose snapshot stands still while megabytes are written, beside one that takes everything: what
+/// the latter got meanwhile.
 fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
     rig.run("DEBUG POPULATE 2000 key 100");
     rig.process.background_room.set(0);

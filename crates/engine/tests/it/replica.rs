@@ -1,4 +1,5 @@
-//! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
+//! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and
+//! what is counted.
 
 use sluice_base::SessionKey;
 use sluice_engine::SnapshotFiles;
@@ -420,7 +421,8 @@ fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_
     assert_eq!(acked(&mut rig, primary), told(end, end));
 }
 
-/// The RDB file that was received becomes the base of the append-only file; a load that is no file's is rewritten.
+/// The RDB file that was received becomes the base of the append-only file; a load that is no file's is
+/// rewritten.
 #[test]
 fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
     for preamble in ["yes", "no"] {
@@ -441,7 +443,8 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
     }
 }
 
-/// The link may give the attempt up while the load ends: the data are exchanged then, and stand nowhere in the history of those before.
+/// The link may give the attempt up while the load ends: the data are exchanged then, and stand nowhere in
+/// the history of those before.
 #[test]
 fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
     let mut primary = Rig::new();
@@ -456,7 +459,8 @@ fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
     rig.finish_loads();
     rig.check("EXISTS theirs", ":1");
     assert_eq!(rig.engine.resume_point(), None);
-    // A file that is written now must not say that the data stand in the history of those before, which a start would believe.
+    // A file that is written now must not say that the data stand in the history of those before, which a
+    // start would believe.
     rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
     while rig.engine.has_job() {
         rig.engine.save_slice(1_000_000, &mut rig.process);
@@ -541,8 +545,8 @@ fn a_received_file_becomes_the_base_when_the_file_before_has_ended() {
     }
 }
 
-/// A replica with an append-only file that has loaded the RDB file of its primary. With `aof-use-rdb-preamble yes` that file is about to be
-/// the base of the append-only file.
+/// A replica with an append-only file that has loaded the RDB file of its primary. With
+/// `aof-use-rdb-preamble yes` that file is about to be the base of the append-only file.
 fn with_received_file(preamble: &str) -> Rig {
     received_file(preamble, |_| {})
 }

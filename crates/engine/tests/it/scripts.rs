@@ -5,7 +5,8 @@ use sluice_testkit::{Rig, check, render};
 
 const BUSY: &str = "-BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// A rig whose clock goes on by itself while a script runs: each look at it is a tenth of a millisecond later.
+/// A rig whose clock goes on by itself while a script runs: each look at it is a tenth of a millisecond
+/// later.
 fn running(directives: &[(&str, &str)]) -> Rig {
     let mut rig = Rig::with(directives);
     rig.process.us_each_look = 100;

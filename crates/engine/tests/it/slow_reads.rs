@@ -506,7 +506,8 @@ fn a_client_is_given_pieces_ahead_of_what_it_took_up_to_a_bound() {
     assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "so it gets all");
 }
 
-/// A client that takes a little again and again is never without room for a second, and has the thread for as long as it likes.
+/// A client that takes a little again and again is never without room for a second, and has the thread for as
+/// long as it likes.
 #[test]
 fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
     for others_wait in [false, true] {
@@ -604,7 +605,8 @@ fn the_time_of_both_threads_is_counted_at_the_end() {
     assert_eq!(large, "[]", "the default is a megabyte");
 }
 
-/// A client that takes its reply slowly is no delay of the server, but whoever waits for the thread meanwhile is delayed.
+/// A client that takes its reply slowly is no delay of the server, but whoever waits for the thread meanwhile
+/// is delayed.
 #[test]
 fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() {
     let (mut rig, other) = with_list(100_000);
@@ -628,7 +630,8 @@ fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() 
     let waited = "[\"slow-read-wait\", :1700000000, :420, :420, :420, :1]";
     let first = "[\"slow-read\", :1700000000, :50, :50, :50, :1]";
     rig.check_as(other, "LATENCY LATEST", &format!("[{first}, {waited}]"));
-    // The third goes on waiting while the second is produced; a reply that takes no time is below the threshold.
+    // The third goes on waiting while the second is produced; a reply that takes no time is below the
+    // threshold.
     rig.pass_ms(2);
     rig.finish_read();
     rig.check_as(other, "LATENCY HISTORY slow-read", "[[:1700000000, :50]]");
@@ -853,7 +856,8 @@ fn a_pop_that_waits_for_a_thread_has_not_happened() {
     assert_eq!(rig.run_as(watcher, "SCARD s"), ":14000");
     rig.finish_read();
     assert_eq!(members_of(&got(&mut rig, second)).len(), 6000);
-    // One that waits and is not wanted any more changes nothing, nor does one whose key has another type by then.
+    // One that waits and is not wanted any more changes nothing, nor does one whose key has another type by
+    // then.
     rig.output(rig.client);
     rig.run("SMEMBERS s");
     rig.run_as(second, "SPOP s 6000");
@@ -880,7 +884,8 @@ fn a_pop_happens_where_nobody_is_sent_its_reply() {
     assert!(reply.ends_with("], :8000]"), "{}", &reply[reply.len() - 40..]);
 }
 
-/// Neighbours in the order of hashes are taken, at places that are drawn: nobody comes more often than others.
+/// Neighbours in the order of hashes are taken, at places that are drawn: nobody comes more often than
+/// others.
 #[test]
 fn every_member_is_popped_as_often() {
     let (mut rig, other) = with_set(2400);

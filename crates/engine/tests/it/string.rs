@@ -926,7 +926,8 @@ fn commands_that_read_count_hits_and_misses() {
 
 #[test]
 fn changes_are_counted_by_key_and_expired_keys_are_not() {
-    // A command, and the changes it makes to an absent key, to one with an expiry and to one that has expired.
+    // A command, and the changes it makes to an absent key, to one with an expiry and to one that has
+    // expired.
     let rows = [
         ("GET k", [0, 0, 0]),
         ("SET k v", [1, 1, 1]),

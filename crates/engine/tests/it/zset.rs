@@ -778,7 +778,8 @@ fn a_product_of_zero_and_infinity_counts_as_zero() {
     ]);
 }
 
-/// The reference writes the scores of a skip list with 17 digits, those of a listpack with the digits that they need.
+/// The reference writes the scores of a skip list with 17 digits, those of a listpack with the digits that
+/// they need.
 #[test]
 fn zscan_writes_scores_as_the_encoding_does() {
     let long = "x".repeat(65);

@@ -1,5 +1,5 @@
-//! The files of a loop: the queue that each has, and the operation that is being done. The drivers do it; here is what
-//! they have in common. The numbers of invariants are those of `file.rs`.
+//! The files of a loop: the queue that each has, and the operation that is being done. The drivers do it;
+//! here is what they have in common. The numbers of invariants are those of `file.rs`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -97,8 +97,8 @@ pub(crate) struct Lent {
     pub(super) bytes: usize,
 }
 
-/// A step that the kernel is to take; the pointers are into the operation's buffer, which stays where it is until
-/// [`FileTable::progressed`].
+/// A step that the kernel is to take; the pointers are into the operation's buffer, which stays where it is
+/// until [`FileTable::progressed`].
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     /// Reads up to `len` bytes.
@@ -337,7 +337,8 @@ impl FileTable {
         self.free.push(index);
     }
 
-    /// Hands the running operation to a thread: what the job is to do, and where to put the job's name once it has one.
+    /// Hands the running operation to a thread: what the job is to do, and where to put the job's name once
+    /// it has one.
     pub(crate) fn lend(&mut self, index: u32) -> Option<(Arc<OwnedFd>, Arc<Mutex<Lent>>)> {
         let entry = &mut self.entries[index as usize];
         let Running { holder: Holder::Here(op), bytes, .. } = entry.running.as_mut()? else { return None };
@@ -365,8 +366,8 @@ impl FileTable {
         self.entries[index as usize].running.as_ref().is_some_and(|running| running.cancelled)
     }
 
-    /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends without help; asking
-    /// it again and again while the kernel cannot find it would keep the loop busy meanwhile.
+    /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends without
+    /// help; asking it again and again while the kernel cannot find it would keep the loop busy meanwhile.
     pub(crate) fn is_cancelled_waiting(&self, index: u32) -> bool {
         self.entries[index as usize].kind != FileKind::Disk && self.is_cancelled(index)
     }

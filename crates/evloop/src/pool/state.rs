@@ -47,8 +47,8 @@ impl JobProgress {
 
     /// Worker's side: false when the job was cancelled before and must not run.
     pub(crate) fn start(&self) -> bool {
-        // AcqRel: one order with `cancel`, so that exactly one of the two succeeds. The job itself came through the
-        // queue's lock.
+        // AcqRel: one order with `cancel`, so that exactly one of the two succeeds. The job itself came
+        // through the queue's lock.
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -70,7 +70,8 @@ impl JobProgress {
         }
     }
 
-    /// The mutant: looks and then stores. A job that starts in between runs although its end was sent already.
+    /// The mutant: looks and then stores. A job that starts in between runs although its end was sent
+    /// already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {

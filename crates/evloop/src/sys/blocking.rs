@@ -1,8 +1,9 @@
 //! Files and processes of a driver: what the drivers over readiness and the ring have in common.
 //!
-//! A driver says how an operation of a file goes on and how it is made to end, and how a process's descriptor is waited
-//! for: the required methods of [`BlockingDriver`]. The rest is written here once: the operations of a file run one after
-//! another, each end is deferred as an event, and the helper thread watches the processes that no descriptor serves.
+//! A driver says how an operation of a file goes on and how it is made to end, and how a process's descriptor
+//! is waited for: the required methods of [`BlockingDriver`]. The rest is written here once: the operations
+//! of a file run one after another, each end is deferred as an event, and the helper thread watches the
+//! processes that no descriptor serves.
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,11 +36,12 @@ pub(super) trait BlockingDriver: Driver {
     /// Makes the running operation end soon.
     fn interrupt_file(&mut self, index: u32);
 
-    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable. The source that
-    /// waits, or [`Source::NONE`].
+    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable. The
+    /// source that waits, or [`Source::NONE`].
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno>;
 
-    /// Ends wait `index`, which is for a descriptor, as cancelled; now, or when the kernel no longer needs the descriptor.
+    /// Ends wait `index`, which is for a descriptor, as cancelled; now, or when the kernel no longer needs
+    /// the descriptor.
     fn unwatch_process(&mut self, index: u32);
 
     fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
@@ -137,8 +139,8 @@ pub(super) trait BlockingDriver: Driver {
         match (reap_child(fd.as_fd(), pid), result) {
             (Some(exit), _) => self.end_process(index, exit),
             (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
-            // The process has ended, and a debugger traces it: the descriptor stays readable, and the process cannot be
-            // reaped yet. Another wait for the descriptor would be over at once.
+            // The process has ended, and a debugger traces it: the descriptor stays readable, and the process
+            // cannot be reaped yet. Another wait for the descriptor would be over at once.
             (None, Ok(())) => {
                 self.close(source);
                 if let Some(waiting) = self.blocking().processes.at(index) {

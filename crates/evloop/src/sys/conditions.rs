@@ -1,4 +1,5 @@
-//! What is watched on a descriptor, and the kernel's conditions for it: those of poll(2), which epoll and the ring share.
+//! What is watched on a descriptor, and the kernel's conditions for it: those of poll(2), which epoll and the
+//! ring share.
 
 use rustix::event::PollFlags;
 

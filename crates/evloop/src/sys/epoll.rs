@@ -32,14 +32,17 @@ enum Timeouts {
 }
 
 impl EpollSet {
-    /// One wait; sub-millisecond timeouts take the newer call, all else the one that every kernel and filter knows.
+    /// One wait; sub-millisecond timeouts take the newer call, all else the one that every kernel and filter
+    /// knows.
     fn wait_raw(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let whole = timeout_ns.is_none_or(|ns| ns % 1_000_000 == 0);
         if self.timeouts == Timeouts::Nanoseconds && !whole {
             let ns = timeout_ns.unwrap_or(0);
             let time = KernelTimespec { sec: (ns / 1_000_000_000) as i64, nsec: (ns % 1_000_000_000) as i64 };
-            // SAFETY: room for as many events as are announced; the time lives during the call; no signal mask.
-            // JUSTIFICATION: the safe wrapper rounds to milliseconds or else requires Linux 5.11 at build time.
+            // SAFETY: room for as many events as are announced; the time lives during the call; no signal
+            // mask.
+            // JUSTIFICATION: the safe wrapper rounds to milliseconds or else requires Linux 5.11 at build
+            // time.
             let done = unsafe {
                 libc::syscall(
                     libc::SYS_epoll_pwait2,
@@ -54,7 +57,8 @@ impl EpollSet {
             return self.waited(done);
         }
         let ms = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
-        // SAFETY: as above; the safe crate's event has the layout of the C library's, since the kernel writes both.
+        // SAFETY: as above; the safe crate's event has the layout of the C library's, since the kernel writes
+        // both.
         // JUSTIFICATION: as above.
         let done = unsafe {
             libc::epoll_wait(

@@ -1,7 +1,8 @@
 //! kqueue below the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, and never run by us.
 //!
-//! The queue is the waker's own, whose event of the user's is in it from the start. A descriptor has two filters, one
-//! per direction, both level-triggered, so an event has one direction. Urgent data is not reported.
+//! The queue is the waker's own, whose event of the user's is in it from the start. A descriptor has two
+//! filters, one per direction, both level-triggered, so an event has one direction. Urgent data is not
+//! reported.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -50,7 +51,8 @@ impl KqueueSet {
     fn change(&self, filter: EventFilter, key: u64, flags: EventFlags) -> Result<(), Errno> {
         let change = Event::new(filter, flags, key as usize as *mut c_void);
         let mut none: [Event; 0] = [];
-        // SAFETY: the descriptor is borrowed by the caller, and the kernel removes it from the queue when it is closed.
+        // SAFETY: the descriptor is borrowed by the caller, and the kernel removes it from the queue when it
+        // is closed.
         // JUSTIFICATION: the wrapper cannot know how long descriptors live that are named by number.
         unsafe { kevent_timespec(self.queue.as_fd(), &[change], &mut none[..], None) }.map(drop)
     }

@@ -1,4 +1,5 @@
-//! poll(2) below the readiness driver: for systems without anything better. Each wait costs the number of descriptors.
+//! poll(2) below the readiness driver: for systems without anything better. Each wait costs the number of
+//! descriptors.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,5 +1,5 @@
-//! System calls that the drivers share. Systems differ in how they spell accepting without blocking, and sending without a
-//! signal.
+//! System calls that the drivers share. Systems differ in how they spell accepting without blocking, and
+//! sending without a signal.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -25,8 +25,8 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Whether a failed accept says nothing of the next: the connection died in the backlog, or the failure is a pending network
-/// error of that connection.
+/// Whether a failed accept says nothing of the next: the connection died in the backlog, or the failure is a
+/// pending network error of that connection.
 pub(super) fn is_passing(errno: Errno) -> bool {
     [Errno::INTR, Errno::CONNABORTED, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH].contains(&errno)
 }

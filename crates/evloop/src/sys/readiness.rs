@@ -1,12 +1,13 @@
 //! Drivers over readiness: the kernel says what would not block, and the driver does it.
 //!
-//! Level-triggered. A source is registered when first something waits on it, and the registration is narrowed only when
-//! an event comes that no operation waits for: stopping and starting again costs no system call. A send is tried at once, and
-//! writability is asked for only after the kernel refused.
+//! Level-triggered. A source is registered when first something waits on it, and the registration is narrowed
+//! only when an event comes that no operation waits for: stopping and starting again costs no system call. A
+//! send is tried at once, and writability is asked for only after the kernel refused.
 //!
-//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of a closed
-//! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was asked for last; (3) every wanted condition of a
-//! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
+//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of a
+//! closed source is recognised and counted as stale; (2) `slot.registered` is what the kernel was asked for
+//! last; (3) every wanted condition of a slot is contained in `slot.registered`, or the slot's failure is on
+//! its way in `deferred`.
 
 mod blocking;
 mod slot;
@@ -46,7 +47,8 @@ pub trait Poller: Sized {
     /// Its name in configuration and INFO.
     const NAME: &'static str;
 
-    /// Opens it; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. `max` events per wait are enough.
+    /// Opens it; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. `max` events per wait are
+    /// enough.
     fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<Self>;
 
     /// Registers a descriptor; `EPERM` says that it is always ready.
@@ -66,8 +68,8 @@ pub trait Poller: Sized {
     /// The same for one that is about to be closed, which the kernel may notice without a call.
     fn forget(&mut self, key: u64);
 
-    /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`]. After an
-    /// error there are none.
+    /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`].
+    /// After an error there are none.
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.
@@ -85,7 +87,8 @@ pub struct Readiness<P: Poller> {
     /// How many of the poller's events were handed out.
     next: usize,
     current: Current,
-    /// Completions that came about outside the kernel's events; the source, if it must still be open for them.
+    /// Completions that came about outside the kernel's events; the source, if it must still be open for
+    /// them.
     deferred: VecDeque<(Option<Source>, Event)>,
     accepts_per_iteration: u32,
     accepts_left: u32,
@@ -173,7 +176,8 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 1;
     }
 
-    /// The source cannot be polled: every operation that waits on it fails. A descriptor that is always ready gives `EPERM`.
+    /// The source cannot be polled: every operation that waits on it fails. A descriptor that is always ready
+    /// gives `EPERM`.
     #[cold]
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };

@@ -1,9 +1,11 @@
-//! A scripted ring: the driver's own code over a kernel that misbehaves on purpose, the same way for the same seed.
+//! A scripted ring: the driver's own code over a kernel that misbehaves on purpose, the same way for the same
+//! seed.
 //!
-//! It works on real descriptors, whose state in a single-threaded test is deterministic, and is adverse in what a real
-//! ring may do but seldom does: short sends, no buffers, ends of multishot operations without cause, completions late
-//! and in another order, submission of only a part, cancellations that come too late. Never what a ring must not do:
-//! order within one operation is kept, and every operation ends exactly once. Only tests have it: the feature `sim`.
+//! It works on real descriptors, whose state in a single-threaded test is deterministic, and is adverse in
+//! what a real ring may do but seldom does: short sends, no buffers, ends of multishot operations without
+//! cause, completions late and in another order, submission of only a part, cancellations that come too late.
+//! Never what a ring must not do: order within one operation is kept, and every operation ends exactly once.
+//! Only tests have it: the feature `sim`.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -138,7 +140,8 @@ impl SimRing {
         }
     }
 
-    /// A read or a write of a file, nonblocking if it can be waited for: at times short, at times with `EAGAIN`.
+    /// A read or a write of a file, nonblocking if it can be waited for: at times short, at times with
+    /// `EAGAIN`.
     fn attempt_part(&mut self, fd: RawFd, part: Part, data: u64) -> Tried {
         let shorter = self.chance(3);
         let len = |len: usize| if shorter { len.div_ceil(2) } else { len };
@@ -474,7 +477,8 @@ impl Kernel for SimRing {
 }
 
 fn borrow(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: the driver keeps a descriptor open while an operation on it is in flight, and it is used only then.
+    // SAFETY: the driver keeps a descriptor open while an operation on it is in flight, and it is used only
+    // then.
     // JUSTIFICATION: a ring gets its descriptors as numbers.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }

@@ -1,16 +1,18 @@
 //! The io_uring driver: operations stay with the kernel, one call per iteration submits and collects.
 //!
-//! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the kernel while
-//! it is submitted; only when it comes back short is the rest sent patiently. The iteration's call gathers for
-//! a moment beyond the operations that complete while they are submitted, so sending costs no call of its own.
+//! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the
+//! kernel while it is submitted; only when it comes back short is the rest sent patiently. The iteration's
+//! call gathers for a moment beyond the operations that complete while they are submitted, so sending costs
+//! no call of its own.
 //!
-//! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last completion was
-//! reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor closed, only when none of
-//! its operations is with the kernel (`slot.in_flight == 0`), so no completion can meet the wrong source; (3) at most
-//! one operation per direction of a slot: `slot.armed` for input, `slot.send` for output, `slot.poll.armed` for the watch;
-//! (4) [`Uring::settle`] alone arms and cancels input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5)
-//! bytes once received are kept in order in `slot.held` until they are delivered, and receiving pauses when they are
-//! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
+//! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last
+//! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor
+//! closed, only when none of its operations is with the kernel (`slot.in_flight == 0`), so no completion can
+//! meet the wrong source; (3) at most one operation per direction of a slot: `slot.armed` for input,
+//! `slot.send` for output, `slot.poll.armed` for the watch; (4) [`Uring::settle`] alone arms and cancels
+//! input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5) bytes once received are kept
+//! in order in `slot.held` until they are delivered, and receiving pauses when they are many; (6) a starved
+//! source is on the starved list once, and is armed again when the group has buffers.
 
 mod blocking;
 mod input;
@@ -116,8 +118,9 @@ impl<K: Kernel> Uring<K> {
         self.inline += 1;
     }
 
-    /// A completion of a cancellation. It may have missed an operation that was being tried just then, and that goes on
-    /// to wait: then it is asked again. An operation that has ended meanwhile has completed, or completes soon, and is not asked again.
+    /// A completion of a cancellation. It may have missed an operation that was being tried just then, and
+    /// that goes on to wait: then it is asked again. An operation that has ended meanwhile has completed, or
+    /// completes soon, and is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -176,8 +179,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Waits as `sleep` says, after submitting what is queued, and reaps. Calls again while there may be deferred work of
-    /// before, which the kernel does in portions.
+    /// Waits as `sleep` says, after submitting what is queued, and reaps. Calls again while there may be
+    /// deferred work of before, which the kernel does in portions.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {
             if self.kernel.unsubmitted() || self.kernel.has_deferred_work() {
@@ -194,7 +197,8 @@ impl<K: Kernel> Uring<K> {
         }
         let mut before = self.ready.len();
         self.kernel.reap(&mut self.ready, self.completions_per_iteration);
-        // A call that brought fewer than its portion has met all there was; what came since is for the next iteration's.
+        // A call that brought fewer than its portion has met all there was; what came since is for the next
+        // iteration's.
         while self.ready.len() < self.completions_per_iteration
             && self.ready.len() - before >= PORTION
             && self.kernel.has_deferred_work()
@@ -206,9 +210,10 @@ impl<K: Kernel> Uring<K> {
         Ok(())
     }
 
-    /// How many completions to wait for, and how long before fewer will do. What completes while it is submitted has
-    /// to be looked at soon (a short send must go on, a caller may wait for the end of one), but not before the next
-    /// request, if that is near: so the call gathers for a moment instead of returning at once.
+    /// How many completions to wait for, and how long before fewer will do. What completes while it is
+    /// submitted has to be looked at soon (a short send must go on, a caller may wait for the end of one),
+    /// but not before the next request, if that is near: so the call gathers for a moment instead of
+    /// returning at once.
     fn expected(&mut self) -> (u32, u32) {
         let inline = std::mem::take(&mut self.inline);
         let batch = std::mem::take(&mut self.batch);
@@ -299,8 +304,9 @@ impl<K: Kernel> Uring<K> {
         self.poll_again(index, PollFlags::empty());
     }
 
-    /// Polls after a poll that brought only `seen`, which nothing watches. The kernel tells unasked that the peer has closed
-    /// its direction, and would tell so again at once: from then on a multishot poll, which completes only on changes.
+    /// Polls after a poll that brought only `seen`, which nothing watches. The kernel tells unasked that the
+    /// peer has closed its direction, and would tell so again at once: from then on a multishot poll, which
+    /// completes only on changes.
     fn poll_again(&mut self, index: u32, seen: PollFlags) {
         let slot = &mut self.slots[index as usize];
         slot.poll.armed = slot.poll.wanted;

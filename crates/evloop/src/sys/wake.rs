@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
-/// See the module. It lives as long as the last waker, so a kick never writes to a descriptor that was reused.
+/// See the module. It lives as long as the last waker, so a kick never writes to a descriptor that was
+/// reused.
 #[derive(Debug)]
 pub struct WakeFd(OwnedFd);
 
@@ -53,7 +54,8 @@ impl WakeFd {
         let mut events = Vec::with_capacity(1);
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: no descriptor is named by the changes, since there are none.
-        // JUSTIFICATION: the wrapper asks for it, since changes may name descriptors that are closed meanwhile.
+        // JUSTIFICATION: the wrapper asks for it, since changes may name descriptors that are closed
+        // meanwhile.
         let _ = unsafe {
             let into = rustix::buffer::spare_capacity(&mut events);
             rustix::event::kqueue::kevent_timespec(&self.0, &[], into, Some(&now))

@@ -35,8 +35,8 @@ impl Word {
     /// Producer's side, after its work was published.
     #[inline]
     pub(crate) fn notify(&self) -> ParkState {
-        // AcqRel: releases the caller's work to the loop's swap in `resume`; acquires nothing the caller needs, but
-        // keeps the order total with the loop's parking.
+        // AcqRel: releases the caller's work to the loop's swap in `resume`; acquires nothing the caller
+        // needs, but keeps the order total with the loop's parking.
         match self.0.swap(NOTIFIED, Ordering::AcqRel) {
             PARKED => ParkState::Parked,
             NOTIFIED => ParkState::Notified,
@@ -53,14 +53,16 @@ impl Word {
     /// Loop's side: announces that it is about to sleep. False when it was notified and must not.
     #[inline]
     pub(crate) fn try_park(&self) -> bool {
-        // AcqRel on success orders the loop's last look at its mailboxes before a producer's swap that sees PARKED.
+        // AcqRel on success orders the loop's last look at its mailboxes before a producer's swap that sees
+        // PARKED.
         self.0.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Loop's side: awake again, for whatever reason. Returns whether it was woken since the last call.
     #[inline]
     pub(crate) fn resume(&self) -> bool {
-        // Acquire: pairs with the release in `notify`, so that what was published before it is seen by the drain after.
+        // Acquire: pairs with the release in `notify`, so that what was published before it is seen by the
+        // drain after.
         self.0.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
     }
 

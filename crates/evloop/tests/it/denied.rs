@@ -1,6 +1,7 @@
 //! Where a filter denies io_uring, as containers do, another driver runs and says why.
 //!
-//! The filter cannot be taken back, so it is put on a child process: this test program again, with a variable set.
+//! The filter cannot be taken back, so it is put on a child process: this test program again, with a variable
+//! set.
 #![allow(unsafe_code, reason = "installing a seccomp filter")]
 
 use std::process::Command;

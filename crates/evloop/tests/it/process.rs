@@ -99,8 +99,8 @@ fn ev_p5_a_signal_is_told() {
     });
 }
 
-/// Whether there is a dump depends on the machine (a limit, a pattern that pipes it elsewhere); the flag must be the
-/// system's.
+/// Whether there is a dump depends on the machine (a limit, a pattern that pipes it elsewhere); the flag must
+/// be the system's.
 #[test]
 fn ev_p6_the_core_dump_flag_is_the_systems() {
     on_each(|mut lp| {

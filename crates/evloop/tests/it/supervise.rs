@@ -1,4 +1,5 @@
-//! The example `supervise` on every driver: files, FIFOs, children and timers together, as a program uses them.
+//! The example `supervise` on every driver: files, FIFOs, children and timers together, as a program uses
+//! them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

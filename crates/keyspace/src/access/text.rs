@@ -17,8 +17,8 @@ pub struct StrEdit<'e, 'd> {
 }
 
 impl<'d> DbMut<'d> {
-    /// Begins to change the string of a key. It becomes `raw`, is grown with zeros to `len_min` bytes, and comes into being
-    /// where the key is absent. The caller has checked the size limit.
+    /// Begins to change the string of a key. It becomes `raw`, is grown with zeros to `len_min` bytes, and
+    /// comes into being where the key is absent. The caller has checked the size limit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -103,7 +103,8 @@ impl StrEdit<'_, '_> {
         self.db.effects.key_modified(self.db.number, self.key, event, changes);
     }
 
-    /// Ends an edit that changed nothing. Where the string was grown, replicas and the append-only file grow it too.
+    /// Ends an edit that changed nothing. Where the string was grown, replicas and the append-only file grow
+    /// it too.
     pub fn unchanged(self) {
         if self.grew {
             self.db.effects.force();

@@ -42,8 +42,8 @@ impl Db {
         }
     }
 
-    /// Overwrites an entry in place with a value that lies inside the block, where the block's size class and the presence of
-    /// an expiry stay; whether it did. Looks the block up once.
+    /// Overwrites an entry in place with a value that lies inside the block, where the block's size class and
+    /// the presence of an expiry stay; whether it did. Looks the block up once.
     #[inline]
     pub(crate) fn overwrite_inside(
         &mut self,
@@ -123,8 +123,8 @@ impl Db {
         value
     }
 
-    /// Puts a string outside into the place of another; gives that one back, or the payload where the entry needs another
-    /// block. The caller has passed the hook.
+    /// Puts a string outside into the place of another; gives that one back, or the payload where the entry
+    /// needs another block. The caller has passed the hook.
     fn replace_outside<'a>(
         &mut self,
         handle: Handle,
@@ -150,8 +150,8 @@ impl Db {
         Ok(old)
     }
 
-    /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside
-    /// belongs to the new block from now on. The caller has passed the hook.
+    /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry
+    /// has outside belongs to the new block from now on. The caller has passed the hook.
     pub(super) fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
         self.tables.replace(IndexKind::Keys, key.hash, found.position, new);
         match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
@@ -205,7 +205,8 @@ impl Db {
     }
 
     /// A block for an entry. That handles run out is for whoever lets writes pass to prevent
-    /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
+    /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any
+    /// allocation.
     #[inline]
     pub(super) fn alloc(&mut self, size: usize) -> Handle {
         let handle = match self.store.slab.alloc(size) {
@@ -218,8 +219,8 @@ impl Db {
         handle
     }
 
-    /// Takes the value outside of an entry away, which has to get another one or to go next. The caller has passed the
-    /// hook.
+    /// Takes the value outside of an entry away, which has to get another one or to go next. The caller has
+    /// passed the hook.
     pub(super) fn take_value(&mut self, handle: Handle) -> Option<Value> {
         let head = self.head(handle);
         if !head.form().is_outside() {
@@ -232,7 +233,8 @@ impl Db {
         value
     }
 
-    /// Removes the entry at `found`; what lived outside its block is given back, to be freed where it hurts least.
+    /// Removes the entry at `found`; what lived outside its block is given back, to be freed where it hurts
+    /// least.
     pub(crate) fn remove(&mut self, found: Found, key: Key<'_>) -> Option<Value> {
         self.before_change(found.handle);
         if self.head(found.handle).has_expiry() {

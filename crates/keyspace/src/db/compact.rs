@@ -20,8 +20,9 @@ pub struct Compacted {
 }
 
 impl Db {
-    /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or an entry moved, each in
-    /// constant time. Before that, sorted sets give back what they hold for elements that are gone.
+    /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or an
+    /// entry moved, each in constant time. Before that, sorted sets give back what they hold for elements
+    /// that are gone.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {
         let mut done = Compacted::default();
         if self.clear_zset_remains(budget) {
@@ -63,8 +64,8 @@ impl Keyspace {
         self.dbs_mut()[number].compact_step(budget)
     }
 
-    /// Has sorted sets of a database give back what they hold for elements that are gone, with at most `budget` steps; whether there
-    /// was one. No entry is moved.
+    /// Has sorted sets of a database give back what they hold for elements that are gone, with at most
+    /// `budget` steps; whether there was one. No entry is moved.
     pub fn clear_remains(&mut self, number: usize, budget: usize) -> bool {
         self.dbs_mut()[number].clear_zset_remains(budget)
     }

@@ -6,13 +6,15 @@
 //!            a change, which captures what it is about to change
 //! ```
 //!
-//! A bit for each block says that there is nothing to capture in it. The bits of a chunk are made by the first change, hand-out
-//! or visit in the chunk, with those of its unused blocks set; a block that is handed out later is so born with its bit set.
-//! Chunks without a class at the cut, and those that came later, are no part of it.
+//! A bit for each block says that there is nothing to capture in it. The bits of a chunk are made by the
+//! first change, hand-out or visit in the chunk, with those of its unused blocks set; a block that is handed
+//! out later is so born with its bit set. Chunks without a class at the cut, and those that came later, are
+//! no part of it.
 //!
-//! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2) between two captures
-//! of the cut no entry changes its block but by the hook `Db::before_change`: compaction stands still; (3) a captured entry is
-//! what it was at the cut, the access clock excepted, which has no hook.
+//! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2)
+//! between two captures of the cut no entry changes its block but by the hook `Db::before_change`: compaction
+//! stands still; (3) a captured entry is what it was at the cut, the access clock excepted, which has no
+//! hook.
 
 use crate::captured::Captured;
 use sluice_collections::slab::{BlockBits, Slab};

@@ -15,8 +15,8 @@ pub(crate) struct Written {
 }
 
 impl Db {
-    /// Writes into the string outside at `handle`, which grows with zeros as needed; its new length. `None`, and no change,
-    /// when the entry has no such string.
+    /// Writes into the string outside at `handle`, which grows with zeros as needed; its new length. `None`,
+    /// and no change, when the entry has no such string.
     pub(crate) fn write_outside(&mut self, handle: Handle, offset: usize, bytes: &[u8]) -> Option<Written> {
         let head = self.head(handle);
         match head.form() {
@@ -39,8 +39,8 @@ impl Db {
         Some(written)
     }
 
-    /// Changes the integer of an entry in place, and its clock to what `clock` makes of the old one; `false`, and no change,
-    /// when the entry holds none.
+    /// Changes the integer of an entry in place, and its clock to what `clock` makes of the old one; `false`,
+    /// and no change, when the entry holds none.
     #[inline]
     pub(crate) fn write_int(&mut self, handle: Handle, value: i64, clock: impl FnOnce(u32) -> u32) -> bool {
         self.before_change(handle);
@@ -61,8 +61,8 @@ impl Db {
         true
     }
 
-    /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it becomes `raw`.
-    /// `None`, and no change, when the entry is of another form or its block has no room.
+    /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it
+    /// becomes `raw`. `None`, and no change, when the entry is of another form or its block has no room.
     pub(crate) fn inline_mut(&mut self, handle: Handle, len_min: usize) -> Option<&mut [u8]> {
         let head = self.head(handle);
         match head.form() {
@@ -91,8 +91,8 @@ impl Db {
     }
 }
 
-/// Writes into a large string. One in one piece goes into pages as soon as it has more bytes than a page: that is a copy of
-/// at most the bytes that a string has that was written whole, once.
+/// Writes into a large string. One in one piece goes into pages as soon as it has more bytes than a page:
+/// that is a copy of at most the bytes that a string has that was written whole, once.
 fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
     let end = offset + bytes.len();
     match value {

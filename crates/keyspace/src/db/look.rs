@@ -197,8 +197,8 @@ impl Db {
         self.find(key).map(|found| self.entry(found.handle))
     }
 
-    /// Asks the processor for what it takes to look members of a set or a sorted set, or fields of a hash, up soon. Leaves no
-    /// trace.
+    /// Asks the processor for what it takes to look members of a set or a sorted set, or fields of a hash, up
+    /// soon. Leaves no trace.
     pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
         match self.find_entry(key).map(Entry::value) {
             Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),

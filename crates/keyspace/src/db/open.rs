@@ -1,7 +1,8 @@
-//! Collections on their way out of their entry, to be changed, and back: inside the block while they are small, else beside it.
+//! Collections on their way out of their entry, to be changed, and back: inside the block while they are
+//! small, else beside it.
 //!
-//! Invariant: while a collection outside is open, its slot among the values holds a stand-in of the same type, whose elements mean
-//! nothing.
+//! Invariant: while a collection outside is open, its slot among the values holds a stand-in of the same
+//! type, whose elements mean nothing.
 
 use super::change::Meta;
 use super::{Db, Found, Store};
@@ -54,7 +55,8 @@ impl Db {
         value
     }
 
-    /// Takes the collection of an entry out; `None` for another type. [`Db::close`] or [`Db::close_unchanged`] has to follow.
+    /// Takes the collection of an entry out; `None` for another type. [`Db::close`] or
+    /// [`Db::close_unchanged`] has to follow.
     pub(crate) fn open<C: Collection>(&mut self, found: Found) -> Option<Open<C>> {
         let head = self.head(found.handle);
         let encoding = C::encoding_in(head.form())?;
@@ -82,15 +84,16 @@ impl Db {
         match home {
             Home::Absent | Home::Inside(_) => self.store.recycle(value),
             Home::Outside(Outside { index, heap_bytes, .. }) => {
-                // A look for an element that is absent may have copied shared nodes, which takes other memory.
+                // A look for an element that is absent may have copied shared nodes, which takes other
+                // memory.
                 self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
                 self.store.put_back(index, value);
             }
         }
     }
 
-    /// Puts a changed collection back, inside the block or beside it as suits it now; an empty one takes its key with it. What is left over is
-    /// given back, to be freed where it hurts least.
+    /// Puts a changed collection back, inside the block or beside it as suits it now; an empty one takes its
+    /// key with it. What is left over is given back, to be freed where it hurts least.
     pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
         let Open { value, home } = open;
         let is_empty = value.is_empty();
@@ -163,7 +166,8 @@ impl Db {
         value
     }
 
-    /// Writes a collection over an inline one; `false`, and no change, when the block has no room or far too much.
+    /// Writes a collection over an inline one; `false`, and no change, when the block has no room or far too
+    /// much.
     fn write_inline<C: Collection>(&mut self, handle: Handle, value: &C, len: usize) -> bool {
         let head = self.head(handle);
         let body = self.store.slab.body_mut(handle);

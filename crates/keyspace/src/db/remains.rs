@@ -4,7 +4,8 @@ use super::Db;
 use sluice_value::{Value, ZsetContext};
 
 impl Db {
-    /// Has a sorted set give back what it holds for elements that are gone, as many leaves as a budget allows; whether there was one.
+    /// Has a sorted set give back what it holds for elements that are gone, as many leaves as a budget
+    /// allows; whether there was one.
     pub(super) fn clear_zset_remains(&mut self, budget: usize) -> bool {
         let Some(&index) = self.store.zsets_with_remains.last() else { return false };
         let has_more = match self.store.values.get_mut(index) {

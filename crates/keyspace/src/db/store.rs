@@ -1,4 +1,5 @@
-//! What a database stores, apart from the tables that find it: entries, and the values and keys that lie outside of them.
+//! What a database stores, apart from the tables that find it: entries, and the values and keys that lie
+//! outside of them.
 
 use super::cut::Cut;
 use crate::collection::Scratch;

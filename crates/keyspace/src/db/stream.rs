@@ -5,8 +5,8 @@ use crate::entry::{self, Form};
 use sluice_value::Stream;
 
 impl Db {
-    /// The index of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
-    /// [`Db::account_stream`] has to follow.
+    /// The index of an entry's stream among the values; `None` for another type. The stream may be changed
+    /// from now on, and [`Db::account_stream`] has to follow.
     pub(crate) fn open_stream(&mut self, found: Found) -> Option<u32> {
         let head = self.head(found.handle);
         if !head.is_form(Form::StreamOutside) {

@@ -1,9 +1,9 @@
 //! The indexes of a database: one table over all its keys, or one for each hash slot.
 //!
-//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty, and an entry is in
-//! the table of its slot; (2) `slots` is made by the first key, so that an empty database has no tables; (3) a census counts
-//! what is in the indexes of its kind, and its bits name the tables that are not empty; (4) an index of a slot that has become
-//! empty owns no memory.
+//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty,
+//! and an entry is in the table of its slot; (2) `slots` is made by the first key, so that an empty database
+//! has no tables; (3) a census counts what is in the indexes of its kind, and its bits name the tables that
+//! are not empty; (4) an index of a slot that has become empty owns no memory.
 //!
 //! The slot of a key stands in its hash ([`crate::KeyHasher`]): whoever has the hash has the table.
 
@@ -121,8 +121,8 @@ impl Tables {
         }
     }
 
-    /// Makes room for so many entries in an index that has none. A table for each slot grows by itself: nobody knows how many
-    /// each will have.
+    /// Makes room for so many entries in an index that has none. A table for each slot grows by itself:
+    /// nobody knows how many each will have.
     pub(crate) fn reserve(&mut self, kind: IndexKind, entries: usize) {
         if self.layout == Layout::One {
             self.one.index_mut(kind).reserve(entries);
@@ -153,8 +153,8 @@ impl Tables {
         }
     }
 
-    /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each table that is not
-    /// empty.
+    /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each table
+    /// that is not empty.
     pub(crate) fn bytes(&self, kind: IndexKind) -> usize {
         let fixed = match (&self.slots, kind) {
             (Some(_), IndexKind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
@@ -193,9 +193,10 @@ impl Tables {
         Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one table. For one table
-    /// a slot, its low 14 bits are the slot and the rest is the cursor in that table; tables that are empty are left out. An
-    /// element that is present all the while keeps its table from being empty, so that the walk comes past it.
+    /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one
+    /// table. For one table a slot, its low 14 bits are the slot and the rest is the cursor in that table;
+    /// tables that are empty are left out. An element that is present all the while keeps its table from
+    /// being empty, so that the walk comes past it.
     pub(crate) fn scan(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.visit_bucket(kind, cursor, |index, within| index.scan(within, visit))
     }
@@ -232,8 +233,8 @@ impl Tables {
         slots.tables[slot].index(kind).sample(rng)
     }
 
-    /// Visits up to `count` entries of the neighbourhood that `draw`, a random number, chooses: different ones where there is one
-    /// table. Returns how many; fewer only of a small or very sparse index.
+    /// Visits up to `count` entries of the neighbourhood that `draw`, a random number, chooses: different
+    /// ones where there is one table. Returns how many; fewer only of a small or very sparse index.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -255,14 +256,16 @@ impl Tables {
         count - left
     }
 
-    /// Asks the processor for what [`Tables::sample_from`] of the same draw will look at first, where there is one table.
+    /// Asks the processor for what [`Tables::sample_from`] of the same draw will look at first, where there
+    /// is one table.
     #[inline]
     pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
         self.one.index(kind).prefetch_sample(draw);
     }
 
-    /// Shrinks what has become too large, at most `budget` buckets of an index; whether more is to do. Of the slots' tables it
-    /// looks at `budget` at most: a pass over all of them takes several calls, and `true` says that it has not ended.
+    /// Shrinks what has become too large, at most `budget` buckets of an index; whether more is to do. Of the
+    /// slots' tables it looks at `budget` at most: a pass over all of them takes several calls, and `true`
+    /// says that it has not ended.
     pub(crate) fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
         match &mut self.slots {
             None => self.one.step(budget, store),
@@ -381,8 +384,8 @@ impl Slots {
     }
 }
 
-/// How many entries the slots have, in groups. A write changes three numbers; a walk or a random choice looks at no table
-/// that is empty.
+/// How many entries the slots have, in groups. A write changes three numbers; a walk or a random choice looks
+/// at no table that is empty.
 struct Census {
     /// Entries of all slots.
     len: usize,
@@ -444,7 +447,8 @@ impl Census {
     }
 }
 
-/// The first of `counts` whose sum with all before it is above `number`, and what is left of the number there.
+/// The first of `counts` whose sum with all before it is above `number`, and what is left of the number
+/// there.
 fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
     for (at, count) in counts.iter().enumerate() {
         match number.checked_sub(*count as usize) {
@@ -458,7 +462,7 @@ fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
 
 const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
-/// Slots that are counted together, and again in groups of these: a random choice looks at 32 numbers, 32 numbers and 16
-/// tables at most.
+/// Slots that are counted together, and again in groups of these: a random choice looks at 32 numbers, 32
+/// numbers and 16 tables at most.
 const PER_GROUP: usize = 16;
 const PER_SUM: usize = 512;

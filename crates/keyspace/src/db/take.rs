@@ -18,7 +18,8 @@ pub(crate) struct Taken {
 }
 
 impl Db {
-    /// Removes the entry at `found` and gives its value back. A value outside moves; at most a block's bytes are copied.
+    /// Removes the entry at `found` and gives its value back. A value outside moves; at most a block's bytes
+    /// are copied.
     pub(crate) fn take(&mut self, found: Found, key: Key<'_>) -> Taken {
         let (form, inside, meta) = self.inside_of(found.handle);
         let outside = self.remove(found, key);

@@ -1,5 +1,5 @@
-//! Which hashes have fields that expire, in the order of their first expiry: the expiry cycle looks at those alone whose time has
-//! come.
+//! Which hashes have fields that expire, in the order of their first expiry: the expiry cycle looks at those
+//! alone whose time has come.
 
 use sluice_base::heap;
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ pub(crate) struct VolatileKeys {
 }
 
 impl VolatileKeys {
-    /// Notes that the first expiry of a key's fields was `before` and is `after`; none where no field expires, and where the key
-    /// holds no hash. Cost: O(log n) where the two differ.
+    /// Notes that the first expiry of a key's fields was `before` and is `after`; none where no field
+    /// expires, and where the key holds no hash. Cost: O(log n) where the two differ.
     #[inline]
     pub(super) fn change(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
         if before != after {

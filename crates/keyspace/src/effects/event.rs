@@ -11,7 +11,8 @@ pub enum Event {
     IncrByFloat,
     SetBit,
     PfAdd,
-    /// A change that no event tells of: a HyperLogLog's estimate was kept in it, or pending entries of a group changed.
+    /// A change that no event tells of: a HyperLogLog's estimate was kept in it, or pending entries of a
+    /// group changed.
     Silent,
     LPush,
     RPush,
@@ -111,7 +112,8 @@ impl Classes {
     /// None.
     pub const NONE: Classes = Classes(0);
 
-    /// The classes whose events are changes of keys: all but those of new keys and of look-ups that found none.
+    /// The classes whose events are changes of keys: all but those of new keys and of look-ups that found
+    /// none.
     pub const CHANGES: Classes = {
         let mut bits = 0;
         let mut at = 0;

@@ -1,6 +1,7 @@
 //! The keys that a command meets, recorded for the check that a command declares its keys.
 //!
-//! Invariants: (1) a build without debug assertions has no list and records nothing; (2) between commands the list is empty.
+//! Invariants: (1) a build without debug assertions has no list and records nothing; (2) between commands the
+//! list is empty.
 
 use crate::Key;
 
@@ -11,7 +12,8 @@ pub struct MetKey {
     pub db: usize,
     /// Key.
     pub key: Box<[u8]>,
-    /// Whether the command has changed the key. A deletion of a key that had expired is no change by the command.
+    /// Whether the command has changed the key. A deletion of a key that had expired is no change by the
+    /// command.
     pub is_written: bool,
 }
 

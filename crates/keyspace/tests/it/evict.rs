@@ -1,4 +1,5 @@
-//! Eviction at the level of entries: what the pool remembers is followed by whatever happens to the entries meanwhile.
+//! Eviction at the level of entries: what the pool remembers is followed by whatever happens to the entries
+//! meanwhile.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{

@@ -1,5 +1,5 @@
-//! Hashes in the keyspace against maps: random changes, names that move, copies, fields that expire, a cut in between; the
-//! invariants of every database after each step.
+//! Hashes in the keyspace against maps: random changes, names that move, copies, fields that expire, a cut in
+//! between; the invariants of every database after each step.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};

@@ -1,4 +1,5 @@
-//! The keyspace against a map: random commands, the same answers, and the invariants of every database after each.
+//! The keyspace against a map: random commands, the same answers, and the invariants of every database after
+//! each.
 
 mod held;
 
@@ -495,7 +496,8 @@ impl Twin {
     }
 }
 
-/// What a cut must give of an entry. The access clock is no part of it: reads write the clock without the hook.
+/// What a cut must give of an entry. The access clock is no part of it: reads write the clock without the
+/// hook.
 #[derive(Clone, Debug, PartialEq)]
 struct Content {
     value: Vec<u8>,

@@ -1,4 +1,5 @@
-//! Sorted sets in the keyspace against maps: random edits in every form, keys that move and share values, and cuts meanwhile.
+//! Sorted sets in the keyspace against maps: random edits in every form, keys that move and share values, and
+//! cuts meanwhile.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{

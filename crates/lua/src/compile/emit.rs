@@ -1,8 +1,9 @@
-//! Instructions of a function while it is compiled: registers, expressions on their way to one, lists of jumps.
+//! Instructions of a function while it is compiled: registers, expressions on their way to one, lists of
+//! jumps.
 //!
-//! The compiler makes one pass. An expression is described until it is known where its value has to go; a jump whose
-//! target is not known yet is a link of a list. Registers are assigned as PUC's compiler assigns them, so that errors
-//! name the same variables.
+//! The compiler makes one pass. An expression is described until it is known where its value has to go; a
+//! jump whose target is not known yet is a link of a list. Registers are assigned as PUC's compiler assigns
+//! them, so that errors name the same variables.
 
 pub(super) mod operators;
 
@@ -301,7 +302,8 @@ impl Func {
         self.patch_values(pending, here, NO_REGISTER, here);
     }
 
-    /// Sends jumps that carry a value to `with_value`, the value going to `register`, and others to `without`.
+    /// Sends jumps that carry a value to `with_value`, the value going to `register`, and others to
+    /// `without`.
     fn patch_values(&mut self, list: u32, with_value: u32, register: u8, without: u32) {
         let mut jump = list;
         while jump != NO_JUMP {

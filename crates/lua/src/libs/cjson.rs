@@ -1,7 +1,7 @@
 //! `cjson`: JSON as the library lua-cjson 2.1.0 writes and reads it, with its settings.
 //!
-//! Settings of the global table are the host's, which resets them for each run; a table of `cjson.new` has its own in a
-//! table, the first upvalue of its functions.
+//! Settings of the global table are the host's, which resets them for each run; a table of `cjson.new` has
+//! its own in a table, the first upvalue of its functions.
 
 mod decode;
 mod encode;

@@ -1,6 +1,7 @@
 //! `math`: C's functions, and the generator of random numbers that the host keeps.
 //!
-//! The generator is that of `drand48`: 48 bits, of which a number gets 31. The reference's server has one for all scripts.
+//! The generator is that of `drand48`: 48 bits, of which a number gets 31. The reference's server has one for
+//! all scripts.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep};

@@ -47,7 +47,8 @@ pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(),
     Ok(())
 }
 
-/// A position as functions of strings take it: negative ones count from the end, and before the beginning is 0.
+/// A position as functions of strings take it: negative ones count from the end, and what is before the
+/// beginning is 0.
 pub(super) fn position(at: i64, len: usize) -> i64 {
     if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
 }
@@ -58,7 +59,8 @@ pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> R
     ctx.heap.part(text, from, to)
 }
 
-/// Appends a value that is not nil to a table whose keys are the whole numbers below `index`, all in its array part.
+/// Appends a value that is not nil to a table whose keys are the whole numbers below `index`, all in its
+/// array part.
 ///
 /// The array part doubles, as PUC's rule has it for such keys, without their being counted each time.
 #[inline]
@@ -70,7 +72,8 @@ pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value)
     heap.set_int(table, index, value)
 }
 
-/// The first entry of a table at or behind a position of a walk: its position, key and value. Empty entries take fuel.
+/// The first entry of a table at or behind a position of a walk: its position, key and value. Empty entries
+/// take fuel.
 #[inline]
 pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<(usize, Value, Value)> {
     let (entry, work) = table.entry_behind(at);
@@ -78,8 +81,8 @@ pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<
     entry
 }
 
-/// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither its bytes nor
-/// its hash are made again. It holds values, so it lives no longer than a step.
+/// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither
+/// its bytes nor its hash are made again. It holds values, so it lives no longer than a step.
 pub(super) struct RecentTexts([Value; RECENT]);
 
 /// Places of [`RecentTexts`].

@@ -92,7 +92,8 @@ fn char(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(value)
 }
 
-/// Bytecode is neither made nor read: the answer is the beginning of PUC's format alone, which `loadstring` refuses.
+/// Bytecode is neither made nor read: the answer is the beginning of PUC's format alone, which `loadstring`
+/// refuses.
 fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let function = ctx.check_function(1)?;
     if function.as_native().is_some() {

@@ -132,7 +132,8 @@ struct StructPacking {
     text: Option<PackedText>,
 }
 
-/// A long text that is being copied, the last argument that was used: from where on, how much of it, and whether a zero follows.
+/// A long text that is being copied, the last argument that was used: from where on, how much of it, and
+/// whether a zero follows.
 #[derive(Clone, Copy)]
 struct PackedText {
     at: usize,

@@ -39,7 +39,8 @@ fn setn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text("'setn' is obsolete"))
 }
 
-/// A walk over all entries: the largest key so far, and the key behind which it goes on lies in the second slot.
+/// A walk over all entries: the largest key so far, and the key behind which it goes on lies in the second
+/// slot.
 struct Largest(f64);
 
 fn maxn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -115,7 +116,8 @@ fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     shift(ctx, *state)
 }
 
-/// Moves elements; then the inserted value gets its place, or the last element goes and the removed one is returned.
+/// Moves elements; then the inserted value gets its place, or the last element goes and the removed one is
+/// returned.
 fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     while state.at != state.last {

@@ -39,8 +39,8 @@ pub(crate) enum ScanProgress {
     OutOfFuel(usize),
 }
 
-/// Looks for `needle` in `text` from `from` on. Takes a unit of fuel for 16 bytes and for each comparison, so that texts made to
-/// cost the product of both lengths end with the fuel.
+/// Looks for `needle` in `text` from `from` on. Takes a unit of fuel for 16 bytes and for each comparison, so
+/// that texts made to cost the product of both lengths end with the fuel.
 pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64) -> ScanProgress {
     const WINDOW: usize = 4096;
     let (Some(&first), Some(&last)) = (needle.first(), needle.last()) else {

@@ -49,7 +49,8 @@ const CLASSES: [Bits; 10] = {
     classes
 };
 
-/// The class of a letter behind a percent sign; a capital is its complement. None where the letter stands for itself.
+/// The class of a letter behind a percent sign; a capital is its complement. None where the letter stands for
+/// itself.
 pub(super) fn class(letter: u8) -> Option<Bits> {
     let lower = letter.to_ascii_lowercase();
     let index = LETTERS.iter().position(|&other| other == lower)?;

@@ -1,7 +1,8 @@
-//! Doubles as decimal digits: what `%e`, `%f` and `%g` of C print, without sign, width and padding of a directive.
+//! Doubles as decimal digits: what `%e`, `%f` and `%g` of C print, without sign, width and padding of a
+//! directive.
 //!
-//! Invariants: (1) digits are those of the exact value, rounded to nearest, ties to even; (2) no buffer is longer than
-//! [`DIGITS_MAX`] bytes.
+//! Invariants: (1) digits are those of the exact value, rounded to nearest, ties to even; (2) no buffer is
+//! longer than [`DIGITS_MAX`] bytes.
 
 use std::fmt::Write;
 
@@ -173,9 +174,10 @@ fn push_exponential(out: &mut Vec<u8>, digits: &Digits, precision: usize, case: 
 
 /// `count` digits (1 to 100) of a number that is not negative.
 ///
-/// The shortest digits that read back are rounded where there are fewer than 17 to print. That is the rounding of the exact
-/// value: a midpoint between the two would be a shorter text that reads back, or a closer one of the same length. A
-/// tie of the shortest digits alone says nothing, and neither do subnormal numbers, whose digits are few.
+/// The shortest digits that read back are rounded where there are fewer than 17 to print. That is the
+/// rounding of the exact value: a midpoint between the two would be a shorter text that reads back, or a
+/// closer one of the same length. A tie of the shortest digits alone says nothing, and neither do subnormal
+/// numbers, whose digits are few.
 fn significant(value: f64, count: usize) -> Digits {
     if count >= 16 || value < f64::MIN_POSITIVE {
         return exact(value, count);

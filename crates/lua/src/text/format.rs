@@ -1,9 +1,10 @@
 //! Directives of `string.format`, as C's `printf` and PUC's Lua 5.1 understand them.
 //!
-//! [`scan`] reads a directive; one of the functions `push_…` writes its argument. The caller gets the arguments.
+//! [`scan`] reads a directive; one of the functions `push_…` writes its argument. The caller gets the
+//! arguments.
 //!
-//! Invariants: (1) width and precision are at most 99, so that no directive but `%q` and a plain `%s` writes more than 420
-//! bytes; (2) each error's text is PUC's.
+//! Invariants: (1) width and precision are at most 99, so that no directive but `%q` and a plain `%s` writes
+//! more than 420 bytes; (2) each error's text is PUC's.
 
 use super::decimal::{Alternate, Case, push_fixed, push_general, push_scientific};
 use super::number::{c_text, to_i32, to_i64, to_u64};
@@ -147,7 +148,8 @@ fn conversion(letter: u8) -> Option<Conversion> {
     })
 }
 
-/// Appends the byte that `n` is. PUC takes what `sprintf` wrote up to its first zero byte, so byte 0 ends the text.
+/// Appends the byte that `n` is. PUC takes what `sprintf` wrote up to its first zero byte, so byte 0 ends the
+/// text.
 pub(crate) fn push_byte(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     let byte = to_i32(n) as u8;
     if byte == 0 {
@@ -233,7 +235,8 @@ pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n:
     });
 }
 
-/// Appends `text`, cut at its first zero byte and at the precision; a long one without precision is appended whole.
+/// Appends `text`, cut at its first zero byte and at the precision; a long one without precision is appended
+/// whole.
 pub(crate) fn push_text(out: &mut Vec<u8>, layout: &FieldLayout, text: &[u8]) {
     if layout.precision.is_none() && text.len() >= WHOLE_TEXT_MIN {
         out.extend_from_slice(text);

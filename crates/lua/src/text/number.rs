@@ -1,7 +1,8 @@
 //! Numbers out of text and into text.
 //!
-//! Invariants: (1) text is read as glibc's `strtod` and `strtoul` read it, because PUC's Lua calls these; (2) a number becomes
-//! text as `printf("%.14g")` prints it; (3) nothing here allocates, and the cost is linear in the length of the text.
+//! Invariants: (1) text is read as glibc's `strtod` and `strtoul` read it, because PUC's Lua calls these; (2)
+//! a number becomes text as `printf("%.14g")` prints it; (3) nothing here allocates, and the cost is linear
+//! in the length of the text.
 
 use sluice_base::num::IntBuffer;
 
@@ -24,16 +25,16 @@ pub(crate) fn push_number(out: &mut Vec<u8>, n: f64) {
 
 /// The number that the whole of `text` is, with white space around it; None where Lua's coercion fails.
 ///
-/// Text ends at its first zero byte, as it does for C. Hexadecimal numbers, `inf`, `infinity`, `nan` and `nan(…)` are
-/// numbers, because `strtod` takes them.
+/// Text ends at its first zero byte, as it does for C. Hexadecimal numbers, `inf`, `infinity`, `nan` and
+/// `nan(…)` are numbers, because `strtod` takes them.
 pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
     let text = c_text(text);
     let (number, used) = strtod(text)?;
     text[used..].iter().all(|&byte| is_space(byte)).then_some(number)
 }
 
-/// The number that the whole of `text` is in `base` (2 to 36), as `tonumber(text, base)` reads it by `strtoul`: a minus
-/// wraps around, and what does not fit into 64 bits is their largest number.
+/// The number that the whole of `text` is in `base` (2 to 36), as `tonumber(text, base)` reads it by
+/// `strtoul`: a minus wraps around, and what does not fit into 64 bits is their largest number.
 pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
     let text = c_text(text);
     let mut at = text.iter().take_while(|&&byte| is_space(byte)).count();
@@ -60,7 +61,8 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
     Some(value as f64)
 }
 
-/// The number at the beginning of `text`, and how many bytes it takes with the white space before it; None where there is none.
+/// The number at the beginning of `text`, and how many bytes it takes with the white space before it; None
+/// where there is none.
 ///
 /// The longest beginning that is a number counts, as for `strtod`: of `1e+` that is `1`.
 pub(crate) fn strtod(text: &[u8]) -> Option<(f64, usize)> {
@@ -192,7 +194,8 @@ fn hex_digits(text: &[u8]) -> Option<HexDigits> {
     any.then_some(read)
 }
 
-/// `bits * 2^exp`, rounded to the nearest double, halves to the even one; `sticky` says that bits behind are lost.
+/// `bits * 2^exp`, rounded to the nearest double, halves to the even one; `sticky` says that bits behind are
+/// lost.
 fn scaled(bits: u64, exp: i64, sticky: bool) -> f64 {
     if bits == 0 {
         return 0.0;
@@ -228,7 +231,8 @@ pub(crate) fn to_i64(n: f64) -> i64 {
     if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&n) { n as i64 } else { i64::MIN }
 }
 
-/// `n` as C on x86-64 converts a double to `uint64_t`: negative numbers wrap around, and from 2^64 on it is 0.
+/// `n` as C on x86-64 converts a double to `uint64_t`: negative numbers wrap around, and numbers from 2^64
+/// on are 0.
 pub(crate) fn to_u64(n: f64) -> u64 {
     const HALF: f64 = 9.223_372_036_854_776e18;
     if n >= HALF { to_i64(n - HALF) as u64 ^ 1 << 63 } else { to_i64(n) as u64 }

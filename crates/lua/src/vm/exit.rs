@@ -20,7 +20,8 @@ pub(super) enum Exit {
     Call { func: usize, args: usize, want: i32, after: After },
     /// The top frame returns values to a frame that is not of the language, or not in the plain way.
     Return { from: usize, count: usize },
-    /// The native function of the top frame went on, and did something other than call a function of the language.
+    /// The native function of the top frame went on, and did something other than call a function of the
+    /// language.
     Resumed(Result<NativeStep, Fault>),
     /// A native function did something other than return.
     NativeStep {

@@ -1,8 +1,9 @@
-//! Calls, returns and switches that the loop over instructions follows itself, beyond those of plain functions: metamethods,
-//! iterators, what a native function calls, coroutines that are resumed and that yield.
+//! Calls, returns and switches that the loop over instructions follows itself, beyond those of plain
+//! functions: metamethods, iterators, what a native function calls, coroutines that are resumed and that
+//! yield.
 //!
-//! Invariants: (1) what is done here leaves the state that `machine.rs` would; (2) whatever is not the usual case is left to
-//! `machine.rs`, before anything has changed.
+//! Invariants: (1) what is done here leaves the state that `machine.rs` would; (2) whatever is not the usual
+//! case is left to `machine.rs`, before anything has changed.
 
 use super::exit::{Exit, World};
 use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, WindowPlace, ensure, place_args, place_results, window};
@@ -30,8 +31,8 @@ pub(super) struct CallWanted {
     pub(super) after: After,
 }
 
-/// Calls what lies in a slot. None: it is a function of the language, whose frame is the top one now, or a native one that has
-/// returned.
+/// Calls what lies in a slot. None: it is a function of the language, whose frame is the top one now, or a
+/// native one that has returned.
 #[inline(never)]
 pub(super) fn enter(
     heap: &mut Heap,
@@ -117,7 +118,8 @@ pub(super) fn hand_back(
     }
 }
 
-/// Does with values what the top frame, one of the language, wants of them: anything but plain results and a concatenation.
+/// Does with values what the top frame, one of the language, wants of them: anything but plain results and a
+/// concatenation.
 #[inline(always)]
 pub(super) fn deliver(
     code: &Arena<Linked>,
@@ -185,8 +187,8 @@ fn call_native(
     }
 }
 
-/// Goes on with the native function of the top frame, to which what it called has returned. None: it called a function of the
-/// language, whose frame is the top one now.
+/// Goes on with the native function of the top frame, to which what it called has returned. None: it called a
+/// function of the language, whose frame is the top one now.
 fn go_on(
     heap: &mut Heap,
     (world, thread): (&World<'_>, ThreadRef),
@@ -242,8 +244,8 @@ impl SwitchCall {
     }
 }
 
-/// Whether a coroutine that stands in a call of a native function can be given so many values without more ado: the call was
-/// made by a function of the language in the plain way, and there is room.
+/// Whether a coroutine that stands in a call of a native function can be given so many values without more
+/// ado: the call was made by a function of the language in the plain way, and there is room.
 fn takes(co: &Coroutine, count: usize, is_right: impl Fn(Work) -> bool) -> bool {
     let [.., below, frame] = co.frames.as_slice() else { return false };
     let results = count.max(frame.want.max(0) as usize);
@@ -268,8 +270,8 @@ fn give(co: &mut Coroutine, head: Option<Value>, values: &[Value]) {
     place_results(co, func, count, func, frame.want);
 }
 
-/// Does what a native function of the coroutine library asks for, in the usual case: a coroutine that has yielded is resumed, or the
-/// running one yields. False: nothing was done.
+/// Does what a native function of the coroutine library asks for, in the usual case: a coroutine that has
+/// yielded is resumed, or the running one yields. False: nothing was done.
 pub(super) fn switch(
     heap: &mut Heap,
     demand: &Demand,

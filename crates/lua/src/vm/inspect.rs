@@ -1,4 +1,5 @@
-//! What a debugger sees of a run that stands: where the run goes on, the local variables of a function, the functions that called.
+//! What a debugger sees of a run that stands: where the run goes on, the local variables of a function, the
+//! functions that called.
 
 use super::machine::Machine;
 use super::names;
@@ -33,19 +34,21 @@ pub struct Caller {
     pub is_chunk: bool,
 }
 
-/// Finds the instructions with which lines begin, as the reference's line hook does: the first of a function, one of another line than
-/// that function's last, and the target of a jump backward.
+/// Finds the instructions with which lines begin, as the reference's line hook does: the first of a function,
+/// one of another line than that function's last, and the target of a jump backward.
 #[derive(Debug, Default)]
 pub struct LineWatch {
     /// The last place of each function that is running: coroutine, depth, line, instruction.
     last: Vec<(u32, usize, u32, u32)>,
 }
 
-/// Functions that a [`LineWatch`] remembers. One that is forgotten begins its line anew when the run comes back to it.
+/// Functions that a [`LineWatch`] remembers. One that is forgotten begins its line anew when the run comes
+/// back to it.
 const NOTICED_MAX: usize = 1000;
 
 impl LineWatch {
-    /// Takes note of the place where the run goes on. Whether a line begins there. O(functions that run, 1,000 at most).
+    /// Takes note of the place where the run goes on. Whether a line begins there. O(functions that run,
+    /// 1,000 at most).
     pub fn notice(&mut self, place: &CodePlace<'_>) -> bool {
         self.last.retain(|(coroutine, depth, ..)| *coroutine != place.coroutine || *depth <= place.depth);
         let known = self.last.iter_mut().find(|last| (last.0, last.1) == (place.coroutine, place.depth));
@@ -94,7 +97,8 @@ impl Machine {
         frame.pc as usize - usize::from(!is_innermost && frame.pc > 0)
     }
 
-    /// The local variables that live in a function of the language, in the order of their coming; 0 is the innermost.
+    /// The local variables that live in a function of the language, in the order of their coming; 0 is the
+    /// innermost.
     pub(crate) fn locals(&self, level: usize) -> Vec<(&[u8], Value)> {
         let Some((at, frame)) = self.frames().nth(level) else { return Vec::new() };
         let proto = &self.code.at(frame.proto).proto;
@@ -123,8 +127,8 @@ impl Machine {
 /// Tables within each other that [`describe`] shows.
 const DEPTH_MAX: usize = 10;
 
-/// Appends a value as the reference's debugger shows it: strings bare, numbers as `%g`, tables with what is in them. Ends somewhat behind
-/// `limit` bytes. O(what is shown).
+/// Appends a value as the reference's debugger shows it: strings bare, numbers as `%g`, tables with what is
+/// in them. Ends somewhat behind `limit` bytes. O(what is shown).
 pub fn describe(heap: &Heap, value: Value, out: &mut Vec<u8>, limit: usize) {
     describe_at(heap, value, out, limit, 0);
 }

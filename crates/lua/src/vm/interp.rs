@@ -1,11 +1,11 @@
 //! The loop over instructions.
 //!
-//! It works on the top frame, which is of the language, and follows calls and returns between such frames and calls of
-//! native functions that end at once. Whatever else comes up leaves the loop with the machine's state written back, as
-//! an [`Exit`] that `machine.rs` acts upon.
+//! It works on the top frame, which is of the language, and follows calls and returns between such frames and
+//! calls of native functions that end at once. Whatever else comes up leaves the loop with the machine's
+//! state written back, as an [`Exit`] that `machine.rs` acts upon.
 //!
-//! Invariants: (1) `base + 256 <= stack.len()` for the top frame, so no register is out of bounds; (2) each jump
-//! backward and each call takes from the budget and looks whether the collector has work.
+//! Invariants: (1) `base + 256 <= stack.len()` for the top frame, so no register is out of bounds; (2) each
+//! jump backward and each call takes from the budget and looks whether the collector has work.
 
 use super::exit::{Exit, World};
 use super::inside::{
@@ -31,7 +31,8 @@ fn from_floating(byte: u8) -> usize {
     if exponent == 0 { usize::from(byte) } else { usize::from(byte & 7 | 8) << (exponent - 1) }
 }
 
-/// Runs instructions until something comes up that the loop cannot do. With `EACH`, the budget counts every instruction.
+/// Runs instructions until something comes up that the loop cannot do. With `EACH`, the budget counts every
+/// instruction.
 pub(super) fn execute<const EACH: bool>(
     heap: &mut Heap,
     world: World<'_>,

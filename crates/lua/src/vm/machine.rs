@@ -1,7 +1,7 @@
 //! A machine that runs one program: calls, results, coroutines, and the loop over frames.
 //!
-//! Invariants: (1) the running coroutine is taken out of the heap, all others lie in it; (2) between two steps the whole
-//! state of a run is in `Machine`, so a run stands still by nothing being called.
+//! Invariants: (1) the running coroutine is taken out of the heap, all others lie in it; (2) between two
+//! steps the whole state of a run is in `Machine`, so a run stands still by nothing being called.
 
 use std::sync::Arc;
 
@@ -57,7 +57,8 @@ pub(crate) struct Machine {
     pub(crate) budget: i64,
     /// The budget counts each instruction, and is asked at each.
     pub(crate) stepwise: bool,
-    /// Strings that constants share. They do not keep a string: what is freed is looked for when it is asked for.
+    /// Strings that constants share. They do not keep a string: what is freed is looked for when it is asked
+    /// for.
     pub(crate) symbols: std::collections::HashMap<Arc<[u8]>, Value>,
     /// Whether what is linked now stays.
     pub(crate) is_permanent: bool,
@@ -207,7 +208,8 @@ impl Machine {
             }
             Work::Native => self.resume_native(),
             Work::Protected(by) => {
-                // The function returned: `true` goes before its results, where the handler or `pcall` itself lay.
+                // The function returned: `true` goes before its results, where the handler or `pcall` itself
+                // lay.
                 let frame = *frame;
                 let from = if by == Protection::Xpcall { frame.base } else { frame.func } as usize;
                 self.co.stack[from] = Value::TRUE;
@@ -289,7 +291,8 @@ impl Machine {
         if !is_nested(&frame) || is_switch || (depth != NESTED_MAX && depth < NESTED_HANDLING) {
             return Ok(());
         }
-        // One call more than there may be: the error is the caller's. Beyond that are handlers of that error alone.
+        // One call more than there may be: the error is the caller's. Beyond that are handlers of that error
+        // alone.
         let text = if depth < NESTED_HANDLING { OVERFLOW } else { HANDLING_FAILED };
         self.pop();
         Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) })

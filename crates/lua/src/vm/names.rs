@@ -1,7 +1,7 @@
 //! What errors call things: positions, variables, functions.
 //!
-//! The name of a value in a register is found as PUC finds it: the variable that lives there, or what the instruction that set the
-//! register last took the value from.
+//! The name of a value in a register is found as PUC finds it: the variable that lives there, or what the
+//! instruction that set the register last took the value from.
 
 use crate::arena::Arena;
 use crate::code::{Const, Instr, Linked, Op, Proto};
@@ -48,8 +48,8 @@ fn c_string(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The name that a frame of the language calls the function by that it is calling: `global`, `local`, `method`, `field`
-/// or `upvalue`, and the name.
+/// The name that a frame of the language calls the function by that it is calling: `global`, `local`,
+/// `method`, `field` or `upvalue`, and the name.
 pub(super) fn called(code: &Arena<Linked>, frame: &Frame) -> Option<(&'static str, Vec<u8>)> {
     if frame.work != Work::Lua {
         return None;
@@ -130,7 +130,8 @@ fn jumps(op: Op) -> bool {
     )
 }
 
-/// Whether an instruction sets a register, as PUC's table of instructions has it: a test counts as one that does.
+/// Whether an instruction sets a register, as PUC's table of instructions has it: a test counts as one that
+/// does.
 fn sets(instr: &Instr, register: u8) -> bool {
     let Instr { op, a, b, .. } = *instr;
     match op {

@@ -1,4 +1,5 @@
-//! What instructions do when their operands are not what they hope for: strings for numbers, metamethods, errors.
+//! What instructions do when their operands are not what they hope for: strings for numbers, metamethods,
+//! errors.
 
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
@@ -239,8 +240,8 @@ fn is_text(value: Value) -> bool {
     value.is_str() || value.is_number()
 }
 
-/// Joins the values of the slots `first..=last`, from the right, as far as it goes without a call. The result of each step
-/// lies in the leftmost slot that it took in.
+/// Joins the values of the slots `first..=last`, from the right, as far as it goes without a call. The result
+/// of each step lies in the leftmost slot that it took in.
 #[inline(never)]
 pub(super) fn concat(
     heap: &mut Heap,

@@ -116,7 +116,8 @@ impl Machine {
         value.unwrap_or(Value::NIL)
     }
 
-    /// Throws: goes to the handler, or to whoever catches the error, in this coroutine or those that resumed it.
+    /// Throws: goes to the handler, or to whoever catches the error, in this coroutine or those that resumed
+    /// it.
     pub(super) fn raise(&mut self, fault: Fault) -> Onward {
         let beyond = self.heap.bytes > self.heap.limit.saturating_add(RESERVE);
         let by_instruction = fault.is_bare();
@@ -187,8 +188,8 @@ impl Machine {
         }
     }
 
-    /// The reference's `pcall` asks an error that is a table for its `err`, as the language does and behind the protected call:
-    /// an error of `__index` is the caller's.
+    /// The reference's `pcall` asks an error that is a table for its `err`, as the language does and behind
+    /// the protected call: an error of `__index` is the caller's.
     fn look_into(&mut self, error: Value, table: TableRef, frame: Frame) -> Result<Onward, Fault> {
         let text = self.heap.get_text(table, b"err");
         if !text.is_nil() || self.heap.metatable_of(error).is_none() {

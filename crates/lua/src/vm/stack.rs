@@ -10,7 +10,8 @@ use crate::value::{ThreadRef, Value};
 /// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
 pub(super) const WINDOW: usize = 256;
 
-/// Calls that stand at a time in a coroutine, as in the reference: its list of calls doubles, and must not pass 20,000.
+/// Calls that stand at a time in a coroutine, as in the reference: its list of calls doubles, and must not
+/// pass 20,000.
 pub(super) const FRAMES_MAX: usize = 16_383;
 
 /// Calls that the reference would make on the C stack, at a time.
@@ -139,8 +140,8 @@ fn place_varargs(
     Ok(base)
 }
 
-/// Makes slots nil. Not inlined: the compiler would make ready what such a loop works with before every instruction of a program,
-/// which cost a tenth of the time of short ones.
+/// Makes slots nil. Not inlined: the compiler would make ready what such a loop works with before every
+/// instruction of a program, which cost a tenth of the time of short ones.
 #[inline(never)]
 pub(super) fn empty(slots: &mut [Value]) {
     slots.fill(Value::NIL);

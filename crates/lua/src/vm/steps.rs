@@ -45,7 +45,8 @@ impl Machine {
         step
     }
 
-    /// Goes on with the native function of the top frame: what it called has returned, or there is budget again.
+    /// Goes on with the native function of the top frame: what it called has returned, or there is budget
+    /// again.
     pub(super) fn resume_native(&mut self) -> Result<Onward, Fault> {
         if self.budget <= 0 {
             return Ok(Onward::Halt(Halt::OutOfBudget));
@@ -87,7 +88,8 @@ impl Machine {
                 self.protected_call(base)
             }
             Demand::ProtectWith => {
-                // The handler goes before the function, where the frame finds it; arguments are not passed on in 5.1.
+                // The handler goes before the function, where the frame finds it; arguments are not passed on
+                // in 5.1.
                 let base = frame.base as usize;
                 self.co.stack.swap(base, base + 1);
                 self.co.top = base as u32 + 2;
@@ -120,7 +122,8 @@ impl Machine {
         }
     }
 
-    /// Pushes the frame of a protected call. Where it is one call too many, the error is its own: it catches that.
+    /// Pushes the frame of a protected call. Where it is one call too many, the error is its own: it catches
+    /// that.
     fn protect(&mut self, frame: Frame) -> Result<(), Fault> {
         let pushed = self.push(frame);
         if pushed.is_err() && self.co.frames.len() < FRAMES_MAX {

@@ -14,7 +14,8 @@ for i = 1, 2 do
 end
 return b";
 
-/// Runs instruction by instruction, and has the place looked at where a line begins. Requests are answered with 7.
+/// Runs instruction by instruction, and has the place looked at where a line begins. Requests are answered
+/// with 7.
 fn step(vm: &mut Vm, source: &str, mut look: impl FnMut(&mut Vm, u32)) {
     let proto = compile(source.as_bytes(), b"@test").expect("a program");
     let chunk = vm.load(&proto).expect("room");

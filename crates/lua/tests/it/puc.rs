@@ -1,5 +1,5 @@
-//! The small programs that PUC's sources of Lua 5.1 bring (`test/`), beside the stock interpreter. `cargo xtask deep lua` fetches
-//! them; a plain run has neither.
+//! The small programs that PUC's sources of Lua 5.1 bring (`test/`), beside the stock interpreter.
+//! `cargo xtask deep lua` fetches them; a plain run has neither.
 
 use sluice_lua::{RunOutcome, Vm, compile};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A table of cases for each function. What they show is what the reference answers; `e` calls a function and shows its first
-//! value or its error.
+//! A table of cases for each function. What they show is what the reference answers; `e` calls a function and
+//! shows its first value or its error.
 
 use super::check;
 

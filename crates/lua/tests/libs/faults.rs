@@ -1,4 +1,5 @@
-//! What was found wrong in the libraries of Lua in servers of this kind: each fault that was published, as a test.
+//! What was found wrong in the libraries of Lua in servers of this kind: each fault that was published, as a
+//! test.
 
 use super::{both, check, expression, machine, run};
 
@@ -12,7 +13,8 @@ fn cve_2025_46817_a_span_that_overflows_is_refused() {
     ]);
 }
 
-/// CVE-2025-46818: what one script does to the metatable of strings, or to a library, meets the scripts of others.
+/// CVE-2025-46818: what one script does to the metatable of strings, or to a library, meets the scripts of
+/// others.
 #[test]
 fn cve_2025_46818_shared_tables_are_read_only() {
     let attempts = [
@@ -49,7 +51,8 @@ fn cve_2024_31449_tohex_of_the_smallest_number_of_digits() {
     ]);
 }
 
-/// CVE-2022-24834: texts and tables whose encoding overflowed a buffer's length; CVE-2018-11218: depth and sizes of MessagePack.
+/// CVE-2022-24834: texts and tables whose encoding overflowed a buffer's length; CVE-2018-11218: depth and
+/// sizes of MessagePack.
 #[test]
 fn cve_2022_24834_large_and_deep_values_end_in_errors() {
     check(&[

@@ -1,5 +1,5 @@
-//! The libraries: a table of cases for each function, what was found wrong in other servers, and random calls that the
-//! reference's Lua answers too.
+//! The libraries: a table of cases for each function, what was found wrong in other servers, and random calls
+//! that the reference's Lua answers too.
 //!
 //! Each program runs with all the budget and with one unit at a time: standing still changes no result.
 

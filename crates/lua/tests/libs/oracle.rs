@@ -1,5 +1,5 @@
-//! Random calls of the libraries, answered by the reference and by ours. `SLUICE_ORACLE_CALLS` says how many programs of thirty
-//! calls are tried for each family, `SLUICE_ORACLE_SEED` from which seed on.
+//! Random calls of the libraries, answered by the reference and by ours. `SLUICE_ORACLE_CALLS` says how many
+//! programs of thirty calls are tried for each family, `SLUICE_ORACLE_SEED` from which seed on.
 
 use std::fmt::Write as _;
 

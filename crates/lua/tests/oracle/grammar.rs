@@ -1,6 +1,6 @@
-//! Random programs that end: every loop counts its turns and all loops together have a bound, functions call only those
-//! that were declared before them. What a program sees goes into a string, `o`: values, errors, and tables in the order of
-//! `pairs`.
+//! Random programs that end: every loop counts its turns and all loops together have a bound, functions call
+//! only those that were declared before them. What a program sees goes into a string, `o`: values, errors,
+//! and tables in the order of `pairs`.
 
 use sluice_base::Rng;
 

@@ -1,8 +1,8 @@
-//! Programs run by the reference's Lua and by ours: values, errors with their positions, and the order of `pairs` have to be
-//! the same.
+//! Programs run by the reference's Lua and by ours: values, errors with their positions, and the order of
+//! `pairs` have to be the same.
 //!
-//! What compares with the reference runs when `SLUICE_PEER_SERVER` names a binary of it, and says so otherwise; what stops or collects
-//! between any two instructions always runs. `SLUICE_ORACLE_PROGRAMS` and
+//! What compares with the reference runs when `SLUICE_PEER_SERVER` names a binary of it, and says so
+//! otherwise; what stops or collects between any two instructions always runs. `SLUICE_ORACLE_PROGRAMS` and
 //! `SLUICE_ORACLE_SEED` say how many random programs are tried, and from which seed on.
 
 mod cases;
@@ -125,7 +125,8 @@ fn plain(reply: &[u8]) -> Vec<u8> {
     error
 }
 
-/// Line ends in errors are spaces in the reference's reply, and a zero ends it. Of an error that is a function, its address shows.
+/// Line ends in errors are spaces in the reference's reply, and a zero ends it. Of an error that is a
+/// function, its address shows.
 fn flat(mut text: Vec<u8>) -> Vec<u8> {
     for kind in [&b"-function: "[..], b"-thread: "] {
         if text.starts_with(kind) {

@@ -1,7 +1,9 @@
-//! PUC's own interpreter of Lua 5.1, as a child process: no server stands between, so it is asked more programs in the same time. What
-//! it answers depends on the order of its tables, so programs get a `pairs` that sorts, and `next` answers whether there is one.
+//! PUC's own interpreter of Lua 5.1, as a child process: no server stands between, so it is asked more
+//! programs in the same time. What it answers depends on the order of its tables, so programs get a `pairs`
+//! that sorts, and `next` answers whether there is one.
 //!
-//! `SLUICE_LUA_STOCK` names the interpreter; without it this test says that it was skipped. `SLUICE_ORACLE_STOCK` says how many programs.
+//! `SLUICE_LUA_STOCK` names the interpreter; without it this test says that it was skipped.
+//! `SLUICE_ORACLE_STOCK` says how many programs.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -16,7 +18,8 @@ const PROGRAMS: u64 = 2_000;
 /// Programs of one child process.
 const BATCH: u64 = 1_000;
 
-/// Goes in front of a program, on its first line: order that does not depend on hashes, and no library that PUC lacks.
+/// Goes in front of a program, on its first line: order that does not depend on hashes, and no library that
+/// PUC lacks.
 const ORDER: &str = "local rawnext, next = next, function(...) return (pcall(next, ...)) end \
     local bit = {band = function(a, b) return type(a) .. type(b) end} \
     local function pairs(t) if type(t) ~= 'table' then error('no table', 0) end local a = {} for k in rawnext, t do a[#a + 1] = k end \

@@ -6,9 +6,9 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //!
-//! Invariants: (1) at most one base; (2) sequence numbers of increments rise; (3) a new file's number is larger than any number
-//! of its kind that the manifest has had; (4) a manifest that is written is read back as the same, by ours and by the
-//! reference; (5) nothing here allocates more than the manifest's bytes.
+//! Invariants: (1) at most one base; (2) sequence numbers of increments rise; (3) a new file's number is
+//! larger than any number of its kind that the manifest has had; (4) a manifest that is written is read back
+//! as the same, by ours and by the reference; (5) nothing here allocates more than the manifest's bytes.
 
 use sluice_base::num;
 use sluice_base::quote::{self, Dialect};
@@ -275,7 +275,8 @@ fn parse_line(line: &[u8]) -> Result<(AofFile, AofFileKind), ManifestProblem> {
     Ok((AofFile { name: name.clone(), seq }, kind))
 }
 
-/// The integer that a text begins with, 0 where there is none: what follows the digits is ignored, as in the reference.
+/// The integer that a text begins with, 0 where there is none: what follows the digits is ignored, as in the
+/// reference.
 fn leading_integer(text: &[u8]) -> i64 {
     let blank = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let (negative, digits) = match &text[blank..] {
@@ -307,7 +308,8 @@ fn push_line(file: &AofFile, kind: AofFileKind, out: &mut Vec<u8>) {
     });
 }
 
-/// Whether a name is written in quotes. The reference leaves out the apostrophe and cannot read such a manifest again.
+/// Whether a name is written in quotes. The reference leaves out the apostrophe and cannot read such a
+/// manifest again.
 fn needs_quotes(name: &[u8]) -> bool {
     name.is_empty()
         || name.iter().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\' | b'\''))

@@ -1,16 +1,19 @@
-//! Annotations about replication: where in a history of replication the data stand with the records before them.
+//! Annotations about replication: where in a history of replication the data stand with the records before
+//! them.
 
 use sluice_base::num;
 
 /// An annotation about replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicationNote {
-    /// `#REPL-ID:` and 40 bytes: the id of the history that offsets behind it belong to. [`NO_HISTORY`] says that the records before it are
-    /// in no history.
+    /// `#REPL-ID:` and 40 bytes: the id of the history that offsets behind it belong to. [`NO_HISTORY`] says
+    /// that the records before it are in no history.
     Id([u8; 40]),
-    /// `#REPL-OFFSET:` and a number: with the records before it the data stand behind so many bytes of that history.
+    /// `#REPL-OFFSET:` and a number: with the records before it the data stand behind so many bytes of that
+    /// history.
     Offset(u64),
-    /// `#REPL-DB:` and a number: the database that the stream of the primary has selected there. A replica's file has it.
+    /// `#REPL-DB:` and a number: the database that the stream of the primary has selected there. A replica's
+    /// file has it.
     Db(u64),
 }
 

@@ -5,9 +5,10 @@
 //!    └────────────anything else────────────────────────────────────────┘
 //! ```
 //!
-//! Invariants: (1) the bytes kept are those of one record, which grow as they arrive and never by a length that was
-//! announced; an annotation is not kept; (2) every split of a file brings the same items and the same error; (3) what
-//! [`LogTail::valid_up_to`] names is the end of a record outside of a transaction: a file that is cut there is well-formed.
+//! Invariants: (1) the bytes kept are those of one record, which grow as they arrive and never by a length
+//! that was announced; an annotation is not kept; (2) every split of a file brings the same items and the
+//! same error; (3) what [`LogTail::valid_up_to`] names is the end of a record outside of a transaction: a
+//! file that is cut there is well-formed.
 
 use super::error::{LogError, LogProblem};
 use super::note::ReplicationNote;
@@ -374,8 +375,8 @@ fn annotation_of(line: &[u8]) -> Found {
     time.map_or_else(|| Found::Annotation(ReplicationNote::parse(line)), Found::Timestamp)
 }
 
-/// Reads any bytes as a log, fed as a whole and in pieces, to the end or the first mistake: both ways must bring the same,
-/// and what is in order must stay so when the rest is cut off. For fuzzing.
+/// Reads any bytes as a log, fed as a whole and in pieces, to the end or the first mistake: both ways must
+/// bring the same, and what is in order must stay so when the rest is cut off. For fuzzing.
 pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);
@@ -388,8 +389,8 @@ pub fn fuzz_aof(data: &[u8]) {
     assert_eq!((cut.valid_up_to, cut.valid_lines), (tail.valid_up_to, tail.valid_lines));
 }
 
-/// What a reader brings, in short, when it is fed `data` in pieces of at first that many bytes; its last line says how it
-/// ended.
+/// What a reader brings, in short, when it is fed `data` in pieces of at first that many bytes; its last line
+/// says how it ended.
 fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
     let mut reader = LogReader::new(LogOptions::default());
     let mut lines = Vec::new();

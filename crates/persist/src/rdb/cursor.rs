@@ -1,6 +1,7 @@
 //! Primitives of the format, read from bytes of which more may follow.
 //!
-//! Invariant: nothing here believes a length: a text is returned when all its bytes are there, and asks for more otherwise.
+//! Invariant: nothing here believes a length: a text is returned when all its bytes are there, and asks for
+//! more otherwise.
 
 use super::error::{LoadError, Problem};
 use super::form;

@@ -1,8 +1,9 @@
 //! Decodes a file from bytes that arrive in pieces. Keeps none of the bytes but of the value under way.
 //!
-//! Invariants: (1) a step that needs more bytes has changed nothing and is taken again from the same place; (2) what is
-//! kept of a value, a key or a field grows as its bytes arrive, never by a length that was announced; a compressed string
-//! takes at most 264 times its bytes; (3) a list is handed out only when each node of it was checked.
+//! Invariants: (1) a step that needs more bytes has changed nothing and is taken again from the same place;
+//! (2) what is kept of a value, a key or a field grows as its bytes arrive, never by a length that was
+//! announced; a compressed string takes at most 264 times its bytes; (3) a list is handed out only when each
+//! node of it was checked.
 
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
@@ -122,7 +123,8 @@ pub(super) enum Step<'i> {
     Item(Item<'i>),
     /// The file has ended.
     End,
-    /// Nothing, before so many bytes have arrived behind those that were taken; the missing ones belong at `offset`.
+    /// Nothing, before so many bytes have arrived behind those that were taken; the missing ones belong at
+    /// `offset`.
     Need { bytes: usize, offset: u64 },
 }
 
@@ -177,7 +179,8 @@ impl Decoder {
         is_under_way.then_some(self.head.key.as_slice())
     }
 
-    /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets the rest.
+    /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets
+    /// the rest.
     pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Step<'i>), LoadError> {
         // Before `taken` everything is decoded, before `summed` it is in the checksum.
         let (mut taken, mut summed) = (0, 0);
@@ -557,7 +560,8 @@ impl Decoder {
     }
 }
 
-/// What a file is, by as much of its header as has come; `None`, where more has to come. Errors: it is no file that can be read.
+/// What a file is, by as much of its header as has come; `None`, where more has to come. Errors: it is no
+/// file that can be read.
 pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect, u32)>, LoadError> {
     let bad = |problem| Err(LoadError { offset: 0, problem });
     let fits = |(at, byte): (usize, &u8)| {
@@ -699,7 +703,8 @@ const VERSION_REDIS_MAX: u32 = 13;
 pub(super) const VERSIONS_VALKEY: RangeInclusive<u32> = VERSION_VALKEY..=81;
 /// The version of Valkey 9, which is written.
 pub(super) const VERSION_VALKEY: u32 = 80;
-/// Longer strings that are not compressed go into pages as they arrive: from here on the keyspace keeps them so.
+/// Longer strings that are not compressed go into pages as they arrive: from here on the keyspace keeps them
+/// so.
 const WHOLE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of the name of an import of slots.
 const IMPORT_NAME_LEN: usize = 40;

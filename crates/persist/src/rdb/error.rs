@@ -5,7 +5,8 @@ use std::fmt;
 /// Why a file was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// Bytes before the place; in a compressed file, for what is wrong with its contents, bytes of the contents.
+    /// Bytes before the place; in a compressed file, for what is wrong with its contents, bytes of the
+    /// contents.
     pub offset: u64,
     /// What is wrong there.
     pub problem: Problem,
@@ -45,8 +46,8 @@ pub enum Problem {
     Hash,
     /// A zipmap is none, or holds nothing.
     Zipmap,
-    /// A part of a stream is malformed, or its parts contradict each other: what is wrong, in the words of the reference's log
-    /// where it has some.
+    /// A part of a stream is malformed, or its parts contradict each other: what is wrong, in the words of
+    /// the reference's log where it has some.
     Stream(&'static str),
     /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
     Zset,

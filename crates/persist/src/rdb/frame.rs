@@ -1,10 +1,12 @@
 //! The envelope of a compressed file: the bytes of a plain file, in blocks of LZ4.
 //!
-//! `docs/formats/rdb.md` describes the bytes. A file is one envelope and one frame; what follows the frame is not looked at.
+//! `docs/formats/rdb.md` describes the bytes. A file is one envelope and one frame; what follows the frame is
+//! not looked at.
 //!
-//! Invariants: (1) a part is decoded when all its bytes are there, and asks for more otherwise; (2) a block yields at most
-//! what its header allows, 4 MiB, and at most 255 times its bytes: memory is reserved for no more; (3) where checksums are
-//! compared, bytes of a block are handed out when the block's own checksum was right.
+//! Invariants: (1) a part is decoded when all its bytes are there, and asks for more otherwise; (2) a block
+//! yields at most what its header allows, 4 MiB, and at most 255 times its bytes: memory is reserved for no
+//! more; (3) where checksums are compared, bytes of a block are handed out when the block's own checksum was
+//! right.
 
 use super::error::{LoadError, Problem};
 use lz4_flex::block;

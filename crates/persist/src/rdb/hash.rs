@@ -19,8 +19,8 @@ pub(super) enum HashForm {
     Ziplist,
     /// One listpack.
     Listpack,
-    /// As Redis writes fields that expire: the earliest expiry, ms since the epoch; then each field's own as 0, or counted from one
-    /// millisecond before that, with field and value.
+    /// As Redis writes fields that expire: the earliest expiry, ms since the epoch; then each field's own as
+    /// 0, or counted from one millisecond before that, with field and value.
     RedisPairs,
     /// The earliest expiry and one listpack: field, value, expiry in ms since the epoch or 0.
     RedisListpack,
@@ -145,8 +145,9 @@ fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     Some(hash)
 }
 
-/// A zipmap: the number of pairs, or `FE` where a byte is too small, the pairs, `FF`. A length is a byte up to 253, or `FE` and a
-/// u32, little endian; between the length of a value and the value is a byte that says how many unused bytes follow the value.
+/// A zipmap: the number of pairs, or `FE` where a byte is too small, the pairs, `FF`. A length is a byte up
+/// to 253, or `FE` and a u32, little endian; between the length of a value and the value is a byte that says
+/// how many unused bytes follow the value.
 fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     let (&count, mut rest) = bytes.split_first()?;
     let mut builder = HashBuilder::new(HashForm::Pairs, 0, 0, limits);

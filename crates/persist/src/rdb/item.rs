@@ -96,7 +96,8 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// The item with what it borrows as its own. Cost: a copy of its texts, of 1 MiB at most but for compressed ones.
+    /// The item with what it borrows as its own. Cost: a copy of its texts, of 1 MiB at most but for
+    /// compressed ones.
     pub(super) fn into_owned(self) -> Item<'static> {
         let own = |text: Cow<'_, [u8]>| Cow::Owned(text.into_owned());
         match self {

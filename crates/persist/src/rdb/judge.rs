@@ -1,7 +1,8 @@
-//! Whether bytes that come piece by piece are a whole file of a version that can be read: header and checksum, and nothing in between.
+//! Whether bytes that come piece by piece are a whole file of a version that can be read: header and
+//! checksum, and nothing in between.
 //!
-//! A snapshot that is received over a network is judged on its way to the disk, so that one that is damaged or foreign never takes the
-//! place of a good file. What its values are is the reader's affair.
+//! A snapshot that is received over a network is judged on its way to the disk, so that one that is damaged
+//! or foreign never takes the place of a good file. What its values are is the reader's affair.
 
 use super::crc::Sum;
 use super::decoder::{HEADER_LEN, SUMMED_FROM, header_of};

@@ -38,7 +38,8 @@ impl ListBuilder {
         self.context.garbage.clear();
     }
 
-    /// Adds the elements of a listpack, which may have none; `false`, and no change, when the bytes are no listpack.
+    /// Adds the elements of a listpack, which may have none; `false`, and no change, when the bytes are no
+    /// listpack.
     pub(super) fn add_listpack(&mut self, bytes: &[u8]) -> bool {
         if !listpack::is_valid(bytes) {
             return false;
@@ -84,7 +85,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list to be reported as a listpack is one node.
+    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list to be reported as a listpack is
+    /// one node.
     pub(super) fn new(list: ListRef<'_>, max_listpack_size: i32) -> Cut {
         let (node_bytes, node_count) = match (list.encoding(), max_listpack_size) {
             (sluice_value::ListEncoding::Listpack, _) => (usize::MAX, usize::MAX),

@@ -7,8 +7,8 @@
 //! | u16, little endian | version |
 //! | u64, little endian | CRC-64 of everything before |
 //!
-//! Invariant: what [`restore`] accepts is a value that every command can work on; what it refuses costs no more memory than
-//! the payload allows.
+//! Invariant: what [`restore`] accepts is a value that every command can work on; what it refuses costs no
+//! more memory than the payload allows.
 
 use super::crc::Sum;
 use super::cursor::InputCursor;
@@ -91,8 +91,8 @@ fn push_footer(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// The payload of FUNCTION DUMP: the code of each library as a record of a snapshot file, and the footer. `compression` is the
-/// setting `rdbcompression`. Cost: O(length of all code).
+/// The payload of FUNCTION DUMP: the code of each library as a record of a snapshot file, and the footer.
+/// `compression` is the setting `rdbcompression`. Cost: O(length of all code).
 pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression: bool) -> Vec<u8> {
     let mut writer = Writer::records(WriteOptions { version: Version::Valkey, compression, checksum: false });
     libraries.for_each(|code| writer.function(code));
@@ -121,8 +121,8 @@ pub struct FunctionRecords<'a> {
     at: usize,
 }
 
-/// The libraries of a payload of FUNCTION DUMP, one by one. The caller bounds what it keeps of them: compressed text becomes up to
-/// 88 times as long.
+/// The libraries of a payload of FUNCTION DUMP, one by one. The caller bounds what it keeps of them:
+/// compressed text becomes up to 88 times as long.
 ///
 /// # Errors
 /// [`FunctionsError::Footer`].
@@ -176,8 +176,8 @@ fn footer_version(payload: &[u8], options: ReadOptions) -> Option<u32> {
     is_right.then_some(version)
 }
 
-/// The value of a payload. With [`Unknown::Skip`] any version but 0 is taken. As in the reference, bytes behind the value
-/// are ignored, and a value may end inside of the footer.
+/// The value of a payload. With [`Unknown::Skip`] any version but 0 is taken. As in the reference, bytes
+/// behind the value are ignored, and a value may end inside of the footer.
 ///
 /// # Errors
 /// Why the payload was refused.
@@ -210,8 +210,8 @@ fn sum(bytes: &[u8]) -> u64 {
     sum.value()
 }
 
-/// Restores any bytes, with a right footer and as they are; what is accepted must come back from its own payload. For
-/// fuzzing.
+/// Restores any bytes, with a right footer and as they are; what is accepted must come back from its own
+/// payload. For fuzzing.
 pub fn fuzz_payload(data: &[u8]) {
     let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
     // Both must be refused or accepted without a panic.
@@ -242,8 +242,8 @@ pub fn fuzz_payload(data: &[u8]) {
     assert!(wanted == found);
 }
 
-/// Reads any bytes as libraries, with a right footer and as they are; what is accepted must come back from its own payload. For
-/// fuzzing.
+/// Reads any bytes as libraries, with a right footer and as they are; what is accepted must come back from
+/// its own payload. For fuzzing.
 pub fn fuzz_functions(data: &[u8]) {
     let read = |payload: &[u8], options| -> Result<Vec<Vec<u8>>, FunctionsError> {
         restore_functions(payload, options)?.map(|code| code.map(Cow::into_owned)).collect()

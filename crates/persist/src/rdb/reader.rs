@@ -18,9 +18,9 @@ pub enum ReadProgress<'a> {
 
 /// A file being read: bytes go in by [`Reader::feed`], items come out by [`Reader::next`].
 ///
-/// Memory: the bytes of the item under way. A value is built while its bytes arrive; of a list only one node is kept as
-/// bytes, of a long string no byte. Of a compressed file what was fed is kept until it is asked for, and one block of
-/// it, 4 MiB at most, is decompressed at a time.
+/// Memory: the bytes of the item under way. A value is built while its bytes arrive; of a list only one node
+/// is kept as bytes, of a long string no byte. Of a compressed file what was fed is kept until it is asked
+/// for, and one block of it, 4 MiB at most, is decompressed at a time.
 #[derive(Debug)]
 pub struct Reader {
     decoder: Decoder,
@@ -188,7 +188,8 @@ impl Reader {
         }
     }
 
-    /// Bytes that were fed and are not read, of a compressed file not decompressed; after the end, those behind the file.
+    /// Bytes that were fed and are not read, of a compressed file not decompressed; after the end, those
+    /// behind the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
             Outside::Compressed(unpacker) => unpacker.rest(),
@@ -197,8 +198,8 @@ impl Reader {
     }
 }
 
-/// Reads any bytes as a file, fed as a whole and in pieces, to the end or the first mistake: both ways must bring the same.
-/// For fuzzing.
+/// Reads any bytes as a file, fed as a whole and in pieces, to the end or the first mistake: both ways must
+/// bring the same. For fuzzing.
 pub fn fuzz_rdb(data: &[u8]) {
     let (&first, _) = data.split_first().unwrap_or((&0, &[]));
     let unknown = if first.is_multiple_of(2) { Unknown::Skip } else { Unknown::Refuse };
@@ -207,7 +208,8 @@ pub fn fuzz_rdb(data: &[u8]) {
     let pieces = outline(Reader::new(options), data);
     assert_eq!(whole, pieces);
     if envelope_of(data) == Envelope::Absent {
-        // In an envelope the same bytes bring the same items; where a frame is cut off depends on what comes behind.
+        // In an envelope the same bytes bring the same items; where a frame is cut off depends on what comes
+        // behind.
         let packed = outline(Reader::new(options), &super::frame::packed(data));
         let same = packed.iter().zip(&whole).take_while(|(packed, plain)| packed == plain).count();
         assert!(same + 1 >= whole.len(), "{packed:?} for {whole:?}");

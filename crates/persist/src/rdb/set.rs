@@ -22,7 +22,8 @@ impl SetBuilder {
         SetBuilder { set: Set::new(encoding, limits), context }
     }
 
-    /// Adds a part of a value: a member, or all in one; `false` where the bytes are no such part, or name a member twice.
+    /// Adds a part of a value: a member, or all in one; `false` where the bytes are no such part, or name a
+    /// member twice.
     pub(super) fn add(&mut self, form: SetForm, bytes: &[u8]) -> bool {
         let set = match form {
             SetForm::Members => return self.set.add(bytes, &mut self.context),

@@ -9,8 +9,8 @@
 //! | count, and so many pending entries | id in 16 bytes, when (8 bytes, little endian), how often |
 //! | count, and so many consumers | name, when seen, when active (in the third form alone), count and ids of pending entries |
 //!
-//! Invariant: what is handed out is a stream that every command can work on: ids ascend and none is behind the last, each pending
-//! entry has one consumer, no name is there twice.
+//! Invariant: what is handed out is a stream that every command can work on: ids ascend and none is behind
+//! the last, each pending entry has one consumer, no name is there twice.
 
 use super::cursor::{InputCursor, ReadStop};
 use super::error::Problem;

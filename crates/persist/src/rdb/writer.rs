@@ -98,11 +98,13 @@ impl Writer {
         self.text(value);
     }
 
-    /// A key with a string in pages. The bytes go to `give` piece by piece; what is left over waits to be taken. Pages that
-    /// are written as they are stored are shared with the string: the caller copies nothing.
+    /// A key with a string in pages. The bytes go to `give` piece by piece; what is left over waits to be
+    /// taken. Pages that are written as they are stored are shared with the string: the caller copies
+    /// nothing.
     ///
-    /// Pages are compressed one by one: compressed strings in a row are one compressed string. Its length stands before it,
-    /// so they are kept until the last one is done; where they don't get smaller, the bytes are written as they are.
+    /// Pages are compressed one by one: compressed strings in a row are one compressed string. Its length
+    /// stands before it, so they are kept until the last one is done; where they don't get smaller, the bytes
+    /// are written as they are.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -164,8 +166,8 @@ impl Writer {
         }
     }
 
-    /// The pieces of a string, each compressed; `None` when that doesn't help. A piece that is no smaller then takes a byte
-    /// more for each 32. A page of zeros is compressed once: a string may have thousands.
+    /// The pieces of a string, each compressed; `None` when that doesn't help. A piece that is no smaller
+    /// then takes a byte more for each 32. A page of zeros is compressed once: a string may have thousands.
     fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
         let len = pages.len();
         if !self.compresses || len > u32::MAX as usize {
@@ -194,8 +196,8 @@ impl Writer {
         Some(all)
     }
 
-    /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in nodes of that
-    /// size. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in
+    /// nodes of that size. The bytes go to `give` piece by piece; what is left over waits to be taken.
     pub fn list(
         &mut self,
         key: &[u8],
@@ -253,7 +255,8 @@ impl Writer {
         self.value_hash(hash, give);
     }
 
-    /// The type of a hash in a file. Readers of common versions know no expiries of fields: the fields lose them there.
+    /// The type of a hash in a file. Readers of common versions know no expiries of fields: the fields lose
+    /// them there.
     pub(super) fn hash_kind(&self, hash: HashRef<'_>) -> u8 {
         match (hash.encoding(), self.options.version) {
             (HashEncoding::Listpack, _) => op::TYPE_HASH_LISTPACK,

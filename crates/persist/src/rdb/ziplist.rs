@@ -8,8 +8,8 @@
 //! | entries | one after the other |
 //! | `FF` | the end |
 //!
-//! Numbers are little endian, except where it says otherwise. An entry begins with the size of the one before: a byte
-//! up to 253, or `FE` and a u32. Then:
+//! Numbers are little endian, except where it says otherwise. An entry begins with the size of the one
+//! before: a byte up to 253, or `FE` and a u32. Then:
 //!
 //! | first byte | then | element |
 //! |---|---|---|
@@ -51,8 +51,8 @@ pub(super) fn to_listpack(ziplist: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Appends an element to a row of a listpack's entries: linear however many there are, which counting them in a header is not.
-/// `None` when the listpack would be longer than its header can say.
+/// Appends an element to a row of a listpack's entries: linear however many there are, which counting them in
+/// a header is not. `None` when the listpack would be longer than its header can say.
 fn push(row: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     let element = Element::of(value);
     let at = row.len();
@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_long_ziplist_is_read_in_linear_time() {
-        // `listpack::push_back` counts all elements from 65,535 on: 200 KB take twenty seconds, this takes minutes.
+        // `listpack::push_back` counts all elements from 65,535 on: 200 KB take twenty seconds, this takes
+        // minutes.
         let count = 400_000;
         let mut bytes = vec![0; HEADER_LEN];
         bytes.extend(b"\x00\xf1");

@@ -1,4 +1,5 @@
-//! Sorted sets in files: what is read, checked and put in order, and the listpack that a small one is written as.
+//! Sorted sets in files: what is read, checked and put in order, and the listpack that a small one is written
+//! as.
 
 use sluice_base::num::{IntBuffer, parse_f64, push_f64};
 use sluice_collections::listpack::{self, Element, entry};
@@ -9,7 +10,8 @@ use super::error::Problem;
 use super::kind::ZsetForm;
 use super::{ReadOptions, ziplist};
 
-/// A sorted set that is being loaded, element by element. Memory: the bytes of the members, and three words for each.
+/// A sorted set that is being loaded, element by element. Memory: the bytes of the members, and three words
+/// for each.
 #[derive(Debug)]
 pub(super) struct ZsetBuilder {
     limits: ZsetLimits,
@@ -39,7 +41,8 @@ impl ZsetBuilder {
         self.longest = self.longest.max(member.len());
     }
 
-    /// Adds the elements of a listpack, members and scores by turns; `false` when the bytes are none of that kind.
+    /// Adds the elements of a listpack, members and scores by turns; `false` when the bytes are none of that
+    /// kind.
     fn add_listpack(&mut self, bytes: &[u8]) -> bool {
         if !listpack::is_valid(bytes) {
             return false;
@@ -66,8 +69,8 @@ impl ZsetBuilder {
         &self.members[start..end]
     }
 
-    /// The set in order with the encoding that its size asks for. `None` where there was no element, an error where a member
-    /// appears twice.
+    /// The set in order with the encoding that its size asks for. `None` where there was no element, an error
+    /// where a member appears twice.
     pub(super) fn finish(mut self) -> Result<Option<Zset>, Problem> {
         if self.elements.is_empty() {
             return Ok(None);

@@ -11,7 +11,8 @@ use twox_hash::XxHash32;
 const ENVELOPE: &[u8] = b"VCS\x01\x01\0\x01";
 /// The same in files that were written before the release.
 const DRAFT_ENVELOPE: &[u8] = b"VKCS\x01\x01\x01\0";
-/// An LZ4 frame's bits: version, independent blocks, checksums of blocks, length and checksum of the contents.
+/// An LZ4 frame's bits: version, independent blocks, checksums of blocks, length and checksum of the
+/// contents.
 const VERSION: u8 = 0x40;
 const INDEPENDENT: u8 = 0x20;
 const BLOCK_SUMS: u8 = 0x10;
@@ -87,7 +88,8 @@ fn default() -> ReadOptions {
     ReadOptions::default()
 }
 
-/// A plain file of 200 KB: strings that repeat themselves, bytes that do not, one string of more than a block.
+/// A plain file of 200 KB: strings that repeat themselves, bytes that do not, one string of more than a
+/// block.
 fn plain() -> (Vec<u8>, Rows) {
     let mut file = b"VALKEY081\xfe\x00".to_vec();
     let mut rows = Rows::new();
@@ -232,8 +234,8 @@ fn what_is_wrong_with_a_frame_is_said_with_its_place() {
     assert_eq!(error(&long).1, Problem::Frame("the LZ4 frame has not the announced length"));
 }
 
-/// A block of a few bytes cannot make the reader reserve what the frame allows, and a whole file of such blocks is decompressed one
-/// by one.
+/// A block of a few bytes cannot make the reader reserve what the frame allows, and a whole file of such
+/// blocks is decompressed one by one.
 #[test]
 fn memory_grows_with_what_is_there() {
     let zeros = vec![0; 4 << 20];
@@ -255,7 +257,8 @@ fn memory_grows_with_what_is_there() {
     else {
         panic!("the string is whole")
     };
-    // Pages of zeros take no memory: had the file been decompressed as it was fed, 80 MiB would have been there.
+    // Pages of zeros take no memory: had the file been decompressed as it was fed, 80 MiB would have been
+    // there.
     assert_eq!(pages.len(), 80 << 20);
     assert_eq!(reader.rest(), b"");
 }

@@ -1,4 +1,5 @@
-//! Files that other servers wrote, and files of old versions that are put together by hand, read byte by byte and at once.
+//! Files that other servers wrote, and files of old versions that are put together by hand, read byte by byte
+//! and at once.
 
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
@@ -225,8 +226,9 @@ fn ziplist(elements: &[&str]) -> Vec<u8> {
     [&head[..], &(elements.len() as u16).to_le_bytes(), &body, b"\xff"].concat()
 }
 
-/// A file with what the reference wrote in each version from 1 to 10: lists as elements, one ziplist (2), ziplists (7),
-/// expiries in seconds and ms (3), a checksum (5), fields, sizes of databases (7), last uses (9).
+/// A file with what the reference wrote in each version from 1 to 10: lists as elements, one ziplist (2),
+/// ziplists (7), expiries in seconds and ms (3), a checksum (5), fields, sizes of databases (7), last uses
+/// (9).
 fn old_file(version: u32) -> Vec<u8> {
     let mut file = format!("REDIS{version:04}").into_bytes();
     let field = |file: &mut Vec<u8>, bytes: &[u8]| {

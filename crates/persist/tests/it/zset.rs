@@ -1,4 +1,5 @@
-//! Sorted sets in files and payloads: every form there has been, what the reference wrote, and what no set may come of.
+//! Sorted sets in files and payloads: every form there has been, what the reference wrote, and what no set
+//! may come of.
 
 use sluice_base::Bytes;
 use sluice_collections::listpack;

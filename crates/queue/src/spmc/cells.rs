@@ -1,7 +1,8 @@
 //! How the cells of the shared queue lie in memory.
 //!
-//! Three layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the numbers can be
-//! had again on other machines (`bench/record/queue-1.txt`; these are of two processors, two consumers, batches of 16):
+//! Three layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the numbers
+//! can be had again on other machines (`bench/record/queue-1.txt`; these are of two processors, two
+//! consumers, batches of 16):
 //!
 //! | name | cell | neighbours in time are | memory of 4096 words | ns a job |
 //! |---|---|---|---|---|
@@ -41,8 +42,8 @@ impl<T> Cells<T> {
         Cells { mask, cells: indexes.into_iter().map(cell).collect() }
     }
 
-    /// Where the cells are, to be kept in registers: behind a shared pointer they would be loaded anew after each
-    /// acquire. A fifth of the time of a batch.
+    /// Where the cells are, to be kept in registers: behind a shared pointer they would be loaded anew after
+    /// each acquire. A fifth of the time of a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_, T> {
         View { mask: self.mask, cells: &self.cells }

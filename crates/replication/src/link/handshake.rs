@@ -1,7 +1,7 @@
 //! What is said before the snapshot or the stream: who this server is, and where its data stand.
 //!
-//! The first question is sent alone, because a primary that is none answers nothing. The introductions follow all at once, and
-//! their answers are taken one by one; then the request for the data.
+//! The first question is sent alone, because a primary that is none answers nothing. The introductions follow
+//! all at once, and their answers are taken one by one; then the request for the data.
 
 use super::{Credentials, HistoryPoint, LinkOutput, Surroundings};
 use sluice_base::LogLevel;
@@ -297,7 +297,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// An offset of a history. None of a primary comes near the end of 64 bits, and what stands behind it is counted on from it.
+/// An offset of a history. None of a primary comes near the end of 64 bits, and what stands behind it is
+/// counted on from it.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }

@@ -1,13 +1,13 @@
-//! A synchronisation over two connections: the snapshot comes on one of its own, and the stream behind it meanwhile on that of the
-//! handshake, the *main channel*.
+//! A synchronisation over two connections: the snapshot comes on one of its own, and the stream behind it
+//! meanwhile on that of the handshake, the *main channel*.
 //!
 //! ```text
 //!  main channel:     +DUALCHANNELSYNC ─────────────────────────► set-rdb-client-id, PSYNC ──+CONTINUE──► buffered ──loaded──► stream
 //!  snapshot channel:        └──► REPLCONF ... rdb-channel, SYNC ──$ENDOFF──► └──► snapshot
 //! ```
 //!
-//! `$ENDOFF` names the position of the snapshot in the history: the main channel asks for what comes behind. The snapshot may be loaded
-//! before the primary has answered that.
+//! `$ENDOFF` names the position of the snapshot in the history: the main channel asks for what comes behind.
+//! The snapshot may be loaded before the primary has answered that.
 
 use super::handshake::{LINE_BYTES_MAX, command, is_replid, parse_offset, shown};
 use super::{Credentials, HistoryPoint, Surroundings};

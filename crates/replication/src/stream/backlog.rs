@@ -1,4 +1,5 @@
-//! The backlog: the last bytes of the history, which replicas are sent from here, and with which one that was away goes on.
+//! The backlog: the last bytes of the history, which replicas are sent from here, and with which one that was
+//! away goes on.
 //!
 //! ```text
 //!     start                                          tail_start           end
@@ -7,12 +8,13 @@
 //!                    ▲ a replica's next byte
 //! ```
 //!
-//! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap; (2) a sealed block is not
-//! empty and never changes; (3) a replica holds nothing but its next byte: what it has not been queued lies here once, however many
-//! replicas wait for it.
+//! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap; (2)
+//! a sealed block is not empty and never changes; (3) a replica holds nothing but its next byte: what it has
+//! not been queued lies here once, however many replicas wait for it.
 //!
-//! Memory: the size that is set and one block more, and beyond that what the slowest replica has not been queued, which the output
-//! limit bounds. What a replica was queued and has not received is at most [`WINDOW_BYTES`] and a block for each replica.
+//! Memory: the size that is set and one block more, and beyond that what the slowest replica has not been
+//! queued, which the output limit bounds. What a replica was queued and has not received is at most
+//! [`WINDOW_BYTES`] and a block for each replica.
 
 use sluice_base::{Bytes, heap};
 use sluice_resp::Outbox;
@@ -87,7 +89,8 @@ impl Backlog {
         &mut self.tail
     }
 
-    /// Ends the tail's block if it is full: what is read from it is shared then. To be called before replicas read.
+    /// Ends the tail's block if it is full: what is read from it is shared then. To be called before replicas
+    /// read.
     pub(crate) fn seal_full(&mut self) {
         if self.tail.len() >= BLOCK_BYTES {
             self.seal();
@@ -107,8 +110,8 @@ impl Backlog {
         self.push_sealed(bytes);
     }
 
-    /// Ends the tail behind a unit of several commands. As one block a large unit would stay until all of it may go: it is copied into
-    /// blocks of the usual size, which for one large command would only cost time.
+    /// Ends the tail behind a unit of several commands. As one block a large unit would stay until all of it
+    /// may go: it is copied into blocks of the usual size, which for one large command would only cost time.
     pub(crate) fn split_large(&mut self) {
         if self.tail.len() >= 2 * BLOCK_BYTES {
             let bytes = std::mem::take(&mut self.tail);
@@ -131,7 +134,8 @@ impl Backlog {
         }
     }
 
-    /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost. Each goes by `last_look` before.
+    /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost. Each goes
+    /// by `last_look` before.
     pub fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
         while let Some(first) = self.sealed.front()
             && self.kept_bytes() - first.bytes.len() as u64 >= size
@@ -146,8 +150,8 @@ impl Backlog {
         }
     }
 
-    /// Appends what comes at `from` to an output, at least a byte and up to the end of the block that fills `room`; the offset
-    /// behind that. The history must reach there.
+    /// Appends what comes at `from` to an output, at least a byte and up to the end of the block that fills
+    /// `room`; the offset behind that. The history must reach there.
     pub fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
         let until = from.saturating_add(room as u64);
         let mut index = self.sealed.partition_point(|block| block.end() <= from);
@@ -177,7 +181,8 @@ impl Backlog {
     }
 }
 
-/// Bytes of a block, unless one command has more. As in the reference's replies: small enough that few bytes are held in vain.
+/// Bytes of a block, unless one command has more. As in the reference's replies: small enough that few bytes
+/// are held in vain.
 const BLOCK_BYTES: usize = 16 * 1024;
 /// Bytes of the stream that a replica is queued ahead of what it has received.
 pub const WINDOW_BYTES: usize = 1 << 20;

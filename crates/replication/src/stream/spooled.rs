@@ -1,11 +1,12 @@
-//! What waits behind a full synchronisation and is more than the backlog keeps: it lies in spools of the process, on disk where it
-//! is much, and counts neither as memory nor against the output limit.
+//! What waits behind a full synchronisation and is more than the backlog keeps: it lies in spools of the
+//! process, on disk where it is much, and counts neither as memory nor against the output limit.
 //!
-//! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same offset. What leaves the backlog
-//! goes into the spool; a replica reads the spool until the backlog reaches, and goes on there.
+//! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same
+//! offset. What leaves the backlog goes into the spool; a replica reads the spool until the backlog reaches,
+//! and goes on there.
 //!
-//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or to `end`, where that is
-//! further.
+//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or to
+//! `end`, where that is further.
 
 use crate::feeds::{NextPiece, StreamSpool};
 use sluice_base::Bytes;

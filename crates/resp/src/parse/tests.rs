@@ -6,7 +6,8 @@ fn open(batch_max: usize) -> Limits {
     Limits::new(Admission::Authenticated, 512 << 20, batch_max)
 }
 
-/// What a stream says when it comes at once, as text: requests joined by `/`, then the error or the bytes left.
+/// What a stream says when it comes at once, as text: requests joined by `/`, then the error or the bytes
+/// left.
 fn says(stream: &[u8], limits: &Limits) -> String {
     let (requests, end) = replay(stream, limits, &mut |rest| rest);
     let mut shown: Vec<String> = requests.iter().map(|request| show(request)).collect();
@@ -278,7 +279,8 @@ fn valid_streams_give_what_was_put_in_them() {
     }
 }
 
-/// The same as `replay`, where every argument that is cut comes apart; what is unfinished is given up in the end.
+/// The same as `replay`, where every argument that is cut comes apart; what is unfinished is given up in the
+/// end.
 fn replay_apart(
     stream: &[u8],
     limits: &Limits,

@@ -6,9 +6,10 @@
 //!         a write succeeds              (for good: the next file ends it)
 //! ```
 //!
-//! Invariants: (1) blocks are written whole and in order: a part of one is cut off again, so that the file ends with a unit;
-//! (2) a sync that failed is never tried again: the kernel counts the pages as clean, and the next sync would succeed with
-//! nothing written; (3) `synced` is a position up to which everything is on disk.
+//! Invariants: (1) blocks are written whole and in order: a part of one is cut off again, so that the file
+//! ends with a unit; (2) a sync that failed is never tried again: the kernel counts the pages as clean, and
+//! the next sync would succeed with nothing written; (3) `synced` is a position up to which everything is on
+//! disk.
 
 use crate::storage::StorageFile;
 use sluice_base::heap;
@@ -116,8 +117,8 @@ impl Appender {
         std::mem::take(&mut self.spent)
     }
 
-    /// Writes all blocks; after each write `written` is told its bytes. Errors: the blocks that are left are tried again by the
-    /// next call.
+    /// Writes all blocks; after each write `written` is told its bytes. Errors: the blocks that are left are
+    /// tried again by the next call.
     pub fn write(&mut self, written: &mut dyn FnMut(u64)) -> io::Result<()> {
         while !self.waiting.is_empty() {
             let (blocks, bytes) = self.next_together();
@@ -172,7 +173,8 @@ impl Appender {
             }
         };
         if result.is_err() {
-            // A part may be written even so. Where it cannot be cut off again, the next attempt goes on behind it.
+            // A part may be written even so. Where it cannot be cut off again, the next attempt goes on
+            // behind it.
             *torn = match file.truncate(self.size) {
                 Ok(()) => 0,
                 Err(_) => file.size().map_or(done, |size| size.saturating_sub(self.size) as usize),
@@ -197,7 +199,8 @@ impl Appender {
         self.end_sync(self.written, result)
     }
 
-    /// What another thread needs to force to disk what is written. [`Appender::end_sync`] is to be told what came of it.
+    /// What another thread needs to force to disk what is written. [`Appender::end_sync`] is to be told what
+    /// came of it.
     pub fn begin_sync(&self) -> io::Result<PendingSync> {
         assert!(self.health != Health::Lost, "a sync that failed is not tried again");
         Ok(PendingSync { file: self.file.twin()?, position: self.written })

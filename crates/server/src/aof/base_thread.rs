@@ -1,8 +1,10 @@
-//! The end of a rewrite on a thread of its own: the base is put in force and what it replaces is removed, while the thread of the
-//! file goes on to write and to sync. What is written survives the process, however long the disk takes for the folder.
+//! The end of a rewrite on a thread of its own: the base is put in force and what it replaces is removed,
+//! while the thread of the file goes on to write and to sync. What is written survives the process, however
+//! long the disk takes for the folder.
 //!
-//! Invariants: (1) the thread owns the folder as long as it lives: nobody else changes a file meanwhile, but for appending to the
-//! present increment; (2) it ends with its work, and its owner takes the folder back before anything else is done to it.
+//! Invariants: (1) the thread owns the folder as long as it lives: nobody else changes a file meanwhile, but
+//! for appending to the present increment; (2) it ends with its work, and its owner takes the folder back
+//! before anything else is done to it.
 
 use super::clock::clock;
 use super::folder::{Folder, History, Named, NewBase};
@@ -64,7 +66,8 @@ impl BaseJob {
 pub struct BaseThread(Receiver<BaseOutcome>);
 
 impl BaseThread {
-    /// Starts the thread, which wakes the thread of the file when it ends; `slow`: it takes so much longer. Errors: the job.
+    /// Starts the thread, which wakes the thread of the file when it ends; `slow`: it takes so much longer.
+    /// Errors: the job.
     pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
         let (ended, outcome) = channel();
         let started = Thread::AofBase.start_with(Box::new(job), move |job: Box<BaseJob>| {

@@ -7,11 +7,12 @@
 //!   appendonly.aof.5.incr.aof        what came behind it, a file for each rewrite that was begun
 //! ```
 //!
-//! Invariants: (1) what the manifest on disk names is there and holds what it should, whenever the machine fails: a base is
-//! durable before it is named, and a file is removed after it is no longer named; (2) an increment is named before anything is
-//! written into it; (3) a manifest in memory that could not be written is taken back; (4) a file with data that no manifest names
-//! is never removed or written over, unless its name is temporary or this process has put it there: it gets another name; (5) the
-//! manifest that is to name a base is on disk under its temporary name before the base has its name: where both are found beside
+//! Invariants: (1) what the manifest on disk names is there and holds what it should, whenever the machine
+//! fails: a base is durable before it is named, and a file is removed after it is no longer named; (2) an
+//! increment is named before anything is written into it; (3) a manifest in memory that could not be written
+//! is taken back; (4) a file with data that no manifest names is never removed or written over, unless its
+//! name is temporary or this process has put it there: it gets another name; (5) the manifest that is to name
+//! a base is on disk under its temporary name before the base has its name: where both are found beside
 //! another manifest, a server has put the base there and was killed.
 
 use crate::os::plain_error;
@@ -77,7 +78,8 @@ impl History {
 }
 
 impl Folder {
-    /// Reads the manifest in the working directory; a folder that is not there has none. Errors: lines for the log.
+    /// Reads the manifest in the working directory; a folder that is not there has none. Errors: lines for
+    /// the log.
     pub fn read(storage: Arc<dyn Storage>, config: &Config) -> Result<Folder, Vec<String>> {
         Folder::read_in(storage, &std::env::current_dir().unwrap_or_default(), config)
     }
@@ -150,8 +152,8 @@ impl Folder {
         })
     }
 
-    /// Takes over a log of one file, as versions before 7.0 wrote it, where there is one and no manifest. The line for the log.
-    /// Errors: a line for the log.
+    /// Takes over a log of one file, as versions before 7.0 wrote it, where there is one and no manifest. The
+    /// line for the log. Errors: a line for the log.
     pub fn take_over_old(&mut self) -> Result<Option<String>, String> {
         let shown = String::from_utf8_lossy(&self.name).into_owned();
         let old = self.path.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(&self.name));
@@ -184,8 +186,9 @@ impl Folder {
         &self.path
     }
 
-    /// Names a base that is whole. With it go the increments behind the first `kept`, and the base before. `increment`: one
-    /// that was opened beside the manifest. The lines for the log. Errors: lines for the log; the manifest is as before.
+    /// Names a base that is whole. With it go the increments behind the first `kept`, and the base before.
+    /// `increment`: one that was opened beside the manifest. The lines for the log. Errors: lines for the
+    /// log; the manifest is as before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -206,7 +209,8 @@ impl Folder {
         if increment == Named::WithBase {
             self.manifest.add_incr(&self.name);
         }
-        // Whoever finds it beside a base that the manifest does not name knows that this rewrite was not completed (5).
+        // Whoever finds it beside a base that the manifest does not name knows that this rewrite was not
+        // completed (5).
         let manifest = match self.begin_manifest() {
             Ok(manifest) => manifest,
             Err(failed) => {
@@ -255,8 +259,8 @@ impl Folder {
         Ok(said)
     }
 
-    /// Gives the increment that was opened beside the manifest its name, the last one of the manifest in memory. A line for the log
-    /// in either case.
+    /// Gives the increment that was opened beside the manifest its name, the last one of the manifest in
+    /// memory. A line for the log in either case.
     fn name_temporary_incr(&mut self) -> Result<String, String> {
         let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
         let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
@@ -272,16 +276,16 @@ impl Folder {
         Ok(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"))
     }
 
-    /// Removes a file that this process has put there for a manifest that did not come about: the next attempt has the same
-    /// names. That one cannot be removed hurts nobody: then it is moved aside.
+    /// Removes a file that this process has put there for a manifest that did not come about: the next
+    /// attempt has the same names. That one cannot be removed hurts nobody: then it is moved aside.
     fn take_back(&self, path: &Path) {
         if self.storage.mode(path).is_ok() {
             let _ = self.storage.remove(path);
         }
     }
 
-    /// Frees a name that the manifest on disk does not name. A file with data gets another name: its manifest may be lost, or
-    /// older than it is. Errors: a line for the log.
+    /// Frees a name that the manifest on disk does not name. A file with data gets another name: its manifest
+    /// may be lost, or older than it is. Errors: a line for the log.
     fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
         let path = self.path_of(name);
         match self.storage.open(&path).and_then(|file| file.size()) {
@@ -312,8 +316,8 @@ impl Folder {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Opens the newest increment behind the data that were loaded, or makes the first. The line for the log. Errors: a line for
-    /// the log.
+    /// Opens the newest increment behind the data that were loaded, or makes the first. The line for the log.
+    /// Errors: a line for the log.
     pub fn open_to_append(&mut self) -> Result<(Box<dyn StorageFile>, String), String> {
         self.make_durable()?;
         Ok(match self.open_incr()? {
@@ -325,7 +329,8 @@ impl Folder {
         })
     }
 
-    /// Makes the increment of an append-only file whose first base is not written: its name. Errors: a line for the log.
+    /// Makes the increment of an append-only file whose first base is not written: its name. Errors: a line
+    /// for the log.
     pub fn open_behind_cut(
         &mut self,
         named: Named,
@@ -381,8 +386,8 @@ impl Folder {
         }
     }
 
-    /// Forces to disk what the files hold, and their names: a process that was killed may have written them and never synced. What
-    /// was read from them is durable after that. Errors: a line for the log.
+    /// Forces to disk what the files hold, and their names: a process that was killed may have written them
+    /// and never synced. What was read from them is durable after that. Errors: a line for the log.
     fn make_durable(&self) -> Result<(), String> {
         for (file, _) in self.manifest.loaded() {
             let synced = self.storage.append(&self.path_of(&file.name)).and_then(|mut file| file.sync());
@@ -395,8 +400,8 @@ impl Folder {
         })
     }
 
-    /// Takes the files off the manifest that are of no use any more, and what is to be removed; the manifest on disk names them
-    /// until [`Folder::forget_history`].
+    /// Takes the files off the manifest that are of no use any more, and what is to be removed; the manifest
+    /// on disk names them until [`Folder::forget_history`].
     pub fn history(&self) -> Vec<PathBuf> {
         use sluice_persist::aof::AofFileKind;
         let files = self.manifest.files().filter(|(_, kind)| *kind == AofFileKind::History);
@@ -425,8 +430,8 @@ impl Folder {
         }
     }
 
-    /// Removes the base of a rewrite that was not completed: the manifest that was to name it lies beside the one in force, whose
-    /// files hold the data (5).
+    /// Removes the base of a rewrite that was not completed: the manifest that was to name it lies beside the
+    /// one in force, whose files hold the data (5).
     fn remove_unfinished_base(&self, say: &mut dyn FnMut(String)) {
         let Some(base) = self.manifest.base() else { return };
         let Ok(text) = self.read_whole(&self.path_of(&temporary_manifest(&self.name))) else { return };
@@ -461,8 +466,8 @@ impl Folder {
         self.manifest.base().map_or(0, size) + before.iter().map(size).sum::<u64>()
     }
 
-    /// Removes files of no use, at once: a later increment may get the name of one of them. `removed`: a line for the log for each.
-    /// A line for the log where the manifest goes on naming them.
+    /// Removes files of no use, at once: a later increment may get the name of one of them. `removed`: a line
+    /// for the log for each. A line for the log where the manifest goes on naming them.
     pub fn remove_history(&mut self, history: History, removed: &mut Vec<String>) -> Option<String> {
         let paths = self.history();
         if paths.is_empty() || history == History::Kept {
@@ -477,8 +482,8 @@ impl Folder {
         self.forget_history().err()
     }
 
-    /// Writes the manifest; where that fails, the one in memory is again the one before, and so is the one on disk if the disk
-    /// lets it. Errors: a line for the log.
+    /// Writes the manifest; where that fails, the one in memory is again the one before, and so is the one on
+    /// disk if the disk lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),
@@ -495,7 +500,8 @@ impl Folder {
         match failed.operation {
             Operation::Create | Operation::Write | Operation::Sync => self.manifest = before,
             Operation::Rename | Operation::SyncFolder => {
-                // The new manifest may be in force, or get there with a crash of the machine: its numbers are not given again.
+                // The new manifest may be in force, or get there with a crash of the machine: its numbers are
+                // not given again.
                 self.manifest = before.numbered_behind(&self.manifest);
                 let to = self.path_of(&manifest_name(&self.name));
                 let _ = match self.manifest.files().next() {
@@ -555,7 +561,8 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Begins a base in this folder, the process's `number`-th: one that is broken off may still be there. What it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
+    /// Begins a base in this folder, the process's `number`-th: one that is broken off may still be there.
+    /// What it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
     pub fn begin(
         storage: Arc<dyn Storage>,
         folder: &Path,
@@ -575,8 +582,8 @@ impl NewBase {
         Ok(NewBase { replacement, temporary, format })
     }
 
-    /// Makes an RDB file that is whole and durable the base: it stays under its own name as well. `number`: as in
-    /// [`NewBase::begin`]. Errors: a line for the log.
+    /// Makes an RDB file that is whole and durable the base: it stays under its own name as well. `number`:
+    /// as in [`NewBase::begin`]. Errors: a line for the log.
     pub fn of_snapshot(
         storage: Arc<dyn Storage>,
         folder: &Path,

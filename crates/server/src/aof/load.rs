@@ -1,7 +1,7 @@
 //! The files of the append-only file, for the thread that loads them.
 //!
-//! Invariants: (1) all files are there and open before the first is read: a file that a rewrite removes meanwhile can still be
-//! read; (2) a file that is appended to is not cut off.
+//! Invariants: (1) all files are there and open before the first is read: a file that a rewrite removes
+//! meanwhile can still be read; (2) a file that is appended to is not cut off.
 
 use super::folder::Folder;
 use crate::os::plain_error;

@@ -109,7 +109,8 @@ impl Host {
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
-        // The file may be off, or open in another directory: until the thread of before has ended, both are claimed.
+        // The file may be off, or open in another directory: until the thread of before has ended, both are
+        // claimed.
         let mut directories = vec![std::env::current_dir().unwrap_or_default()];
         directories.extend(self.aof.directory().filter(|open| *open != directories[0]));
         self.claim_with_aof(config, &directories)?;
@@ -140,13 +141,15 @@ impl Host {
         self.start_aof(config, folder, appender, (named, Some(self.aof.rewrite)))
     }
 
-    /// Ends the thread of the file behind `pending`, which ends at `position`: how it has ended; `None` where there was none.
+    /// Ends the thread of the file behind `pending`, which ends at `position`: how it has ended; `None` where
+    /// there was none.
     pub fn end_aof(&mut self, pending: Vec<u8>, position: u64) -> Option<AofEnding> {
         self.begin_end_of_aof(pending, position);
         self.await_closing_aof()
     }
 
-    /// Has the thread of the file end behind `pending`, which ends at `position`. One that ends already is waited for.
+    /// Has the thread of the file end behind `pending`, which ends at `position`. One that ends already is
+    /// waited for.
     pub fn begin_end_of_aof(&mut self, pending: Vec<u8>, position: u64) {
         let Some(aof) = self.aof.open.take() else { return };
         self.await_closing_aof();

@@ -1,4 +1,5 @@
-//! The base that a rewrite writes in the background: a file beside the others until the thread of the file puts it in force.
+//! The base that a rewrite writes in the background: a file beside the others until the thread of the file
+//! puts it in force.
 
 use super::folder::NewBase;
 use super::shared::RewriteNumber;
@@ -7,8 +8,8 @@ use sluice_engine::SaveError;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a base waits that is written, synced and not yet in force. One of an earlier rewrite never takes the place of a later
-/// one, whenever its thread gets that far.
+/// Where a base waits that is written, synced and not yet in force. One of an earlier rewrite never takes the
+/// place of a later one, whenever its thread gets that far.
 #[derive(Clone, Default)]
 pub struct WrittenBase(Arc<Mutex<Option<(RewriteNumber, NewBase)>>>);
 

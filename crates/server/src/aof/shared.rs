@@ -1,8 +1,9 @@
-//! What the main thread and the thread of the append-only file share: blocks and orders in one direction, positions and news in
-//! the other.
+//! What the main thread and the thread of the append-only file share: blocks and orders in one direction,
+//! positions and news in the other.
 //!
-//! Invariants: (1) blocks and orders are taken in the order in which they were given; (2) a position is published after what it
-//! says is true (release), and read before anything follows from it (acquire); (3) the other numbers only inform (relaxed).
+//! Invariants: (1) blocks and orders are taken in the order in which they were given; (2) a position is
+//! published after what it says is true (release), and read before anything follows from it (acquire); (3)
+//! the other numbers only inform (relaxed).
 
 use super::appender::Block;
 use super::folder::{History, NewBase};
@@ -133,7 +134,8 @@ pub enum AofNews {
     BaseFinished(RewriteNumber, bool),
 }
 
-/// Which rewrite of this process it is: a base belongs to the increment that begins at the same cut, and to no other.
+/// Which rewrite of this process it is: a base belongs to the increment that begins at the same cut, and to
+/// no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RewriteNumber(u64);
 
@@ -195,8 +197,8 @@ impl AofShared {
         self.durable.load(Acquire)
     }
 
-    /// Whether more is to be given while so much waits: commands that write are held back from where the backlog is full until
-    /// half of it is written, and while another increment begins.
+    /// Whether more is to be given while so much waits: commands that write are held back from where the
+    /// backlog is full until half of it is written, and while another increment begins.
     pub fn backlog(&self, present: AofBacklog) -> AofBacklog {
         // What follows from it is a matter of time alone: relaxed, as INFO's numbers.
         let waiting = self.waiting_bytes.load(Relaxed);
@@ -213,7 +215,8 @@ impl AofShared {
         }
     }
 
-    /// Bytes that the allocator has given for the file. What passes from one thread to the other may be missed.
+    /// Bytes that the allocator has given for the file. What passes from one thread to the other may be
+    /// missed.
     pub fn footprint(&self) -> usize {
         let block = |item: &AofItem| match item {
             AofItem::Block(block) => heap::vec(&block.bytes),
@@ -242,7 +245,8 @@ impl AofShared {
 
 /// The side of the thread of the file.
 impl AofShared {
-    /// Takes everything that was given. Where there is nothing: waits to be woken, up to `timeout` if there is one.
+    /// Takes everything that was given. Where there is nothing: waits to be woken, up to `timeout` if there
+    /// is one.
     pub fn take_or_wait(&self, into: &mut VecDeque<AofItem>, timeout: Option<Duration>) {
         let mut inbox = lock(&self.inbox);
         if inbox.items.is_empty() {
@@ -305,8 +309,9 @@ impl Default for BacklogMax {
     }
 }
 
-/// Bytes that wait to be written before commands that write are held back: what the main thread appends in two seconds at 128 MiB a
-/// second. The reference writes on for two seconds while the disk does not answer, and then waits for it.
+/// Bytes that wait to be written before commands that write are held back: what the main thread appends in
+/// two seconds at 128 MiB a second. The reference writes on for two seconds while the disk does not answer,
+/// and then waits for it.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
 /// Buffers that are kept for the next blocks.
 const BUFFERS_MAX: usize = 64;

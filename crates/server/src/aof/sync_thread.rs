@@ -1,8 +1,8 @@
-//! Syncs of the append-only file on a thread of their own, so that blocks are written while the disk takes its time: what is
-//! written survives the process, whatever ends it.
+//! Syncs of the append-only file on a thread of their own, so that blocks are written while the disk takes
+//! its time: what is written survives the process, whatever ends it.
 //!
-//! Invariants: (1) one sync at a time; (2) a sync makes durable what was written before it began, and nothing else is claimed;
-//! (3) the thread ends with its owner, behind the sync that is under way.
+//! Invariants: (1) one sync at a time; (2) a sync makes durable what was written before it began, and nothing
+//! else is claimed; (3) the thread ends with its owner, behind the sync that is under way.
 
 use super::appender::PendingSync;
 use super::shared::{AofItem, AofShared};
@@ -28,7 +28,8 @@ pub struct SyncOutcome {
 }
 
 impl SyncThread {
-    /// Starts the thread, which wakes the thread of the file when it has synced; `slow`: a sync takes so much longer.
+    /// Starts the thread, which wakes the thread of the file when it has synced; `slow`: a sync takes so much
+    /// longer.
     pub fn start(shared: Arc<AofShared>, slow: Duration) -> io::Result<SyncThread> {
         let (orders, received) = channel::<PendingSync>();
         let (ended, outcomes) = channel();

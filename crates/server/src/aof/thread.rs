@@ -1,16 +1,18 @@
-//! The thread of the append-only file: writes, syncs, changes files. The only one that touches the folder while the server runs.
+//! The thread of the append-only file: writes, syncs, changes files. The only one that touches the folder
+//! while the server runs.
 //!
-//! Under `always` it waits for blocks, and whatever has come meanwhile is made durable by one sync (group commit). Under `everysec`
-//! another thread syncs, so that a slow disk keeps nothing in the memory of the process (`sync_thread.rs`), and one more puts a
-//! rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written: what comes is behind the cut, and the file
-//! for it has no name that a start would find before the disk has what is before the cut. Commands that write wait for that. Under `everysec` and
-//! `no` nobody waits for a block: after one it looks for more every millisecond for a while before it waits to be woken, so that a
-//! busy main thread pays no system call to wake it.
+//! Under `always` it waits for blocks, and whatever has come meanwhile is made durable by one sync (group
+//! commit). Under `everysec` another thread syncs, so that a slow disk keeps nothing in the memory of the
+//! process (`sync_thread.rs`), and one more puts a rewrite in force (`base_thread.rs`). While a rewrite
+//! begins, nothing can be written: what comes is behind the cut, and the file for it has no name that a start
+//! would find before the disk has what is before the cut. Commands that write wait for that. Under `everysec`
+//! and `no` nobody waits for a block: after one it looks for more every millisecond for a while before it
+//! waits to be woken, so that a busy main thread pays no system call to wake it.
 //!
-//! Invariants: (1) a base is put in force only with the increment that begins at its cut ([`RewriteNumber`]); (2) behind a sync
-//! that has failed no position is published as durable, and the fault does not end, until a base that was cut later is in force:
-//! whatever `appendfsync` says meanwhile, and however many increments were begun; (3) whoever ends the thread learns whether
-//! everything is on disk ([`AofEnding`]).
+//! Invariants: (1) a base is put in force only with the increment that begins at its cut ([`RewriteNumber`]);
+//! (2) behind a sync that has failed no position is published as durable, and the fault does not end, until a
+//! base that was cut later is in force: whatever `appendfsync` says meanwhile, and however many increments
+//! were begun; (3) whoever ends the thread learns whether everything is on disk ([`AofEnding`]).
 
 use super::appender::{Appender, Health};
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
@@ -43,7 +45,8 @@ pub struct Worker {
     policy: AppendFsync,
     /// How the present increment is named.
     named: Named,
-    /// The rewrite at whose cut the present increment begins; none where it could not be made, or the rewrite has ended.
+    /// The rewrite at whose cut the present increment begins; none where it could not be made, or the rewrite
+    /// has ended.
     cut: Option<RewriteNumber>,
     /// The present fault was reported.
     is_faulty: bool,
@@ -111,7 +114,8 @@ impl Worker {
     ) -> Worker {
         let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
-        // What the increments hold is growth already: else a server that is restarted often would never rewrite.
+        // What the increments hold is growth already: else a server that is restarted often would never
+        // rewrite.
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(switches::number(switches::FSYNC_US).unwrap_or(0));
@@ -301,7 +305,8 @@ impl Worker {
         }
     }
 
-    /// Writes all blocks. The main thread learns after each write how much is left: it may hold back commands meanwhile.
+    /// Writes all blocks. The main thread learns after each write how much is left: it may hold back commands
+    /// meanwhile.
     fn write_waiting(&mut self) -> std::io::Result<()> {
         let Worker { shared, waker, appender, .. } = self;
         appender.write(&mut |bytes| {
@@ -473,7 +478,8 @@ impl Worker {
 
     fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
-            // The present increment does not begin where this base ends: commands would be applied twice, or never.
+            // The present increment does not begin where this base ends: commands would be applied twice, or
+            // never.
             return self.tell(AofNews::BaseFinished(number, false));
         }
         self.cut = None;

@@ -1,4 +1,5 @@
-//! The input of one connection, whichever thread owns its socket: the query buffer, the parser, and how receiving goes on.
+//! The input of one connection, whichever thread owns its socket: the query buffer, the parser, and how
+//! receiving goes on.
 //!
 //! ```text
 //!            argument of 4 KiB or more begins        32 KiB of it or more are missing
@@ -10,13 +11,14 @@
 //!   Executing -----> Deferred -----> Open
 //! ```
 //!
-//! A large argument of which only the beginning has come gets memory of its own, which becomes the value; the query buffer has
-//! the other bytes of its request (docs/design/large-arguments.md).
+//! A large argument of which only the beginning has come gets memory of its own, which becomes the value; the
+//! query buffer has the other bytes of its request (docs/design/large-arguments.md).
 //!
-//! Invariants: (1) while a large argument is received into its place (`Filling`) the event loop has its buffer; (2) an
-//! announced length is not believed: each step makes as much room again as has come, so growing stays linear; (3) what a
-//! connection may send ahead while its request is deferred is bounded by `client-query-buffer-limit`, as for every request: a
-//! connection that is not received from would not be known to have ended; (4) `Shut` is final.
+//! Invariants: (1) while a large argument is received into its place (`Filling`) the event loop has its
+//! buffer; (2) an announced length is not believed: each step makes as much room again as has come, so
+//! growing stays linear; (3) what a connection may send ahead while its request is deferred is bounded by
+//! `client-query-buffer-limit`, as for every request: a connection that is not received from would not be
+//! known to have ended; (4) `Shut` is final.
 
 use sluice_base::{Bytes, heap};
 use sluice_resp::Parser;
@@ -32,8 +34,8 @@ pub struct QueryBufUsage {
 
 /// See the module.
 pub struct Input {
-    /// Bytes of a request that has not come whole, or that is deferred. Nothing is allocated for a connection whose requests
-    /// come whole, nor for an idle one.
+    /// Bytes of a request that has not come whole, or that is deferred. Nothing is allocated for a connection
+    /// whose requests come whole, nor for an idle one.
     pub query_buf: Vec<u8>,
     /// Where the parser stands in `query_buf`.
     pub parser: Parser,
@@ -62,7 +64,8 @@ pub enum InputState {
     Filling,
     /// A batch of the connection is at the main thread. Nothing is received meanwhile.
     Executing,
-    /// The engine keeps a request waiting. Bytes are still received, because that is how the end of the client is noticed.
+    /// The engine keeps a request waiting. Bytes are still received, because that is how the end of the
+    /// client is noticed.
     Deferred,
     /// Nothing more is read: the connection ends.
     Shut,
@@ -162,7 +165,8 @@ impl Input {
         }
     }
 
-    /// The engine keeps the next request waiting. What is in the query buffer is parsed again when its time comes.
+    /// The engine keeps the next request waiting. What is in the query buffer is parsed again when its time
+    /// comes.
     ///
     /// # Panics
     /// When the input is neither open nor shut.
@@ -250,7 +254,8 @@ impl Input {
         self.query_buf.extend_from_slice(rest);
     }
 
-    /// Keeps those bytes that the unfinished request lacks, where their number is known, and else all; returns the others.
+    /// Keeps those bytes that the unfinished request lacks, where their number is known, and else all;
+    /// returns the others.
     pub fn complete<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let rest = self.grow_large(bytes);
         let missing = self.parser.missing(self.query_buf.len()).unwrap_or(usize::MAX);
@@ -259,8 +264,8 @@ impl Input {
         others
     }
 
-    /// Keeps the unfinished request, `rest`, which the parser has seen; nothing was kept before. If the argument under way
-    /// is a large one, it gets memory of its own.
+    /// Keeps the unfinished request, `rest`, which the parser has seen; nothing was kept before. If the
+    /// argument under way is a large one, it gets memory of its own.
     pub fn keep_rest(&mut self, rest: &[u8]) {
         match self.large_begun() {
             None => self.query_buf.extend_from_slice(rest),
@@ -340,8 +345,8 @@ impl Input {
         Receive::Into(large.bytes, step)
     }
 
-    /// The event loop returns the buffer of a large argument. Returns how many bytes have come; those of an input that was
-    /// shut meanwhile are dropped.
+    /// The event loop returns the buffer of a large argument. Returns how many bytes have come; those of an
+    /// input that was shut meanwhile are dropped.
     pub fn filled(&mut self, bytes: Vec<u8>) -> usize {
         let State::Filling(filling) = &self.state else { return 0 };
         let come = bytes.len().saturating_sub(filling.from);

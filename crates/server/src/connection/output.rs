@@ -1,4 +1,5 @@
-//! The output of one connection, whichever thread owns its socket: replies in order, one send in flight at a time.
+//! The output of one connection, whichever thread owns its socket: replies in order, one send in flight at a
+//! time.
 
 use std::collections::VecDeque;
 

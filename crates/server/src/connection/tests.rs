@@ -145,7 +145,8 @@ impl Owner for Rig {
     }
 }
 
-/// Inverts every byte, holds bytes back until four have come, and answers each four with a `!` of its own, once.
+/// Inverts every byte, holds bytes back until four have come, and answers each four with a `!` of its own,
+/// once.
 struct Inverting {
     held: Vec<u8>,
     greeted: bool,

@@ -1,7 +1,8 @@
 //! The way of a connection's bytes between its socket and the rest of the connection.
 //!
-//! A plain transport hands the event loop's bytes on as they are. One with a [`Codec`] transforms them, may hold some back until
-//! more has come, and may have bytes of its own to send: TLS is to be one, and nothing else of a connection will know of it.
+//! A plain transport hands the event loop's bytes on as they are. One with a [`Codec`] transforms them, may
+//! hold some back until more has come, and may have bytes of its own to send: TLS is to be one, and nothing
+//! else of a connection will know of it.
 
 use super::input::Receive;
 use super::output::Piece;
@@ -25,8 +26,8 @@ struct Coded {
 
 /// Transforms a connection's bytes.
 pub trait Codec: Send {
-    /// Decodes bytes from the socket: appends those for the query buffer to `plain` and those that the peer must be sent
-    /// because of them to `answer`. What is no whole unit yet is held back.
+    /// Decodes bytes from the socket: appends those for the query buffer to `plain` and those that the peer
+    /// must be sent because of them to `answer`. What is no whole unit yet is held back.
     ///
     /// # Errors
     /// The bytes are invalid: the connection ends, for this reason.
@@ -42,8 +43,8 @@ impl Transport {
         Transport { source: stream.attach(event_loop, Endpoint::Client(key)), codec: None }
     }
 
-    /// Takes over a socket that the event loop has already. Its events stay with the endpoint that had it, until
-    /// [`Transport::become_client`].
+    /// Takes over a socket that the event loop has already. Its events stay with the endpoint that had it,
+    /// until [`Transport::become_client`].
     pub fn adopt(source: Source) -> Transport {
         Transport { source, codec: None }
     }
@@ -96,7 +97,8 @@ impl Transport {
         }
     }
 
-    /// Lets the event loop receive as the input wants. Coded bytes are never received into the place of an argument.
+    /// Lets the event loop receive as the input wants. Coded bytes are never received into the place of an
+    /// argument.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop, wanted: Receive) {
         match wanted {
@@ -140,7 +142,8 @@ impl Transport {
         event_loop.detach(self.source);
     }
 
-    /// Tells the peer the end now. An event loop of completions closes the socket only when nothing is under way on it.
+    /// Tells the peer the end now. An event loop of completions closes the socket only when nothing is under
+    /// way on it.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
         event_loop.shutdown(self.source, Shutdown::Both);

@@ -42,8 +42,8 @@ impl HostClock {
         self.source.describe()
     }
 
-    /// A line for the log on how the time is read: as soon as that is known (a counter's rate takes some milliseconds to learn),
-    /// and once more when the counter was given up.
+    /// A line for the log on how the time is read: as soon as that is known (a counter's rate takes some
+    /// milliseconds to learn), and once more when the counter was given up.
     pub(super) fn take_news(&mut self) -> Option<(LogLevel, String)> {
         let (level, remark) = match self.watch.look(&self.source)? {
             News::Counter | News::NoCounter => (LogLevel::Notice, ""),

@@ -21,7 +21,8 @@ pub struct HostSettings {
     oom_score: OomScore,
     /// The process's title, where it is to be set.
     pub title: Option<Title>,
-    /// The reason that was logged when the supervisor could not be notified last; the same reason is not logged again.
+    /// The reason that was logged when the supervisor could not be notified last; the same reason is not
+    /// logged again.
     pub supervisor_deaf: Option<String>,
 }
 

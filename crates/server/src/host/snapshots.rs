@@ -35,8 +35,8 @@ impl Snapshots {
     }
 }
 
-/// The number of the first snapshot: processes that have one number, each in a container of its own, shall not meet
-/// in a folder.
+/// The number of the first snapshot: processes that have one number, each in a container of its own, shall
+/// not meet in a folder.
 fn first_snapshot() -> u64 {
     let mut bytes = [0; 4];
     // Without entropy the server does not start: see `seeds`.

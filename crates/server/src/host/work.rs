@@ -25,7 +25,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Counts an iteration of the event loop and the time in its commands. `is_busy`: something happened in it.
+    /// Counts an iteration of the event loop and the time in its commands. `is_busy`: something happened in
+    /// it.
     pub fn count_iteration(&mut self, spent_ns: u64, command_ns: u64, is_busy: bool) {
         self.counts.cycles += 1;
         self.cycle_ns += spent_ns;

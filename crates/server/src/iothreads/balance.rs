@@ -1,7 +1,7 @@
 //! Which I/O thread gives connections away: a pure state machine, fed ten times a second.
 //!
-//! New connections go where the load is least, but a connection may become busy later. What no count of connections tells,
-//! the I/O threads' busy time does.
+//! New connections go where the load is least, but a connection may become busy later. What no count of
+//! connections tells, the I/O threads' busy time does.
 
 use super::IoThreadId;
 
@@ -16,7 +16,8 @@ pub struct Share {
     pub connections: usize,
 }
 
-/// Decides when connections move from a busy I/O thread to others: counts of connections do not say which of them are busy.
+/// Decides when connections move from a busy I/O thread to others: counts of connections do not say which of
+/// them are busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Balance {
     /// Samples in a row in which the load was uneven.
@@ -25,8 +26,8 @@ pub struct Balance {
     holdoff: u32,
 }
 
-/// Connections of one I/O thread that are to go elsewhere. The caller takes others each time: if what moved were the load
-/// itself, it would go to and fro.
+/// Connections of one I/O thread that are to go elsewhere. The caller takes others each time: if what moved
+/// were the load itself, it would go to and fro.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The I/O thread.
@@ -67,7 +68,8 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// Two I/O threads with connections of these loads; runs until nothing moves for ten seconds, and returns the loads.
+    /// Two I/O threads with connections of these loads; runs until nothing moves for ten seconds, and returns
+    /// the loads.
     fn run(mut hot: Vec<f64>, mut cold: Vec<f64>) -> (f64, f64, usize) {
         let mut balance = Balance::default();
         let (mut quiet, mut moves, mut next) = (0, 0, 0);

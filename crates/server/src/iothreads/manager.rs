@@ -1,5 +1,5 @@
-//! How many I/O threads run and are active, and which connections are to change their owner. Asks the policy ten times a
-//! second; the connections themselves are moved by `iteration/moves.rs`.
+//! How many I/O threads run and are active, and which connections are to change their owner. Asks the policy
+//! ten times a second; the connections themselves are moved by `iteration/moves.rs`.
 
 use super::IoThreadId;
 use super::balance::Balance;
@@ -46,13 +46,14 @@ struct LastSample {
     idle_ticks: u64,
 }
 
-/// Connections that are to change their owner: a walk over all clients, some in each iteration, so that no iteration takes
-/// longer the more connections there are.
+/// Connections that are to change their owner: a walk over all clients, some in each iteration, so that no
+/// iteration takes longer the more connections there are.
 #[derive(Debug, Default)]
 pub struct Moves {
     /// Slot of the client that is looked at next.
     cursor: usize,
-    /// Where the next walk begins: behind the last client that was taken, so that it is not the same clients each time.
+    /// Where the next walk begins: behind the last client that was taken, so that it is not the same clients
+    /// each time.
     start: usize,
     /// Slots that are left of the walk.
     left: usize,
@@ -111,7 +112,8 @@ const SAMPLE_NS_MIN: u64 = 50_000_000;
 const FREED_BY_IO_THREADS_BYTES: usize = 1024;
 
 impl Manager {
-    /// No I/O threads yet. `main` wakes the main thread; `ring` overrides the size of the rings, for tests: 0 is the usual size.
+    /// No I/O threads yet. `main` wakes the main thread; `ring` overrides the size of the rings, for tests: 0
+    /// is the usual size.
     pub fn new(engine: &Engine, main: Waker, backend: Backend, ring: usize) -> Manager {
         Manager {
             pool: Pool::new(main, backend, ring),
@@ -219,7 +221,8 @@ impl Manager {
         }
     }
 
-    /// Asks the policy how many I/O threads shall be active, and has connections move accordingly. Ten times a second.
+    /// Asks the policy how many I/O threads shall be active, and has connections move accordingly. Ten times
+    /// a second.
     pub fn manage(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
         if !self.pool.is_running() && self.configured == 0 {
             return;
@@ -261,7 +264,8 @@ impl Manager {
         self.publish_state(engine, host);
     }
 
-    /// Has connections come back from I/O threads that take none any more, and what others have beyond their share.
+    /// Has connections come back from I/O threads that take none any more, and what others have beyond their
+    /// share.
     fn recall(&mut self, slots: usize) {
         self.moves.to_release.clear();
         for id in self.pool.active_ids() {
@@ -344,7 +348,8 @@ fn processors() -> usize {
     allowed.max(1)
 }
 
-/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where the system does not report it.
+/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where the
+/// system does not report it.
 fn idle_ticks() -> u64 {
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return 0 };
     let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok();

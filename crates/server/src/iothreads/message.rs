@@ -1,5 +1,5 @@
-//! What travels between the main thread and the I/O threads. A message is two words to an I/O thread, and at most four from
-//! it; what is larger is boxed, and boxes go round.
+//! What travels between the main thread and the I/O threads. A message is two words to an I/O thread, and at
+//! most four from it; what is larger is boxed, and boxes go round.
 
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
@@ -22,19 +22,22 @@ pub enum ToIoThread {
     Reply(Box<Batch>),
     /// Output that no batch asked for.
     Push(Box<Push>),
-    /// Messages, each for many connections, by protocol version. Two messages for one connection are of one version.
+    /// Messages, each for many connections, by protocol version. Two messages for one connection are of one
+    /// version.
     Multicast(Box<[Multicast; 2]>),
     /// The request that a connection waited with is done. That may have been AUTH.
     Resume(SessionKey, Admission),
     /// The connection ends at once.
     Close(SessionKey),
-    /// A client with room for input has sent nothing for so many seconds: give back the memory that it does not need.
+    /// A client with room for input has sent nothing for so many seconds: give back the memory that it does
+    /// not need.
     Trim(SessionKey, u32),
     /// The packets of a replica shall be filled at the price of a delay.
     FillPackets(SessionKey),
     /// Other limits are in force.
     Settings(Arc<Settings>),
-    /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits for its return.
+    /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits
+    /// for its return.
     Release(SessionKey),
     /// End when there is no connection left.
     Stop,
@@ -111,7 +114,8 @@ pub struct Batch {
     pub usage: QueryBufUsage,
     /// The replies, on the way back; a spent buffer on the way there.
     pub reply: Outbox,
-    /// On the way back: values that lost their keys, for the I/O thread to free. Whose batch it is does not matter.
+    /// On the way back: values that lost their keys, for the I/O thread to free. Whose batch it is does not
+    /// matter.
     pub garbage: Vec<Value>,
     /// On the way back: bytes of `input` that are done with.
     pub done: usize,
@@ -201,8 +205,8 @@ impl Batch {
 pub struct Settings {
     /// Looks commands up and hashes keys.
     pub preparer: Preparer,
-    /// The numbers in force. Whether a password is asked for is among them, so a change of that is known to an I/O thread
-    /// before the next batch of any of its connections comes back.
+    /// The numbers in force. Whether a password is asked for is among them, so a change of that is known to
+    /// an I/O thread before the next batch of any of its connections comes back.
     pub limits: Arc<Limits>,
     /// From so many requests in a batch on, input may gather; a number never reached where it must not.
     pub gather_depth: u64,

@@ -1,11 +1,12 @@
 //! How many I/O threads shall be active: a pure state machine, fed ten times a second.
 //!
-//! An I/O thread takes receiving, parsing and sending off the main thread. That pays when the main thread is the
-//! bottleneck *and* there is a processor to run the I/O thread on; otherwise two threads share one processor and pay the hand-over
-//! on top. So both are asked, and the answer is checked: an I/O thread that was added and brought nothing is taken away again.
+//! An I/O thread takes receiving, parsing and sending off the main thread. That pays when the main thread is
+//! the bottleneck *and* there is a processor to run the I/O thread on; otherwise two threads share one
+//! processor and pay the hand-over on top. So both are asked, and the answer is checked: an I/O thread that
+//! was added and brought nothing is taken away again.
 //!
-//! Constants come from the model in the tests below and from runs on two processors; `docs/design/io-threads.md` says what
-//! has not been measured.
+//! Constants come from the model in the tests below and from runs on two processors;
+//! `docs/design/io-threads.md` says what has not been measured.
 
 /// What the policy sees of the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +65,8 @@ struct Thresholds {
 const THRESHOLDS: Thresholds = Thresholds { pressed: 0.85, free_processor: 0.6 };
 /// I/O threads are too many when all of them together do less than this share of what one fewer could do.
 const SLACK: f64 = 0.5;
-/// Samples in a row before an I/O thread is added: so many that those it will be compared with were taken under the same load.
+/// Samples in a row before an I/O thread is added: so many that those it will be compared with were taken
+/// under the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
 /// Samples in a row before one is taken away.
 const SLACK_SAMPLES: u32 = 10;
@@ -161,8 +163,8 @@ impl Policy {
         self.pressed >= PRESSED_SAMPLES && self.active < self.cap && self.holdoff == 0
     }
 
-    /// Twice as many, where so many processors are idle, so that a large machine is reached in a few steps (T-4); two to
-    /// begin with, since one I/O thread does hardly more than the main thread did alone.
+    /// Twice as many, where so many processors are idle, so that a large machine is reached in a few steps
+    /// (T-4); two to begin with, since one I/O thread does hardly more than the main thread did alone.
     fn grow(&mut self, idle_processors: f64) {
         let before = self.recent.iter().sum();
         let from = self.active;
@@ -207,13 +209,15 @@ mod tests {
     /// A machine with a load: how much it executes with so many I/O threads.
     struct Machine {
         processors: f64,
-        /// Processor time that the load generator takes for a command, as a multiple of what one thread alone takes.
+        /// Processor time that the load generator takes for a command, as a multiple of what one thread alone
+        /// takes.
         load: f64,
         /// Commands per sample that are asked for.
         asked: u64,
     }
 
-    /// Commands per sample that one thread alone executes, and that the main thread does when I/O threads read and write.
+    /// Commands per sample that one thread alone executes, and that the main thread does when I/O threads
+    /// read and write.
     const ALONE: u64 = 10_000;
     const WITH_IO_THREADS: u64 = 60_000;
     /// And what an I/O thread reads and writes: a little more than one thread alone, which executes as well.
@@ -254,8 +258,8 @@ mod tests {
         }
     }
 
-    /// Ten minutes of a machine whose readings scatter by a tenth: the throughput as a share of what would be possible, and
-    /// how often the number of I/O threads changed.
+    /// Ten minutes of a machine whose readings scatter by a tenth: the throughput as a share of what would be
+    /// possible, and how often the number of I/O threads changed.
     fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
         let mut policy = Policy { thresholds, ..Policy::new(7) };
         let mut rng = sluice_base::Rng::new(1);

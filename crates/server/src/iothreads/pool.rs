@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The I/O threads. An id names an I/O thread from its start to its last message. One that was sent the message to stop is no longer
-/// among `staying` from then on, and keeps its id until it has ended: it is never given a connection again, however long its
-/// last one keeps it.
+/// The I/O threads. An id names an I/O thread from its start to its last message. One that was sent the
+/// message to stop is no longer among `staying` from then on, and keeps its id until it has ended: it is
+/// never given a connection again, however long its last one keeps it.
 pub struct Pool {
     /// By id.
     threads: Vec<Option<Handle>>,
@@ -62,8 +62,8 @@ struct Handle {
     /// Its number in names and in INFO, from 0: the lowest that was free.
     number: usize,
     inbox: spsc::Producer<ToIoThread>,
-    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: a reply for each connection,
-    /// and pushes, whose bytes count against the output limits.
+    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: a reply for
+    /// each connection, and pushes, whose bytes count against the output limits.
     overflow: VecDeque<ToIoThread>,
     waker: Waker,
     published: Arc<Published>,
@@ -76,8 +76,9 @@ struct Handle {
     unflushed: bool,
 }
 
-/// Messages a ring holds: a batch from every connection of a large server, once around. What does not fit waits at its
-/// sender, so the size bounds memory of the rings only: 64 KiB to an I/O thread and 128 KiB from it.
+/// Messages a ring holds: a batch from every connection of a large server, once around. What does not fit
+/// waits at its sender, so the size bounds memory of the rings only: 64 KiB to an I/O thread and 128 KiB from
+/// it.
 const RING: usize = 4096;
 /// I/O threads there can be: `io-threads` counts the main thread.
 const WORKERS_MAX: usize = 255;
@@ -85,8 +86,8 @@ const WORKERS_MAX: usize = 255;
 const COLLECT_MAX: usize = 256;
 
 impl Pool {
-    /// No I/O threads yet; nothing is allocated for them. `main` wakes the main thread. `ring` overrides the size of
-    /// the rings, for tests; 0 is the usual size.
+    /// No I/O threads yet; nothing is allocated for them. `main` wakes the main thread. `ring`
+    /// overrides the size of the rings, for tests; 0 is the usual size.
     pub fn new(main: Waker, backend: Backend, ring: usize) -> Pool {
         Pool {
             threads: Vec::new(),
@@ -142,7 +143,8 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The lane of the thread notified the collector when it was dropped, and no thread collects.
+                        // The lane of the thread notified the collector when it was dropped, and no thread
+                        // collects.
                         self.collector = None;
                     }
                     return Err(error);
@@ -202,12 +204,14 @@ impl Pool {
         })
     }
 
-    /// Says how many I/O threads take connections from now on. Those of the others are for the caller to release.
+    /// Says how many I/O threads take connections from now on. Those of the others are for the caller to
+    /// release.
     pub fn set_active(&mut self, active: usize) {
         self.active = active.min(self.staying.len());
     }
 
-    /// Lets the threads end that are beyond `count`, as soon as they have no connection. Returns whether there are any.
+    /// Lets the threads end that are beyond `count`, as soon as they have no connection. Returns whether
+    /// there are any.
     pub fn stop_above(&mut self, count: usize) -> bool {
         self.active = self.active.min(count);
         let leaving = self.staying.split_off(count.min(self.staying.len()));
@@ -246,7 +250,8 @@ impl Pool {
         place.is_some()
     }
 
-    /// The active I/O thread with the least to do, by eighths of its time; among equals, the one with the fewest connections.
+    /// The active I/O thread with the least to do, by eighths of its time; among equals, the one with the
+    /// fewest connections.
     pub fn least_loaded(&self) -> Option<IoThreadId> {
         let load = |id: &IoThreadId| match self.threads.get(id.0).and_then(Option::as_ref) {
             Some(thread) => ((thread.busy * 8.0) as u32, thread.connections),
@@ -327,7 +332,8 @@ impl Pool {
         self.threads.iter().flatten().any(|thread| !thread.overflow.is_empty())
     }
 
-    /// Makes visible to every I/O thread what was gathered for it in this iteration, and wakes those that sleep.
+    /// Makes visible to every I/O thread what was gathered for it in this iteration, and wakes those that
+    /// sleep.
     pub fn flush(&mut self) {
         for thread in self.threads.iter_mut().flatten() {
             if !thread.unflushed && thread.overflow.is_empty() {

@@ -1,8 +1,9 @@
 //! An I/O thread: an event loop, the connections it owns, and the two rings to the main thread.
 //!
-//! An iteration: take what the main thread sent; receive, parse and prepare; flush what was gathered, all at once, and wake the
-//! main thread if it sleeps. While batches are at the main thread the I/O thread waits for some microseconds at a time instead
-//! of sleeping until it is woken: answers come soon, and a wake-up costs the main thread more than all the rest of a request.
+//! An iteration: take what the main thread sent; receive, parse and prepare; flush what was gathered, all at
+//! once, and wake the main thread if it sleeps. While batches are at the main thread the I/O thread waits for
+//! some microseconds at a time instead of sleeping until it is woken: answers come soon, and a wake-up costs
+//! the main thread more than all the rest of a request.
 
 mod multicast;
 
@@ -30,8 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What an I/O thread publishes about itself: written by it alone, read by the main thread for INFO and the policy. All
-/// relaxed: it only informs.
+/// What an I/O thread publishes about itself: written by it alone, read by the main thread for INFO and the
+/// policy. All relaxed: it only informs.
 #[derive(Debug, Default)]
 pub struct Published {
     /// Nanoseconds in iterations that had work.
@@ -82,8 +83,9 @@ pub struct IoThread {
     )]
     spare_batches: Vec<Box<Batch>>,
     spare: SpareBuffers,
-    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: for each connection a batch, a
-    /// `Usage`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten a second.
+    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: for each
+    /// connection a batch, a `Usage`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten
+    /// a second.
     overflow: VecDeque<ToMain>,
     /// Connections with traffic that was not reported, each once.
     unreported: Vec<SessionKey>,
@@ -114,8 +116,9 @@ pub struct IoThread {
 const BATCH_REQUESTS: usize = 128;
 /// How long a bounded wait lasts.
 const WAIT: Duration = Duration::from_micros(40);
-/// How long it lets input gather between two iterations that had work, under pipelines: then the main thread is woken for
-/// more batches at a time, which saves it a fifth of its time for each (measured: 15, 30 and 60 us alike, so the shortest).
+/// How long it lets input gather between two iterations that had work, under pipelines: then the main thread
+/// is woken for more batches at a time, which saves it a fifth of its time for each (measured: 15, 30 and 60
+/// us alike, so the shortest).
 const GATHER: Duration = Duration::from_micros(15);
 /// Bounded waits that find nothing before the I/O thread sleeps until it is woken.
 const EMPTY_WAITS_MAX: u32 = 16;
@@ -133,7 +136,8 @@ const SPARE_REPLY_BYTES: usize = 64 * 1024;
 impl IoThread {
     /// An I/O thread on the thread that calls this.
     pub fn new(channels: Channels, event_loop: AnyLoop) -> IoThread {
-        // Bounded waits are shorter than the default slack of timers. Where it cannot be set, they are longer.
+        // Bounded waits are shorter than the default slack of timers. Where it cannot be set, they are
+        // longer.
         let _ = prctl::set_timerslack(1);
         IoThread {
             channels,
@@ -339,7 +343,8 @@ impl IoThread {
     fn replied(&mut self, mut batch: Box<Batch>) {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
-        // A batch of an earlier thread with this id may arrive, which was not counted here: then the count is one too low.
+        // A batch of an earlier thread with this id may arrive, which was not counted here: then the count is
+        // one too low.
         self.batches_at_main = self.batches_at_main.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
@@ -464,7 +469,8 @@ impl IoThread {
         self.count -= 1;
     }
 
-    /// The event loop is broken. The main thread ends connections that were sent to this thread and not received.
+    /// The event loop is broken. The main thread ends connections that were sent to this thread and not
+    /// received.
     fn give_up(mut self) {
         for slot in 0..self.connections.len() {
             if let Some(connection) = self.connections[slot].take() {
@@ -477,7 +483,8 @@ impl IoThread {
         }
     }
 
-    /// Sends a message, at the end of the iteration at the latest; whether it has to wait for room in the ring.
+    /// Sends a message, at the end of the iteration at the latest; whether it has to wait for room in the
+    /// ring.
     fn send(&mut self, message: ToMain) -> bool {
         self.unflushed = true;
         if self.overflow.is_empty() {
@@ -490,7 +497,8 @@ impl IoThread {
         true
     }
 
-    /// Brings a message that has waited up to date: what has come since was not reported, because this stands for it.
+    /// Brings a message that has waited up to date: what has come since was not reported, because this stands
+    /// for it.
     fn freshen(&mut self, message: ToMain) -> ToMain {
         let ToMain::Usage(key, _) = message else { return message };
         let Some(connection) = self.connection(key) else { return message };
@@ -522,8 +530,8 @@ impl IoThread {
         let unflushed = std::mem::take(&mut self.unflushed);
         match self.channels.lane.publish() {
             Notified::First => drop(self.channels.main.wake()),
-            // Another I/O thread has notified first and wakes the main thread. That thread may have been descheduled
-            // before its wake-up, with few processors for a time slice of the scheduler.
+            // Another I/O thread has notified first and wakes the main thread. That thread may have been
+            // descheduled before its wake-up, with few processors for a time slice of the scheduler.
             Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
             Notified::Already => {}
         }

@@ -26,7 +26,8 @@ const PREFETCH_KEYS: usize = 128;
 const FREED_HERE_BYTES: usize = 64 << 10;
 
 impl Server {
-    /// Executes what the I/O threads have prepared. Not inlined into a loop that runs where there are no I/O threads.
+    /// Executes what the I/O threads have prepared. Not inlined into a loop that runs where there are no I/O
+    /// threads.
     #[inline(never)]
     pub(super) fn collect_from_io_threads(&mut self) {
         let mut messages = std::mem::take(&mut self.batches.messages);
@@ -99,7 +100,8 @@ impl Server {
         }
     }
 
-    /// An I/O thread has ended. Connections that it had then are lost: that happens only when its event loop failed.
+    /// An I/O thread has ended. Connections that it had then are lost: that happens only when its event loop
+    /// failed.
     fn io_thread_stopped(&mut self, id: IoThreadId) {
         if self.io_threads.pool.stopped(id) {
             self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
@@ -167,8 +169,8 @@ impl Server {
         self.engine.session(key).is_none_or(|session| session.caller.closing != Closing::No)
     }
 
-    /// Whether a client's request is deferred, and with it those behind. While a debugger has stopped a script, the requests behind EVAL are
-    /// for the debugger.
+    /// Whether a client's request is deferred, and with it those behind. While a debugger has stopped a
+    /// script, the requests behind EVAL are for the debugger.
     pub(super) fn is_deferred(&self, key: SessionKey) -> bool {
         self.engine.session(key).is_some_and(|session| session.waiting.is_some()) && !self.engine.debugs(key)
     }
@@ -206,8 +208,9 @@ impl Server {
         self.batches.executed = executed;
     }
 
-    /// Sends a batch back with its replies, or keeps it until they are durable: its connection is not received from meanwhile, does not
-    /// move, and has no other batch. `needs`: the position that its replies need.
+    /// Sends a batch back with its replies, or keeps it until they are durable: its connection is not
+    /// received from meanwhile, does not move, and has no other batch. `needs`: the position that its replies
+    /// need.
     fn return_when_durable(&mut self, mut batch: Box<Batch>, needs: u64) {
         let key = batch.key;
         let is_durable = needs <= self.engine.output_bound();
@@ -233,7 +236,8 @@ impl Server {
         self.return_batch(batch);
     }
 
-    /// Output of a client has become durable, or came up: goes on with its batch that was kept. Whether there is one.
+    /// Output of a client has become durable, or came up: goes on with its batch that was kept. Whether there
+    /// is one.
     pub(super) fn go_on_with_kept(&mut self, key: SessionKey) -> bool {
         if self.batches.kept.is_empty() {
             return false;
@@ -252,7 +256,8 @@ impl Server {
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }
 
-    /// Sends what was published to clients of I/O threads: before their batches and outboxes, because it came up before.
+    /// Sends what was published to clients of I/O threads: before their batches and outboxes, because it came
+    /// up before.
     pub(super) fn send_multicasts(&mut self) {
         while let Some(output) = self.engine.take_multicast(&mut self.host) {
             self.host.work.writes += output.receivers;

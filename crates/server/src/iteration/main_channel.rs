@@ -1,4 +1,5 @@
-//! The main channel, driven: what comes on it while the snapshot comes on another connection, and its execution behind the snapshot.
+//! The main channel, driven: what comes on it while the snapshot comes on another connection, and its
+//! execution behind the snapshot.
 
 use super::Server;
 use crate::bio::Garbage;
@@ -54,7 +55,8 @@ impl Server {
         }
     }
 
-    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was buffered first.
+    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was
+    /// buffered first.
     pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
         // Nothing is received until what has come is executed.
         self.sockets.event_loop.recv_stop(main.source);
@@ -98,8 +100,9 @@ impl Server {
         }
     }
 
-    /// Takes an event of the session that executes what was buffered. Bytes come although the socket is not received from: they belong
-    /// behind what was buffered. An end is met again when the socket is received from.
+    /// Takes an event of the session that executes what was buffered. Bytes come although the socket is not
+    /// received from: they belong behind what was buffered. An end is met again when the socket is received
+    /// from.
     fn keep_late(&mut self, event: Event) {
         let (Some(key), Some(replay)) = (self.follower.session(), &mut self.follower.replay) else { return };
         match event {

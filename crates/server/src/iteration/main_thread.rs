@@ -36,7 +36,8 @@ impl Server {
                     Flow::Continue => {}
                     Flow::Closing => self.shut_input(connection),
                     Flow::Waiting => {
-                        // The engine has the request that waits. What is behind it is parsed again when its time comes.
+                        // The engine has the request that waits. What is behind it is parsed again when its
+                        // time comes.
                         connection.input.defer();
                         return used + end_of_executed(&self.sockets.requests, done.executed, rest);
                     }
@@ -75,7 +76,8 @@ impl Server {
         self.sockets.ready.push(connection.key);
     }
 
-    /// Executes what the query buffer has and keeps the rest. The room stays: more is likely to come in pieces.
+    /// Executes what the query buffer has and keeps the rest. The room stays: more is likely to come in
+    /// pieces.
     fn execute_query_buf(&mut self, connection: &mut Connection) {
         let mut query_buf = std::mem::take(&mut connection.input.query_buf);
         let peak = u32::try_from(query_buf.len()).unwrap_or(u32::MAX);
@@ -93,8 +95,8 @@ impl Server {
         if connection.output.is_idle() && connection.stay == Stay::Yes {
             self.send_own_output(connection);
         } else {
-            // The output stays in the session until the send in flight is over, or the connection has arrived elsewhere. A
-            // reader that lags is found out here.
+            // The output stays in the session until the send in flight is over, or the connection has arrived
+            // elsewhere. A reader that lags is found out here.
             self.put(connection);
             self.engine.check_output_limit(key, &mut self.host);
         }

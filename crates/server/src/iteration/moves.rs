@@ -82,7 +82,8 @@ impl Server {
         }
     }
 
-    /// Gives a connection in hand an owner, whose socket is in no event loop: an I/O thread, or the main thread.
+    /// Gives a connection in hand an owner, whose socket is in no event loop: an I/O thread, or the main
+    /// thread.
     pub(super) fn place(&mut self, connection: Box<Connection>, stream: Stream) {
         let key = connection.key;
         if !connection.is_at_rest() {

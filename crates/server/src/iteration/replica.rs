@@ -1,8 +1,8 @@
-//! The connections of the link to the primary: the server as [`LinkTransport`], and what comes on them and from threads, which is told to
-//! the link.
+//! The connections of the link to the primary: the server as [`LinkTransport`], and what comes on them and
+//! from threads, which is told to the link.
 //!
-//! Threads wake the event loop when they have something, so that nothing waits for a clock (D-2); ten times a second the driver tells the
-//! time to the link.
+//! Threads wake the event loop when they have something, so that nothing waits for a clock (D-2); ten times a
+//! second the driver tells the time to the link.
 
 use super::Server;
 use crate::connection::transport::Transport;

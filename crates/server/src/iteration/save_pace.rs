@@ -1,10 +1,11 @@
 //! How much of the main thread's time a save gets.
 //!
-//! While clients work, a save has a 24th of the time that passes: it takes longer, and they keep the processors, which the
-//! thread that writes the file needs, too, in proportion to what is captured. Without clients a save follows upon itself. Times
-//! are monotonic nanoseconds.
+//! While clients work, a save has a 24th of the time that passes: it takes longer, and they keep the
+//! processors, which the thread that writes the file needs, too, in proportion to what is captured. Without
+//! clients a save follows upon itself. Times are monotonic nanoseconds.
 
-/// Of so many parts of the time that passes, a save gets one while clients work. Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput, an eighth 0.65.
+/// Of so many parts of the time that passes, a save gets one while clients work. Measured with `behave save`:
+/// a third leaves writers 0.4 to 0.5 of their throughput, an eighth 0.65.
 const SHARE: u64 = 24;
 /// Clients work when a command was executed in so much time.
 const WORKING_NS: u64 = 5_000_000;
@@ -32,7 +33,8 @@ impl SavePace {
         self.next_ns.unwrap_or(u64::MAX)
     }
 
-    /// The time that a slice may take now; none before it is due. `commands`: how many were executed since the start.
+    /// The time that a slice may take now; none before it is due. `commands`: how many were executed since
+    /// the start.
     pub fn budget(&mut self, now_ns: u64, commands: u64) -> Option<u64> {
         if std::mem::replace(&mut self.commands, commands) != commands {
             self.worked_ns = now_ns;
@@ -66,7 +68,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The share of a second that slices get, each of 20 µs more than it may take, when commands are executed every so often.
+    /// The share of a second that slices get, each of 20 µs more than it may take, when commands are executed
+    /// every so often.
     fn share(command_every_ns: u64) -> f64 {
         let (mut pace, mut spent, mut now) = (SavePace::default(), 0, MS);
         while now < 1000 * MS {

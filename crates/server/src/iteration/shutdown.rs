@@ -15,7 +15,8 @@ const FINISH_NS_MAX: u64 = 500_000_000;
 const FINISH_WAIT: Duration = Duration::from_micros(100);
 
 impl Server {
-    /// Ends the server; the status of the process: `status`, unless data that were acknowledged are not on disk.
+    /// Ends the server; the status of the process: `status`, unless data that were acknowledged are not on
+    /// disk.
     pub(super) fn shut_down(&mut self, mut status: i32) -> i32 {
         if let Some(load) = &self.host.incoming.load {
             load.stop();
@@ -46,12 +47,13 @@ impl Server {
         status
     }
 
-    /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline. Nothing more is
-    /// executed: `ending` is set, and the engine has stopped.
+    /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline.
+    /// Nothing more is executed: `ending` is set, and the engine has stopped.
     fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
         loop {
             self.flush();
-            // Replies of the last iteration have been handed to the event loop already, and now to the kernel.
+            // Replies of the last iteration have been handed to the event loop already, and now to the
+            // kernel.
             let now_ns = self.host.now().mono_ns;
             if self.sockets.event_loop.wait(now_ns, Deadline::PAST).is_err() {
                 return;

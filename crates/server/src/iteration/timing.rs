@@ -22,8 +22,8 @@ pub struct Timing {
     reads: u64,
 }
 
-/// Time between two looks at the numbers of the process: reading the allocator's costs as much as a hundred commands, and the
-/// engine's cron comes more often while entries are compacted.
+/// Time between two looks at the numbers of the process: reading the allocator's costs as much as a hundred
+/// commands, and the engine's cron comes more often while entries are compacted.
 const SAMPLE_NS: u64 = 10_000_000;
 /// Weight of the mean of requests in a receive against the newest.
 const DEPTH_WEIGHT: u64 = 7;
@@ -42,8 +42,8 @@ impl Timing {
         is_busy.then_some(spent_ns)
     }
 
-    /// Learns how many requests a receive brings; whether that is enough for waits to gather. A wait that is spread over a
-    /// pipeline's replies costs them little; a single reply would feel it.
+    /// Learns how many requests a receive brings; whether that is enough for waits to gather. A wait that is
+    /// spread over a pipeline's replies costs them little; a single reply would feel it.
     pub fn learn_depth(&mut self, commands: u64, reads: u64) -> bool {
         let (new, receives) = (commands.saturating_sub(self.commands), reads.saturating_sub(self.reads));
         (self.commands, self.reads) = (commands, reads);

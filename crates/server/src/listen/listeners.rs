@@ -73,8 +73,9 @@ impl Listeners {
     }
 }
 
-/// Ends a listener before the caller goes on. Closing alone is not enough on io_uring: an accept in flight holds the
-/// socket until its cancellation is done, and the kernel would go on taking connections in behind the server's end.
+/// Ends a listener before the caller goes on. Closing alone is not enough on io_uring: an accept in flight
+/// holds the socket until its cancellation is done, and the kernel would go on taking connections in behind
+/// the server's end.
 fn end(event_loop: &mut AnyLoop, source: Source, listener: &Listener) {
     // One that has ended does not mind.
     let _ = SockRef::from(&*listener.socket).shutdown(Shutdown::Both);

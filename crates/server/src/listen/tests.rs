@@ -69,7 +69,8 @@ fn a_failure_leaves_everything_as_it_was() {
     let port = free_port();
     let mut listening = Listening::default();
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1 127.0.0.2")).expect("first");
-    // The wildcard makes the old sockets let go of the port before the other address turns out to be missing on this machine.
+    // The wildcard makes the old sockets let go of the port before the other address turns out to be missing
+    // on this machine.
     let failed = listen(&mut listening, &format!("port {port}\nbind * 192.0.2.1"));
     let text = format!(
         "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"

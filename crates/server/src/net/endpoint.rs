@@ -7,11 +7,12 @@
 //!  └──────────┴──────────────────┴──────────────────────────────────┘
 //! ```
 //!
-//! The index is a place in the table of the kind, the generation tells those apart that had the place one after the other: whoever gets
-//! an event finds by it that a connection is gone. A new kind is a variant here, with its number, and an arm of the `match` in
-//! `Server::collect`.
+//! The index is a place in the table of the kind, the generation tells those apart that had the place one
+//! after the other: whoever gets an event finds by it that a connection is gone. A new kind is a variant
+//! here, with its number, and an arm of the `match` in `Server::collect`.
 //!
-//! A client has the kind 0, so that an I/O thread, whose event loop has nothing but clients, need not look at the kind at all.
+//! A client has the kind 0, so that an I/O thread, whose event loop has nothing but clients, need not look at
+//! the kind at all.
 
 use sluice_base::SessionKey;
 use sluice_evloop::Token;
@@ -72,7 +73,8 @@ impl Endpoint {
         Token(u64::from(kind) << 56 | u64::from(index & INDEX_MAX) << 32 | u64::from(generation))
     }
 
-    /// What a token names; `None` when no [`Endpoint::token`] has made it. Cost: for a client a comparison and two shifts.
+    /// What a token names; `None` when no [`Endpoint::token`] has made it. Cost: for a client a comparison
+    /// and two shifts.
     #[inline(always)]
     pub fn of(token: Token) -> Option<Endpoint> {
         if token.0 >> 56 == u64::from(Self::CLIENT) {

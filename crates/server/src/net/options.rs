@@ -1,11 +1,13 @@
-//! What is set on the sockets of connections. A connection that this server makes has its options from `Stream::connect`.
+//! What is set on the sockets of connections. A connection that this server makes has its options from
+//! `Stream::connect`.
 
 use socket2::{SockRef, Socket, TcpKeepalive};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Sets on a TCP listener what its connections shall have: the kernel hands these options on to each, which saves five
-/// system calls per connection. `keepalive_s`: seconds of silence until the peer is probed; 0: never.
+/// Sets on a TCP listener what its connections shall have: the kernel hands these options on to each, which
+/// saves five system calls per connection. `keepalive_s`: seconds of silence until the peer is probed; 0:
+/// never.
 pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_keepalive(keepalive_s > 0);
@@ -20,7 +22,8 @@ pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     }
 }
 
-/// Has packets filled at the price of a delay: a replica that takes a stream does not answer it. A unix socket has no packets.
+/// Has packets filled at the price of a delay: a replica that takes a stream does not answer it. A unix
+/// socket has no packets.
 pub fn fill_packets(socket: BorrowedFd<'_>) {
     let _ = SockRef::from(&socket).set_tcp_nodelay(false);
 }

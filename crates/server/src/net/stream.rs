@@ -6,14 +6,17 @@
 //!  connect ──┘            └─ block ───► BlockingStream, on a thread ────────── release ──────────────┘
 //! ```
 //!
-//! Invariants: (1) a stream has one holder, by value; what is sent to another thread is gone here; (2) a [`Stream`] is nonblocking and
-//! nobody reads or writes it: it is on its way between holders; (3) bytes are read and written by the event loop that it was attached
-//! to, or by the one thread that has the [`BlockingStream`]; (4) beside that thread, whoever has the [`StreamRemote`] may end the
-//! connection, which ends the thread's wait, and may send a sign of life while the thread writes nothing; (5) what has come and was not
-//! read travels beside the stream, in the hands of the same holder; (6) the peer sees the end when the last holder drops the stream.
+//! Invariants: (1) a stream has one holder, by value; what is sent to another thread is gone here; (2) a
+//! [`Stream`] is nonblocking and nobody reads or writes it: it is on its way between holders; (3) bytes are
+//! read and written by the event loop that it was attached to, or by the one thread that has the
+//! [`BlockingStream`]; (4) beside that thread, whoever has the [`StreamRemote`] may end the connection, which
+//! ends the thread's wait, and may send a sign of life while the thread writes nothing; (5) what has come and
+//! was not read travels beside the stream, in the hands of the same holder; (6) the peer sees the end when
+//! the last holder drops the stream.
 //!
-//! TLS will be a second field of these three types, a `connection::transport::Codec`, which moves along: `attach` gives it to the
-//! `Transport`, [`BlockingStream`] reads and writes through it, and a [`StreamRemote`] has its sending half.
+//! TLS will be a second field of these three types, a `connection::transport::Codec`, which moves along:
+//! `attach` gives it to the `Transport`, [`BlockingStream`] reads and writes through it, and a
+//! [`StreamRemote`] has its sending half.
 
 use super::Endpoint;
 use nix::sys::socket::{MsgFlags, send};
@@ -67,8 +70,8 @@ pub struct ConnectPlan {
 }
 
 impl Stream {
-    /// A connection that the event loop has accepted. It is nonblocking, and has its options from the listener
-    /// (`options::tune_listener`).
+    /// A connection that the event loop has accepted. It is nonblocking, and has its options from the
+    /// listener (`options::tune_listener`).
     pub fn accepted(socket: OwnedFd) -> Stream {
         Stream { socket: socket.into() }
     }
@@ -78,7 +81,8 @@ impl Stream {
         Stream { socket }
     }
 
-    /// Tries the addresses of the host one after the other. Blocks: names are looked up, and hosts may not answer.
+    /// Tries the addresses of the host one after the other. Blocks: names are looked up, and hosts may not
+    /// answer.
     ///
     /// # Errors
     /// That of the last address, or of the name.
@@ -134,13 +138,15 @@ impl Stream {
         let _ = send(self.number(), text, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
     }
 
-    /// Sends the line end that a primary takes for a sign of life. A socket that is full has something to read, and needs none.
+    /// Sends the line end that a primary takes for a sign of life. A socket that is full has something to
+    /// read, and needs none.
     pub fn keep_alive(&self) {
         keep_alive(self.socket.as_fd());
     }
 }
 
-/// A connection that one thread reads and writes, and waits for. Dropped, it is closed, once a [`StreamRemote`] is dropped too.
+/// A connection that one thread reads and writes, and waits for. Dropped, it is closed, once a
+/// [`StreamRemote`] is dropped too.
 #[derive(Debug)]
 pub struct BlockingStream {
     socket: Fd,

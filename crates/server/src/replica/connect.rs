@@ -1,4 +1,5 @@
-//! Makes a connection on a thread of its own: names are looked up there, and nobody waits for a host that does not answer.
+//! Makes a connection on a thread of its own: names are looked up there, and nobody waits for a host that
+//! does not answer.
 
 use crate::net::{ConnectPlan, Stream};
 use crate::os::plain_error;

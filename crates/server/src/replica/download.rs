@@ -1,14 +1,16 @@
-//! A full synchronisation by disk: a thread owns the connection and the file, receives, judges, writes, and makes the file durable.
+//! A full synchronisation by disk: a thread owns the connection and the file, receives, judges, writes, and
+//! makes the file durable.
 //!
 //! ```text
 //!  line ──► payload ──► judged ──► synced ──Saved──► waits for `Commit` ──► renamed, folder synced ──InForce──► the socket goes back
 //!     └────────┴──────────┴──────────┴── fails, is cancelled: the temporary file is removed ──► Failed
 //! ```
 //!
-//! Invariants: (1) the thread shares nothing with another job: socket, file and numbers are its own (D-1); (2) the main thread never
-//! waits for it: to cancel, it shuts the socket, which ends the thread's wait, and forgets the job; (3) a file whose header, version
-//! or checksum is wrong has never another name than its temporary one (D-3); (4) that name goes on every way out but the rename
-//! (D-5); (5) nothing here waits for a reader of the data (D-8).
+//! Invariants: (1) the thread shares nothing with another job: socket, file and numbers are its own (D-1);
+//! (2) the main thread never waits for it: to cancel, it shuts the socket, which ends the thread's wait, and
+//! forgets the job; (3) a file whose header, version or checksum is wrong has never another name than its
+//! temporary one (D-3); (4) that name goes on every way out but the rename (D-5); (5) nothing here waits for
+//! a reader of the data (D-8).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -201,7 +203,8 @@ impl DownloadJob {
         }
     }
 
-    /// Receives, judges, writes, and forces to disk. What has come behind the snapshot comes back with the file.
+    /// Receives, judges, writes, and forces to disk. What has come behind the snapshot comes back with the
+    /// file.
     fn receive(&mut self, mut first: Vec<u8>) -> Result<(Replacement, Vec<u8>), NoFile> {
         let mut framing = Framing::default();
         let mut buffer = vec![0; READ_BYTES];
@@ -254,7 +257,8 @@ impl DownloadJob {
             }
         };
         self.progress.set_total(size);
-        // What does not fit is known before it has come (D-4). Where the system does not tell, the write does.
+        // What does not fit is known before it has come (D-4). Where the system does not tell, the write
+        // does.
         match self.plan.storage.free_bytes(folder_of(&self.plan.temporary)) {
             Ok(free) if free < size => Err(NoFile(format!(
                 "The snapshot of the primary has {size} bytes, and the disk has room for {free}"

@@ -1,13 +1,14 @@
-//! The main channel of a synchronisation over two connections, while the snapshot comes on the other: what it brings is kept here.
+//! The main channel of a synchronisation over two connections, while the snapshot comes on the other: what it
+//! brings is kept here.
 //!
 //! ```text
 //!  Asked ──+CONTINUE──► Buffering ──bound──► Full (nothing is received: the rest waits at the primary)
 //!                            └──────loaded────┴──► `Replay`: executed a block an iteration ──► the socket is received from again
 //! ```
 //!
-//! Invariants: (1) at most the hard output limit of replicas and what one event brings is kept; without such a limit all of it;
-//! (2) bytes are executed in the order in which they came, and before those that are still in the socket; (3) an iteration
-//! executes one block at most.
+//! Invariants: (1) at most the hard output limit of replicas and what one event brings is kept; without such
+//! a limit all of it; (2) bytes are executed in the order in which they came, and before those that are still
+//! in the socket; (3) an iteration executes one block at most.
 
 use sluice_evloop::Source;
 use std::collections::VecDeque;

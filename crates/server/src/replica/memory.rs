@@ -5,8 +5,8 @@
 //!     └────────┴── fails, is cancelled: the load ends without data, and the socket is closed
 //! ```
 //!
-//! Invariants: (1) the source owns the connection, and gives it back before the main thread learns that the load has ended; (2) the
-//! main thread never waits for it: to cancel, it shuts the socket (D-1).
+//! Invariants: (1) the source owns the connection, and gives it back before the main thread learns that the
+//! load has ended; (2) the main thread never waits for it: to cancel, it shuts the socket (D-1).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -28,7 +28,8 @@ pub enum MemoryReport {
     Received(Stream, Vec<u8>),
 }
 
-/// A snapshot that is received into memory, as the main thread has it. Dropped before its end, it is cancelled.
+/// A snapshot that is received into memory, as the main thread has it. Dropped before its end, it is
+/// cancelled.
 pub struct MemorySync {
     reports: Receiver<MemoryReport>,
     /// To end the connection; none once it has come back.

@@ -1,5 +1,5 @@
-//! How far a snapshot is that is received: written by the thread that receives it, read by the main thread for INFO. One for each
-//! job, so that nothing is set back while another thread counts (D-6).
+//! How far a snapshot is that is received: written by the thread that receives it, read by the main thread
+//! for INFO. One for each job, so that nothing is set back while another thread counts (D-6).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -43,7 +43,8 @@ impl SyncProgress {
         self.read.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Bytes of the snapshot: -1 before the primary has told, 0 where it does not know; and those that have come.
+    /// Bytes of the snapshot: -1 before the primary has told, 0 where it does not know; and those that have
+    /// come.
     pub fn bytes(&self) -> (i64, u64) {
         (self.total.load(Relaxed), self.read.load(Relaxed))
     }

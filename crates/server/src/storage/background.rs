@@ -1,4 +1,5 @@
-//! Files written in the background: what a cut has captured is formatted, compressed and summed on one thread, and written on another.
+//! Files written in the background: what a cut has captured is formatted, compressed and summed on one
+//! thread, and written on another.
 //!
 //! ```text
 //!  main thread ──pieces──► queue ──► formatting thread ──bytes──► spool ──► writing thread: file ──end──► sync, rename,
@@ -7,12 +8,13 @@
 //!  for replicas there is no writing thread: the main thread takes the bytes out of the spool
 //! ```
 //!
-//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for a thread only to break the file off
-//! while that gets its name, for the length of a rename; (2) a file that was broken off never gets its name: [`Commit`];
-//! (3) after an error nothing more is written, and nothing gets its name; (4) while changes capture more than is formatted
-//! ([`PRESSED_WEIGHT`]), nothing is compressed and nothing is delayed; beyond [`SPILL_WEIGHT`] the formatting thread does not wait for
-//! the disk either: what does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as long as it
-//! takes to format them.
+//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for a thread
+//! only to break the file off while that gets its name, for the length of a rename; (2) a file that was
+//! broken off never gets its name: [`Commit`]; (3) after an error nothing more is written, and nothing gets
+//! its name; (4) while changes capture more than is formatted ([`PRESSED_WEIGHT`]), nothing is compressed and
+//! nothing is delayed; beyond [`SPILL_WEIGHT`] the formatting thread does not wait for the disk either: what
+//! does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as
+//! long as it takes to format them.
 
 use super::LockHold;
 use super::Storage;
@@ -36,7 +38,8 @@ pub trait BackgroundSink: Send {
     /// Writes the next piece, whole.
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
 
-    /// Forces the file to disk and puts it in force; the step from which on it counts is made through `pass`, which may refuse it.
+    /// Forces the file to disk and puts it in force; the step from which on it counts is made through `pass`,
+    /// which may refuse it.
     fn finish_through(self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError>;
 
     /// Of a snapshot: its file, as long as it has no other name.
@@ -56,7 +59,8 @@ pub struct BackgroundWriter {
     /// `None` behind the last piece.
     pieces: Option<Sender<Captured>>,
     handle: WriterHandle,
-    /// Replicas take what was formatted from the main thread: what waits in the spool does not hold the formatting thread up.
+    /// Replicas take what was formatted from the main thread: what waits in the spool does not hold the
+    /// formatting thread up.
     is_for_replicas: bool,
 }
 
@@ -125,8 +129,9 @@ enum Commit {
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
 /// Changes have captured so much that is not formatted: the main thread's cursor stands still from 4 MiB on.
 const PRESSED_WEIGHT: usize = 6 << 20;
-/// The same, and so much that the formatting thread must not wait for the disk any more. A disk that is forced to write some megabytes
-/// is back before: what lies in the scratch file is written twice, which costs writers more than the wait.
+/// The same, and so much that the formatting thread must not wait for the disk any more. A disk that is
+/// forced to write some megabytes is back before: what lies in the scratch file is written twice, which costs
+/// writers more than the wait.
 const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
@@ -206,7 +211,8 @@ fn spawn(thread: Thread<'_>, run: impl FnOnce() + Send + 'static) -> Result<(), 
     spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))
 }
 
-/// Starts the formatting thread, which calls `end` when it is done, well or not; where to send what was captured.
+/// Starts the formatting thread, which calls `end` when it is done, well or not; where to send what was
+/// captured.
 fn start_formatting(
     file: SnapshotFile,
     mut into: SpoolWriter,
@@ -232,15 +238,16 @@ fn start_formatting(
 }
 
 impl WriterHandle {
-    /// Breaks it off: when this returns, the file has its name already, or never gets it. Waits for a rename that is under way,
-    /// and for nothing else.
+    /// Breaks it off: when this returns, the file has its name already, or never gets it. Waits for a rename
+    /// that is under way, and for nothing else.
     pub fn break_off(&self) {
         self.shared.broken_off.store(true, Release);
         self.spool.break_off();
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
-            // The thread would remove it too, but may wait for the disk; that it is gone already is no matter.
+            // The thread would remove it too, but may wait for the disk; that it is gone already is no
+            // matter.
             if let Some(temporary) = self.temporary.as_ref().or(self.temporary_base.as_ref()) {
                 let _ = self.storage.remove(temporary);
             }
@@ -617,7 +624,8 @@ mod tests {
         pieces
     }
 
-    /// Writes pieces that are given while the disk stands still: the bytes of the file, and the most that was held meanwhile.
+    /// Writes pieces that are given while the disk stands still: the bytes of the file, and the most that was
+    /// held meanwhile.
     fn write_with_hanging_disk(name: &str, pieces: Vec<Captured>) -> (u64, usize) {
         let folder = std::env::temp_dir().join(format!("sluice-background-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -638,7 +646,8 @@ mod tests {
         let mut writer = writer.expect("threads");
         pieces.into_iter().for_each(|piece| writer.give(piece));
         writer.all_given(entries);
-        // The disk hangs at the first sync; what was given is formatted all the same, until that has caught up.
+        // The disk hangs at the first sync; what was given is formatted all the same, until that has caught
+        // up.
         while writer.handle.shared.weight.load(Acquire) >= CAUGHT_UP_WEIGHT {
             std::thread::yield_now();
         }

@@ -1,10 +1,11 @@
-//! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and leaves what a crash leaves.
+//! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and leaves what
+//! a crash leaves.
 //!
-//! A *step* is an operation that changes something: create, write, sync, rename, remove, sync of a folder. For the faults of
-//! reading, a step is a read. The files are real,
-//! and beside them stands what of them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds
-//! what was durable and, chosen by the seed, some of what was not: single pages of a file (a hole before them is
-//! zeros), and the names up to one of their changes, the last of which may be half done.
+//! A *step* is an operation that changes something: create, write, sync, rename, remove, sync of a folder.
+//! For the faults of reading, a step is a read. The files are real, and beside them stands what of them is
+//! durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds what was durable and,
+//! chosen by the seed, some of what was not: single pages of a file (a hole before them is zeros), and the
+//! names up to one of their changes, the last of which may be half done.
 
 use super::replacement::folder_of;
 use super::{LockHold, LockRefused, Real, Storage, StorageFile};
@@ -269,7 +270,8 @@ impl Disk {
         }
     }
 
-    /// Makes the names of a folder durable. A file that was renamed into it from another is durably gone there.
+    /// Makes the names of a folder durable. A file that was renamed into it from another is durably gone
+    /// there.
     fn sync_folder(&mut self, folder: &Path) {
         let changes = std::mem::take(&mut self.changes);
         for change in changes {
@@ -522,7 +524,8 @@ impl StorageFile for FaultyFile {
             state.disk.files[self.number].dirty.clear();
             return Err(Errno::EIO.into());
         }
-        // What a crash leaves is written by `Disk::leave`: forcing the real file to disk would cost time and test nothing.
+        // What a crash leaves is written by `Disk::leave`: forcing the real file to disk would cost time and
+        // test nothing.
         state.end(struck)?;
         state.disk.files[self.number].sync();
         Ok(())

@@ -1,14 +1,15 @@
 //! Which data a server claims: another that would write the same file is refused.
 //!
-//! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it, whatever ends the process. The
-//! file holds the number of the process, and goes when the server ends in order. What a crash leaves is
-//! not locked, and is used again.
+//! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it,
+//! whatever ends the process. The file holds the number of the process, and goes when the server ends in
+//! order. What a crash leaves is not locked, and is used again.
 //!
-//! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing by itself claims
-//! nothing: no save points, no append-only file. An append-only file that is open, or is rewritten while it is off, is claimed where
-//! it is, whatever the configuration says; (2) a folder whose files cannot be locked, or that cannot be written, is no
-//! reason not to serve; (3) what was claimed stays claimed when a change of the claims is refused; (4) whoever writes a file in
-//! the background shares its claim until the file is done, whatever the configuration says meanwhile.
+//! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing
+//! by itself claims nothing: no save points, no append-only file. An append-only file that is open, or is
+//! rewritten while it is off, is claimed where it is, whatever the configuration says; (2) a folder whose
+//! files cannot be locked, or that cannot be written, is no reason not to serve; (3) what was claimed stays
+//! claimed when a change of the claims is refused; (4) whoever writes a file in the background shares its
+//! claim until the file is done, whatever the configuration says meanwhile.
 
 use super::{LockHold, LockRefused, Storage};
 use crate::os::plain_error;
@@ -49,10 +50,10 @@ struct Wanted {
 }
 
 impl DataClaims {
-    /// Claims what a server with this configuration writes in the working directory, and gives up what it does not write any
-    /// more. `aof`: the directories of append-only files that are open or about to be; without one, the file of the configuration
-    /// is claimed in the working directory. What cannot be locked goes to `say`. Errors: what another server has; nothing has
-    /// changed then.
+    /// Claims what a server with this configuration writes in the working directory, and gives up what it
+    /// does not write any more. `aof`: the directories of append-only files that are open or about to be;
+    /// without one, the file of the configuration is claimed in the working directory. What cannot be locked
+    /// goes to `say`. Errors: what another server has; nothing has changed then.
     pub fn claim(
         &mut self,
         storage: &dyn Storage,
@@ -95,7 +96,8 @@ impl DataClaims {
         Ok(())
     }
 
-    /// A share of the claim of the RDB file of this name in the working directory; `None` where the file is not claimed.
+    /// A share of the claim of the RDB file of this name in the working directory; `None` where the file is
+    /// not claimed.
     pub fn share_of_rdb(&self, name: &OsStr) -> Option<LockHold> {
         let path = std::env::current_dir().unwrap_or_default().join(suffixed(name));
         self.held.iter().find(|claim| claim.path == path)?.hold.clone()
@@ -160,7 +162,8 @@ struct LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Still locked: whoever opens it meanwhile sees that its name is gone or another's. A file that stays hurts nobody.
+        // Still locked: whoever opens it meanwhile sees that its name is gone or another's. A file that stays
+        // hurts nobody.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -296,7 +299,8 @@ mod tests {
             claimed("save \"\"\nappendonly yes\nappendfilename a\nappenddirname b\n"),
             ["/d/b.a.lock"]
         );
-        // An append-only file that is open, whatever the configuration says, and one in another directory that is about to be.
+        // An append-only file that is open, whatever the configuration says, and one in another directory
+        // that is about to be.
         let open = [PathBuf::from("/o"), PathBuf::from("/p")];
         let (first, second) =
             ("/o/appendonlydir.appendonly.aof.lock", "/p/appendonlydir.appendonly.aof.lock");

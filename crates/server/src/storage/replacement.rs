@@ -5,7 +5,8 @@
 //!     └─────────┴── dropped: the temporary file is removed, the old file stays
 //! ```
 //!
-//! Each step is one operation of [`Storage`], so whoever drives it decides when it waits for the disk, and on which thread.
+//! Each step is one operation of [`Storage`], so whoever drives it decides when it waits for the disk, and on
+//! which thread.
 
 use super::{Storage, StorageFile};
 use std::io;
@@ -70,8 +71,8 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Makes the temporary file. What has its name already, left by a process of the same number or put there, is not
-    /// written through.
+    /// Makes the temporary file. What has its name already, left by a process of the same number or put
+    /// there, is not written through.
     pub fn begin(
         storage: Arc<dyn Storage>,
         temporary: PathBuf,
@@ -87,7 +88,8 @@ impl Replacement {
         Ok(Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 })
     }
 
-    /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its place.
+    /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its
+    /// place.
     pub fn of_link(
         storage: Arc<dyn Storage>,
         source: &Path,
@@ -121,7 +123,8 @@ impl Replacement {
         self.target = target;
     }
 
-    /// Writes all of these bytes. After a failure nothing more is written: what is missing would never be noticed.
+    /// Writes all of these bytes. After a failure nothing more is written: what is missing would never be
+    /// noticed.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written behind the end");
         if self.stage == Stage::Failed {

@@ -1,4 +1,5 @@
-//! The snapshot file on disk: as the engine writes it, as the engine reads it, and what a server has left that ended meanwhile.
+//! The snapshot file on disk: as the engine writes it, as the engine reads it, and what a server has left
+//! that ended meanwhile.
 
 use super::background::{BackgroundSink, Pass};
 use super::replacement::{Failed, Operation, folder_of};
@@ -57,8 +58,8 @@ pub fn create(
     Ok(SnapshotWriter { replacement, place })
 }
 
-/// The same for which everybody waits: scripts look for its file under the number of the process alone. While a process of the same
-/// number in another container writes such a file, the name is another.
+/// The same for which everybody waits: scripts look for its file under the number of the process alone. While
+/// a process of the same number in another container writes such a file, the name is another.
 pub fn create_awaited(
     storage: &Arc<dyn Storage>,
     name: &[u8],
@@ -70,7 +71,8 @@ pub fn create_awaited(
     create(storage, name, sync_early, if is_free { 0 } else { number })
 }
 
-/// Where this process may make a scratch file for its snapshot of that number: what a crash leaves is removed as other temporary files.
+/// Where this process may make a scratch file for its snapshot of that number: what a crash leaves is removed
+/// as other temporary files.
 pub fn scratch_path(number: u64) -> PathBuf {
     let folder = std::env::current_dir().unwrap_or_default();
     folder.join(temporary_name(std::process::id(), number))
@@ -211,9 +213,9 @@ impl SnapshotSource for SnapshotReader {
     }
 }
 
-/// The name under which the process of that number writes its snapshot of that number. One that was broken off may still be
-/// there when the next begins, and in another container a process of the same number may use the folder: numbers begin
-/// anywhere, and each has its own name.
+/// The name under which the process of that number writes its snapshot of that number. One that was broken
+/// off may still be there when the next begins, and in another container a process of the same number may use
+/// the folder: numbers begin anywhere, and each has its own name.
 fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
@@ -221,9 +223,9 @@ fn temporary_name(pid: u32, number: u64) -> String {
     }
 }
 
-/// Removes the temporary files of servers that have ended, of snapshots and of rewrites of the append-only file, and their
-/// names go to `say`. A file of a process that lives
-/// stays: another server may use the folder.
+/// Removes the temporary files of servers that have ended, of snapshots and of rewrites of the append-only
+/// file, and their names go to `say`. A file of a process that lives stays: another server may use the
+/// folder.
 pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
     let Ok(names) = storage.list(folder) else { return };
     for name in names {
@@ -243,8 +245,9 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// The number of the process whose temporary file has this name. The names are ours and the reference's: `temp-PID.rdb`,
-/// `temp-TIME.PID.rdb` of a full synchronisation, `temp-rewriteaof-PID.aof`, `temp-rewriteaof-bg-PID.aof`.
+/// The number of the process whose temporary file has this name. The names are ours and the reference's:
+/// `temp-PID.rdb`, `temp-TIME.PID.rdb` of a full synchronisation, `temp-rewriteaof-PID.aof`,
+/// `temp-rewriteaof-bg-PID.aof`.
 fn pid_of(name: &str) -> Option<u32> {
     let inner = name.strip_prefix("temp-")?;
     let digits = match (inner.strip_suffix(".rdb"), inner.strip_suffix(".aof")) {
@@ -267,8 +270,8 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else may read it before
-/// it has the old one's permissions, and where there was none, nor after.
+/// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else
+/// may read it before it has the old one's permissions, and where there was none, nor after.
 pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     debug_assert_eq!(folder_of(&temporary), folder_of(path));

@@ -1,5 +1,5 @@
-//! A snapshot on its way to those that take it: a queue of pieces, which lies in memory up to a bound and behind that in a scratch
-//! file.
+//! A snapshot on its way to those that take it: a queue of pieces, which lies in memory up to a bound and
+//! behind that in a scratch file.
 //!
 //! ```text
 //!  thread that makes it ──push──► chunks ──next──► replicas, by the main thread: each at its own position
@@ -9,10 +9,11 @@
 //!                            loading thread: reads ahead for a replica that found its next chunk on disk
 //! ```
 //!
-//! Invariants: (1) the main thread never waits and touches no file; (2) whoever makes the snapshot waits for replicas only where no
-//! scratch file can be made or written, and for the thread that writes the file until changes press; (3) memory: [`MEMORY_MAX`] and one
-//! piece, and [`LOADED_MAX`] and one piece for each replica; (4) a chunk is freed when the last reader has passed it, the scratch
-//! file when the spool is dropped, or the process ends.
+//! Invariants: (1) the main thread never waits and touches no file; (2) whoever makes the snapshot waits for
+//! replicas only where no scratch file can be made or written, and for the thread that writes the file until
+//! changes press; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`] and one piece for each
+//! replica; (4) a chunk is freed when the last reader has passed it, the scratch file when the spool is
+//! dropped, or the process ends.
 
 use super::replacement::folder_of;
 use super::{Storage, StorageFile};
@@ -77,7 +78,8 @@ struct SpoolState {
     made: SnapshotMade,
     /// The scratch file, for the thread that writes the file.
     scratch: Option<Box<dyn StorageFile>>,
-    /// Why nothing more goes into the scratch file: whoever makes the snapshot waits until all have taken some of it.
+    /// Why nothing more goes into the scratch file: whoever makes the snapshot waits until all have taken
+    /// some of it.
     lacks_room: Option<String>,
     /// The same, for the log.
     warning: Option<String>,
@@ -146,7 +148,8 @@ pub struct TakenPiece {
     pub left_bytes: usize,
 }
 
-/// A spool for so many replicas. Its scratch file is made at `path` when there is need of it, and loses the name at once.
+/// A spool for so many replicas. Its scratch file is made at `path` when there is need of it, and loses the
+/// name at once.
 pub fn for_replicas(
     storage: &Arc<dyn Storage>,
     path: PathBuf,
@@ -219,7 +222,8 @@ impl Spool {
         self.held.load(Relaxed)
     }
 
-    /// Changes capture more than is formatted: whoever makes the snapshot does not wait for the file any more.
+    /// Changes capture more than is formatted: whoever makes the snapshot does not wait for the file any
+    /// more.
     pub fn press(&self) {
         let state = self.lock();
         // Relaxed: the lock orders it before the look of a thread that is about to wait.
@@ -251,7 +255,8 @@ impl Spool {
         if self.taker == Taker::File {
             return;
         }
-        // Release: whoever takes the flag sees the state behind the lock anyway; the flag itself must not be lost.
+        // Release: whoever takes the flag sees the state behind the lock anyway; the flag itself must not be
+        // lost.
         self.news.store(true, Release);
         self.waker.wake();
     }
@@ -266,8 +271,8 @@ impl Spool {
         self.tell();
     }
 
-    /// Nobody takes anything any more: what nobody has taken is freed, though somebody may share the spool still. The scratch file,
-    /// where nobody has it.
+    /// Nobody takes anything any more: what nobody has taken is freed, though somebody may share the spool
+    /// still. The scratch file, where nobody has it.
     fn give_up(&self) -> Option<Box<dyn StorageFile>> {
         self.break_off();
         let mut state = self.lock();
@@ -592,7 +597,8 @@ impl Drop for SpoolReaders {
 }
 
 impl SpoolFileReader {
-    /// Takes the next piece, and waits for it; `None` at the end, or where there is none: see [`SpoolFileReader::is_whole`].
+    /// Takes the next piece, and waits for it; `None` at the end, or where there is none: see
+    /// [`SpoolFileReader::is_whole`].
     pub fn take(&mut self) -> Option<TakenPiece> {
         let mut guard = self.spool.lock();
         let place = loop {
@@ -755,7 +761,8 @@ mod tests {
         assert_eq!(readers.next(0), NextPiece::End);
     }
 
-    /// A snapshot of which one replica takes all and the other one follows, on a disk with a fault; the line for the log.
+    /// A snapshot of which one replica takes all and the other one follows, on a disk with a fault; the line
+    /// for the log.
     fn sync_with(fault: Fault, first: u64) -> String {
         let folder = folder(&format!("{fault:?}"));
         let plan = Plan { fault, first, count: u64::MAX, seed: 1 };

@@ -1,5 +1,5 @@
-//! The part of the replication stream that waits behind a snapshot: a thread puts it into a spool (`spool.rs`), because the disk may
-//! be slow and the main thread does not wait.
+//! The part of the replication stream that waits behind a snapshot: a thread puts it into a spool
+//! (`spool.rs`), because the disk may be slow and the main thread does not wait.
 
 use super::Storage;
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};

@@ -1,4 +1,5 @@
-//! The append-only file, end to end: what a restart brings back, and what is left when disks, the machine or the process fail.
+//! The append-only file, end to end: what a restart brings back, and what is left when disks, the machine or
+//! the process fail.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::io::Read;
@@ -55,8 +56,8 @@ fn refused(dir: &Dir, arguments: &[&str]) -> String {
     said
 }
 
-/// Steps of a start on a folder that is there: the files, the folder and the one around it are forced to disk. What the first
-/// command writes is the next step.
+/// Steps of a start on a folder that is there: the files, the folder and the one around it are forced to
+/// disk. What the first command writes is the next step.
 const START_STEPS: u64 = 4;
 
 /// Writes values of all kinds, in two databases and in transactions.
@@ -1216,8 +1217,8 @@ fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     Some(())
 }
 
-/// Sends one line of the test; whether the server has answered. Of what was written with the file turned off, or on without a base,
-/// nothing is promised before the base is in force.
+/// Sends one line of the test; whether the server has answered. Of what was written with the file turned off,
+/// or on without a base, nothing is promised before the base is in force.
 fn switch(client: &mut Client, line: &str, given: &mut i64, kept: &mut i64, is_kept: bool) -> bool {
     use std::io::{Read, Write};
     if line == "wait" {
@@ -1255,7 +1256,8 @@ fn a_crash_of_the_machine_while_the_file_is_turned_off_and_on_keeps_what_was_pro
     assert!(crashes > 30, "{crashes}");
 }
 
-/// How long the process is started under load and killed, for each policy: five to ten rounds on two processors.
+/// How long the process is started under load and killed, for each policy: five to ten rounds on two
+/// processors.
 const KILLING: Duration = Duration::from_secs(8);
 /// Clients that write at the same time.
 const WRITERS: u64 = 4;

@@ -1,5 +1,5 @@
-//! Loading the append-only file, end to end: what clients see meanwhile, what ends it, and DEBUG LOADAOF. The load is slow by
-//! `key-load-delay`, and let go by setting that to 0.
+//! Loading the append-only file, end to end: what clients see meanwhile, what ends it, and DEBUG LOADAOF. The
+//! load is slow by `key-load-delay`, and let go by setting that to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Configuration, end to end: where it comes from, what is wrong with it, what can change while the server runs.
+//! Configuration, end to end: where it comes from, what is wrong with it, what can change while the server
+//! runs.
 
 use crate::common::{self, Client, Dir, Server, free_port, run};
 use std::os::unix::fs::PermissionsExt;

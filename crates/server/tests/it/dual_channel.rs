@@ -1,9 +1,11 @@
-//! A replica that takes the snapshot on a connection of its own, end to end: of a primary that the test plays.
+//! A replica that takes the snapshot on a connection of its own, end to end: of a primary that the test
+//! plays.
 
 use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use crate::common::{self, Client, Server, until};
 
-/// A replica that has asked for the snapshot at offset 100 of the history, with its connections: main channel, snapshot's.
+/// A replica that has asked for the snapshot at offset 100 of the history, with its connections: main
+/// channel, snapshot's.
 struct Sync {
     server: Server,
     primary: PlayedPrimary,

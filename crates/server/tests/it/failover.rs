@@ -46,7 +46,8 @@ fn two_of_ours_exchange_their_roles_again_and_again() {
     assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1);
 }
 
-/// The target has said that it has everything before it is asked: nothing may be added to the stream then that it lacks.
+/// The target has said that it has everything before it is asked: nothing may be added to the stream then
+/// that it lacks.
 #[test]
 fn idle_servers_exchange_their_roles_without_a_full_copy() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));

@@ -1,5 +1,5 @@
-//! IO threads, end to end: what a client may rely on whatever threads come and go beneath it. Everything runs again with
-//! rings that hold two messages, so that every overflow is met.
+//! IO threads, end to end: what a client may rely on whatever threads come and go beneath it. Everything runs
+//! again with rings that hold two messages, so that every overflow is met.
 
 use crate::common::feeds::Feeds;
 use crate::common::{self, Client, Server, request, until};
@@ -565,7 +565,8 @@ fn m3_waiting_and_polling_are_counted() {
 fn busy_connections_are_shared_out_again() {
     let server = with_io_threads(&[]);
     let mut control = server.client();
-    // Idle connections are spread evenly, in turn: of three I/O threads, one has all that are busy from now on.
+    // Idle connections are spread evenly, in turn: of three I/O threads, one has all that are busy from now
+    // on.
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
     for client in &mut clients {
         client.check("PING", "+PONG\r\n");
@@ -658,9 +659,9 @@ fn an_idle_upload_gives_its_room_back() {
     client.send("\r\n").expect("+OK\r\n").check("STRLEN k", ":1000000\r\n");
 }
 
-/// Everything at once, for some seeds: threads that come and go, clients that are killed and paused, readers that do not
-/// read, limits. Answers and messages stay in order on every connection that lives, none is missing and none comes twice, and
-/// afterwards nothing is left (section 12, 3).
+/// Everything at once, for some seeds: threads that come and go, clients that are killed and paused, readers
+/// that do not read, limits. Answers and messages stay in order on every connection that lives, none is
+/// missing and none comes twice, and afterwards nothing is left (section 12, 3).
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
     let server = with_io_threads(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
@@ -676,8 +677,8 @@ fn chaos_leaves_order_and_nothing_else() {
     until("their memory", || (control.info_number("used_memory") < memory + (4 << 20)).then_some(()));
 }
 
-/// Clients that move numbers from one list to another, waiting for each; one that adds them; and one that counts two keys
-/// up in transactions.
+/// Clients that move numbers from one list to another, waiting for each; one that adds them; and one that
+/// counts two keys up in transactions.
 struct Movers {
     stop: Arc<AtomicBool>,
     movers: Vec<std::thread::JoinHandle<()>>,
@@ -940,7 +941,8 @@ fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     }
 }
 
-/// A server whose replies take so long, with I/O threads, and a client of it that has sent this and whose first command was executed.
+/// A server whose replies take so long, with I/O threads, and a client of it that has sent this and whose
+/// first command was executed.
 fn executed_and_not_told(sent: &str, delay_us: u64) -> (Server, Client, Client) {
     let server = with_slow_log(WORKERS, delay_us);
     let (mut client, mut control) = (server.client(), server.client());
@@ -1010,8 +1012,8 @@ fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
     }
 }
 
-/// Many clients get a push in the iteration in which their connections begin to move and the server is told to end. Nobody
-/// misses it, whichever way the connections go.
+/// Many clients get a push in the iteration in which their connections begin to move and the server is told
+/// to end. Nobody misses it, whichever way the connections go.
 #[test]
 fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
     for (before, after) in [("no", "io-threads 4 io-threads-always-active yes"), ("yes", "io-threads 1")] {
@@ -1034,8 +1036,8 @@ fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
     }
 }
 
-/// A client that writes all its requests before it reads an answer is received from, also while its connection is to leave
-/// its I/O thread.
+/// A client that writes all its requests before it reads an answer is received from, also while its
+/// connection is to leave its I/O thread.
 #[test]
 fn a_connection_that_leaves_and_cannot_send_is_received_from() {
     let server = with_io_threads(&[]);
@@ -1063,8 +1065,8 @@ fn a_connection_that_leaves_and_cannot_send_is_received_from() {
     }
 }
 
-/// On a ring bytes come after the event loop was told to let go: they may bring a waiting client over its limit, which ends it
-/// on its way.
+/// On a ring bytes come after the event loop was told to let go: they may bring a waiting client over its
+/// limit, which ends it on its way.
 #[test]
 fn a_connection_that_is_shut_on_its_way_ends() {
     let options = ["--event-loop", "io_uring", "--client-query-buffer-limit", "1mb"];

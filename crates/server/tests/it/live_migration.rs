@@ -1,7 +1,9 @@
-//! A server of another kind moves here while clients write to it: REPLICAOF from Redis, every type, nothing lost.
+//! A server of another kind moves here while clients write to it: REPLICAOF from Redis, every type, nothing
+//! lost.
 //!
-//! `SLUICE_REDIS_SERVERS` names their binaries, with colons between; `redis-server-8` beside the reference and `redis-server` on the path
-//! are used too. Without any there is nothing to move from, and the test says so.
+//! `SLUICE_REDIS_SERVERS` names their binaries, with colons between; `redis-server-8` beside the reference
+//! and `redis-server` on the path are used too. Without any there is nothing to move from, and the test says
+//! so.
 
 use crate::common::{Client, Dir, Server, free_port, request, until};
 use sluice_base::Rng;
@@ -106,7 +108,8 @@ fn words(client: &mut Client, line: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every key with its type and a digest of its value. Scores are compared as numbers: Redis 7.0 digests them by their longest text.
+/// Every key with its type and a digest of its value. Scores are compared as numbers: Redis 7.0 digests them
+/// by their longest text.
 fn contents(client: &mut Client) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for key in words(client, "KEYS *") {

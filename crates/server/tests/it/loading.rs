@@ -1,5 +1,5 @@
-//! Loading, end to end: what clients see meanwhile, and what ends it. The load is slow by `key-load-delay`, and let go by setting
-//! that to 0.
+//! Loading, end to end: what clients see meanwhile, and what ends it. The load is slow by `key-load-delay`,
+//! and let go by setting that to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::process::Command;

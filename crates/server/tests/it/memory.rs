@@ -19,7 +19,8 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     let added = client.info_number("used_memory") - before;
     // The entries alone take some 62 KiB; buffers of some 20 KiB come and go beside them.
     assert!((24 << 10..=256 << 10).contains(&added), "{added} bytes more");
-    // More than 100 MiB of chunks are reserved now; nobody has touched most of it, so that is not fragmentation either.
+    // More than 100 MiB of chunks are reserved now; nobody has touched most of it, so that is not
+    // fragmentation either.
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!((0..8 << 20).contains(&fragmented), "{fragmented} bytes");
     // Memory that was in use once is.
@@ -57,7 +58,8 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
     const LIMIT: i64 = 40 << 20;
     let server = Server::start(&["--maxmemory", "40mb", "--maxmemory-policy", "allkeys-lru", "--save", ""]);
     let mut client = server.client();
-    // Small values lie in the entries, those of 2,000 bytes beside them, and large ones are freed by another thread.
+    // Small values lie in the entries, those of 2,000 bytes beside them, and large ones are freed by another
+    // thread.
     for (size, count) in [(100, 450_000), (2_000, 30_000), (300_000, 400)] {
         let value = "v".repeat(size);
         for batch in 0..count / 100 {

@@ -146,7 +146,8 @@ fn the_first_signal_ends_in_good_order() {
 #[test]
 fn the_second_signal_ends_at_once() {
     let mut server = Server::start(&[]);
-    // Once the log has the line, the batch runs, and nothing else does until it is over: the first signal has to wait.
+    // Once the log has the line, the batch runs, and nothing else does until it is over: the first signal has
+    // to wait.
     server.client().send("DEBUG LOG asleep\r\nDEBUG SLEEP 100000\r\n");
     server.log.wait("DEBUG LOG: asleep").unwrap();
     server.signal("TERM");
@@ -173,8 +174,8 @@ fn an_alarm_shows_where_the_main_thread_is_and_the_server_goes_on() {
     server.log.wait("DEBUG LOG: asleep").unwrap();
     server.signal("ALRM");
     server.log.wait("Received SIGALRM").unwrap();
-    // Where the binary is loaded differs from run to run; its name and an offset are there for addr2line. The process title, which
-    // is written over the program's arguments, is no part of the name.
+    // Where the binary is loaded differs from run to run; its name and an offset are there for addr2line. The
+    // process title, which is written over the program's arguments, is no part of the name.
     let frame = server.log.wait("(+0x").unwrap();
     assert!(frame.starts_with("sluice-server(+0x"), "{frame}");
     server.log.wait("STACK TRACE DONE").unwrap();

@@ -16,7 +16,8 @@ fn every_split_of_a_stream_gives_the_same_replies() {
     let mut client = server.client();
     for cut in 1..stream.len() {
         client.send(&stream[..cut]);
-        // The server takes connections in the order in which they became ready, so the first part has been read.
+        // The server takes connections in the order in which they became ready, so the first part has been
+        // read.
         bystander.check("PING", "+PONG\r\n");
         client.send(&stream[cut..]).expect(replies);
     }
@@ -243,7 +244,8 @@ fn a_client_that_ended_before_a_push_is_not_served() {
     }
 }
 
-/// Whether the other end of the connection between these ports has acknowledged its end: FIN_WAIT2, or it is gone.
+/// Whether the other end of the connection between these ports has acknowledged its end: FIN_WAIT2, or it is
+/// gone.
 fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, remote) = (format!(":{local:04X}"), format!(":{remote:04X}"));

@@ -1,4 +1,5 @@
-//! Publish/subscribe, end to end: messages reach their subscribers whole and in order, whatever thread owns the connections.
+//! Publish/subscribe, end to end: messages reach their subscribers whole and in order, whatever thread owns
+//! the connections.
 
 use crate::common::{Client, Server, request, until};
 use std::io::Read;
@@ -79,7 +80,8 @@ fn messages_of_many_channels_keep_their_order_on_io_threads() {
         }
     }
     let mut publisher = server.client();
-    // Runs of one channel, and channels in turn; short texts and such as are shared; too much for the buffers of the kernel.
+    // Runs of one channel, and channels in turn; short texts and such as are shared; too much for the buffers
+    // of the kernel.
     let sent: Vec<(usize, Vec<u8>)> = (0..900)
         .map(|n| ([n / 40 % 3, n % 3][n / 300 % 2], vec![b'a' + (n % 26) as u8; [10, 700, 9000][n % 7 % 3]]))
         .collect();

@@ -640,7 +640,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     let start = || {
         Server::start_in(Dir::new(), |command| {
             command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
-            // The received file is the base only where the append-only file of before is closed by the end of the load.
+            // The received file is the base only where the append-only file of before is closed by the end of
+            // the load.
             command.args(["--key-load-delay", "1000000"]);
             command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
         })
@@ -671,8 +672,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
 }
 
-/// The thread of the append-only file gets to the first snapshot when a second one has been received: the base has to be the first all
-/// the same, because the commands behind it are in the second.
+/// The thread of the append-only file gets to the first snapshot when a second one has been received: the
+/// base has to be the first all the same, because the commands behind it are in the second.
 #[test]
 fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     if !common::has_switches() {
@@ -710,7 +711,8 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     server.client().check("GET a", "$1\r\n2\r\n");
 }
 
-/// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket all the same.
+/// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket
+/// all the same.
 #[test]
 fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     let primary =

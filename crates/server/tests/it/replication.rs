@@ -1,4 +1,5 @@
-//! This server as the primary of a reference server: whole and partial synchronisation, restarts, slow replicas.
+//! This server as the primary of a reference server: whole and partial synchronisation, restarts, slow
+//! replicas.
 
 use crate::common::reference::Reference;
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};

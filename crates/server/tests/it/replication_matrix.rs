@@ -1,7 +1,8 @@
-//! A replica that is cut off from its primary in every way, under writes of all types, and has the primary's data in the end.
+//! A replica that is cut off from its primary in every way, under writes of all types, and has the primary's
+//! data in the end.
 //!
-//! What happens to the link × how the primary sends × how the replica loads × one or two connections. The test command runs a part
-//! of them; with `SLUICE_TEST_MATRIX=all` all are run (`cargo xtask deep matrix`).
+//! What happens to the link × how the primary sends × how the replica loads × one or two connections. The
+//! test command runs a part of them; with `SLUICE_TEST_MATRIX=all` all are run (`cargo xtask deep matrix`).
 
 use crate::common::reference::Reference;
 use crate::common::relay::Relay;
@@ -123,7 +124,8 @@ fn set(client: &mut Client, name: &str, value: &str) {
     client.check(&format!("CONFIG SET {name} {value}"), "+OK\r\n");
 }
 
-/// Brings `event` about, and says which synchronisations the primary must count behind it: full ones, partial ones.
+/// Brings `event` about, and says which synchronisations the primary must count behind it: full ones, partial
+/// ones.
 fn meet(event: Event, relay: &Relay, primary: &mut Client, replica: &mut Client) -> (i64, i64) {
     if event == Event::None {
         return (1, 0);
@@ -220,7 +222,8 @@ fn primary_of_the_reference(event: Event) {
     }
 }
 
-/// A replica has the data of its primary whatever happens to the link: a test for each event, since each waits much.
+/// A replica has the data of its primary whatever happens to the link: a test for each event, since each
+/// waits much.
 macro_rules! events {
     ($($of_ours:ident, $of_the_reference:ident: $event:expr;)*) => {
         $(

@@ -1,4 +1,5 @@
-//! Saving and loading, end to end: what a restart brings back, and what is left when disks or the machine fail.
+//! Saving and loading, end to end: what a restart brings back, and what is left when disks or the machine
+//! fail.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::path::Path;
@@ -213,7 +214,8 @@ fn bgsave_keeps_the_moment_at_which_it_was_asked_while_writes_go_on() {
     client.check("DEBUG POPULATE 50000 key 100", "+OK\r\n");
     let before = digest(&mut client);
     client.check("BGSAVE", "+Background saving started\r\n");
-    // Everything is changed, deleted or moved while the save is under way, or behind it: the file does not tell.
+    // Everything is changed, deleted or moved while the save is under way, or behind it: the file does not
+    // tell.
     for n in 0..2000 {
         client.check(&format!("SET key:{} x", n * 7), "+OK\r\n");
     }
@@ -307,7 +309,8 @@ fn the_second_signal_removes_the_file_of_the_save_at_the_end() {
     server.signal("INT");
     let temporary = format!("temp-{}.rdb", server.child.id());
     until("the file", || names(&dir).contains(&temporary).then_some(()));
-    // The handler learns the name when the file is there: nothing that can be asked tells when. The save goes on for 100 seconds.
+    // The handler learns the name when the file is there: nothing that can be asked tells when. The save goes
+    // on for 100 seconds.
     std::thread::sleep(std::time::Duration::from_millis(200));
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(1));

@@ -1,4 +1,5 @@
-//! Scripts that mean no good, through real sockets: many at once, without end, without bound, and with strange results.
+//! Scripts that mean no good, through real sockets: many at once, without end, without bound, and with
+//! strange results.
 
 use super::common::{Client, Server, request, until};
 use std::time::{Duration, Instant};
@@ -125,8 +126,8 @@ fn a_script_cannot_call_itself() {
         .expect("-ERR This Valkey command is not allowed from script\r\n");
 }
 
-/// On the main thread, and where an I/O thread owns the connection: each of the requests is for the debugger, also those that came along
-/// with EVAL.
+/// On the main thread, and where an I/O thread owns the connection: each of the requests is for the debugger,
+/// also those that came along with EVAL.
 #[test]
 fn a_script_is_debugged_over_a_socket() {
     for threads in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {

@@ -1,5 +1,5 @@
-//! Sentinel of the reference over servers of ours: what it finds, whom it promotes, and that no write is lost which WAIT has confirmed.
-//! Without the reference there is nothing to test with, and the tests say so.
+//! Sentinel of the reference over servers of ours: what it finds, whom it promotes, and that no write is lost
+//! which WAIT has confirmed. Without the reference there is nothing to test with, and the tests say so.
 
 use crate::common::{BINARY, Client, DEADLINE, Dir, Server, free_port, until};
 use std::collections::BTreeSet;
@@ -158,7 +158,8 @@ impl Watched {
         self.nodes.iter().find(|node| node.port == port).unwrap()
     }
 
-    /// Waits until the node follows that primary. Sentinel closes the clients of a server whose role it changes.
+    /// Waits until the node follows that primary. Sentinel closes the clients of a server whose role it
+    /// changes.
     fn until_follows(&self, port: u16, primary: u16) {
         until("a replica of the new primary", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -166,8 +167,8 @@ impl Watched {
         });
     }
 
-    /// Waits until all follow the primary that Sentinel names; its port. A machine that stands still for long makes Sentinel fail over
-    /// once more.
+    /// Waits until all follow the primary that Sentinel names; its port. A machine that stands still for long
+    /// makes Sentinel fail over once more.
     fn settled(&self) -> u16 {
         until("one primary with two replicas", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -337,7 +338,8 @@ fn a_primary_that_dies_is_replaced_and_no_confirmed_write_is_lost() {
 #[test]
 fn a_failover_by_command_under_load_loses_no_confirmed_write() {
     let Some(watched) = Watched::start() else { return };
-    // Without COORDINATED the old primary goes on for a while, with the other replica: only what all replicas have is safe.
+    // Without COORDINATED the old primary goes on for a while, with the other replica: only what all replicas
+    // have is safe.
     let load = Load::start(watched.sentinels[0].port, 2);
     load.until_more();
     let mut primary = watched.primary_port();

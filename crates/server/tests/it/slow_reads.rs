@@ -1,4 +1,5 @@
-//! Slow reads, end to end: threads produce large replies while others are served, and clients that do not read, or go, hold up nobody.
+//! Slow reads, end to end: threads produce large replies while others are served, and clients that do not
+//! read, or go, hold up nobody.
 
 use crate::common::{Client, Server, request, until};
 use std::io::Read;

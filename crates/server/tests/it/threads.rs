@@ -1,4 +1,5 @@
-//! What every thread of a running server has: a name of its own, and a stack on which a crash report can be made.
+//! What every thread of a running server has: a name of its own, and a stack on which a crash report can be
+//! made.
 
 use crate::common::{Server, until};
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ fn threads(server: &Server) -> BTreeMap<i32, String> {
     tasks.filter_map(|task| name_of(task.ok()?)).collect()
 }
 
-/// Threads that run no code of the server: of the allocator, and of the kernel, which makes them for io_uring.
+/// Threads that run no code of the server: of the allocator, and of the kernel, which makes them for
+/// io_uring.
 fn is_foreign(name: &str) -> bool {
     name.starts_with("jemalloc_bg_thd") || name.starts_with("iou-")
 }
@@ -52,7 +54,8 @@ fn every_thread_has_a_name_and_a_signal_stack() {
         let report = report.rsplit("Received SIGALRM: ").next().unwrap().to_owned();
         assert!(report.contains(&format!("Thread: {name}\n")), "{name}: {report}");
         assert!(report.contains("Signal stack: 2097152 bytes\n"), "{name}: {report}");
-        // The main thread has the name of the program, and no other thread has: that would be a thread without a name.
+        // The main thread has the name of the program, and no other thread has: that would be a thread
+        // without a name.
         assert_eq!(*id == main, name == "sluice-server", "{name}");
         seen.push(name.as_str());
     }

@@ -1,5 +1,5 @@
-//! What tools do: take a snapshot over the wire (`valkey-cli --rdb`), feed commands in bulk (`--pipe`), by hand and, where
-//! `SLUICE_PEER_HOME` names the reference's folder, by its own `bin/valkey-cli`.
+//! What tools do: take a snapshot over the wire (`valkey-cli --rdb`), feed commands in bulk (`--pipe`), by
+//! hand and, where `SLUICE_PEER_HOME` names the reference's folder, by its own `bin/valkey-cli`.
 
 use crate::common::{self, Client, Dir, Server, request};
 use std::io::{Read, Write};

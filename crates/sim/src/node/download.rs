@@ -1,6 +1,7 @@
 //! The snapshot of a primary on its way: received, to disk or into memory, put in force, loaded.
 //!
-//! What the server's threads do to the disk is done here at the end of the time that they take; a disk that fails then fails them.
+//! What the server's threads do to the disk is done here at the end of the time that they take; a disk that
+//! fails then fails them.
 
 mod stage;
 

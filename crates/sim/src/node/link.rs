@@ -1,4 +1,5 @@
-//! The connections of the link to the primary in the simulation: what stands for the server's event loop and threads.
+//! The connections of the link to the primary in the simulation: what stands for the server's event loop and
+//! threads.
 //!
 //! What is done when is decided by [`LinkDriver`], which the server uses, too.
 

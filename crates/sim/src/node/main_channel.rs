@@ -1,7 +1,8 @@
-//! The main channel while the snapshot comes on a connection of its own: as `server/iteration/main_channel.rs`.
+//! The main channel while the snapshot comes on a connection of its own: as
+//! `server/iteration/main_channel.rs`.
 //!
-//! Invariants: (1) what it brings is executed behind the snapshot, in the order in which it came, and before what the network still has;
-//! (2) an iteration executes one block at most.
+//! Invariants: (1) what it brings is executed behind the snapshot, in the order in which it came, and before
+//! what the network still has; (2) an iteration executes one block at most.
 
 mod link;
 
@@ -33,7 +34,8 @@ impl SimNode {
         }
     }
 
-    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was buffered first.
+    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was
+    /// buffered first.
     pub(super) fn stream_from_main(&mut self, main: MainLink, net: &mut Net) {
         if let Holder::Received(conn, _) = std::mem::replace(&mut self.holder, Holder::Nobody) {
             net.close(conn, Side::Opener, &mut self.rng);

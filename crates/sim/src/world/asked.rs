@@ -98,7 +98,8 @@ impl World {
             }
         }
         let Ok(Some((Value::Simple(_), first))) = decode(&pending.replies) else {
-            // An error: it is no primary any more, or its disk is faulty. What is asked behind that is answered to nobody.
+            // An error: it is no primary any more, or its disk is faulty. What is asked behind that is
+            // answered to nobody.
             match pending.replies.starts_with(b"-") {
                 true => {
                     self.runs.drop_run_of(&pending.key);

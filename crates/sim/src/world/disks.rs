@@ -1,8 +1,8 @@
-//! Disks that fail: what the disk of a node refuses, since when, and until when. An operator has an append-only file written anew that a
-//! failed sync has left.
+//! Disks that fail: what the disk of a node refuses, since when, and until when. An operator has an
+//! append-only file written anew that a failed sync has left.
 //!
-//! What must hold is what holds with good disks, but that a server whose disk refuses something may not start before it is healed, and a
-//! primary may refuse writes.
+//! What must hold is what holds with good disks, but that a server whose disk refuses something may not start
+//! before it is healed, and a primary may refuse writes.
 
 mod faults;
 

@@ -1,11 +1,13 @@
-//! FAILOVER: the primary hands its role over, whatever goes wrong meanwhile, and the Sentinel learns of it when it sees the outcome.
+//! FAILOVER: the primary hands its role over, whatever goes wrong meanwhile, and the Sentinel learns of it
+//! when it sees the outcome.
 //!
-//! What must hold: (1) without FORCE the node that has taken over has every write of the primary before, and of those that were promised;
-//! (2) when a failover comes to nothing, the primary executes the write that has waited, and soon; (3) both go on in one history, as at the
-//! end of every run.
+//! What must hold: (1) without FORCE the node that has taken over has every write of the primary before, and
+//! of those that were promised; (2) when a failover comes to nothing, the primary executes the write that has
+//! waited, and soon; (3) both go on in one history, as at the end of every run.
 //!
-//! A client that gives a failover up whose target was asked already leaves two primaries, as in the reference: nothing was handed over then,
-//! and what was promised is what the primary of before has. The Sentinel makes a replica of the other one.
+//! A client that gives a failover up whose target was asked already leaves two primaries, as in the
+//! reference: nothing was handed over then, and what was promised is what the primary of before has. The
+//! Sentinel makes a replica of the other one.
 
 mod under_way;
 
@@ -105,7 +107,8 @@ impl World {
         }
     }
 
-    /// The primary is not seen, and its outcome with it. When it would be replaced, whoever has taken over is preferred.
+    /// The primary is not seen, and its outcome with it. When it would be replaced, whoever has taken over is
+    /// preferred.
     fn leave_handover(&mut self) -> Result<(), String> {
         let is_lost = self.unseen_ns.is_some_and(|since_ns| self.now.mono_ns - since_ns > FAILOVER_NS);
         let Some(handover) = self.handovers.under_way.as_ref().filter(|_| is_lost) else { return Ok(()) };
@@ -150,7 +153,8 @@ impl World {
         if self.places[target].node.is_none() && !self.plan.restarts_primary {
             self.places[target].starts_ns = u64::MAX;
         }
-        // One that is down is replaced in its time; one that is up again follows whom it followed before, and is no primary.
+        // One that is down is replaced in its time; one that is up again follows whom it followed before, and
+        // is no primary.
         if self.places[target].node.is_some() { self.fail_over() } else { Ok(()) }
     }
 

@@ -1,10 +1,12 @@
-//! Scripts and functions: runs that write several keys and stand still in between, what goes wrong meanwhile, and libraries.
+//! Scripts and functions: runs that write several keys and stand still in between, what goes wrong meanwhile,
+//! and libraries.
 //!
-//! What must hold: (1) a node that does not execute a run has all of what the run writes, or nothing, and so has a node that starts from its
-//! files; (2) a run that was refused, killed, or lost with its node before its end is nowhere, at no time; (3) a run that was answered was
-//! whole where it ran; (4) a node keeps its role, and a primary its history, while a unit stands open; (5) whoever has
-//! a promised key has the libraries that were acknowledged before; at equal points of a history all have equal libraries, which
-//! are a part of the data's fingerprint.
+//! What must hold: (1) a node that does not execute a run has all of what the run writes, or nothing, and so
+//! has a node that starts from its files; (2) a run that was refused, killed, or lost with its node before
+//! its end is nowhere, at no time; (3) a run that was answered was whole where it ran; (4) a node keeps its
+//! role, and a primary its history, while a unit stands open; (5) whoever has a promised key has the
+//! libraries that were acknowledged before; at equal points of a history all have equal libraries, which are
+//! a part of the data's fingerprint.
 
 mod ledger;
 
@@ -20,7 +22,8 @@ use crate::workload::Words;
 use sluice_base::Rng;
 use sluice_resp::{Value, decode};
 
-/// Runs whose keys are looked for behind each iteration; all of them are at starts, behind snapshots and at the end.
+/// Runs whose keys are looked for behind each iteration; all of them are at starts, behind snapshots and at
+/// the end.
 const LOOKED_FOR: usize = 6;
 
 /// The unit of a node that stands open, with the role of the node.
@@ -346,7 +349,8 @@ impl World {
         self.crash(id);
     }
 
-    /// The Sentinel's order to be a primary may have met a busy script: it is repeated, and the script killed.
+    /// The Sentinel's order to be a primary may have met a busy script: it is repeated, and the script
+    /// killed.
     pub(super) fn insist_on_primary(&mut self) {
         let id = self.primary;
         if self.runs.are_drawn() && self.followed(id).is_some() && self.runs.rng.below(10) == 0 {

@@ -1,4 +1,5 @@
-//! Each mistake that a build with `--cfg sluice_mistakes` can make is found by one of the first seeds: `cargo xtask deep sim-mistakes`.
+//! Each mistake that a build with `--cfg sluice_mistakes` can make is found by one of the first seeds:
+//! `cargo xtask deep sim-mistakes`.
 
 use sluice_base::mistake::{Mistake, make};
 use sluice_sim::{SimOptions, run};

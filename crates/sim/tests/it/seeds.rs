@@ -1,5 +1,5 @@
-//! What the first seeds come to meet must hold: 150 of them in the tests, a thousand in `cargo xtask ci`, which sets `SLUICE_SIM_SEEDS`;
-//! `cargo xtask deep sim` runs ten thousand.
+//! What the first seeds come to meet must hold: 150 of them in the tests, a thousand in `cargo xtask ci`,
+//! which sets `SLUICE_SIM_SEEDS`; `cargo xtask deep sim` runs ten thousand.
 
 use sluice_sim::{Met, SimOptions, run};
 use std::sync::Mutex;

@@ -57,7 +57,8 @@ impl Region {
             y += latitude.cos() * longitude.sin();
             z += latitude.sin();
         }
-        // The direction of the sum is that of the mean. A division by the number of corners changes last digits.
+        // The direction of the sum is that of the mean. A division by the number of corners changes last
+        // digits.
         let latitude = z.atan2((x * x + y * y).sqrt()).to_degrees_exactly();
         let middle = GeoPlace { longitude: y.atan2(x).to_degrees_exactly(), latitude };
         Region::Polygon { middle, corners }
@@ -110,7 +111,8 @@ impl Region {
         }
     }
 
-    /// The cells that cover the region: the one with the middle, and those of its neighbours that reach into the region.
+    /// The cells that cover the region: the one with the middle, and those of its neighbours that reach into
+    /// the region.
     pub fn cells(&self) -> Cells {
         let middle = self.middle();
         let (height_m, width_m, radius_m) = self.extent();

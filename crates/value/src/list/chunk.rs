@@ -1,12 +1,12 @@
 //! A chunk: some hundred elements in one allocation, which may be shared.
 //!
-//! The elements lie in one piece anywhere in the chunk's bytes, so that both ends have room to grow. They are a row of
-//! listpack entries; or, as long as all are strings of one length and no integers, just their bytes, the length being
-//! kept once.
+//! The elements lie in one piece anywhere in the chunk's bytes, so that both ends have room to grow. They are
+//! a row of listpack entries; or, as long as all are strings of one length and no integers, just their bytes,
+//! the length being kept once.
 //!
-//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any other a whole row
-//! of `count` entries; (3) a chunk with a second owner is never written: the copy takes its place, and the
-//! caller is given the chunk.
+//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any other a
+//! whole row of `count` entries; (3) a chunk with a second owner is never written: the copy takes its place,
+//! and the caller is given the chunk.
 
 use std::mem::replace;
 use std::ops::Range;
@@ -124,7 +124,8 @@ impl Chunk {
         chunk
     }
 
-    /// Replaces the contents by a row that fits; `false`, and nothing done, when the chunk is shared or too small.
+    /// Replaces the contents by a row that fits; `false`, and nothing done, when the chunk is shared or too
+    /// small.
     pub(super) fn load(&mut self, row: &[u8], count: usize, uniform: usize) -> bool {
         let capacity = self.capacity();
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
@@ -268,7 +269,8 @@ impl Chunk {
         garbage(replace(self, other));
     }
 
-    /// Makes a row of entries a uniform chunk with room for another element, where all have the length of that one.
+    /// Makes a row of entries a uniform chunk with room for another element, where all have the length of
+    /// that one.
     #[cold]
     fn become_uniform(&mut self, end: End, element: Element<'_>, garbage: &mut impl FnMut(Chunk)) {
         let uniform = uniform_len(element);
@@ -325,7 +327,8 @@ impl Chunk {
         let span = self.span();
         let free = capacity - used;
         if free >= need.max(capacity / 8) {
-            // The other end has room. Half of it stays there, so that alternating pushes at both ends move little.
+            // The other end has room. Half of it stays there, so that alternating pushes at both ends move
+            // little.
             let spare = (free - need) / 2;
             let start = if end == End::Front { need + spare } else { spare };
             let inner = self.unshare(garbage);
@@ -370,7 +373,8 @@ impl Chunk {
         row_offset(self.row(), self.count(), self.uniform(), index)
     }
 
-    /// Replaces the elements `at` by at most one other in place; `false`, and nothing done, when that cannot be.
+    /// Replaces the elements `at` by at most one other in place; `false`, and nothing done, when that cannot
+    /// be.
     pub(super) fn splice(
         &mut self,
         at: Range<usize>,

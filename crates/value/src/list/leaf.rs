@@ -94,8 +94,8 @@ impl Sums {
 }
 
 impl Leaf {
-    /// A leaf of one element, a chunk if the element has `element_max` bytes at most. `room` is for a chunk that will grow
-    /// at an end.
+    /// A leaf of one element, a chunk if the element has `element_max` bytes at most. `room` is for a chunk
+    /// that will grow at an end.
     pub(super) fn of(value: &[u8], element_max: usize, end: End, room: usize) -> Leaf {
         if value.len() > element_max {
             return Leaf::Large(Bytes::copy_from(value));

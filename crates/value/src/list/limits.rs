@@ -29,8 +29,8 @@ pub struct ListLimits {
     pub max_listpack_size: i32,
     /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
     pub compress_depth: u32,
-    /// DEBUG QUICKLIST-PACKED-THRESHOLD: bytes from which on an element of a quicklist has a node of its own; 0: an
-    /// element that is larger than a node has one.
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: bytes from which on an element of a quicklist has a node of its own;
+    /// 0: an element that is larger than a node has one.
     pub packed_threshold: usize,
 }
 

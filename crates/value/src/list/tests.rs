@@ -251,7 +251,8 @@ fn a_setting_may_be_lowered_under_a_full_list() {
     }
 }
 
-/// Roots are held elsewhere while the list is changed, and dropped there, as the garbage is: before, between and after.
+/// Roots are held elsewhere while the list is changed, and dropped there, as the garbage is: before, between
+/// and after.
 #[test]
 fn the_thread_that_changes_a_list_frees_no_chunk() {
     for order in 0..3 {

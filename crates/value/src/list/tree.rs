@@ -1,11 +1,11 @@
 //! The tree between a list's first and last leaf.
 //!
-//! Inner nodes hold up to [`FANOUT`] children with what each amounts to, so that an index finds its leaf. A node
-//! belongs to its parent; whether it may be written is a property of the path from the root: each node of the path is
-//! asked on the way down, and copied where it has a second owner.
+//! Inner nodes hold up to [`FANOUT`] children with what each amounts to, so that an index finds its leaf. A
+//! node belongs to its parent; whether it may be written is a property of the path from the root: each node
+//! of the path is asked on the way down, and copied where it has a second owner.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) nothing that is taken out of the tree
-//! is dropped here: it goes to the context.
+//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) nothing that is taken out of
+//! the tree is dropped here: it goes to the context.
 
 mod edit;
 
@@ -166,8 +166,8 @@ impl Tree {
         }
     }
 
-    /// The leaf that has `skip` leaves between it and an end: the index of its first element, and whether it is
-    /// compressed. Cost: O(log n).
+    /// The leaf that has `skip` leaves between it and an end: the index of its first element, and whether it
+    /// is compressed. Cost: O(log n).
     pub(super) fn leaf_from(&self, end: End, skip: usize) -> Option<(usize, bool)> {
         let mut child = self.top.as_ref()?;
         let mut left = match end {

@@ -6,7 +6,8 @@ use sluice_collections::hash_tree::MemberGathering;
 
 /// Members that differ, which become a set: [`SetGathering::finish`].
 ///
-/// The set reports the encoding, and has the body, that it would have after [`Set::add`] of each member in this order.
+/// The set reports the encoding, and has the body, that it would have after [`Set::add`] of each member in
+/// this order.
 ///
 /// Memory: the set, and beside it a million members or 64 MiB of text at most.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub struct SetGathering {
     max: GatheredMax,
 }
 
-/// How much is gathered at most. What comes behind is inserted one by one, which takes longer: a copy of all members of a set that
-/// is larger still would be as much memory again as the set.
+/// How much is gathered at most. What comes behind is inserted one by one, which takes longer: a copy of all
+/// members of a set that is larger still would be as much memory again as the set.
 #[derive(Clone, Copy, Debug)]
 struct GatheredMax {
     /// How many members.
@@ -59,8 +60,8 @@ impl SetGathering {
         }
     }
 
-    /// Adds a member to the set, behind those that were gathered: a tree is made of these. From the moment on at which a small set
-    /// becomes a tree, members are gathered.
+    /// Adds a member to the set, behind those that were gathered: a tree is made of these. From the moment on
+    /// at which a small set becomes a tree, members are gathered.
     fn add(&mut self, member: &[u8]) {
         self.make_tree();
         let was_tree = self.is_tree();

@@ -1,7 +1,7 @@
 //! StreamConsumer groups: who was sent which entry, and has not acknowledged it.
 //!
-//! Invariants: (1) each pending entry of a group is on the list of one consumer, the one that it names, and each id on such a
-//! list is pending in the group; (2) a consumer has one number, which no other has had.
+//! Invariants: (1) each pending entry of a group is on the list of one consumer, the one that it names, and
+//! each id on such a list is pending in the group; (2) a consumer has one number, which no other has had.
 
 use super::StreamId;
 use super::tree::{SharedTree, TreeItem, Weight};
@@ -313,7 +313,8 @@ impl ConsumerGroup {
         Some(number)
     }
 
-    /// Removes a consumer and what it has not acknowledged; how many entries that was. Cost: O(pending entries).
+    /// Removes a consumer and what it has not acknowledged; how many entries that was. Cost: O(pending
+    /// entries).
     pub fn remove_consumer(&mut self, name: &[u8], copied: &mut u64) -> Option<usize> {
         let number = self.0.names.get(name)?.number;
         let state = self.state(copied);
@@ -364,8 +365,9 @@ impl ConsumerGroup {
         });
     }
 
-    /// Adds a pending entry that was read from a file, of a consumer that follows; `false`, and no change, where there is one. For
-    /// a group that is being loaded: [`ConsumerGroup::load_owner`] has to follow for each.
+    /// Adds a pending entry that was read from a file, of a consumer that follows; `false`, and no change,
+    /// where there is one. For a group that is being loaded: [`ConsumerGroup::load_owner`] has to follow for
+    /// each.
     pub fn load_pending(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) -> bool {
         let is_new = self.pending(id).is_none();
         if is_new {
@@ -375,7 +377,8 @@ impl ConsumerGroup {
         is_new
     }
 
-    /// Says which consumer a pending entry is of; `false`, and no change, where there is no such entry, or it has one.
+    /// Says which consumer a pending entry is of; `false`, and no change, where there is no such entry, or it
+    /// has one.
     pub fn load_owner(&mut self, id: StreamId, consumer: u32) -> bool {
         match self.pending(id) {
             Some(entry) if entry.consumer == NO_CONSUMER => {

@@ -42,8 +42,9 @@ impl StreamId {
         }
     }
 
-    /// The id that a text names, where milliseconds alone stand for the id with the sequence number `seq`. As in the
-    /// reference, the text ends at a zero byte, and a number may have what the C library lets stand before digits.
+    /// The id that a text names, where milliseconds alone stand for the id with the sequence number `seq`. As
+    /// in the reference, the text ends at a zero byte, and a number may have what the C library lets stand
+    /// before digits.
     pub fn parse(text: &[u8], seq: u64) -> Option<StreamId> {
         let text = StreamId::text_of(text)?;
         match text.iter().position(|byte| *byte == b'-') {

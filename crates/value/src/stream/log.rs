@@ -293,8 +293,8 @@ impl EntryLog {
         }
     }
 
-    /// Nodes of the radix tree that the reference would have over the macro nodes' keys. Exact up to so many keys as it takes to
-    /// look at in no time; above that, one for each key and the root.
+    /// Nodes of the radix tree that the reference would have over the macro nodes' keys. Exact up to so many
+    /// keys as it takes to look at in no time; above that, one for each key and the root.
     pub fn radix_nodes(&self) -> usize {
         let count = self.node_count();
         if count == 0 || count > RADIX_KEYS_MAX {
@@ -310,8 +310,8 @@ impl EntryLog {
         self.tail.iter().for_each(|node| visit(node));
     }
 
-    /// How many entries were added up to the one with this id, as far as that can be known: entries that were deleted in the
-    /// middle hide it.
+    /// How many entries were added up to the one with this id, as far as that can be known: entries that were
+    /// deleted in the middle hide it.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -342,7 +342,8 @@ impl EntryLog {
 /// Keys up to which the nodes of a radix tree are counted.
 const RADIX_KEYS_MAX: usize = 4096;
 
-/// Nodes of a radix tree over keys that ascend and are alike before `depth`: a run of bytes without a branch is one node.
+/// Nodes of a radix tree over keys that ascend and are alike before `depth`: a run of bytes without a branch
+/// is one node.
 fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     if depth == first.len() {

@@ -1,7 +1,7 @@
 //! A macro node: up to some hundred entries of a stream in one row of bytes.
 //!
-//! Which entries share a node, and how many bytes their listpack has in files, is as in the reference: what approximate
-//! trimming removes can be seen by clients. The row itself is denser than a listpack:
+//! Which entries share a node, and how many bytes their listpack has in files, is as in the reference: what
+//! approximate trimming removes can be seen by clients. The row itself is denser than a listpack:
 //!
 //! | part | bytes |
 //! |---|---|
@@ -10,11 +10,13 @@
 //! | milliseconds, sequence number | LEB128, where the flags say so |
 //! | fields and values | their number (LEB128) and each field before its value, or the values alone |
 //!
-//! An element is a listpack's entry without the length at its end. The sequence number that is expected is the next one in the
-//! same millisecond, and 0 in another; one that is not is written as the distance from it.
+//! An element is a listpack's entry without the length at its end. The sequence number that is expected is
+//! the next one in the same millisecond, and 0 in another; one that is not is written as the distance from
+//! it.
 //!
-//! Invariants: (1) ids ascend strictly; (2) `first` and `start` are those of the first entry that is not deleted, and there is
-//! one; (3) the entries that are deleted stay, marked, as in the reference: they count for the size of the node.
+//! Invariants: (1) ids ascend strictly; (2) `first` and `start` are those of the first entry that is not
+//! deleted, and there is one; (3) the entries that are deleted stay, marked, as in the reference: they count
+//! for the size of the node.
 
 use super::StreamId;
 use sluice_base::heap;
@@ -75,7 +77,8 @@ impl EntryPlace {
 }
 
 impl MacroNode {
-    /// A node without entries, whose fields are those of the first entry to come; `pairs` are its fields and values by turns.
+    /// A node without entries, whose fields are those of the first entry to come; `pairs` are its fields and
+    /// values by turns.
     pub(super) fn new<'v>(master: StreamId, pairs: impl Iterator<Item = &'v [u8]>) -> MacroNode {
         MacroNode::with_fields(master, pairs.step_by(2).map(Element::of))
     }
@@ -223,8 +226,8 @@ impl MacroNode {
         self.wire += (int_len(0) + int_len(ms) + int_len(seq) + number + int_len(parts)) as u32;
     }
 
-    /// The entry at a place, of which the one before has the id `before`; one at the place of the first that is not deleted needs
-    /// none.
+    /// The entry at a place, of which the one before has the id `before`; one at the place of the first that
+    /// is not deleted needs none.
     fn read(&self, at: usize, before: StreamId) -> Option<EntryPlace> {
         let mut rest = self.row.get(at..)?;
         let (&flags, tail) = rest.split_first()?;
@@ -265,7 +268,8 @@ impl MacroNode {
         Places { node: self, at: self.entries_at as usize, before: before(self.master) }
     }
 
-    /// What stands at a place: fields and values by turns, or the values alone where the fields are those of the node.
+    /// What stands at a place: fields and values by turns, or the values alone where the fields are those of
+    /// the node.
     pub(super) fn elements(&self, place: EntryPlace) -> impl Iterator<Item = Element<'_>> {
         RowElements { row: &self.row[place.body..place.end] }
     }

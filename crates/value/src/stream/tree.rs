@@ -1,9 +1,9 @@
-//! An ordered tree of small items behind reference counts: what a stream keeps its macro nodes, groups, consumers and pending
-//! entries in.
+//! An ordered tree of small items behind reference counts: what a stream keeps its macro nodes, groups,
+//! consumers and pending entries in.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no node is empty; (3) items ascend by their keys; (4) the weight
-//! beside a node is that of its items and nodes; (5) [`SharedTree::share`] costs O(1): a write copies the nodes of one path
-//! that have another owner, and adds their bytes to `copied`.
+//! Invariants: (1) all leaves are at the same depth; (2) no node is empty; (3) items ascend by their keys;
+//! (4) the weight beside a node is that of its items and nodes; (5) [`SharedTree::share`] costs O(1): a write
+//! copies the nodes of one path that have another owner, and adds their bytes to `copied`.
 
 use std::cmp::Ordering;
 use std::mem::{size_of, take};
@@ -265,9 +265,9 @@ impl<T: TreeItem> SharedTree<T> {
         removed
     }
 
-    /// Cuts items off in front, as long as they belong to what `cut` wants: it is asked of a part with its weight and the key
-    /// behind, or of an item, and says whether all of it goes. Gives the parts back. Cost: O(log n) questions and their
-    /// fan-out.
+    /// Cuts items off in front, as long as they belong to what `cut` wants: it is asked of a part with its
+    /// weight and the key behind, or of an item, and says whether all of it goes. Gives the parts back. Cost:
+    /// O(log n) questions and their fan-out.
     pub(super) fn cut_front(
         &mut self,
         cut: &mut dyn FnMut(TreePart<'_, T>) -> bool,
@@ -316,7 +316,8 @@ fn first_key<T: TreeItem>(node: &TreeNode<T>) -> Option<T::Key> {
     }
 }
 
-/// Makes two nodes of one that is full. One that grew at its end keeps what it has: what is added in order fills nodes.
+/// Makes two nodes of one that is full. One that grew at its end keeps what it has: what is added in order
+/// fills nodes.
 fn split<T: TreeItem>(node: &mut TreeNode<T>, at_end: bool) -> Option<Branch<T>> {
     let at = if at_end { node.len() - 1 } else { node.len() / 2 };
     let right = match node {
@@ -546,7 +547,8 @@ enum Direction {
 
 /// Items in order, or the last first. Allocates nothing.
 pub(super) struct TreeIter<'a, T: TreeItem> {
-    /// The nodes from the root down, each with the place of what comes next; of a node that is done with it is beyond its end.
+    /// The nodes from the root down, each with the place of what comes next; of a node that is done with it
+    /// is beyond its end.
     path: [Option<(&'a TreeNode<T>, usize)>; LEVELS_MAX],
     depth: usize,
     direction: Direction,

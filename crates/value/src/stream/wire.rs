@@ -33,7 +33,8 @@ impl Stream {
         });
     }
 
-    /// Adds the entries of a macro node that was read from a file, behind all others. For a stream that is being loaded.
+    /// Adds the entries of a macro node that was read from a file, behind all others. For a stream that is
+    /// being loaded.
     ///
     /// # Errors
     /// Why the node was refused: nothing has changed.

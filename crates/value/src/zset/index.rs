@@ -1,13 +1,13 @@
 //! From a member's hash to the leaf that holds the member, so that a member is found without its score.
 //!
-//! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a leaf. Which member of
-//! the leaf is meant, the caller finds out: equal hashes are two candidates.
+//! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a leaf.
+//! Which member of the leaf is meant, the caller finds out: equal hashes are two candidates.
 //!
-//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in page
-//! `hash & mask`, or `hash & mask / 2` where there is no such page; (2) a page is split for every [`GROW_AT`] entries more;
-//! (3) *scanning:* the hashes of a page, their bits reversed, are an interval. A cursor is a point of that line; a scan visits the
-//! whole interval around the cursor and returns its end. Whatever is split or joined between two calls, an entry that is
-//! there all the time is visited.
+//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in
+//! page `hash & mask`, or `hash & mask / 2` where there is no such page; (2) a page is split for every
+//! [`GROW_AT`] entries more; (3) *scanning:* the hashes of a page, their bits reversed, are an interval. A
+//! cursor is a point of that line; a scan visits the whole interval around the cursor and returns its end.
+//! Whatever is split or joined between two calls, an entry that is there all the time is visited.
 
 mod edit;
 
@@ -98,7 +98,8 @@ impl MemberIndex {
         entries.iter().enumerate().filter_map(of_hash)
     }
 
-    /// Asks the processor for the place of the page of a hash. What follows soon is [`MemberIndex::prefetch`].
+    /// Asks the processor for the place of the page of a hash. What follows soon is
+    /// [`MemberIndex::prefetch`].
     pub(super) fn prefetch_place(&self, hash: u32) {
         if self.pages > 0 {
             self.shelf.prefetch(self.page_of(hash));
@@ -114,7 +115,8 @@ impl MemberIndex {
         }
     }
 
-    /// Visits hash and leaf of the entries around a cursor; the next cursor, 0 behind the last. An entry may be visited twice.
+    /// Visits hash and leaf of the entries around a cursor; the next cursor, 0 behind the last. An entry may
+    /// be visited twice.
     pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(u32, u32)) -> u32 {
         if self.pages == 0 {
             return 0;

@@ -1,19 +1,22 @@
-//! The large form: a counted B+ tree over leaves in order of score and member, and an index from members to leaves.
+//! The large form: a counted B+ tree over leaves in order of score and member, and an index from members to
+//! leaves.
 //!
 //! ```text
 //!  top ──► inner nodes: for each child its count, its first score ──► numbers of leaves
 //!  index: hash of a member ──► number of a leaf          shelf: number ──► leaf
 //! ```
 //!
-//! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
-//! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
+//! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them
+//! too. Scores alone stand in inner nodes. Where scores are equal, the first member of a child is looked up
+//! in its first leaf.
 //!
-//! Here are the parts and the look-ups; `large/edit.rs` has the changes. A long range is cut off in O(log n), and what is left
-//! of it cleared later: see `large/cut.rs`.
+//! Here are the parts and the look-ups; `large/edit.rs` has the changes. A long range is cut off in O(log n),
+//! and what is left of it cleared later: see `large/cut.rs`.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
-//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second
-//! owner is dropped here: it goes to the garbage; (5) `heap` is what the parts have allocated.
+//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top
+//! of an empty set; (3) each member has one entry in the index, which names its leaf, as those that were cut
+//! off have; (4) nothing that has a second owner is dropped here: it goes to the garbage; (5) `heap` is what
+//! the parts have allocated.
 
 #[cfg(test)]
 mod check;
@@ -63,7 +66,8 @@ pub(super) struct Large {
     pops_next: [u32; PLACES_AHEAD],
 }
 
-/// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
+/// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built
+/// anew.
 #[derive(Clone, Debug, Default)]
 struct FreeNumbers(Arc<Vec<u32>>);
 
@@ -176,7 +180,8 @@ impl Large {
         self.find(member).score()
     }
 
-    /// The score of each of these members, in order. Cost: as of [`Large::score`]; misses of the cache are waited for together.
+    /// The score of each of these members, in order. Cost: as of [`Large::score`]; misses of the cache are
+    /// waited for together.
     pub(super) fn score_each<'n>(
         &self,
         mut members: impl Iterator<Item = &'n [u8]>,
@@ -192,8 +197,9 @@ impl Large {
         while self.prefetch_some(&mut members).is_some() {}
     }
 
-    /// Asks for the next few members, and hands them back with their hashes; `None` behind the last. A look-up reads four things, each of
-    /// which names the next: the place of a page of the index, the page, the place of a leaf, the leaf.
+    /// Asks for the next few members, and hands them back with their hashes; `None` behind the last. A
+    /// look-up reads four things, each of which names the next: the place of a page of the index, the page,
+    /// the place of a leaf, the leaf.
     fn prefetch_some<'n>(
         &self,
         members: &mut impl Iterator<Item = &'n [u8]>,

@@ -1,7 +1,7 @@
 //! A leaf: a row of elements in one allocation, which may be shared.
 //!
-//! Invariants: (1) `start <= end <= capacity`, and a row of `count` elements lies between; (2) a leaf with a second owner is
-//! never written: a copy takes its place; (3) the marks are those of the row.
+//! Invariants: (1) `start <= end <= capacity`, and a row of `count` elements lies between; (2) a leaf with a
+//! second owner is never written: a copy takes its place; (3) the marks are those of the row.
 
 mod edit;
 
@@ -52,7 +52,8 @@ impl Drop for Witness {
 
 /// Bytes of a leaf that hold no elements.
 pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
-/// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up of a member walks half of them.
+/// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up of a member walks half
+/// of them.
 pub(super) const ROW_BYTES_MAX: usize = 512 - OVERHEAD;
 
 impl RowLeaf {
@@ -106,7 +107,8 @@ impl RowLeaf {
         row::gap_from(row, self.0.header.marks.last_before(is_before), edge)
     }
 
-    /// Where the element at `index` begins; the row's length where there is none. Cost: a walk over an eighth of the row.
+    /// Where the element at `index` begins; the row's length where there is none. Cost: a walk over an eighth
+    /// of the row.
     pub(super) fn offset_of(&self, index: usize) -> usize {
         row::offset_from(self.row(), self.0.header.marks.last_up_to(index), index)
     }
@@ -120,7 +122,8 @@ impl RowLeaf {
         !self.0.is_unique()
     }
 
-    /// Replaces the contents by a row that fits; `false`, and nothing done, when the leaf is shared, too small, or far too large.
+    /// Replaces the contents by a row that fits; `false`, and nothing done, when the leaf is shared, too
+    /// small, or far too large.
     pub(super) fn load(&mut self, row: &[u8], count: usize) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         if inner.slice.len() < row.len() || inner.slice.len() > SCRATCH_BYTES_MAX {
@@ -132,8 +135,8 @@ impl RowLeaf {
         true
     }
 
-    /// Moves the element in a range of the row to a gap beside it, with another score of the same width: nothing else changes its
-    /// length. `false`, and nothing done, where the leaf is shared.
+    /// Moves the element in a range of the row to a gap beside it, with another score of the same width:
+    /// nothing else changes its length. `false`, and nothing done, where the leaf is shared.
     pub(super) fn turn(&mut self, range: Range<usize>, gap: usize, (member, score): (&[u8], f64)) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         let span = inner.header.span;

@@ -1,10 +1,11 @@
 //! Marks in a row: where some of its elements begin, so that a search need not walk from the front.
 //!
-//! Elements differ in their lengths, so a row has no random access. A few marks, spread over the row when its leaf is made and moved along
-//! with every edit, leave a walk over an eighth of the row at most, as long as edits fall evenly; a leaf whose marks have gathered
-//! at one end gets new ones. Invariants: (1) each mark names the begin of an element, and its index, or the end of the row; (2) marks
-//! are in order. The mark of an element that goes is the next element's; of several that go, the marks but the first fall back to the mark
-//! before. Rows of more than 65,535 bytes have no marks and are walked from the front.
+//! Elements differ in their lengths, so a row has no random access. A few marks, spread over the row when its
+//! leaf is made and moved along with every edit, leave a walk over an eighth of the row at most, as long as
+//! edits fall evenly; a leaf whose marks have gathered at one end gets new ones. Invariants: (1) each mark
+//! names the begin of an element, and its index, or the end of the row; (2) marks are in order. The mark of
+//! an element that goes is the next element's; of several that go, the marks but the first fall back to the
+//! mark before. Rows of more than 65,535 bytes have no marks and are walked from the front.
 
 use super::row::{self, RowGap};
 use std::ops::Range;
@@ -52,7 +53,8 @@ impl RowMarks {
         marks
     }
 
-    /// The last mark whose element is before something, or the begin of the row. `is_before` is true of a first part of the elements.
+    /// The last mark whose element is before something, or the begin of the row. `is_before` is true of a
+    /// first part of the elements.
     #[inline]
     pub(super) fn last_before(&self, is_before: impl Fn(usize) -> bool) -> RowGap {
         let before = self.0.partition_point(|mark| mark.at == 0 || is_before(usize::from(mark.at)));
@@ -65,8 +67,8 @@ impl RowMarks {
         up_to.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())
     }
 
-    /// Follows an element of `len` bytes that was put at an offset; whether new marks would be much better. The row has `count`
-    /// elements and `bytes` bytes now.
+    /// Follows an element of `len` bytes that was put at an offset; whether new marks would be much better.
+    /// The row has `count` elements and `bytes` bytes now.
     #[inline]
     pub(super) fn follow_insert(&mut self, at: usize, len: usize, count: usize, bytes: usize) -> bool {
         if bytes > usize::from(u16::MAX) {

@@ -7,8 +7,9 @@
 //! | 2, 4, 6, 8 | the score: an integer of 16, 32 or 48 bits, or a double; little endian |
 //! | … | the member |
 //!
-//! Invariants: (1) no function panics or reads beyond the bytes: of bytes that are no row it gives some elements or none;
-//! (2) a score has one form: the narrowest that gives the same bits back, so -0 is a double.
+//! Invariants: (1) no function panics or reads beyond the bytes: of bytes that are no row it gives some
+//! elements or none; (2) a score has one form: the narrowest that gives the same bits back, so -0 is a
+//! double.
 
 use super::edge::Edge;
 
@@ -253,8 +254,9 @@ pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     gap
 }
 
-/// The place of an element's edge, or of the first element with a long member or the last few bytes in front of it. What every change
-/// of a score asks: members are read where the score does not say, and nothing is looked at twice.
+/// The place of an element's edge, or of the first element with a long member or the last few bytes in front
+/// of it. What every change of a score asks: members are read where the score does not say, and nothing is
+/// looked at twice.
 fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
     let mut gap = from;
     while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {
@@ -276,7 +278,8 @@ fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
     gap
 }
 
-/// Cuts a row into pieces of at most `bytes_max` bytes of about the same size; an element that is longer is a piece of its own.
+/// Cuts a row into pieces of at most `bytes_max` bytes of about the same size; an element that is longer is a
+/// piece of its own.
 pub(super) fn cut(row: &[u8], bytes_max: usize) -> Vec<(&[u8], usize)> {
     let parts = row.len().div_ceil(bytes_max).max(1);
     let target = row.len() / parts;

@@ -1,7 +1,7 @@
 //! A shelf: items by number, which can be shared in O(1). A writer copies the path to an item.
 //!
-//! A tree of arrays of [`FANOUT`] places. Invariants: (1) all items are at the depth `height`; (2) an array with a second owner
-//! is never written: a copy takes its place, and the array goes to the garbage.
+//! A tree of arrays of [`FANOUT`] places. Invariants: (1) all items are at the depth `height`; (2) an array
+//! with a second owner is never written: a copy takes its place, and the array goes to the garbage.
 
 pub(super) mod edit;
 

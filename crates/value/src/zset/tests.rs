@@ -230,7 +230,8 @@ fn a_scan_visits_what_stays_while_the_set_grows_shrinks_and_changes_scores() {
     }
 }
 
-/// What is cut off is absent to every reader at once, can be added again, and is cleared by changes and by itself.
+/// What is cut off is absent to every reader at once, can be added again, and is cleared by changes and by
+/// itself.
 #[test]
 fn a_long_range_is_gone_before_its_leaves_are_cleared() {
     for scores in [1, 7, 100_000] {

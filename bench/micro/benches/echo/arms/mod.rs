@@ -28,9 +28,9 @@ const EVENTS_PER_TURN: usize = 256;
 /// Longest receive, likewise.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Serves as `setup` says until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`, and after slashes
-/// a number of ring buffers, `small` (eight of them), `direct` (large values are received where they are to lie) or
-/// `drain`.
+/// Serves as `setup` says until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`, and
+/// after slashes a number of ring buffers, `small` (eight of them), `direct` (large values are received where
+/// they are to lie) or `drain`.
 pub fn serve(setup: &str) {
     let mut words = setup.split('/');
     let driver = words.next().unwrap_or_default();

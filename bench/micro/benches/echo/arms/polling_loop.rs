@@ -11,8 +11,8 @@ use super::{ACCEPTS_PER_TURN, EVENTS_PER_TURN};
 use crate::app::App;
 
 const LISTENER: usize = usize::MAX - 1;
-/// What one wait of the crate's is on Linux: the timer set, its interest renewed, the wait, the notifier read, its
-/// interest renewed (version 3.11).
+/// What one wait of the crate's is on Linux: the timer set, its interest renewed, the wait, the notifier
+/// read, its interest renewed (version 3.11).
 const CALLS_PER_WAIT: u64 = 5;
 
 pub fn serve(listener: TcpListener, app: App) {

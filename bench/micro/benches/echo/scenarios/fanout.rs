@@ -103,7 +103,8 @@ impl Fan {
         Fan { set, streams, got, request: message(Kind::Publish, BYTES), scratch: vec![0; 4096] }
     }
 
-    /// Publishes for so long, each time when all have the one before; messages, nanoseconds, times to the last.
+    /// Publishes for so long, each time when all have the one before; messages, nanoseconds, times to the
+    /// last.
     fn window(&mut self, ns: u64) -> (u64, u64, Histogram) {
         let mut last = Histogram::new();
         let began = now_ns();

@@ -76,8 +76,8 @@ pub fn run(args: &Args, report: &mut Report) {
     }
 }
 
-/// A ping waits at most for the iteration that is under way and for its own, each with one chunk of the flood. What else
-/// runs on the machine only adds, so the quietest rounds are what is held against the bound.
+/// A ping waits at most for the iteration that is under way and for its own, each with one chunk of the
+/// flood. What else runs on the machine only adds, so the quietest rounds are what is held against the bound.
 fn gate(report: &mut Report, arm: &str, absent: &Table, present: &Table) {
     let flood = present.spread(arm, "flood MiB/s").mid;
     let busy = present.spread(arm, "cpu %").mid / 100.0;

@@ -1,4 +1,5 @@
-//! Elements that are sorted, in one piece of memory: an allocation for each element would cost as much as sorting them.
+//! Elements that are sorted, in one piece of memory: an allocation for each element would cost as much as
+//! sorting them.
 
 use sluice_base::num::IntBuffer;
 use sluice_value::ListItem;

@@ -27,8 +27,8 @@ struct Match {
     len: usize,
 }
 
-/// Refuses strings whose table of four-byte lengths would be above the largest string: so much time, if not memory, it
-/// takes.
+/// Refuses strings whose table of four-byte lengths would be above the largest string: so much time, if not
+/// memory, it takes.
 pub(crate) fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
     if a.max(b) >= u32::MAX as usize - 1 {
         return Err(CmdError::text("ERR String too long for LCS"));

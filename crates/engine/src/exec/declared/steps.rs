@@ -31,8 +31,8 @@ const EXEMPT: &[(&str, Exempt, &str)] = &[
     ("pfdebug", Exempt::Changes, "for developers, declared as in the reference"),
 ];
 
-/// What a command met or changed that its declaration does not say; `None` where there is nothing. `db` is the database in which
-/// it ran, `args` its call; `exempt` is [`EXEMPT`].
+/// What a command met or changed that its declaration does not say; `None` where there is nothing. `db` is
+/// the database in which it ran, `args` its call; `exempt` is [`EXEMPT`].
 fn undeclared(
     spec: &Spec,
     args: &[&[u8]],
@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn what_is_not_declared_is_found() {
-        // The call, in database 0; the keys that are met: a database, a key, and `!` where the key is changed.
+        // The call, in database 0; the keys that are met: a database, a key, and `!` where the key is
+        // changed.
         let cases = [
             ("GET a", "0a", true),
             ("GET a", "0b", false),

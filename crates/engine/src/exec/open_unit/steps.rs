@@ -26,7 +26,8 @@ struct OpenEnd {
 }
 
 impl Engine {
-    /// When a unit that stands open goes on ([`Engine::advance_unit`]): monotonic nanoseconds, `u64::MAX` where there is none.
+    /// When a unit that stands open goes on ([`Engine::advance_unit`]): monotonic nanoseconds, `u64::MAX`
+    /// where there is none.
     #[inline]
     pub fn next_unit_ns(&self) -> u64 {
         match &self.units.open {
@@ -48,7 +49,8 @@ impl Engine {
         self.units.open.as_ref().map(|open| (open.client, open.unit.now.mono_ns))
     }
 
-    /// Goes on with the unit that stands open, if its time has come, or with scripts that wait for their turn: once an iteration.
+    /// Goes on with the unit that stands open, if its time has come, or with scripts that wait for their
+    /// turn: once an iteration.
     #[inline]
     pub fn advance_unit(&mut self, process: &mut dyn Process) {
         if self.next_unit_ns() <= process.recent().mono_ns {
@@ -70,8 +72,8 @@ impl Engine {
         }
     }
 
-    /// Whether the open unit is left alone, because its debugger has stopped it. Not where somebody has killed the script, its client has
-    /// gone, or the server is about to end: it goes on then.
+    /// Whether the open unit is left alone, because its debugger has stopped it. Not where somebody has
+    /// killed the script, its client has gone, or the server is about to end: it goes on then.
     fn awaits_debugger(&mut self, process: &mut dyn Process) -> bool {
         let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.is_killed);
         let persistence = &self.control.persistence;

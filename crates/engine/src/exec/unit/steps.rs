@@ -1,7 +1,8 @@
 //! How units are opened and closed.
 //!
-//! [`Engine::begin_unit`] and [`Engine::close_unit`] are the only way to run handlers: [`Engine::run_command`] wants a
-//! [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each command, and after the unit.
+//! [`Engine::begin_unit`] and [`Engine::close_unit`] are the only way to run handlers:
+//! [`Engine::run_command`] wants a [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each
+//! command, and after the unit.
 
 use super::Unit;
 use crate::engine::Engine;

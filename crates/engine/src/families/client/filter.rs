@@ -1,8 +1,8 @@
 //! The options by which CLIENT LIST and CLIENT KILL choose clients.
 //!
-//! Every option but MAXAGE, IDLE and SKIPME has a twin with `NOT-` before its name. A client is chosen when all that was
-//! asked of it is true and nothing of what was excluded. Ids given again add to those before; of other options given
-//! again the last one counts.
+//! Every option but MAXAGE, IDLE and SKIPME has a twin with `NOT-` before its name. A client is chosen when
+//! all that was asked of it is true and nothing of what was excluded. Ids given again add to those before; of
+//! other options given again the last one counts.
 
 use crate::pubsub::watch::Watching;
 use crate::session::{DEFAULT_USER, Session, ip_of};

@@ -1,7 +1,7 @@
 //! CLIENT TRACKING and its relatives, as far as they are true without the tracking of keys.
 //!
-//! Arguments are judged as ever, and everything that says or does nothing answers. What would promise invalidations is
-//! refused: a client that believed it would serve stale values from its cache.
+//! Arguments are judged as ever, and everything that says or does nothing answers. What would promise
+//! invalidations is refused: a client that believed it would serve stale values from its cache.
 
 use crate::exec::ctx::{ServerCtx, SessionCtx};
 use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};

@@ -85,7 +85,8 @@ fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
     }
 }
 
-/// Whether an append-only file may be turned on, where one was. Errors: text for the client; the log says why.
+/// Whether an append-only file may be turned on, where one was. Errors: text for the client; the log says
+/// why.
 fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String> {
     let control = &*ctx.control;
     if changed != param::APPENDONLY.any() || !control.wants_aof() || control.persistence.aof.is_on() {

@@ -1,5 +1,5 @@
-//! DEBUG: tools for the server's developers, and for tests. What tests of other servers expect is here as far as it
-//! means something in this one.
+//! DEBUG: tools for the server's developers, and for tests. What tests of other servers expect is here as far
+//! as it means something in this one.
 
 mod common;
 mod load_aof;
@@ -300,8 +300,8 @@ enum Detail {
     Full,
 }
 
-/// The indexes of a kind in the reference's words, together. Each grows bucket by bucket, so that it is never between two
-/// tables: the rehashing index is always -1.
+/// The indexes of a kind in the reference's words, together. Each grows bucket by bucket, so that it is never
+/// between two tables: the rehashing index is always -1.
 fn describe(stats: &Stats, detail: Detail, text: &mut String) {
     if stats.used == 0 {
         return;
@@ -377,7 +377,8 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         if let Some(size) = size.filter(|size| *size > 0) {
             value.resize(size, 0);
         }
-        // Replicas do not get the keys, and they count as no change: the keys are for tests of this server alone.
+        // Replicas do not get the keys, and they count as no change: the keys are for tests of this server
+        // alone.
         db.populate(key, NewValue::Str(&value));
     }
     ok(ctx)

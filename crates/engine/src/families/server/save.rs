@@ -15,7 +15,8 @@ pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Begins a save behind this command, or behind the transaction; what the cut then holds is what the command saw.
+/// Begins a save behind this command, or behind the transaction; what the cut then holds is what the command
+/// saw.
 pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let mut schedule = false;
     match args.len() {

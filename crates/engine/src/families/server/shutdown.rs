@@ -8,7 +8,8 @@ use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 
-/// Ends the server, once the replicas have everything or `shutdown-timeout` is over. A server that goes sends no reply.
+/// Ends the server, once the replicas have everything or `shutdown-timeout` is over. A server that goes sends
+/// no reply.
 pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let (mut ending, mut force, mut abort, mut at_once) = (Ending::ByConfig, false, false, false);
     for i in 1..args.len() {

@@ -25,7 +25,8 @@ impl Session {
 }
 
 impl Engine {
-    /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be called between units.
+    /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be
+    /// called between units.
     pub fn begin_aof(&mut self) {
         self.control.persistence.aof.is_on = true;
         self.control.persistence.aof.epoch.advance();
@@ -65,8 +66,8 @@ impl Engine {
         self.control.persistence.aof.position()
     }
 
-    /// Takes the bytes of the units that have closed since the last call, and the positions where they begin and end. The
-    /// caller gives an empty buffer in exchange. `None` where there are none.
+    /// Takes the bytes of the units that have closed since the last call, and the positions where they begin
+    /// and end. The caller gives an empty buffer in exchange. `None` where there are none.
     pub fn take_aof(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
         self.control.persistence.aof.take(buffer)
     }
@@ -109,7 +110,8 @@ impl Engine {
         self.control.persistence.aof.report.backlog
     }
 
-    /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when it is not.
+    /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when
+    /// it is not.
     #[inline]
     pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         if backlog != self.control.persistence.aof.report.backlog {
@@ -171,7 +173,8 @@ impl Engine {
         result
     }
 
-    /// Up to which position of the append-only file output may tell of: what is on disk, where replies wait for that.
+    /// Up to which position of the append-only file output may tell of: what is on disk, where replies wait
+    /// for that.
     #[inline]
     pub fn output_bound(&self) -> u64 {
         let aof = &self.control.persistence.aof;

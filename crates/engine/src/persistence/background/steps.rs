@@ -11,15 +11,15 @@ use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
-/// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which may be much at
-/// once, later.
+/// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which
+/// may be much at once, later.
 const STALLED_S: i64 = 60;
 
 const STALLED_AT_END_S: i64 = 600;
 
-/// What a job may hold beyond the data: so many bytes, or a tenth of used memory where that is more. A job that holds more for longer
-/// than [`OVER_BUDGET_NS_MAX`] is given up: its thread is not given a processor, and the copies for changes would grow to the size
-/// of the data.
+/// What a job may hold beyond the data: so many bytes, or a tenth of used memory where that is more. A job
+/// that holds more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread is not given a processor,
+/// and the copies for changes would grow to the size of the data.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 const HELD_SHARE: usize = 10;
@@ -28,7 +28,8 @@ const HELD_SHARE: usize = 10;
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
 impl Engine {
-    /// Makes a cut of everything, which is written to the file `target` from now on. To be called as [`Engine::begin_job`].
+    /// Makes a cut of everything, which is written to the file `target` from now on. To be called as
+    /// [`Engine::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -53,8 +54,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no job is under way.
-    /// Cost: one step for each chunk of entries.
+    /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no
+    /// job is under way. Cost: one step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.job.is_none(), "one job at a time (1)");
         debug_assert!(!self.has_open_unit(), "a cut shows no part of a unit");
@@ -173,8 +174,8 @@ impl Engine {
         }
     }
 
-    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot that replicas have not
-    /// taken.
+    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot
+    /// that replicas have not taken.
     pub(crate) fn held_by_job(&self) -> usize {
         let state = self.job_state().unwrap_or_default();
         state.held_bytes + state.detached_allocated_bytes + self.control.replication.full_syncs.held_bytes()

@@ -11,8 +11,8 @@ use sluice_base::LogLevel;
 use sluice_config::param;
 
 impl Engine {
-    /// Begins to end the server for a signal where replicas have to be waited for. `false`: there is nothing to wait for. The end
-    /// comes as [`Action::Shutdown`].
+    /// Begins to end the server for a signal where replicas have to be waited for. `false`: there is nothing
+    /// to wait for. The end comes as [`Action::Shutdown`].
     pub fn end_waits_for_replicas(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
         let control = &mut self.control;
         let is_off = control.config.int(param::SHUTDOWN_TIMEOUT) == 0;
@@ -27,8 +27,8 @@ impl Engine {
         true
     }
 
-    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done behind that would be lost.
-    /// Replicas still get what the stream has.
+    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done
+    /// behind that would be lost. Replicas still get what the stream has.
     pub fn stop(&mut self) {
         self.control.persistence.has_stopped = true;
     }

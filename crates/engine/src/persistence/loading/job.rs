@@ -105,7 +105,8 @@ impl LoadJob {
     }
 }
 
-/// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do, without limit.
+/// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do,
+/// without limit.
 fn load_functions(
     kept: &Kept,
     machines: MachineLimits,

@@ -36,7 +36,8 @@ pub(crate) enum LoadPurpose {
 /// What becomes of the data that are there when a load begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldData {
-    /// They are freed: as soon as the header of a snapshot was found good; when an append-only file was loaded whole.
+    /// They are freed: as soon as the header of a snapshot was found good; when an append-only file was
+    /// loaded whole.
     Freed,
     /// The file is loaded into them.
     Filled,

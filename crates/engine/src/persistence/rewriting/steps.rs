@@ -27,7 +27,8 @@ impl Control {
         }
     }
 
-    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for the log.
+    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for
+    /// the log.
     pub(crate) fn rewrite_refusal(&self) -> Option<&'static str> {
         if self.persistence.partly_loaded.aof {
             return Some(PARTLY_LOADED_AOF);
@@ -105,7 +106,8 @@ impl Engine {
         }
     }
 
-    /// Begins a rewrite. To be called between units, while no job is under way. Whether it has begun; the log says why not.
+    /// Begins a rewrite. To be called between units, while no job is under way. Whether it has begun; the log
+    /// says why not.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
             !self.is_loading(),
@@ -147,8 +149,8 @@ impl Engine {
         true
     }
 
-    /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from it. Whether it has
-    /// begun; otherwise a rewrite is needed.
+    /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from
+    /// it. Whether it has begun; otherwise a rewrite is needed.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.control;
         let is_unchanged = control.persistence.loaded_file_at.take() == Some(control.persistence.dirty);
@@ -191,8 +193,8 @@ impl Engine {
         self.begin_aof_with_snapshot(process)
     }
 
-    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its name, because that one would
-    /// become the base of commands that its data have already.
+    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its
+    /// name, because that one would become the base of commands that its data have already.
     pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
         self.control.persistence.rewriting.is_snapshot_wanted(process)
     }
@@ -275,8 +277,8 @@ impl Engine {
         self.leave_aof_if_off(process);
     }
 
-    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written already, the process
-    /// refuses it, and [`Engine::report_aof_rewrite`] tells so.
+    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written
+    /// already, the process refuses it, and [`Engine::report_aof_rewrite`] tells so.
     pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
         if self.control.persistence.rewriting.began_s.is_some() && self.has_job() {
             self.drop_job();

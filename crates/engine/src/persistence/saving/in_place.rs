@@ -114,7 +114,8 @@ pub(crate) const NOT_ENDED: &str =
 pub(crate) const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
                              Exit anyway.";
 
-/// Saves the data where the end of the server wants that. `false`, where it could not be saved and the server shall not end.
+/// Saves the data where the end of the server wants that. `false`, where it could not be saved and the server
+/// shall not end.
 pub(crate) fn prepare_end(
     ending: Ending,
     force: bool,

@@ -15,7 +15,8 @@ use sluice_config::param;
 const RETRY_S: i64 = 5;
 
 impl Control {
-    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the epoch.
+    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the
+    /// epoch.
     pub(crate) fn rdb_began_s(&self) -> Option<i64> {
         self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
     }
@@ -165,26 +166,27 @@ impl Engine {
         }
     }
 
-    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then SHUTDOWN ABORT can
-    /// prevent it, by [`crate::Action::KeepRunning`].
+    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then
+    /// SHUTDOWN ABORT can prevent it, by [`crate::Action::KeepRunning`].
     pub fn end_waits_for_cron(&mut self) -> bool {
         let waits = self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End);
         self.control.debug.end_waits_for_cron = waits;
         waits
     }
 
-    /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall not end, as it
-    /// would lose data; the log says why.
+    /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall
+    /// not end, as it would lose data; the log says why.
     pub fn prepare_end(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
         let may_end = prepare_end(ending, force, &self.keyspace, &mut self.control, process);
         self.begin_wanted_save(process);
         may_end
     }
 
-    /// Saves what commands have changed since the data were saved for the end of the server: others of the same iteration
-    /// were executed behind SHUTDOWN. Nothing may be executed after this.
+    /// Saves what commands have changed since the data were saved for the end of the server: others of the
+    /// same iteration were executed behind SHUTDOWN. Nothing may be executed after this.
     pub fn save_rest(&mut self, process: &mut dyn Process) {
-        // A save shows no part of a unit: one that stands open here is a script that SHUTDOWN NOSAVE has cut short.
+        // A save shows no part of a unit: one that stands open here is a script that SHUTDOWN NOSAVE has cut
+        // short.
         let saves = self.control.persistence.saved_for_end && !self.has_open_unit();
         if saves && self.control.persistence.dirty > 0 {
             // It worked a moment ago. If it does not now, the log says so, and those changes are lost.

@@ -6,7 +6,8 @@ use crate::host::process::Process;
 use sluice_base::SessionKey;
 
 impl Engine {
-    /// From now on a client can be listed with others of its group. Its outbox is to go the same way as the lists, behind them.
+    /// From now on a client can be listed with others of its group. Its outbox is to go the same way as the
+    /// lists, behind them.
     pub fn join_group(&mut self, key: SessionKey, group: OutputGroup) {
         let Multicasts { groups, clients, .. } = &mut self.control.clients.multicasts;
         if groups.len() <= usize::from(group.0) {
@@ -18,15 +19,17 @@ impl Engine {
         clients[key.slot as usize] = Listing { group: Some(group), ..Listing::default() };
     }
 
-    /// From now on a client is not listed. What is listed is to be taken before the client's connection goes elsewhere.
+    /// From now on a client is not listed. What is listed is to be taken before the client's connection goes
+    /// elsewhere.
     pub fn leave_group(&mut self, key: SessionKey) {
         if let Some(listing) = self.control.clients.multicasts.clients.get_mut(key.slot as usize) {
             *listing = Listing::default();
         }
     }
 
-    /// Takes what is listed for the clients of a group, to be sent before any outbox of theirs that is taken later. `None` when
-    /// nothing is listed any more. The bytes count against the output limits until [`Engine::sent`].
+    /// Takes what is listed for the clients of a group, to be sent before any outbox of theirs that is taken
+    /// later. `None` when nothing is listed any more. The bytes count against the output limits until
+    /// [`Engine::sent`].
     pub fn take_multicast(&mut self, process: &mut dyn Process) -> Option<GroupOutput> {
         if !self.control.clients.multicasts.are_pending {
             return None;

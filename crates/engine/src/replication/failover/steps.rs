@@ -70,8 +70,9 @@ impl Engine {
         if control.clients.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
-        // The end of the stream, and not where it ended when the command came: a question to the replicas, which somebody who waits has asked
-        // meanwhile, is a part of it, and the target would know no position behind it. Replicas say how far they are once a second.
+        // The end of the stream, and not where it ended when the command came: a question to the replicas,
+        // which somebody who waits has asked meanwhile, is a part of it, and the target would know no
+        // position behind it. Replicas say how far they are once a second.
         let has_all = |replica: ReplicaState| {
             let is_there = replica.is_online() && replica.is_counted();
             let has_end = has_reached(replica.acked, control.replication.stream.offset);
@@ -119,7 +120,8 @@ impl Engine {
         }
     }
 
-    /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called between units.
+    /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called
+    /// between units.
     pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
         self.give_failover_up(reason, process);
         self.serve_waiting(process);

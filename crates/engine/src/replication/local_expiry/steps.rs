@@ -68,7 +68,8 @@ impl Engine {
     }
 }
 
-/// When a key expires: milliseconds since the epoch; none for a key without expiry, and where there is no key.
+/// When a key expires: milliseconds since the epoch; none for a key without expiry, and where there is no
+/// key.
 fn expiry_of(keyspace: &Keyspace, db: usize, name: &[u8]) -> Option<i64> {
     let db = keyspace.db(db);
     let entry = db.find(keyspace.key(name))?;

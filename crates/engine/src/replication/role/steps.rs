@@ -21,13 +21,14 @@ use sluice_resp::command::push_command;
 use sluice_snapshot::Duplicates;
 
 impl Control {
-    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.
+    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded
+    /// yet: no save may.
     pub(crate) fn awaits_sync_file(&self) -> bool {
         self.replication.replica.as_ref().is_some_and(|role| role.link.is_committed())
     }
 
-    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if its command
-    /// belongs there. Reads do not where the client has said READONLY.
+    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if
+    /// its command belongs there. Reads do not where the client has said READONLY.
     pub(crate) fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
         let role = self
             .replication
@@ -206,9 +207,9 @@ impl Engine {
         }
     }
 
-    /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are closed, because their data are
-    /// others; the append-only file ends, because what follows belongs behind other data. Data are freed when the snapshot's header was
-    /// found good, or kept until it is loaded.
+    /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are
+    /// closed, because their data are others; the append-only file ends, because what follows belongs behind
+    /// other data. Data are freed when the snapshot's header was found good, or kept until it is loaded.
     pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
         self.break_off_save(process);
         self.break_off_full_sync(process);
@@ -247,8 +248,9 @@ impl Engine {
             self.control.wants_aof() && !self.control.persistence.aof.is_on();
     }
 
-    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they belong to
-    /// [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go on from here.
+    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they
+    /// belong to [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go
+    /// on from here.
     pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
         if let Some(role) = self.control.replication.replica.as_mut() {
             role.can_resume = false;
@@ -276,8 +278,8 @@ impl Engine {
         self.control.persistence.dirty = 0;
     }
 
-    /// The primary goes on where the data stand, under another id if one is given. What replicas of this server know of ids is
-    /// past then: they ask anew.
+    /// The primary goes on where the data stand, under another id if one is given. What replicas of this
+    /// server know of ids is past then: they ask anew.
     pub(crate) fn continue_history(&mut self, replid: Option<String>) {
         if let Some(replid) = replid {
             self.control.replication.stream.continue_history(replid);
@@ -285,7 +287,8 @@ impl Engine {
         }
     }
 
-    /// Adds the session of the link to the primary: what comes on this connection is executed as the primary's.
+    /// Adds the session of the link to the primary: what comes on this connection is executed as the
+    /// primary's.
     pub fn connect_primary(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         let gate = &self.gate;

@@ -1,4 +1,5 @@
-//! What the engine does with a debugger: stops its run, hands it its client's requests, evaluates and calls for it.
+//! What the engine does with a debugger: stops its run, hands it its client's requests, evaluates and calls
+//! for it.
 
 use super::{DebugStep, Debugger, SHOWN_BYTES_MAX};
 use crate::engine::Engine;
@@ -18,7 +19,8 @@ use sluice_resp::{ArgumentList, Requests};
 
 /// Instructions between two looks at the clock.
 const INSTRUCTIONS: u32 = 500;
-/// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or it has lost its client.
+/// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or
+/// it has lost its client.
 pub(crate) const LOOK_NS: u64 = 100_000_000;
 /// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.
 const ASIDE_NS: u64 = 100_000_000;
@@ -31,8 +33,8 @@ impl ScriptRun {
         self.debugger.as_ref().is_some_and(|debugger| debugger.is_stopped())
     }
 
-    /// Goes on instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]), it asks for something, or some
-    /// instructions have gone.
+    /// Goes on instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]), it asks
+    /// for something, or some instructions have gone.
     #[cold]
     pub(crate) fn resume_by_lines(&mut self) -> RunOutcome {
         let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
@@ -86,8 +88,8 @@ impl ScriptRun {
         });
     }
 
-    /// `print`: a local variable of the functions that run, from the innermost on, or `KEYS`, `ARGV`; all local variables of the innermost
-    /// where there is no name.
+    /// `print`: a local variable of the functions that run, from the innermost on, or `KEYS`, `ARGV`; all
+    /// local variables of the innermost where there is no name.
     fn print(&mut self, name: Option<&[u8]>) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;

@@ -1,7 +1,8 @@
 //! `server.call` and its kin: what a script asks of the server while it runs.
 //!
-//! Invariants: (1) a called command is a command of the script's unit, executed by what EXEC uses, with a session whose output is the
-//! script's; (2) whatever it may not do it is told before it runs, in the order and the words of the reference; (3) it waits for nothing.
+//! Invariants: (1) a called command is a command of the script's unit, executed by what EXEC uses, with a
+//! session whose output is the script's; (2) whatever it may not do it is told before it runs, in the order
+//! and the words of the reference; (3) it waits for nothing.
 
 use super::ScriptRun;
 use crate::engine::Engine;

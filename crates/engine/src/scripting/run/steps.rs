@@ -1,7 +1,7 @@
 //! How a run begins, goes on in slices, and ends.
 //!
-//! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does between two iterations:
-//! see `exec/open_unit.rs`.
+//! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
+//! between two iterations: see `exec/open_unit.rs`.
 
 use super::{EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list};
 use crate::engine::Engine;
@@ -28,8 +28,8 @@ use sluice_lua::{Fault, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
 use std::sync::Arc;
 
-/// Nanoseconds that commands take before scripts wait until everybody else has been served: the longest wait that many short scripts
-/// cause.
+/// Nanoseconds that commands take before scripts wait until everybody else has been served: the longest wait
+/// that many short scripts cause.
 pub(crate) const SHARE_NS: u64 = 20_000_000;
 
 /// Nanoseconds of a slice.
@@ -220,7 +220,8 @@ impl Engine {
         progress
     }
 
-    /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at it when they begin.
+    /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at
+    /// it when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_obeyed {
@@ -252,8 +253,8 @@ impl Engine {
         }
     }
 
-    /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or others wait for theirs. What
-    /// has begun, and what others have decided on, goes on.
+    /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or
+    /// others wait for theirs. What has begun, and what others have decided on, goes on.
     pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
         let others_wait = self.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
         let waits = others_wait || self.script_share_is_used();
@@ -265,7 +266,8 @@ impl Engine {
         share.carried_ns + self.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
     }
 
-    /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been served, and the share goes on.
+    /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been
+    /// served, and the share goes on.
     #[inline]
     pub(crate) fn renew_script_share(&mut self) {
         let command_ns = self.stats.iteration.command_ns;
@@ -300,8 +302,8 @@ impl Engine {
         self.scripting.serves_turns = false;
     }
 
-    /// What the script says of itself that a command runs, as far as that is known before the command runs. `None`: the command runs no
-    /// script.
+    /// What the script says of itself that a command runs, as far as that is known before the command runs.
+    /// `None`: the command runs no script.
     pub(crate) fn flags_of_called_script(&self, spec: &'static Spec, args: Args<'_>) -> Option<ScriptFlags> {
         let cache = &self.scripting.cache;
         let of = |slot: Option<u32>| slot.and_then(|slot| cache.get(slot)).map(|script| script.flags);
@@ -395,7 +397,8 @@ impl Engine {
         }
     }
 
-    /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead of going on.
+    /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead
+    /// of going on.
     pub(crate) fn drop_unneeded_script(&mut self, run: &ScriptRun) {
         let is_unneeded = !run.has_written || mistake::is_made(Mistake::RunDropped);
         if let Some(running) = self.control.scripts.running.as_deref_mut().filter(|_| is_unneeded) {
@@ -571,7 +574,8 @@ impl Engine {
                     RunOutcome::Call(code) => {
                         self.serve_script(run, code, unit, session, now, process);
                         requests = requests.wrapping_add(1);
-                        // The end of the command that was called, if one was. What calls none is asked for the time now and then.
+                        // The end of the command that was called, if one was. What calls none is asked for
+                        // the time now and then.
                         now.mono_ns >= end_ns
                             || requests.is_multiple_of(REQUESTS) && process.now().mono_ns >= end_ns
                     }
@@ -641,7 +645,8 @@ impl Engine {
         }
     }
 
-    /// What an error that nobody has caught makes of the command. One that a called command was counted for is not counted again.
+    /// What an error that nobody has caught makes of the command. One that a called command was counted for
+    /// is not counted again.
     fn failed(&mut self, run: &mut ScriptRun, error: Value, session: &mut Session) -> Run {
         if run.library.is_some() {
             let text = library::failed(run.machine.vm.heap(), error);
@@ -714,8 +719,8 @@ fn reply_limit(machine: &ScriptMachine) -> usize {
     machine.limit
 }
 
-/// Compiles a script whose length the memory limit allows: the compiler takes time and memory in proportion to it, outside of the
-/// machine's account.
+/// Compiles a script whose length the memory limit allows: the compiler takes time and memory in proportion
+/// to it, outside of the machine's account.
 fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice_lua::Proto>, CmdError> {
     let error =
         |text: &[u8]| CmdError::owned([b"ERR Error compiling script (new function): ", text].concat());

@@ -77,8 +77,8 @@ impl Engine {
         !control.is_write_paused(now) && control.persistence.load.is_none() && !is_primarys
     }
 
-    /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where there is a limit; `proto`
-    /// is that of the client whose command is about to run.
+    /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where
+    /// there is a limit; `proto` is that of the client whose command is about to run.
     #[cold]
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Room {
         let limit = self.control.limits.maxmemory;
@@ -129,8 +129,8 @@ impl Engine {
         self.note_room(room, end)
     }
 
-    /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for it: `None` where that
-    /// was not enough.
+    /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for
+    /// it: `None` where that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Room> {
         if self.has_job() {
             // As compaction, which does it otherwise.
@@ -157,7 +157,8 @@ impl Engine {
         self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
     }
 
-    /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds until it wants to go on.
+    /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds
+    /// until it wants to go on.
     pub(crate) fn evict_by_clock(&mut self, looks: bool, process: &mut dyn Process) -> u64 {
         if self.control.limits.maxmemory == 0 || !(looks || self.upkeep.eviction.is_running) {
             return u64::MAX;
@@ -169,7 +170,8 @@ impl Engine {
         if room == Room::Later { 0 } else { u64::MAX }
     }
 
-    /// Closes the largest clients while all of them together take more than `maxmemory-clients`. Once an iteration.
+    /// Closes the largest clients while all of them together take more than `maxmemory-clients`. Once an
+    /// iteration.
     pub(crate) fn evict_clients(&mut self, process: &mut dyn Process) {
         let limit = self.control.limits.maxmemory_clients;
         if limit == 0 {

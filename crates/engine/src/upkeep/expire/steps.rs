@@ -10,7 +10,8 @@ use sluice_keyspace::ExpireCycle;
 
 /// Most time of a slice, nanoseconds: what a client may wait for it.
 const SLICE_NS: u64 = 200_000;
-/// The part of the time that slices have while clients work, percent: at effort 1, and more for each further step.
+/// The part of the time that slices have while clients work, percent: at effort 1, and more for each further
+/// step.
 const SHARE_PERCENT: u64 = 25;
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;
 /// A slice that took longer, as one does whose thread is not run, is forgiven the rest.
@@ -19,7 +20,8 @@ const SPENT_NS_MAX: u64 = 5_000_000;
 const WORKING_NS: u64 = 5_000_000;
 
 impl Engine {
-    /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where nothing is to do.
+    /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where
+    /// nothing is to do.
     #[inline]
     pub fn next_expiry_ns(&self) -> u64 {
         match self.upkeep.expiry.is_running && self.control.between_units(BetweenUnits::Expiry) {
@@ -28,8 +30,8 @@ impl Engine {
         }
     }
 
-    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a primary expires
-    /// what its own clients have written instead.
+    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a
+    /// primary expires what its own clients have written instead.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
         if !self.control.between_units(BetweenUnits::Expiry) {
             return;
@@ -60,8 +62,8 @@ impl Engine {
         self.upkeep.expiry.commands = self.stats.total_commands;
     }
 
-    /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between units, once an
-    /// iteration: the more often iterations execute commands, the more seldom a slice is due.
+    /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between
+    /// units, once an iteration: the more often iterations execute commands, the more seldom a slice is due.
     pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
         if !self.upkeep.expiry.is_running || !self.control.between_units(BetweenUnits::Expiry) {
             return false;
@@ -154,7 +156,8 @@ impl Engine {
         expiry.next_ns = if clients_work || is_propagating { expiry.shared_ns } else { end_ns };
     }
 
-    /// Has the running average of INFO learn which share of the keys was expired. A cycle that met none lets it fall.
+    /// Has the running average of INFO learn which share of the keys was expired. A cycle that met none lets
+    /// it fall.
     fn note_stale_share(&mut self) {
         let sampled = std::mem::take(&mut self.upkeep.expiry.sampled);
         let expired = std::mem::take(&mut self.upkeep.expiry.expired);

@@ -31,8 +31,8 @@ impl Engine {
         Next::Wait(Box::new(WaitFor::Migration(id)))
     }
 
-    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where nobody can wait. The caller commits the
-    /// command.
+    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where nobody can
+    /// wait. The caller commits the command.
     #[cold]
     pub(crate) fn migrate_in_place(
         &mut self,
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// A migration has ended. To be called between units. While CLIENT PAUSE keeps writes back, the migration keeps its keys:
-    /// the cron ends the migration behind the pause.
+    /// A migration has ended. To be called between units. While CLIENT PAUSE keeps writes back, the migration
+    /// keeps its keys: the cron ends the migration behind the pause.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
         let is_held =

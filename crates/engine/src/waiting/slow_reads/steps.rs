@@ -19,11 +19,12 @@ impl Engine {
         self.control.clients.slow_reads.threads = threads;
     }
 
-    /// What slow reads hold alone: `each_alone` is the sum of what every one of them holds, and nobody else, not even another one.
-    /// `holding`: those that still have their roots.
+    /// What slow reads hold alone: `each_alone` is the sum of what every one of them holds, and nobody else,
+    /// not even another one. `holding`: those that still have their roots.
     ///
-    /// What two reads hold together is not in that sum. The bytes that keys have lost to others since the first of them began are an upper
-    /// bound of all. A cut loses far more than reads, so that beside one the sum has to do.
+    /// What two reads hold together is not in that sum. The bytes that keys have lost to others since the
+    /// first of them began are an upper bound of all. A cut loses far more than reads, so that beside one the
+    /// sum has to do.
     pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
         let sessions = &self.sessions;
         let producing = holding.filter_map(|key| sessions.get(key)?.producing());
@@ -47,7 +48,8 @@ impl Engine {
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
-    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it still finds none.
+    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it
+    /// still finds none.
     pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
         let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
         if let WaitFor::SlowRead { since_ns } = on
@@ -152,8 +154,8 @@ impl Engine {
         }
     }
 
-    /// The client was given the last piece of its reply, which took so much processor time: it goes on. A client that is gone is
-    /// none of it.
+    /// The client was given the last piece of its reply, which took so much processor time: it goes on. A
+    /// client that is gone is none of it.
     pub fn end_slow_read(&mut self, key: SessionKey, produced_ns: u64, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
         if let Some(mut producing) = session.take_producing() {
@@ -171,8 +173,8 @@ impl Engine {
         self.sessions.put_back(session);
     }
 
-    /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took out of the data: it
-    /// counts, with the time that it took where it ran.
+    /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took
+    /// out of the data: it counts, with the time that it took where it ran.
     pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
         let Some(producing) = session.take_producing() else { return };
         let executing_ns = producing.executing_ns;
@@ -208,11 +210,12 @@ impl Session {
     }
 }
 
-/// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1 MiB in all.
+/// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1
+/// MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 
-/// A client that makes no room for a piece for so long gets the rest into its output: at a stretch, or in all while others wait for
-/// its thread. So does a slow reader while one of the others has waited for so long.
+/// A client that makes no room for a piece for so long gets the rest into its output: at a stretch, or in all
+/// while others wait for its thread. So does a slow reader while one of the others has waited for so long.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A client that had no room for so long in all is a slow reader.

@@ -1,8 +1,8 @@
 //! Files and processes over readiness.
 //!
-//! A regular file is always ready and takes its time all the same: a thread of the pool does what is asked of it. A FIFO,
-//! and whatever else can be waited for, is tried at once and then again when it is ready. A process is ready when it has
-//! ended.
+//! A regular file is always ready and takes its time all the same: a thread of the pool does what is asked of
+//! it. A FIFO, and whatever else can be waited for, is tried at once and then again when it is ready. A
+//! process is ready when it has ended.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -66,8 +66,9 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
     }
 
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno> {
-        // Shared, so that the descriptor is taken out of the set by name: a child of another thread's fork has a copy
-        // before its exec, and closing ours would leave the descriptor in the set, readable for good.
+        // Shared, so that the descriptor is taken out of the set by name: a child of another thread's fork
+        // has a copy before its exec, and closing ours would leave the descriptor in the set, readable for
+        // good.
         let source = self.attach(Fd::Shared(fd.clone()), Token::default());
         if let Some(slot) = self.slot(source) {
             slot.input = InputMode::Process(index);

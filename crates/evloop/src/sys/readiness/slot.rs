@@ -83,7 +83,8 @@ impl SourceSlot {
         flags
     }
 
-    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
+    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find
+    /// out more.
     #[inline]
     pub(super) fn todo(&self, bits: PollFlags) -> u8 {
         let trouble = PollFlags::ERR | PollFlags::HUP;

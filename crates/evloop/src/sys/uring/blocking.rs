@@ -1,4 +1,5 @@
-//! Files and processes on the ring: the kernel reads, writes and syncs, and polls the descriptor of a process.
+//! Files and processes on the ring: the kernel reads, writes and syncs, and polls the descriptor of a
+//! process.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -39,8 +40,8 @@ impl<K: Kernel> BlockingDriver for Uring<K> {
             self.kernel.push(Op::Sync { fd, data_only }, user_data);
             return;
         }
-        // SAFETY: the bytes are the operation's buffer, which the table of files holds, and neither touches nor frees,
-        // until the operation's completion was reaped.
+        // SAFETY: the bytes are the operation's buffer, which the table of files holds, and neither touches
+        // nor frees, until the operation's completion was reaped.
         // JUSTIFICATION: the kernel moves the bytes.
         unsafe { self.kernel.push_part(fd, part, user_data) };
     }

@@ -1,4 +1,5 @@
-//! Receiving and accepting on the ring: the mode that is wanted, the operation that is armed, and bytes that came early.
+//! Receiving and accepting on the ring: the mode that is wanted, the operation that is armed, and bytes that
+//! came early.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -114,7 +115,8 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         let end = match cqe.result {
-            // Some kernels report 0 although bytes remain. TCP counts its end among what remains, so ask once more.
+            // Some kernels report 0 although bytes remain. TCP counts its end among what remains, so ask once
+            // more.
             0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
                 slot.empty_receives += 1;
                 None
@@ -315,8 +317,8 @@ impl<K: Kernel> Uring<K> {
         slot.armed = Armed::Fill;
         slot.in_flight += 1;
         self.in_flight += 1;
-        // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is neither
-        // touched nor dropped, until the completion was reaped.
+        // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is
+        // neither touched nor dropped, until the completion was reaped.
         // JUSTIFICATION: receiving a large value where it is to lie saves copying it.
         unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, user_data(OpKind::Fill, index)) };
     }

@@ -1,6 +1,7 @@
 //! What the io_uring driver needs of the kernel, so that tests can put a scripted one in its place.
 
-// JUSTIFICATION: operations carry addresses, whose validity only their owner can guarantee; no unsafe block is here.
+// JUSTIFICATION: operations carry addresses, whose validity only their owner can guarantee; no unsafe block
+// is here.
 #![allow(unsafe_code, reason = "declares the contract")]
 
 use std::io;
@@ -107,8 +108,8 @@ pub enum Patience {
 pub enum Wait {
     /// Not at all; due work of the kernel is done.
     No,
-    /// Until `completions` are there, or the absolute time has come if there is one. When `min_wait_us` is not 0,
-    /// fewer are enough after that time.
+    /// Until `completions` are there, or the absolute time has come if there is one. When `min_wait_us` is
+    /// not 0, fewer are enough after that time.
     For {
         /// At least 1.
         completions: u32,
@@ -134,9 +135,9 @@ pub trait Kernel: Sized {
     /// Opens it on the thread that will use it.
     fn open(config: &Config) -> io::Result<Self>;
 
-    /// Ends every multishot receive that is pushed from now on after so many bytes; 0 for never. One source that is
-    /// flooded would otherwise take the whole group in one `enter`, a millisecond of copying. The kernel knows it since
-    /// 6.17 and rejects it before.
+    /// Ends every multishot receive that is pushed from now on after so many bytes; 0 for never. One source
+    /// that is flooded would otherwise take the whole group in one `enter`, a millisecond of copying. The
+    /// kernel knows it since 6.17 and rejects it before.
     fn cap_receives(&mut self, bytes: u32);
 
     /// Queues an operation. Never fails for want of room.
@@ -158,7 +159,8 @@ pub trait Kernel: Sized {
     /// Queues a gathered send.
     ///
     /// # Safety
-    /// The header and all it points to stay valid and unchanged until the operation's completion has been reaped.
+    /// The header and all it points to stay valid and unchanged until the operation's completion has been
+    /// reaped.
     unsafe fn push_sendmsg(
         &mut self,
         fd: RawFd,
@@ -176,8 +178,8 @@ pub trait Kernel: Sized {
     /// Queues a read or a write of a file; a sync is an [`Op`].
     ///
     /// # Safety
-    /// The memory stays valid until the operation's completion has been reaped, and meanwhile no other code uses it in
-    /// a read, or changes it in a write.
+    /// The memory stays valid until the operation's completion has been reaped, and meanwhile no other code
+    /// uses it in a read, or changes it in a write.
     unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64);
 
     /// Whether operations wait to be submitted.

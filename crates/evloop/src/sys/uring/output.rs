@@ -46,7 +46,8 @@ impl<K: Kernel> Uring<K> {
         let user_data = user_data(OpKind::Send, index);
         if pending.buf.shared.is_empty() {
             let rest = pending.cursor.rest_of_head(&pending.buf);
-            // SAFETY: the buffer stays in `sends`, and is neither changed nor dropped, until the completion was reaped.
+            // SAFETY: the buffer stays in `sends`, and is neither changed nor dropped, until the completion
+            // was reaped.
             // JUSTIFICATION: the kernel sends from where the reply lies.
             unsafe { self.kernel.push_send(fd, rest.as_ptr(), rest.len(), patience, user_data) };
             return;

@@ -1,6 +1,6 @@
-//! Does this kernel do what the driver relies on? Multishot operations have no feature bits, versions lie (backports,
-//! custom kernels, emulations), and a filter may let the set-up through and stop the rest: so each is tried once, on a
-//! small ring of its own, in about a tenth of a millisecond.
+//! Does this kernel do what the driver relies on? Multishot operations have no feature bits, versions lie
+//! (backports, custom kernels, emulations), and a filter may let the set-up through and stop the rest: so
+//! each is tried once, on a small ring of its own, in about a tenth of a millisecond.
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,8 +18,8 @@ pub(super) struct Caps {
     pub ends_receives: bool,
 }
 
-/// Tries everything that is needed on `ring`, which has eight entries and two buffers, and serves for nothing else. `Ok`
-/// when all of it behaves; otherwise the first thing that does not, in one line.
+/// Tries everything that is needed on `ring`, which has eight entries and two buffers, and serves for nothing
+/// else. `Ok` when all of it behaves; otherwise the first thing that does not, in one line.
 pub(super) fn check<K: Kernel>(ring: K) -> io::Result<Caps> {
     let mut probe = Probe { ring };
     probe.receives()?;

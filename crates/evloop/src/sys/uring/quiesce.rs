@@ -1,4 +1,5 @@
-//! The end of the driver: everything is cancelled, and the kernel is waited for until it has no memory of ours.
+//! The end of the driver: everything is cancelled, and the kernel is waited for until it has no memory of
+//! ours.
 //!
 //! Bounded: what does not end in time keeps its memory for good, which is safe, and the drop returns.
 
@@ -9,7 +10,8 @@ use crate::handle::Source;
 use crate::slab::Slab;
 
 impl<K: Kernel> Uring<K> {
-    /// Cancels all and waits for the ends, so that no memory is with the kernel. False when it would take too long.
+    /// Cancels all and waits for the ends, so that no memory is with the kernel. False when it would take too
+    /// long.
     fn quiesce(&mut self) -> bool {
         for index in 0..self.slots.len() as u32 {
             let slot = &self.slots[index as usize];
@@ -20,8 +22,8 @@ impl<K: Kernel> Uring<K> {
         }
         self.wind_up_blocking();
         self.cancel_target(Other::Wake.user_data(0));
-        // What was reaped and not taken by the caller is the end of operations, too. After the winding up, so that none
-        // of them begins another.
+        // What was reaped and not taken by the caller is the end of operations, too. After the winding up, so
+        // that none of them begins another.
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..std::mem::take(&mut self.next));
         self.put_away(ready);

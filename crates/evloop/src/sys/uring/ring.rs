@@ -1,8 +1,9 @@
 //! The real ring: set-up, submission, completion, and the group of provided buffers.
 //!
-//! Invariants: (1) the ring is used by the thread that opened it; (2) a buffer in the group belongs to the kernel until
-//! a completion names it; (3) an operation that found no room in the submission queue waits in `spill` and is
-//! submitted in order; (4) deferred work runs only inside `enter` with `GETEVENTS`, so every call passes it.
+//! Invariants: (1) the ring is used by the thread that opened it; (2) a buffer in the group belongs to the
+//! kernel until a completion names it; (3) an operation that found no room in the submission queue waits in
+//! `spill` and is submitted in order; (4) deferred work runs only inside `enter` with `GETEVENTS`, so every
+//! call passes it.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -135,8 +136,10 @@ impl KernelRing {
             Some(arg) => (std::ptr::from_ref(arg).cast::<libc::c_void>(), size_of::<EnterArg>()),
             None => (std::ptr::null(), 0),
         };
-        // SAFETY: the argument is valid during the call, or null; the pusher of a queue entry guarantees its memory.
-        // JUSTIFICATION: the crate's `enter` can keep a registered descriptor only by borrowing the ring for ever.
+        // SAFETY: the argument is valid during the call, or null; the pusher of a queue entry guarantees its
+        // memory.
+        // JUSTIFICATION: the crate's `enter` can keep a registered descriptor only by borrowing the ring for
+        // ever.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -369,8 +372,8 @@ impl fmt::Debug for KernelRing {
     }
 }
 
-/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and another take its
-/// place: a caller that keeps chunks cannot empty the group.
+/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and another
+/// take its place: a caller that keeps chunks cannot empty the group.
 struct Group {
     entries: NonNull<BufRingEntry>,
     mask: u16,
@@ -412,8 +415,9 @@ impl Group {
         let (address, len) = (storage.as_mut_ptr() as u64, storage.len() as u32);
         self.buffers[usize::from(id)] = Some(NonNull::from(Box::leak(storage)));
         let index = usize::from(self.tail & self.mask);
-        // SAFETY: the index is below the number of entries; the kernel reads entries only up to the published tail.
-        // The fields are set one by one since the last bytes of entry 0 are the tail that the kernel reads.
+        // SAFETY: the index is below the number of entries; the kernel reads entries only up to the published
+        // tail. The fields are set one by one since the last bytes of entry 0 are the tail that the kernel
+        // reads.
         // JUSTIFICATION: the ring is memory shared with the kernel.
         let entry = unsafe { &mut *self.entries.as_ptr().add(index) };
         entry.set_addr(address);
@@ -426,8 +430,8 @@ impl Group {
     fn take(&mut self, id: u16) -> Option<Box<[u8]>> {
         let buffer = self.buffers.get_mut(usize::from(id))?.take()?;
         self.vacant.push(id);
-        // SAFETY: it came from a box in `put`, and was taken out of the table, so this is the only owner; the kernel is
-        // through with it, since a completion named it.
+        // SAFETY: it came from a box in `put`, and was taken out of the table, so this is the only owner; the
+        // kernel is through with it, since a completion named it.
         // JUSTIFICATION: the buffer leaves with its bytes instead of being copied.
         Some(unsafe { Box::from_raw(buffer.as_ptr()) })
     }
@@ -452,8 +456,8 @@ impl Drop for Group {
             return;
         }
         for buffer in self.buffers.iter_mut().filter_map(Option::take) {
-            // SAFETY: the ring is closed and no operation was in flight, else `leaked` were set; so these are the only
-            // owners.
+            // SAFETY: the ring is closed and no operation was in flight, else `leaked` were set; so these are
+            // the only owners.
             // JUSTIFICATION: the counterpart of `put`.
             drop(unsafe { Box::from_raw(buffer.as_ptr()) });
         }
@@ -463,8 +467,8 @@ impl Drop for Group {
     }
 }
 
-/// The ladder: everything wanted, then without what only saves memory, then with fewer entries. What is not on it
-/// means another driver.
+/// The ladder: everything wanted, then without what only saves memory, then with fewer entries. What is not
+/// on it means another driver.
 fn set_up(entries: u32) -> io::Result<IoUring> {
     let mut entries = entries.max(1).next_power_of_two();
     let mut array = Array::Without;
@@ -503,8 +507,8 @@ enum Array {
 #[inline]
 fn capped(mut entry: Entry, bytes: u32) -> Entry {
     const { assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_of::<u32>()) };
-    // SAFETY: an entry is `struct io_uring_sqe` as the kernel lays it out, 64 bytes of plain integers, in which the
-    // limit is the word at byte 44.
+    // SAFETY: an entry is `struct io_uring_sqe` as the kernel lays it out, 64 bytes of plain integers, in
+    // which the limit is the word at byte 44.
     // JUSTIFICATION: nothing else keeps one source from taking every buffer at once.
     unsafe { std::ptr::from_mut(&mut entry).cast::<u32>().add(11).write(bytes) };
     entry
@@ -553,8 +557,9 @@ const GROUP_ID: u16 = 0;
 const PAGE: usize = 4096;
 const CQ_PER_SQ: u32 = 8;
 const ENTRIES_MIN: u32 = 64;
-/// A multishot receive ends after so many chunks, where the kernel can limit it. Four would bound an iteration better, but starting
-/// it anew seemed to cost messages of a whole chunk 2 to 5 %, in runs with noise of that size.
+/// A multishot receive ends after so many chunks, where the kernel can limit it. Four would bound an
+/// iteration better, but starting it anew seemed to cost messages of a whole chunk 2 to 5 %, in runs with
+/// noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
 /// More than one send or receive takes anyway.
 const SEND_MAX: u32 = 1 << 30;

@@ -73,7 +73,8 @@ pub fn look(lp: &mut AnyLoop) -> Vec<Event> {
     events
 }
 
-/// The loop has nothing more to say, and comes to rest within a few iterations (cancelling takes a ring an iteration or two, a scripted one more).
+/// The loop has nothing more to say, and comes to rest within a few iterations (cancelling takes a ring an
+/// iteration or two, a scripted one more).
 pub fn assert_quiet(lp: &mut AnyLoop) {
     for _ in 0..10 {
         let iteration = lp.wait(now_ns(), Deadline::PAST).expect("wait");

@@ -217,7 +217,8 @@ impl Func {
         Ok(())
     }
 
-    /// Both operands in registers. The right one is evaluated already: a constant on the left comes behind it.
+    /// Both operands in registers. The right one is evaluated already: a constant on the left comes behind
+    /// it.
     fn two_registers(&mut self, lex: &Lexer<'_>, left: &mut Expr, right: &mut Expr) -> Result<(u8, u8)> {
         let b = self.put_into_any(lex, right)?;
         let a = self.put_into_any(lex, left)?;

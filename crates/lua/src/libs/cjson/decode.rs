@@ -1,7 +1,7 @@
 //! `cjson.decode`.
 //!
-//! The text lies in the first slot; each open object or array has two slots behind, for its table and for the key whose value
-//! is read. The text ends at its first zero byte, as for C.
+//! The text lies in the first slot; each open object or array has two slots behind, for its table and for the
+//! key whose value is read. The text ends at its first zero byte, as for C.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -436,7 +436,8 @@ fn encode_utf8(point: u32, buffer: &mut [u8; 4]) -> &[u8] {
     }
 }
 
-/// Whether a number is one for `strtod` but not for JSON: with a plus, hexadecimal, with zeros in front, infinite or none.
+/// Whether a number is one for `strtod` but not for JSON: with a plus, hexadecimal, with zeros in front,
+/// infinite or none.
 fn is_invalid_number(rest: &[u8]) -> bool {
     if rest.first() == Some(&b'+') {
         return true;

@@ -1,6 +1,7 @@
 //! `cjson.encode`.
 //!
-//! Tables that are open, and a long text under way, lie in the window behind the argument: one slot for each level.
+//! Tables that are open, and a long text under way, lie in the window behind the argument: one slot for each
+//! level.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};

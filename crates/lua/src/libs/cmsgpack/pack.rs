@@ -1,6 +1,7 @@
 //! `cmsgpack.pack`.
 //!
-//! Tables that are open, and a long text under way, lie in the window behind the arguments: one slot for each level.
+//! Tables that are open, and a long text under way, lie in the window behind the arguments: one slot for each
+//! level.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -123,7 +124,8 @@ fn close(ctx: &mut Ctx<'_>, state: &mut Packing) {
     ctx.truncate(state.count + state.levels.len());
 }
 
-/// A number in the shortest form that keeps it: whole ones as integers, others in four bytes where these say as much.
+/// A number in the shortest form that keeps it: whole ones as integers, others in four bytes where these say
+/// as much.
 pub(super) fn push_number(out: &mut Vec<u8>, number: f64) {
     let whole = to_i64(number);
     if whole as f64 == number {

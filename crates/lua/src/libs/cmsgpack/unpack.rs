@@ -1,7 +1,7 @@
 //! `cmsgpack.unpack`, `unpack_one` and `unpack_limit`.
 //!
-//! The bytes lie in the first slot, the offset of the result in the second one; then come the results, and then two slots for
-//! each open array or map: its table, and the key whose value is read.
+//! The bytes lie in the first slot, the offset of the result in the second one; then come the results, and
+//! then two slots for each open array or map: its table, and the key whose value is read.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};

@@ -1,6 +1,7 @@
 //! `string.gsub`.
 //!
-//! The window holds text, pattern and replacement in its first three slots; results of calls come behind `window` slots.
+//! The window holds text, pattern and replacement in its first three slots; results of calls come behind
+//! `window` slots.
 
 use crate::fault::Fault;
 use crate::held::Held;
@@ -12,7 +13,8 @@ use crate::value::{Kind, StrRef, Value};
 use super::super::output::{cost, fuel, reserve};
 use super::find::{capture_value, compile, push_captures};
 
-/// Bytes of a text, and of what replaces a byte of it, up to which [`replace_byte`] works, in one step: a megabyte at most.
+/// Bytes of a text, and of what replaces a byte of it, up to which [`replace_byte`] works, in one step: a
+/// megabyte at most.
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 

@@ -1,8 +1,8 @@
-//! `table.sort`: PUC's quicksort, comparison by comparison, because which comparisons are made decides the order of equal
-//! elements and whether a comparator that contradicts itself is noticed.
+//! `table.sort`: PUC's quicksort, comparison by comparison, because which comparisons are made decides the
+//! order of equal elements and whether a comparator that contradicts itself is noticed.
 //!
-//! The window holds the table, the comparator or nil, and three values that outlive a call: the pivot and the two elements that
-//! are compared with it.
+//! The window holds the table, the comparator or nil, and three values that outlive a call: the pivot and the
+//! two elements that are compared with it.
 
 use crate::fault::Fault;
 use crate::heap::Heap;
@@ -80,7 +80,8 @@ trait Elements {
     }
 }
 
-/// A copy of a table's numbers, without a NaN: their order has no contradiction that would lead beyond the ends.
+/// A copy of a table's numbers, without a NaN: their order has no contradiction that would lead beyond the
+/// ends.
 struct NumberElements<'a>(&'a mut [f64]);
 
 impl Elements for NumberElements<'_> {
@@ -299,7 +300,8 @@ fn invalid_order() -> Fault {
 #[inline]
 fn operands(point: Point, registers: &Registers<'_>) -> (Value, Value) {
     match point {
-        // The right one is the later one of both in the array, but for `Low`, where the left one is the first element.
+        // The right one is the later one of both in the array, but for `Low`, where the left one is the first
+        // element.
         Point::Part | Point::Ends | Point::Low | Point::High => (*registers.right, *registers.left),
         Point::Up => (*registers.left, *registers.pivot),
         Point::Down => (*registers.pivot, *registers.right),

@@ -1,4 +1,5 @@
-//! What the thread tells of its disk: latencies, and the room that there is. Each reading of the clock is two milliseconds later.
+//! What the thread tells of its disk: latencies, and the room that there is. Each reading of the clock is two
+//! milliseconds later.
 
 use super::*;
 use crate::aof::{AofShared, Block};

@@ -1,7 +1,8 @@
-//! The work of the thread step by step, without a thread and over files that fail: what it publishes as durable, what is on disk.
+//! The work of the thread step by step, without a thread and over files that fail: what it publishes as
+//! durable, what is on disk.
 //!
-//! The data of a [`Scene`] are the numbers from 1 on, each of them a record: whatever a crash leaves must be 1, 2, 3 … without a
-//! gap and without one twice, at least as far as was promised.
+//! The data of a [`Scene`] are the numbers from 1 on, each of them a record: whatever a crash leaves must be
+//! 1, 2, 3 … without a gap and without one twice, at least as far as was promised.
 
 use super::*;
 use crate::aof::{AofShared, Block};
@@ -58,7 +59,8 @@ enum FoundEnd {
     Whole,
     /// The last file ends within a record: its name, and how much of it is in order.
     Torn(PathBuf, u64),
-    /// A file holds what is no record, or ends within one while others follow: no start before it is repaired.
+    /// A file holds what is no record, or ends within one while others follow: no start before it is
+    /// repaired.
     Broken,
 }
 
@@ -354,9 +356,9 @@ fn read_numbers(bytes: &[u8], numbers: &mut Vec<u64>) -> Option<u64> {
     }
 }
 
-/// Steps of the first start: the folder around is synced; the base (create, sync, rename, sync of the folder), the manifest (one
-/// write more); the syncs of the base, of the folder and of the one around it; the increment (create, sync of the folder) and the
-/// manifest again.
+/// Steps of the first start: the folder around is synced; the base (create, sync, rename, sync of the
+/// folder), the manifest (one write more); the syncs of the base, of the folder and of the one around it; the
+/// increment (create, sync of the folder) and the manifest again.
 const FIRST_STEPS: u64 = 1 + 4 + 5 + 3 + 2 + 5;
 
 /// A scene whose next sync fails, once; a record is written, and promised if `everysec` has had its second.
@@ -472,7 +474,8 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     scene.begin_rewrite();
     let (stale_number, stale) = (scene.rewrite, scene.write_base().expect("written"));
     let temporary = stale.temporary().to_owned();
-    // That rewrite was given up: another one has begun, and what lies between the cuts is in neither increment.
+    // That rewrite was given up: another one has begun, and what lies between the cuts is in neither
+    // increment.
     scene.write(10);
     scene.begin_rewrite();
     scene.write(10);

@@ -51,7 +51,8 @@ impl AppendOnlyFile for Host {
     }
 
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
-        // What is not on disk was said in the log. The administrator has turned the file off: nothing is promised any more.
+        // What is not on disk was said in the log. The administrator has turned the file off: nothing is
+        // promised any more.
         let _ = self.end_aof(pending, position);
         self.settle_claims(config);
     }

@@ -36,7 +36,8 @@ impl Host {
         })
     }
 
-    /// Lets the allocator have a thread of its own or not, as `jemalloc-bg-thread` says. Errors: text for the client.
+    /// Lets the allocator have a thread of its own or not, as `jemalloc-bg-thread` says. Errors: text for the
+    /// client.
     pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
         let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
             true => (alloc::start_background_thread(), "start"),
@@ -92,8 +93,8 @@ impl Host {
     }
 }
 
-/// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs them, and so
-/// does the engine. Errors: text for the client.
+/// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs
+/// them, and so does the engine. Errors: text for the client.
 type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
 const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::PORT.any()], |host, config| {

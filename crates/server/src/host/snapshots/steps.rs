@@ -12,7 +12,8 @@ use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is begun.
+/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is
+/// begun.
 const HANGING_MAX: usize = 4;
 
 impl Host {
@@ -91,8 +92,8 @@ impl SnapshotFiles for Host {
     }
 }
 
-/// A snapshot that is saved while others may be written in the background: these are older, and must not come out on top. They are broken
-/// off when this one is whole on disk, and not before.
+/// A snapshot that is saved while others may be written in the background: these are older, and must not come
+/// out on top. They are broken off when this one is whole on disk, and not before.
 struct YoungerSnapshot {
     writer: SnapshotWriter,
     older: Vec<WriterHandle>,

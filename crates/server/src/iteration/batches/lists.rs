@@ -6,8 +6,8 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use std::collections::BTreeMap;
 
-/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room and for what is kept; bounded by
-/// one batch for each connection.
+/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room and for
+/// what is kept; bounded by one batch for each connection.
 #[derive(Default)]
 pub struct Batches {
     pub(super) messages: Vec<ToMain>,

@@ -132,7 +132,8 @@ fn a_snapshot_takes_the_place_of_the_file_when_that_is_wanted_and_not_before() {
     }
 }
 
-/// Renaming may have to wait for another file, and a disk may stand still: the primary must not take that for a dead replica.
+/// Renaming may have to wait for another file, and a disk may stand still: the primary must not take that for
+/// a dead replica.
 #[test]
 fn a_primary_hears_of_a_download_that_waits_to_be_committed() {
     for bytes in framed(&snapshot(1000)) {

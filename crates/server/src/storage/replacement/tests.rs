@@ -21,7 +21,8 @@ fn new_contents() -> Vec<u8> {
     (0..PIECES * 700).map(|n| (n % 251) as u8).collect()
 }
 
-/// Replaces the old file with a fault; whether that was done, the steps it took and the folder, in which `left` looks.
+/// Replaces the old file with a fault; whether that was done, the steps it took and the folder, in which
+/// `left` looks.
 fn replace_with(
     fault: Fault,
     first: u64,
@@ -160,7 +161,8 @@ fn a_failed_sync_is_not_made_good_by_another() {
     std::fs::remove_dir_all(&folder).expect("removable");
 }
 
-/// What a link to a whole file leaves when each of its steps fails: the file itself always, and the second name or none.
+/// What a link to a whole file leaves when each of its steps fails: the file itself always, and the second
+/// name or none.
 #[test]
 fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
     // The link, the rename and the folder; nothing strikes behind them.

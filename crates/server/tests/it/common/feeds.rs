@@ -1,8 +1,10 @@
-//! Publishers that number their messages, and subscribers that check that each message of a channel comes once and in order.
+//! Publishers that number their messages, and subscribers that check that each message of a channel comes
+//! once and in order.
 //!
-//! Every publisher has a channel of its own. *Steady* subscribers receive every channel from its first message to its last: by
-//! name, by pattern, and with RESP3 between the replies to their own commands. *Visitors* subscribe and unsubscribe: a visitor
-//! receives every message between the two confirmations and none outside of them.
+//! Every publisher has a channel of its own. *Steady* subscribers receive every channel from its first
+//! message to its last: by name, by pattern, and with RESP3 between the replies to their own commands.
+//! *Visitors* subscribe and unsubscribe: a visitor receives every message between the two confirmations and
+//! none outside of them.
 
 use super::{Client, Server, request, until};
 use sluice_base::Rng;
@@ -28,7 +30,8 @@ const CHANNELS: usize = 2;
 const VISITORS: usize = 2;
 /// Two by name, one by pattern, one with RESP3.
 const STEADY: usize = 4;
-/// Messages that a publisher is ahead of the steady subscribers, at most: their output limits are not what is tested.
+/// Messages that a publisher is ahead of the steady subscribers, at most: their output limits are not what is
+/// tested.
 const AHEAD_MAX: u64 = 5000;
 /// The message behind a channel's last.
 const END: &[u8] = b"end";
@@ -68,8 +71,8 @@ impl Feeds {
         Feeds { stop_visitors, stop_publishers, publishers, steady: threads, visitors }
     }
 
-    /// Ends them all: every steady subscriber has received every message. How many there were, and how many of them came to
-    /// visitors.
+    /// Ends them all: every steady subscriber has received every message. How many there were, and how many
+    /// of them came to visitors.
     pub fn stop(self) -> (u64, u64) {
         let join = |threads: Vec<JoinHandle<u64>>| -> Vec<u64> {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -17,14 +17,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before the test fails. A checker of memory or of races, for which the build leaves jemalloc out,
-/// makes the server ten times as slow.
+/// How long anything may take before the test fails. A checker of memory or of races, for which the build
+/// leaves jemalloc out, makes the server ten times as slow.
 pub const DEADLINE: Duration = Duration::from_secs(if cfg!(sluice_system_allocator) { 300 } else { 60 });
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
 
-/// Environment: arguments that every server of this run is given, before those of its test (`xtask/src/test/arms.rs`).
+/// Environment: arguments that every server of this run is given, before those of its test
+/// (`xtask/src/test/arms.rs`).
 const ARM: &str = "SLUICE_TEST_ARGS";
 
 /// The arguments of this run's arm, without an event loop that this machine does not have.
@@ -92,9 +93,9 @@ impl Drop for Dir {
     }
 }
 
-/// A port that nobody uses just now, below those that the kernel gives to outgoing connections. Until this process ends
-/// no other process of these tests is given the port, listened on or not: an abstract socket with the port's number
-/// reserves the port.
+/// A port that nobody uses just now, below those that the kernel gives to outgoing connections. Until this
+/// process ends no other process of these tests is given the port, listened on or not: an abstract socket
+/// with the port's number reserves the port.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static RESERVED: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
@@ -235,8 +236,8 @@ impl Drop for Server {
     }
 }
 
-/// Asks again until there is an answer. Between two questions the processor is the server's: the pause begins at
-/// [`PAUSE_FIRST`] and doubles up to [`PAUSE_MAX`].
+/// Asks again until there is an answer. Between two questions the processor is the server's: the pause begins
+/// at [`PAUSE_FIRST`] and doubles up to [`PAUSE_MAX`].
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let mut pause = PAUSE_FIRST;

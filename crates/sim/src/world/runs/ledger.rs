@@ -39,9 +39,11 @@ pub(super) struct Run {
     pub(super) parts: Vec<Vec<u8>>,
     /// The node that executes it; none behind the end of that process.
     pub(super) at: Option<NodeId>,
-    /// Snapshots that the node had loaded when the run was asked for: behind another one, what the node lacks says nothing of the run.
+    /// Snapshots that the node had loaded when the run was asked for: behind another one, what the node lacks
+    /// says nothing of the run.
     pub(super) snapshots: u64,
-    /// Who has asked for it and hears the answer; none where the client has gone, or where somebody else listens.
+    /// Who has asked for it and hears the answer; none where the client has gone, or where somebody else
+    /// listens.
     pub(super) caller: Option<SessionKey>,
     /// Replies ahead of the one that tells of it.
     pub(super) replies_before: usize,
@@ -50,7 +52,8 @@ pub(super) struct Run {
     pub(super) fate: Fate,
 }
 
-/// What of a seed is about runs. Its chances are drawn apart: a run without them is what it was before there were any.
+/// What of a seed is about runs. Its chances are drawn apart: a run without them is what it was before there
+/// were any.
 pub(in crate::world) struct Runs {
     pub(super) rng: Rng,
     /// One in so many steps; 0: none.
@@ -60,7 +63,8 @@ pub(in crate::world) struct Runs {
     pub(super) all: Vec<Run>,
     /// Names given so far, of keys and of versions of libraries.
     pub(super) names: u64,
-    /// Versions of the library that only gets younger, whose loading was acknowledged ahead of the promise with this number.
+    /// Versions of the library that only gets younger, whose loading was acknowledged ahead of the promise
+    /// with this number.
     pub(super) kept: Vec<u64>,
     /// Nodes that were told to end.
     pub(super) ending: BTreeSet<NodeId>,

@@ -1,7 +1,8 @@
 //! Long ranges that are cut off, and what is left of them.
 //!
-//! A cut takes the subtrees of a range from below the top. Their leaves stand on the shelf, and in the index, until they are cleared:
-//! a few by every change, the rest by compaction. Till then a leaf that the index names counts if the order names it too.
+//! A cut takes the subtrees of a range from below the top. Their leaves stand on the shelf, and in the index,
+//! until they are cleared: a few by every change, the rest by compaction. Till then a leaf that the index
+//! names counts if the order names it too.
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
-//! Changes that leave the tree's form as it is: no leaf is split, joined or emptied, so one descent finds the leaf, and a second
-//! way down brings counts and first scores up to date. Most changes of a large set are of this kind. Those that are not return `false`,
-//! and nothing done: the general form in `large/edit.rs` follows.
+//! Changes that leave the tree's form as it is: no leaf is split, joined or emptied, so one descent finds the
+//! leaf, and a second way down brings counts and first scores up to date. Most changes of a large set are of
+//! this kind. Those that are not return `false`, and nothing done: the general form in `large/edit.rs`
+//! follows.
 
 use std::ops::Range;
 
@@ -22,7 +23,8 @@ struct LeafPath {
     leaf: u32,
 }
 
-/// Nodes on the way to a leaf at most: those have `SPARSE` children and more, but for the top, and numbers of leaves have 32 bits.
+/// Nodes on the way to a leaf at most: those have `SPARSE` children and more, but for the top, and numbers of
+/// leaves have 32 bits.
 const DEPTH_MAX: usize = 12;
 
 impl Large {
@@ -95,8 +97,8 @@ impl Large {
         true
     }
 
-    /// Takes a member out of its leaf where the leaf is neither empty nor to be joined afterwards, and leaves its entry in the index;
-    /// whether it did.
+    /// Takes a member out of its leaf where the leaf is neither empty nor to be joined afterwards, and leaves
+    /// its entry in the index; whether it did.
     pub(super) fn leave_leaf(
         &mut self,
         member: &[u8],
@@ -140,8 +142,8 @@ impl Large {
         }
     }
 
-    /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element stays; whether it did.
-    /// Neither the index nor the inner nodes change then.
+    /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element
+    /// stays; whether it did. Neither the index nor the inner nodes change then.
     #[inline]
     fn update_in_leaf(
         &mut self,
@@ -170,9 +172,9 @@ impl Large {
         true
     }
 
-    /// Asks for index entries that pops will remove soon, after some elements at an end were removed: first where a page is, some pops later
-    /// its entries. Nothing has named these members before, so that in a set of millions their entries are in no cache, and waiting for
-    /// them would be a third of a pop's time.
+    /// Asks for index entries that pops will remove soon, after some elements at an end were removed: first
+    /// where a page is, some pops later its entries. Nothing has named these members before, so that in a set
+    /// of millions their entries are in no cache, and waiting for them would be a third of a pop's time.
     pub(super) fn prefetch_pop(&mut self, removed: Range<usize>) {
         let rank = match removed.start {
             _ if removed.len() > POPPED_ALONE => return,
@@ -193,7 +195,8 @@ impl Large {
 }
 
 impl LargeParts<'_, '_> {
-    /// Changes the counts on the way to a leaf by one, and the first scores if the leaf has got another first element.
+    /// Changes the counts on the way to a leaf by one, and the first scores if the leaf has got another first
+    /// element.
     #[inline]
     fn follow(
         &mut self,
@@ -229,5 +232,6 @@ impl LargeParts<'_, '_> {
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
 /// Elements of a pop that is followed by others of its kind.
 const POPPED_ALONE: usize = 4;
-/// How many elements ahead of a pop the index is asked for the place of a page. Memory answers within the time of two pops.
+/// How many elements ahead of a pop the index is asked for the place of a page. Memory answers within the
+/// time of two pops.
 const POPS_AHEAD: usize = 6;

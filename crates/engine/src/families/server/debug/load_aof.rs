@@ -6,8 +6,8 @@ use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_snapshot::Duplicates;
 
-/// What was appended is written first. The files are loaded into databases of their own, which take the place of the old ones
-/// when all of them were loaded.
+/// What was appended is written first. The files are loaded into databases of their own, which take the place
+/// of the old ones when all of them were loaded.
 pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.may_wait {
         return Err(IN_TRANSACTION);

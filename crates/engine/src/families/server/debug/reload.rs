@@ -10,8 +10,8 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 use sluice_snapshot::{Duplicates, LoadThread};
 
-/// The file is loaded into databases of its own, which take the place of the old ones; these go when the file's header was
-/// found good. NOFLUSH loads into the databases that are there.
+/// The file is loaded into databases of its own, which take the place of the old ones; these go when the
+/// file's header was found good. NOFLUSH loads into the databases that are there.
 pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let (mut saves, mut old, mut duplicates) = (true, OldData::Freed, Duplicates::Refused);
     for i in 2..args.len() {
@@ -22,7 +22,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             () => return Err(UNKNOWN_OPTION),
         }
     }
-    // The data under way to a file cannot go to another thread. Those that are about to be freed need not be saved.
+    // The data under way to a file cannot go to another thread. Those that are about to be freed need not be
+    // saved.
     if old == OldData::Filled && ctx.control.persistence.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }

@@ -1,4 +1,5 @@
-//! A graph of samples in characters: four rows, three levels each, and below each column its age, read downwards.
+//! A graph of samples in characters: four rows, three levels each, and below each column its age, read
+//! downwards.
 
 use crate::observe::latency::Series;
 use std::fmt::Write;

@@ -1,8 +1,9 @@
 //! An append-only file, loaded by a second engine: what a load does on its thread.
 //!
-//! Invariants: (1) the second engine has no clients, no streams and no files: what a command would ask of the process is refused,
-//! and no command of a log has reason to ask; (2) the keyspace is given back whatever becomes of the load; (3) the last file alone
-//! may end within a unit, under `aof-load-truncated`, and is cut off there before the load has succeeded.
+//! Invariants: (1) the second engine has no clients, no streams and no files: what a command would ask of the
+//! process is refused, and no command of a log has reason to ask; (2) the keyspace is given back whatever
+//! becomes of the load; (3) the last file alone may end within a unit, under `aof-load-truncated`, and is cut
+//! off there before the load has succeeded.
 
 use super::AofLoad;
 use crate::engine::Engine;
@@ -152,7 +153,8 @@ pub(crate) struct ReplayProcess<'a, 'b> {
 }
 
 impl ReplayProcess<'_, '_> {
-    /// Brings the numbers up to date that other threads see: bytes read of all files, and what is in the keyspace.
+    /// Brings the numbers up to date that other threads see: bytes read of all files, and what is in the
+    /// keyspace.
     pub(crate) fn publish(&mut self, read: u64, loaded: (u64, u64), keyspace: &Keyspace) {
         let progress = self.out.progress;
         progress.bytes_read.store(read, Relaxed);

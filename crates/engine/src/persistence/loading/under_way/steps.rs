@@ -35,7 +35,8 @@ fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
 }
 
 impl Control {
-    /// Notes what a load brought, and whether the file holds more than that. What is known of the other file stays.
+    /// Notes what a load brought, and whether the file holds more than that. What is known of the other file
+    /// stays.
     fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
         let is_partial = counts.skipped > 0;
         match from {
@@ -125,7 +126,8 @@ impl Control {
         }
     }
 
-    /// Puts the libraries of functions that a load has brought in the place of those that are there, or beside them.
+    /// Puts the libraries of functions that a load has brought in the place of those that are there, or
+    /// beside them.
     ///
     /// # Errors
     /// A name is there already, and is not to be replaced: the libraries stay as they are.
@@ -148,7 +150,8 @@ impl Control {
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.
     fn note_loaded_history(&mut self, purpose: LoadPurpose, mut history: LoadedHistory, counts: LoadCounts) {
-        // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
+        // Data of which keys are missing stand nowhere in the history: a replica that went on would have
+        // more.
         if purpose == LoadPurpose::Start && counts.skipped > 0 {
             return;
         }
@@ -168,7 +171,8 @@ impl Control {
             }
             (LoadPurpose::Sync, _, role) => {
                 self.replication.loaded_stream_db = db;
-                // The link names their history, unless it has given the attempt up meanwhile: then nobody knows where they stand.
+                // The link names their history, unless it has given the attempt up meanwhile: then nobody
+                // knows where they stand.
                 if let Some(role) = role {
                     role.can_resume = false;
                 }
@@ -177,7 +181,8 @@ impl Control {
         }
     }
 
-    /// Deletes keys at replicas that go on where the file ends. What the backlog does not hold, no replica has been sent yet.
+    /// Deletes keys at replicas that go on where the file ends. What the backlog does not hold, no replica
+    /// has been sent yet.
     fn tell_of_expired(&mut self, expired: &[(usize, Box<[u8]>)]) {
         let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
         let mut unit = UnitCommands::default();
@@ -206,8 +211,8 @@ impl Control {
 }
 
 impl Engine {
-    /// Begins to load the snapshot file before the first client is served: [`Action::Load`]. `false`, where there is no file.
-    /// Errors: the log has said why.
+    /// Begins to load the snapshot file before the first client is served: [`Action::Load`]. `false`, where
+    /// there is no file. Errors: the log has said why.
     pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
         let name = self.control.config.bytes(param::DBFILENAME).to_vec();
         let mut source = process.snapshot_source(&name);

@@ -199,11 +199,13 @@ fn a_crash_at_any_step_leaves_what_was_promised_and_no_gap() {
     assert!(whole > 500 && torn > 10 && broken < whole / 20, "{whole} {torn} {broken}");
 }
 
-/// Plays with a fault of the disk that passes, at each step, then crashes the machine; how often the fault was noticed.
+/// Plays with a fault of the disk that passes, at each step, then crashes the machine; how often the fault
+/// was noticed.
 fn with_a_fault(fault: Fault, count: u64) -> u64 {
     let mut noticed = 0;
     for (name, script) in SCRIPTS {
-        // No process can know that a sync has failed in the one before: Linux shows it what never got to disk.
+        // No process can know that a sync has failed in the one before: Linux shows it what never got to
+        // disk.
         if fault == Fault::SyncError && name == "kills" {
             continue;
         }
