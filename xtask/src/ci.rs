@@ -152,8 +152,8 @@ pub(crate) fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Resul
     differential_of(build_server, commands, seed, more)
 }
 
-/// The same with our server as a build with debug assertions: each command is held to the keys that it
-/// declares.
+/// The differential test with our server as a build with debug assertions: each command is held to the keys
+/// that it declares.
 pub(crate) fn differential_checked(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     differential_of(build_checked_server, commands, seed, &[more, &["--checked"]].concat())
 }

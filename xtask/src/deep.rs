@@ -252,7 +252,7 @@ fn differential_seeds(chosen: &Chosen) -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// The same with our server as a build with debug assertions.
+/// The differential test with our server as a build with debug assertions.
 fn differential_checked(chosen: &Chosen) -> Result<Ran> {
     ci::differential_checked(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &[])
 }

@@ -62,7 +62,7 @@ pub(crate) fn probe(arguments: &[String]) -> Result<()> {
     run().map(drop)
 }
 
-/// The same as a step.
+/// All probes, as a step.
 pub(crate) fn run() -> Result<Ran> {
     PROBES.iter().try_for_each(check)?;
     Ok(Ran::Passed)

@@ -27,8 +27,8 @@ impl Server {
         Server::start_by(&[], binary, extra)
     }
 
-    /// The same behind the words of a launcher, which replaces itself by the server: the process keeps its
-    /// number.
+    /// Starts a server behind the words of a launcher, which replaces itself by the server: the process keeps
+    /// its number.
     pub(crate) fn start_by(launcher: &[String], binary: &Path, extra: &[String]) -> Result<Server> {
         Server::start_in(launcher, binary, extra, &|_| Ok(()))
     }

@@ -282,7 +282,7 @@ fn mutex_pop(queue: &Mutex<VecDeque<usize>>, count: usize) -> usize {
     queue.drain(..count).map(black_box).count()
 }
 
-/// The same steps for every thread of a side.
+/// Sides whose threads all take the steps given here.
 fn sides<'a>(
     load: &Load,
     push: impl FnMut(usize) -> usize + Send + Copy + 'a,

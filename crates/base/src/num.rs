@@ -170,7 +170,7 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The same, but a whole number too is written by its shortest digits: 1e+15 and not 1000000000000000. 1 to
+/// Appends `value` by its shortest digits, a whole number too: 1e+15 and not 1000000000000000. 1 to
 /// 25 bytes.
 pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
     if value.is_finite() && value != 0.0 {

@@ -35,8 +35,8 @@ fn lanes_equal_sse2(head: [u32; 4], tag: u8) -> u32 {
     _mm_movemask_epi8(equal) as u32 & LANES_MASK
 }
 
-/// The same without SIMD: a byte of `x` is zero where the tag matches, found exactly (no borrow between
-/// bytes).
+/// Lanes whose tag matches, without SIMD: a byte of `x` is zero where it does, found exactly (no borrow
+/// between bytes).
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), allow(dead_code))]
 #[inline]
 fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {

@@ -55,7 +55,7 @@ impl HashTree {
         HashTree { root: HashNode::Leaf(Arc::new(leaf)), sums, seed, content }
     }
 
-    /// The same tree a second time: neither sees what is changed in the other. O(1).
+    /// A second owner of the tree: neither sees what is changed in the other. O(1).
     #[must_use]
     pub fn share(&self) -> HashTree {
         HashTree { root: self.root.clone(), sums: self.sums, seed: self.seed, content: self.content }
@@ -244,7 +244,7 @@ impl HashTree {
         HashTreeIter::new(&self.root)
     }
 
-    /// The same without the first `rank` of them. Cost: O(log n) to begin.
+    /// All fields but the first `rank`, in the order of [`HashTree::iter`]. Cost: O(log n) to begin.
     pub fn iter_from(&self, rank: usize) -> HashTreeIter<'_> {
         HashTreeIter::from_rank(&self.root, rank)
     }

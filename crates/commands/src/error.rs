@@ -58,7 +58,7 @@ impl CmdError {
         "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
          (which is not the default) writes to replicas are just local and are not propagated.",
     );
-    /// The same of WAITAOF.
+    /// WAITAOF on a replica.
     pub const WAITAOF_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
          not propagated.",

@@ -241,7 +241,7 @@ impl Preparer {
         self.append(*request, batch);
     }
 
-    /// The same for some requests in order.
+    /// Prepares some requests in order, as [`Preparer::prepare`] does one.
     #[inline]
     pub fn prepare_all<'a>(&self, requests: impl Iterator<Item = Request<'a>>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;

@@ -8,7 +8,7 @@ use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetR
 /// Whether more of a reply is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is.
+    /// The reply goes on.
     More,
     /// The reply is whole.
     End,

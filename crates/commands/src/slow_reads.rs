@@ -60,7 +60,7 @@ impl SlowReadAsk<'_> {
         elements > self.elements_max && self.is_possible(elements)
     }
 
-    /// The same for so many bytes of strings.
+    /// Whether another thread is to read so many bytes of strings.
     #[inline]
     pub(crate) fn suits_bytes(&mut self, bytes: usize) -> bool {
         self.suits(bytes / BYTES_OF_ELEMENT)

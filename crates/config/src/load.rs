@@ -88,7 +88,7 @@ impl<'a, 'b> Load<'a, 'b> {
         self.lines(text, source, depth, 0)
     }
 
-    /// The same, with so many lines before the first one.
+    /// Loads lines in front of which the file has so many others.
     fn lines(
         &mut self,
         text: &[u8],

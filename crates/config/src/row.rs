@@ -262,7 +262,7 @@ impl<K> Id<K> {
         Id { index, kind: PhantomData }
     }
 
-    /// The same parameter without its type: to compare with what a [`crate::Change`] lists.
+    /// The parameter without its type: to compare with what a [`crate::Change`] lists.
     pub const fn any(self) -> ParamId {
         ParamId(self.index)
     }

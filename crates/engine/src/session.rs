@@ -641,7 +641,7 @@ impl Sessions {
         if slot.generation == key.generation { slot.session.as_deref() } else { None }
     }
 
-    /// The same, to change.
+    /// The session of a key, to change.
     #[inline]
     pub fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
         let slot = self.slots.get_mut(key.slot as usize)?;
@@ -681,7 +681,7 @@ impl Sessions {
         self.slots.iter().filter_map(|slot| slot.session.as_deref())
     }
 
-    /// The same, to change.
+    /// All sessions, to change.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
     }

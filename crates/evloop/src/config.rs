@@ -52,7 +52,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same with every value inside its range.
+    /// The configuration with every value inside its range.
     pub(crate) fn clamped(&self) -> Config {
         Config {
             events_per_iteration: self.events_per_iteration.clamp(1, 4096),

@@ -84,7 +84,7 @@ impl<D: Driver> Loop<D> {
         Loop::with(config, D::open)
     }
 
-    /// The same with the driver that `open` makes.
+    /// A loop with the driver that `open` makes.
     pub(crate) fn with(
         config: &Config,
         open: impl FnOnce(&Config, &Arc<WakeFd>) -> io::Result<D>,
@@ -286,9 +286,9 @@ impl<D: Driver> Loop<D> {
         self.driver.close(source);
     }
 
-    /// The same, but the descriptor comes back open, to be attached to another loop: one [`Event::Detached`].
-    /// A send or fill in flight is given up, and its bytes so far are not reported, so detach between them.
-    /// Nothing happens on a source that was closed.
+    /// Ends a source; the descriptor comes back open, to be attached to another loop: one
+    /// [`Event::Detached`]. A send or fill in flight is given up, and its bytes so far are not reported, so
+    /// detach between them. Nothing happens on a source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
     }

@@ -70,7 +70,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The same without touching: for commands that ask about a key rather than use it.
+    /// The entry of a key without touching it: for commands that ask about a key rather than use it.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -81,7 +81,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The same, and no event is published where there is no key.
+    /// The entry of a key without touching it; no event is published where there is no key.
     #[inline]
     pub fn peek_quietly(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -92,7 +92,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The same without counting or touching.
+    /// The entry of a key without counting or touching.
     #[inline(always)]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
@@ -226,19 +226,20 @@ impl DbMut<'_> {
         Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects })
     }
 
-    /// The same database to read from, for what a command looks at before it writes: several keys at once.
+    /// The database to read from, for what a command looks at before it writes: several keys at once.
     pub fn as_read(&mut self) -> DbRef<'_> {
         let DbMut { dbs, number, access, effects } = self;
         DbRef { db: &dbs[*number], number: *number, access: *access, effects }
     }
 
-    /// The same database, to read several keys at once. What has expired is to be deleted first.
+    /// The database, to read several keys at once. What has expired is to be deleted first.
     pub fn reading(&mut self) -> DbRef<'_> {
         DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
     }
 
-    /// The same to read these keys from, of which those that have expired are deleted first, as a write does
-    /// with each key that it meets: up to one that holds another type than is wanted, where the command ends.
+    /// The database to read these keys from, of which those that have expired are deleted first, as a write
+    /// does with each key that it meets: up to one that holds another type than is wanted, where the command
+    /// ends.
     pub fn as_read_of<'k>(
         &mut self,
         mut keys: impl Iterator<Item = Key<'k>>,
@@ -322,7 +323,7 @@ impl DbMut<'_> {
         }
     }
 
-    /// The same without counting, as most writes look at what they are about to change.
+    /// The entry of a key without counting, as most writes look at what they are about to change.
     #[inline]
     pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
@@ -331,7 +332,7 @@ impl DbMut<'_> {
         Some(Entry::of(db, found.handle))
     }
 
-    /// The same without counting or touching.
+    /// The entry of a key without counting or touching.
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
         Some(Entry::of(&self.dbs[self.number], found.handle))
@@ -512,8 +513,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty list, which comes into being when it has elements at the
-    /// end of the edit.
+    /// The list of a key, to be edited; a key that is absent is an empty list, which comes into being when it
+    /// has elements at the end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -537,8 +538,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end
-    /// of the edit.
+    /// The hash of a key, to be edited; a key that is absent is an empty hash, which comes into being when it
+    /// has fields at the end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -598,8 +599,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty set, which comes into being when it has elements at the end
-    /// of the edit.
+    /// The sorted set of a key, to be edited; a key that is absent is an empty set, which comes into being
+    /// when it has elements at the end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -635,8 +636,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The same; a key that is absent is an empty set, which comes into being when it has members at the end
-    /// of the edit. So many members are about to be added, `first` first.
+    /// The set of a key, to be edited; a key that is absent is an empty set, which comes into being when it
+    /// has members at the end of the edit. So many members are about to be added, `first` first.
     ///
     /// # Errors
     /// The key holds another type.

@@ -16,7 +16,7 @@ use sluice_value::{Stream, Value, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 pub trait Variant: Sized {
     /// What the value holds.
     fn of(value: &Value) -> &Self;
-    /// The same, to be changed.
+    /// The collection of a value, to be changed.
     fn of_mut(value: &mut Value) -> &mut Self;
     /// The value that holds it.
     fn into_value(self) -> Value;

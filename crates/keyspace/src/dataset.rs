@@ -141,7 +141,7 @@ impl Keyspace {
         self.load_key(number, Key::hashed(name, self.hasher), value, expiry, clock)
     }
 
-    /// The same of a key that was hashed before.
+    /// Loads a key that was hashed before.
     pub fn load_key(
         &mut self,
         number: usize,

@@ -124,7 +124,7 @@ impl Db {
         self.tables.stats(IndexKind::Keys)
     }
 
-    /// The same of those over keys with an expiry.
+    /// Numbers of the tables over keys with an expiry.
     pub fn expires_stats(&self) -> Stats {
         self.tables.stats(IndexKind::Expires)
     }

@@ -179,7 +179,7 @@ impl Effects {
         self.propagation = Propagation::Rewritten(commands);
     }
 
-    /// The same with commands that are encoded already.
+    /// Replaces the command in the propagation stream by commands that are encoded already.
     pub fn rewrite_encoded(&mut self, commands: impl FnOnce() -> EncodedCommands) {
         self.recorded = true;
         let commands = if self.propagating { commands() } else { EncodedCommands::default() };

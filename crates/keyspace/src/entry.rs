@@ -30,19 +30,19 @@ pub enum Form {
     StrInt = 0,
     /// A string's bytes.
     StrInline = 1,
-    /// The same, and OBJECT ENCODING says `raw` whatever the length: the string was built by pieces.
+    /// A string's bytes, and OBJECT ENCODING says `raw` whatever the length: the string was built by pieces.
     StrInlineRaw = 2,
     /// A string outside the block, in one piece or in pages: the value knows.
     StrOutside = 3,
     /// A list's bytes, as [`sluice_value::List::write_inline`] writes them, to be reported as a listpack.
     ListInlineListpack = 7,
-    /// The same, to be reported as a quicklist.
+    /// A list's bytes, to be reported as a quicklist.
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
     /// A hash's bytes, as [`sluice_value::Hash::write_inline`] writes them, to be reported as a listpack.
     HashInlineListpack = 10,
-    /// The same, to be reported as a hash table.
+    /// A hash's bytes, to be reported as a hash table.
     HashInlineHashtable = 11,
     /// A hash outside the block, which knows its encoding.
     HashOutside = 12,
@@ -51,7 +51,7 @@ pub enum Form {
     /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a
     /// listpack.
     ZsetInlineListpack = 17,
-    /// The same, to be reported as a skip list.
+    /// A sorted set's bytes, to be reported as a skip list.
     ZsetInlineSkiplist = 18,
     /// A sorted set outside the block, which knows its encoding.
     ZsetOutside = 19,
@@ -59,7 +59,7 @@ pub enum Form {
     SetInlineIntset = 13,
     /// A set's bytes, to be reported as a listpack.
     SetInlineListpack = 14,
-    /// The same, to be reported as a hash table.
+    /// A set's bytes, to be reported as a hash table.
     SetInlineHashtable = 15,
     /// A set outside the block, which knows its encoding.
     SetOutside = 16,

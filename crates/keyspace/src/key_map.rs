@@ -49,7 +49,7 @@ impl<V> KeyMap<V> {
         self.dbs.get(&db)?.get(key)
     }
 
-    /// The same, to change.
+    /// What a key has, to change.
     pub fn get_mut(&mut self, db: usize, key: &[u8]) -> Option<&mut V> {
         self.dbs.get_mut(&db)?.get_mut(key)
     }

@@ -11,16 +11,16 @@ use sluice_value::{Hash, List, PAGE_BYTES, Pages, Set, Stream, Value, Zset};
 pub enum NewValue<'a> {
     /// A string in its canonical encoding: an integer where the bytes are one.
     Str(&'a [u8]),
-    /// The same, of bytes that others may hold too: they become the value without a copy where they are too
+    /// A string of bytes that others may hold too: they become the value without a copy where they are too
     /// many for the entry.
     StrShared(&'a Bytes),
     /// An integer.
     Int(i64),
     /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
     Plain(&'a [u8]),
-    /// The same, marked `raw`: what APPEND and SETRANGE make.
+    /// A string that is marked `raw`: what APPEND and SETRANGE make.
     Raw(&'a [u8]),
-    /// The same with bytes of its own, which become the value without a copy where they are too many for the
+    /// A string marked `raw`, whose bytes become the value without a copy where they are too many for the
     /// entry.
     RawOwned(Vec<u8>),
     /// A string in pages, of more bytes than one page has.
@@ -63,7 +63,7 @@ pub(crate) enum Payload<'a> {
     Int([u8; 8]),
     /// The payload of a form.
     Borrowed(Form, &'a [u8]),
-    /// The same.
+    /// Bytes that the payload owns, for the block of an entry.
     Owned(Form, Vec<u8>),
     /// A value whose index becomes the payload of a form.
     Outside(Form, Value),
@@ -169,7 +169,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The same payload in the form `form`, which must keep its value in the same location.
+    /// The payload in the form `form`, which must keep its value in the same location.
     pub(crate) fn with_form(self, form: Form) -> Payload<'a> {
         match self {
             Payload::Int(_) => self,

@@ -55,7 +55,7 @@ impl Str<'_> {
         }
     }
 
-    /// The same in a vector with room for `capacity` bytes.
+    /// The bytes, in a vector with room for `capacity` of them.
     pub(crate) fn to_vec_for(self, capacity: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(capacity.max(self.len()));
         self.for_each_slice(|slice| bytes.extend_from_slice(slice));

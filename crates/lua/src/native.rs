@@ -44,7 +44,7 @@ pub enum Demand {
     /// Call the window's first value with the rest, and catch errors.
     #[doc(hidden)]
     Protect(Protection),
-    /// The same, and the second value handles the error.
+    /// Call the window's first value with the rest, and have the second value handle errors.
     #[doc(hidden)]
     ProtectWith,
     /// Make a closure of a chunk.
@@ -289,7 +289,7 @@ impl Ctx<'_> {
         self.check_number(index).map(to_integer)
     }
 
-    /// The same, or `default` for nil.
+    /// The argument as an integer, or `default` for nil.
     ///
     /// # Errors
     /// Another value.

@@ -106,7 +106,7 @@ mod op {
     pub(crate) const TYPE_PATH_HASH: u8 = 23;
     /// A hash whose fields expire, as Redis writes it from version 7.4 on: field by field.
     pub(crate) const TYPE_HASH_REDIS_VOLATILE: u8 = 24;
-    /// The same as one listpack.
+    /// A hash whose fields expire, as Redis writes it from version 7.4 on: one listpack.
     pub(crate) const TYPE_HASH_REDIS_LISTPACK: u8 = 25;
     pub(crate) const TYPE_SET: u8 = 2;
     pub(crate) const TYPE_SET_INTSET: u8 = 11;

@@ -50,7 +50,8 @@ pub enum Greeting {
     None,
     /// The history's id and the snapshot's position in it: PSYNC.
     Full,
-    /// The same with the client's id: SYNC on a connection of its own, beside that of the stream.
+    /// The history's id, the snapshot's position and the client's id: SYNC on a connection of its own, beside
+    /// that of the stream.
     EndOffset,
 }
 

@@ -43,7 +43,7 @@ pub struct ReplicationStream {
     has_primary: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
-    /// The same in the stream of the primary of this server.
+    /// Database selected in the stream of the primary of this server.
     relayed_db: usize,
     /// The last bytes of the history. There from the first replica on, until none has come for
     /// `repl-backlog-ttl`.

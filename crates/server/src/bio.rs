@@ -43,7 +43,7 @@ struct FreeCounts {
     freed: AtomicU64,
     /// Bytes handed over that nobody else holds. Written by the main thread.
     queued_bytes: AtomicUsize,
-    /// The same, freed. Written by the background thread (relaxed).
+    /// Bytes that were handed over and freed. Written by the background thread (relaxed).
     freed_bytes: AtomicUsize,
 }
 

@@ -189,7 +189,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// The same where the last lines of the log say why there are no data: scripts look for them there.
+    /// Removes the files where the last lines of the log say why there are no data: scripts look for them
+    /// there.
     pub fn remove_files_silently(&mut self) {
         let files = [self.settings.pid_file.take(), self.settings.listening.unix_file().map(PathBuf::from)];
         for path in files.into_iter().flatten() {

@@ -31,7 +31,7 @@ pub fn memory_limit() -> Option<u64> {
     memory_limit_of(&groups, &mut |path| std::fs::read_to_string(path).ok())
 }
 
-/// The same of a process whose control groups these lines name.
+/// The memory limit of a process whose control groups these lines name.
 fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -> Option<u64> {
     let mut limits = Vec::new();
     for line in groups.lines() {

@@ -88,7 +88,8 @@ pub trait StorageFile: Send {
     /// Forces to disk what was written.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// The same, but for what nobody needs in order to read the file again: times, for example.
+    /// Forces to disk what was written, but for what nobody needs in order to read the file again: times, for
+    /// example.
     fn sync_data(&mut self) -> io::Result<()>;
 
     /// Cuts the file off behind so many bytes; the next write goes there.
@@ -97,7 +98,7 @@ pub trait StorageFile: Send {
     /// Bytes in the file.
     fn size(&self) -> io::Result<u64>;
 
-    /// The same open file once more, so that another thread can sync it. What fails there has failed here
+    /// A second handle of the open file, so that another thread can sync it. What fails there has failed here
     /// too.
     fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
 

@@ -157,7 +157,7 @@ impl SnapshotFile {
         SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None, libraries }
     }
 
-    /// The same contents as commands. `stamp`: with the time in front.
+    /// The snapshot's contents as commands. `stamp`: with the time in front.
     pub fn written_as_commands(self, stamp: Option<Now>, point: Option<StreamPosition<'_>>) -> SnapshotFile {
         let mut commands = CommandBase::new(stamp, point);
         for code in &self.libraries {
@@ -172,7 +172,7 @@ impl SnapshotFile {
         SnapshotFile::bare(false)
     }
 
-    /// The same with values compressed.
+    /// A file that says nothing about itself, with values compressed; for tests.
     #[doc(hidden)]
     pub fn compressing() -> SnapshotFile {
         SnapshotFile::bare(true)

@@ -273,7 +273,7 @@ impl Rig {
         assert_eq!(got, expected, "reply of: {line}");
     }
 
-    /// The same as a client.
+    /// Runs a line as a client and compares the reply.
     #[track_caller]
     pub fn check_as(&mut self, client: SessionKey, line: &str, expected: &str) {
         let got = self.run_as(client, line);

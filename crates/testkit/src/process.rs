@@ -266,7 +266,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
         }
     }
 
-    /// The same on a disk.
+    /// The background on a disk that can fail.
     fn on_disk(self, process: &FakeProcess) -> MemoryBackground<S> {
         MemoryBackground { fault: Some(process.background_fault.clone()), ..self }
     }

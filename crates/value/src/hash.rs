@@ -198,7 +198,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed hash.
+    /// All fields but the first `rank`, in the order of [`HashRef::iter`]. Cost to begin: O(log n), or
+    /// O(rank) of a packed hash.
     pub fn iter_from(self, rank: usize) -> HashIter<'a> {
         match self.shape() {
             HashShape::Packed(packed) => {
@@ -338,7 +339,7 @@ impl Hash {
         }
     }
 
-    /// The same hash a second time. O(1).
+    /// A second owner of the hash's parts. O(1).
     #[must_use]
     pub fn share(&self) -> Hash {
         let body = match &self.0.body {

@@ -112,7 +112,7 @@ impl Hll {
         &self.0
     }
 
-    /// The same, moved out.
+    /// The bytes, moved out.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }

@@ -159,7 +159,7 @@ impl List {
         }
     }
 
-    /// The same list a second time. O(1).
+    /// A second owner of the list's parts. O(1).
     #[must_use]
     pub fn share(&self) -> List {
         let root = &*self.0;
@@ -256,7 +256,7 @@ impl List {
         self.0.push(End::Back, value, context);
     }
 
-    /// The same of an element that was read elsewhere.
+    /// Adds an element that was read elsewhere at the end.
     pub fn push_back_item(&mut self, item: ListItem<'_>, context: &mut ListContext) {
         // The digits of an integer need not be read again where the last chunk has room.
         if let ListItem::Int(number) = item

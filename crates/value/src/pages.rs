@@ -163,7 +163,7 @@ impl Pages {
         successors(first, move |(_, at)| self.0.piece(*at, end)).map(|(piece, _)| piece)
     }
 
-    /// The same as slices.
+    /// The bytes of a range, as slices.
     pub fn slices(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         self.pieces(range).map(Piece::bytes)
     }
@@ -232,7 +232,7 @@ impl Root {
         self.page_mut_or(index, || Vec::with_capacity(PAGE_BYTES))
     }
 
-    /// The same; `fresh` is the page that is made.
+    /// The page to write to; `fresh` is the page that is made where there is none.
     fn page_mut_or(&mut self, index: usize, fresh: impl FnOnce() -> Vec<u8>) -> &mut Vec<u8> {
         let mut node = &mut self.top;
         for level in (0..self.height).rev() {

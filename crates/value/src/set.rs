@@ -209,7 +209,8 @@ impl<'a> SetRef<'a> {
         })
     }
 
-    /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed set.
+    /// All members but the first `rank`, in the order of [`SetRef::iter`]. Cost to begin: O(log n), or
+    /// O(rank) of a packed set.
     pub fn iter_from(self, rank: usize) -> SetIter<'a> {
         if let SetShape::Tree(tree) = self.shape() {
             return SetIter(SetWalk::Tree(tree.iter_from(rank)));
@@ -406,7 +407,7 @@ impl Set {
         }
     }
 
-    /// The same set a second time. O(1).
+    /// A second owner of the set's parts. O(1).
     #[must_use]
     pub fn share(&self) -> Set {
         let body = match &self.0.body {

@@ -68,7 +68,7 @@ impl Stream {
         Stream::default()
     }
 
-    /// The same stream a second time. O(1).
+    /// A second owner of the stream's parts. O(1).
     #[must_use]
     pub fn share(&self) -> Stream {
         Stream(Box::new(StreamRoot { log: self.0.log.share(), groups: self.0.groups.share() }))

@@ -286,7 +286,7 @@ impl Zset {
         }
     }
 
-    /// The same set a second time. O(1).
+    /// A second owner of the set's parts. O(1).
     #[must_use]
     pub fn share(&self) -> Zset {
         let body = match &self.0.body {

@@ -14,8 +14,8 @@ use crate::server::Server;
 pub(crate) enum Work {
     /// Processor time per request, and the rate of requests.
     Requests { request: &'static str, shape: Shape, count: u64 },
-    /// The same of a server with I/O threads: the main thread, the whole process, and the process at rest
-    /// afterwards.
+    /// Processor time per request of a server with I/O threads: the main thread, the whole process, and the
+    /// process at rest afterwards.
     Threads { request: &'static str, shape: Shape, count: u64 },
     /// Processor time per message published, with subscribers that read all of them.
     Publish { request: &'static str, shape: Shape, subscribers: usize, count: u64 },
@@ -284,11 +284,12 @@ fn percentile(numbers: &mut [f64], share: f64) -> f64 {
 /// How long memory gets to settle: servers give pages back once a second or so.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// The same after deletions and overwriting, which servers tidy up behind step by step.
+/// How long a server is left alone after deletions and overwriting, which servers tidy up behind step by
+/// step.
 const SETTLE_FRAGMENT: Duration = Duration::from_secs(5);
 
-/// The same for idle connections: the reference frees their buffers after some seconds, its allocator the
-/// pages after ten more.
+/// How long a server is left alone with idle connections: the reference frees their buffers after some
+/// seconds, its allocator the pages after ten more.
 const SETTLE_IDLE: Duration = Duration::from_secs(30);
 
 /// How long a server rests while its use of the processor is counted.

@@ -138,9 +138,9 @@ const LIST_MILLION: &[Fill] = &[fill("RPUSH list element:#", 1_000_000)];
 
 /// One request at a time on each of fifty connections, as clients without pipelines do.
 const PLAIN: Shape = shape(50, 1, 100_000);
-/// The same with sixteen on the way.
+/// Sixteen requests on the way on each of fifty connections.
 const DEEP: Shape = shape(50, 16, 100_000);
-/// The same among a million keys.
+/// Sixteen requests on the way on each of fifty connections, among a million keys.
 const DEEP_MILLION: Shape = shape(50, 16, 1_000_000);
 /// Requests with long replies.
 const LONG_REPLIES: Shape = shape(50, 4, 1);

@@ -54,7 +54,7 @@ pub(crate) struct Generator<'a> {
     listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
-    /// The same of sorted sets and places.
+    /// Whether the command being drawn is of sorted sets and places.
     of_zsets: bool,
     /// What the keys of the command's type begin with, where it has some of its own.
     own_keys: Option<&'static str>,

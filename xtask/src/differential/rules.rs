@@ -6,15 +6,15 @@
 /// How two replies to one command are held against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The same bytes.
+    /// Equal bytes.
     Exact,
-    /// The same elements in any order.
+    /// Equal elements in any order.
     Unordered,
-    /// The same names with the same values in any order, as a map or as a flat array.
+    /// Equal names with equal values in any order, as a map or as a flat array.
     Pairs,
     /// As [`Rule::Pairs`], but values of these names are compared by type alone.
     PairsWithout(&'static [&'static str]),
-    /// The same type, and null where the other is null.
+    /// Of one type, and null where the other is null.
     Shape,
     /// Integers at most so far apart, both negative or neither.
     Near(i64),

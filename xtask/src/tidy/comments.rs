@@ -1,4 +1,4 @@
-//! How wide comments are.
+//! How wide comments are, and that each says by itself what it is about.
 
 use super::Finding;
 use super::source::Source;
@@ -7,9 +7,26 @@ use super::source::Source;
 /// scanned.
 const WIDTH_MAX: usize = 110;
 
-/// Comments that are too wide. Diagrams and tables are as wide as they have to be.
+/// How a doc comment begins that can be read only behind the one above it.
+const LEANING: [&str; 3] = ["The same", "It is.", "It does."];
+
+/// Comments that are too wide, and doc comments that lean on their neighbours. Diagrams and tables are as
+/// wide as they have to be.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    sources.iter().flat_map(wide_lines).collect()
+    sources.iter().flat_map(|source| wide_lines(source).into_iter().chain(leaning_lines(source))).collect()
+}
+
+fn leaning_lines(source: &Source) -> Vec<Finding> {
+    let is_doc = |index: usize| source.comments[index].starts_with("///");
+    let first_lines = (0..source.comments.len()).filter(|at| is_doc(*at) && (*at == 0 || !is_doc(at - 1)));
+    let leaning = first_lines.filter_map(|at| {
+        let text = source.comments[at].trim_start_matches('/').trim_start();
+        let begins = LEANING.iter().find(|begins| text.starts_with(**begins))?;
+        let what =
+            format!("a doc comment that begins `{begins}` leans on its neighbour: name what it is about");
+        Some(Finding::new(&source.path, at + 1, what))
+    });
+    leaning.collect()
 }
 
 fn wide_lines(source: &Source) -> Vec<Finding> {
@@ -43,11 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn only_wide_prose_is_found() {
+    fn wide_and_leaning_prose_is_found() {
         let long = "word ".repeat(22);
         assert_eq!(lines(&format!("//! {long}\n// short\n    /// {long}.\n")), [1, 3]);
         assert!(lines(&format!("//! {}\n", "x".repeat(WIDTH_MAX - 4))).is_empty());
         assert_eq!(lines(&format!("//! {}\n", "x".repeat(WIDTH_MAX - 3))), [1]);
+        assert_eq!(lines("/// The same, to change.\nfn f() {}\n    /// It is.\n    A,\n"), [1, 3]);
+        assert!(lines("/// A list.\n/// The same list twice.\nfn f() {} // The same\n").is_empty());
         // Code, a table, a diagram; the fence of one comment says nothing of the next.
         assert!(lines(&format!("let a = \"{long}\"; // {long}\n/// | {long} |\n")).is_empty());
         assert_eq!(lines(&format!("//! ```text\n//! {long}\n//! ```\n//! {long}\n")), [4]);

@@ -27,7 +27,7 @@ pub enum Kind {
     Publish = 5,
     /// The server's counters come back.
     Mark = 6,
-    /// The same with memory and descriptors, which take longer to find out.
+    /// The server's counters come back with memory and descriptors, which take longer to find out.
     Census = 7,
 }
 

@@ -30,7 +30,7 @@ pub struct Counters {
 const FIELDS: usize = 8;
 
 impl Counters {
-    /// The same with the processor time of this thread.
+    /// The counters with the processor time of this thread.
     pub fn with_cpu(mut self) -> Counters {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         self.cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;

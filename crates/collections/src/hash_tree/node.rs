@@ -418,7 +418,7 @@ pub(super) fn take_ranks(
     shorten(root, sums);
 }
 
-/// The same below a node; the sums of what stays.
+/// Cuts the fields with these ranks out of the tree below a node; the sums of what stays.
 fn take_from_node(
     node: &mut HashNode,
     ranks: Range<usize>,

@@ -101,7 +101,7 @@ pub fn write(out: &mut [u8], element: Element<'_>) -> usize {
     body + back
 }
 
-/// The same without the length at the end: for rows that are read forwards alone.
+/// Writes an element without the length at its end: for rows that are read forwards alone.
 #[inline]
 pub fn write_body(out: &mut [u8], element: Element<'_>) -> usize {
     match element {

@@ -69,7 +69,7 @@ fn combine(op: BitOp, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
     NewValue::Pages(pages)
 }
 
-/// The same of a range of their bytes, in place of what `page` holds.
+/// Combines a range of the bytes of these strings, in place of what `page` holds.
 fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Vec<u8>) {
     page.clear();
     let Some((first, mut others)) = texts.split_first() else { return };

@@ -245,7 +245,7 @@ fn in_order(
     in_numeric_order(db, texts, &elements, range, options)
 }
 
-/// The same, where weights are numbers.
+/// The elements in the order of weights that are numbers.
 fn in_numeric_order(
     db: &mut DbRef<'_>,
     texts: &Texts,

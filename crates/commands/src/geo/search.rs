@@ -288,7 +288,7 @@ impl<'d> SearchCall<'d> {
         Some((zset, region))
     }
 
-    /// The same for a set that is elsewhere.
+    /// The call for a set that is elsewhere.
     fn without_set(self) -> SearchCall<'static> {
         let SearchCall { asking, from, has_member, region, unit, order, count, any, .. } = self;
         let SearchCall { with_distance, with_hash, with_place, store, .. } = self;

@@ -128,7 +128,7 @@ pub(super) fn hdel_argv(args: Args<'_>, names: &[&[u8]]) -> Argv {
     argv
 }
 
-/// The same answer for each field.
+/// Writes one answer for every field.
 fn reply_all(ctx: &mut WriteCtx<'_>, args: Args<'_>, fields: &NamedFields, answer: i64) -> Run {
     ctx.reply.array(args.len() - fields.first);
     args.iter_from(fields.first).for_each(|_| ctx.reply.int(answer));

@@ -13,7 +13,7 @@ use sluice_value::{Direction, Value};
 struct Entries {
     /// The ids, both included, between which those are that are asked for.
     all: (StreamId, StreamId),
-    /// The same of those that are not passed yet; `None`: none is left.
+    /// The ids, both included, between which those are that are not passed yet; `None`: none is left.
     left: Option<(StreamId, StreamId)>,
     /// Entries that are wanted at most.
     count: usize,

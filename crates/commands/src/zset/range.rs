@@ -122,7 +122,7 @@ impl<'a> LexRange<'a> {
         self.ranks_towards(zset, Direction::Up)
     }
 
-    /// The same of a walk in a direction, which makes a difference where the scores are not the same.
+    /// Ranks of the range for a walk in a direction, which makes a difference where scores differ.
     fn ranks_towards(self, zset: ZsetRef<'_>, direction: Direction) -> Range<usize> {
         if self.is_empty() {
             return 0..0;

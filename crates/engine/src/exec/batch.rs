@@ -72,7 +72,7 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// The same for requests that an I/O thread has prepared, all of them, and whose keys were prefetched
+    /// Submits requests that an I/O thread has prepared, all of them, and whose keys were prefetched
     /// ([`Engine::prefetch_buckets`], [`Engine::prefetch_entries`]).
     pub fn submit_prepared(
         &mut self,

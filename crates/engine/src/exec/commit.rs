@@ -273,7 +273,8 @@ impl Engine {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
-    /// The same in a database: what a migration deletes, which tells replicas so in its effects.
+    /// Commits in one database what no client asked for: a migration's deletes, which tell replicas in their
+    /// effects.
     pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
         self.notice();
         let mut unit = self.begin_unit(now);
@@ -282,7 +283,8 @@ impl Engine {
         self.close_own_unit(unit);
     }
 
-    /// The same ahead of a command of a client with this protocol, whose session is not among the others.
+    /// Commits what no client asked for, ahead of a command of a client whose session is not among the
+    /// others.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
         self.notice();
         let mut unit = self.begin_unit(now);

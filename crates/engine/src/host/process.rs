@@ -27,7 +27,7 @@ pub trait ProcessMemory {
     /// Bytes in use now, as `maxmemory` counts them; `keyspace` as in [`Process::facts`]. Cheap.
     fn used_memory(&mut self, keyspace: &Keyspace) -> usize;
 
-    /// The same as of this moment, without what another thread is about to free. Cost: some microseconds.
+    /// Bytes in use at this moment, without what another thread is about to free. Cost: some microseconds.
     fn counted_memory(&mut self, keyspace: &Keyspace) -> usize;
 
     /// Gives unused memory back to the system: MEMORY PURGE.
@@ -387,7 +387,7 @@ pub struct SyncFacts {
 pub struct AofFacts {
     /// Bytes of all files with data.
     pub current_bytes: u64,
-    /// The same after the last rewrite; since a start without one, those of the base.
+    /// Bytes of all files with data after the last rewrite; since a start without one, those of the base.
     pub base_bytes: u64,
     /// Bytes that are not written yet.
     pub buffer_bytes: u64,
@@ -418,9 +418,9 @@ pub struct IoThreads {
     pub active_us: Vec<u64>,
     /// Times I/O threads slept until woken.
     pub parks: u64,
-    /// Changes of the number of active I/O threads: up.
+    /// How often the number of active I/O threads was raised.
     pub grown: u64,
-    /// The same, down.
+    /// How often the number of active I/O threads was lowered.
     pub shrunk: u64,
     /// Values that I/O threads freed.
     pub freed: u64,
@@ -474,7 +474,7 @@ pub struct Counts {
 /// Whether the process takes more bytes for the append-only file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AofBacklog {
-    /// It does.
+    /// The log keeps up.
     #[default]
     Fine,
     /// The disk is so far behind that commands that write wait.

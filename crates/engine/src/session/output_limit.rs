@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// The same for a session that executes.
+    /// Holds a session that executes to its limit.
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();

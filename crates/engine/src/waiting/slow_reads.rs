@@ -75,7 +75,7 @@ impl Producing {
 /// Whether a client is to be given the next piece of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceRoom {
-    /// It is.
+    /// There is room.
     Room,
     /// Not before it has taken some of the others.
     Full,

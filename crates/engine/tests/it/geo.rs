@@ -2,7 +2,7 @@
 
 use sluice_testkit::{Rig, check};
 
-/// The same in the third version of the protocol.
+/// Checks a script in the third version of the protocol.
 fn check_resp3(script: &[(&str, &str)]) {
     let mut rig = Rig::new();
     rig.run("HELLO 3");

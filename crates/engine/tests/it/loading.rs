@@ -31,7 +31,7 @@ fn saved(directives: &[(&str, &str)], count: usize) -> Rig {
     rig
 }
 
-/// The same, where a DEBUG RELOAD of another client is under way.
+/// A server with data where a DEBUG RELOAD of another client is under way.
 fn loading(directives: &[(&str, &str)], options: &str) -> (Rig, sluice_base::SessionKey) {
     let mut rig = saved(directives, 20);
     rig.holds_loads = true;

@@ -551,7 +551,7 @@ fn with_received_file(preamble: &str) -> Rig {
     received_file(preamble, |_| {})
 }
 
-/// The same; `before_adopting` comes before the link names the history.
+/// A replica's file with this preamble; `before_adopting` comes before the link names the history.
 fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig {
     let mut primary = Rig::new();
     primary.run("SET theirs 1");

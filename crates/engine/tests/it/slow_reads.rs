@@ -36,7 +36,7 @@ fn got(rig: &mut Rig, client: SessionKey) -> String {
     render(&rig.output(client))
 }
 
-/// The same of the first client.
+/// What the first client got.
 fn own(rig: &mut Rig) -> String {
     let client = rig.client;
     got(rig, client)

@@ -19,7 +19,7 @@ pub enum FileWork {
     Write,
     /// Waits until data and metadata are on the medium (`fsync`).
     Sync,
-    /// The same for data alone (`fdatasync`).
+    /// Data alone reach the disk (`fdatasync`).
     SyncData,
 }
 
@@ -70,7 +70,7 @@ impl FileOp {
         FileOp { work: FileWork::SyncData, ..FileOp::sync() }
     }
 
-    /// The same at a place in the file, in bytes; the descriptor's position stays as it is.
+    /// Reads or writes at a place in the file, in bytes; the descriptor's position stays as it is.
     #[must_use]
     pub fn at(mut self, position: u64) -> FileOp {
         self.at = Some(position);

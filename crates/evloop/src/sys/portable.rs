@@ -16,7 +16,7 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
 }
 
-/// The same in three steps.
+/// Accepts a connection and sets its flags, in three calls.
 #[cfg(target_vendor = "apple")]
 pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let socket = rustix::net::accept(listener)?;

@@ -65,7 +65,8 @@ pub trait Poller: Sized {
     /// Takes one out.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
 
-    /// The same for one that is about to be closed, which the kernel may notice without a call.
+    /// Ends the interest in a descriptor that is about to be closed, which the kernel may notice without a
+    /// call.
     fn forget(&mut self, key: u64);
 
     /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`].
@@ -142,7 +143,7 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// The same, and the caller reports the failure.
+    /// Brings the kernel's interest up to date; the caller reports a failure.
     fn register(&mut self, source: Source) -> Result<(), Errno> {
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         let wanted = slot.wanted();

@@ -59,7 +59,7 @@ pub struct CutState {
     pub changed_bytes: u64,
     /// Bytes of what was captured and not taken yet; values that are shared are left out.
     pub waiting_bytes: usize,
-    /// The same with these.
+    /// Bytes of what was captured and not taken yet, values that are shared included.
     pub waiting_weight: usize,
 }
 

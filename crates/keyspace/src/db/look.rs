@@ -214,5 +214,6 @@ impl Db {
 /// short members.
 const PREFETCHED_FROM: usize = 4096;
 
-/// The same of a sorted set, whose index takes less of the cache.
+/// Members of a sorted set from which on requests for them ask for memory ahead: its index takes less of the
+/// cache.
 const SORTED_PREFETCHED_FROM: usize = 32_768;

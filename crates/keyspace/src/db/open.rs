@@ -132,7 +132,7 @@ impl Db {
         None
     }
 
-    /// The same for a collection that came from outside, whose form for a block has so many bytes.
+    /// Puts a collection back that came from outside, whose form for a block has so many bytes.
     #[inline]
     fn close_outside<C: Collection>(
         &mut self,
@@ -214,7 +214,7 @@ impl Store {
         V::of(self.values.get(index).unwrap_or_else(|| mixed_up()))
     }
 
-    /// The same, to be changed.
+    /// The value outside the block, to be changed.
     #[inline]
     pub(super) fn outside_mut<V: Variant>(&mut self, index: u32) -> &mut V {
         V::of_mut(self.values.get_mut(index).unwrap_or_else(|| mixed_up()))

@@ -21,7 +21,7 @@ impl Db {
         self.store.outside_mut(index)
     }
 
-    /// The same, to look at.
+    /// The stream of an index, to look at.
     pub(crate) fn stream_at(&self, index: u32) -> &Stream {
         self.store.outside(index)
     }

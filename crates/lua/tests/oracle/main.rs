@@ -52,7 +52,7 @@ fn ours(vm: &mut Vm, source: &[u8], slice: u64) -> Vec<u8> {
     collecting(vm, source, slice, 0)
 }
 
-/// The same, and at each stop the collector does some work.
+/// What a program says that is run in slices, where at each stop the collector does some work.
 fn collecting(vm: &mut Vm, source: &[u8], slice: u64, work: usize) -> Vec<u8> {
     let proto = match compile(source, b"@user_script") {
         Ok(proto) => proto,

@@ -205,7 +205,7 @@ impl Manifest {
         }
     }
 
-    /// The same files, where later ones get other numbers than those of `other`.
+    /// The manifest's files, where later ones get other numbers than those of `other`.
     #[must_use]
     pub fn numbered_behind(mut self, other: &Manifest) -> Manifest {
         self.base_seq = self.base_seq.max(other.base_seq);

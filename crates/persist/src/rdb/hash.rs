@@ -11,7 +11,7 @@ use super::ziplist;
 pub(super) enum HashForm {
     /// Fields and values.
     Pairs,
-    /// The same, each with its expiry.
+    /// Fields and values, each pair with its expiry.
     Volatile,
     /// One zipmap.
     Zipmap,

@@ -15,7 +15,7 @@ pub struct ReadOptions {
     pub checksum: bool,
     /// The thresholds of the lists that are made.
     pub list: ListLimits,
-    /// The same of hashes.
+    /// The thresholds of the hashes that are made.
     pub hash: HashLimits,
     /// The thresholds of the sorted sets that are made.
     pub zset: ZsetLimits,

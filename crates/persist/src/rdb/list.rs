@@ -58,7 +58,7 @@ impl ListBuilder {
         true
     }
 
-    /// The same of a ziplist.
+    /// Adds the elements of a ziplist; whether it is sound.
     pub(super) fn add_ziplist(&mut self, bytes: &[u8]) -> bool {
         ziplist::to_listpack(bytes).is_some_and(|listpack| self.add_listpack(&listpack))
     }

@@ -59,7 +59,7 @@ impl Writer {
         self.aux_of(name.as_bytes(), value);
     }
 
-    /// The same with a name that another server gave it.
+    /// An auxiliary field with a name that another server gave it.
     pub fn aux_of(&mut self, name: &[u8], value: Text<'_>) {
         self.out.push(op::AUX);
         self.text(Text::Bytes(name));

@@ -9,7 +9,7 @@ use std::hash::Hasher;
 use twox_hash::XxHash32;
 
 const ENVELOPE: &[u8] = b"VCS\x01\x01\0\x01";
-/// The same in files that were written before the release.
+/// The envelope of files that were written before the release.
 const DRAFT_ENVELOPE: &[u8] = b"VKCS\x01\x01\x01\0";
 /// An LZ4 frame's bits: version, independent blocks, checksums of blocks, length and checksum of the
 /// contents.

@@ -21,7 +21,7 @@ pub(super) enum MainChannel {
     Asked(StreamRequest),
     /// What comes behind the snapshot is buffered; when the primary was last told that this server lives, ns.
     Buffered { told_ns: u64 },
-    /// The same, and the connection has ended: what was buffered is of use.
+    /// The connection has ended behind the snapshot: what was buffered is of use.
     Ended,
     /// The connection has ended before the primary has answered.
     Lost,

@@ -49,7 +49,7 @@ impl Bed {
         self.link.take_outputs()
     }
 
-    /// The same without what is for the log.
+    /// What a step puts out, without what is for the log.
     fn deeds(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
         let outputs = self.step(input);
         outputs.into_iter().filter(|output| !matches!(output, LinkOutput::Log(..))).collect()

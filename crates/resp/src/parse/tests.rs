@@ -279,8 +279,8 @@ fn valid_streams_give_what_was_put_in_them() {
     }
 }
 
-/// The same as `replay`, where every argument that is cut comes apart; what is unfinished is given up in the
-/// end.
+/// Replays as `replay` does, where every argument that is cut comes apart; what is unfinished is given up in
+/// the end.
 fn replay_apart(
     stream: &[u8],
     limits: &Limits,

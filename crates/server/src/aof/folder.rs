@@ -84,7 +84,7 @@ impl Folder {
         Folder::read_in(storage, &std::env::current_dir().unwrap_or_default(), config)
     }
 
-    /// The same in any directory.
+    /// Reads the folder of the log in any directory.
     pub fn read_in(storage: Arc<dyn Storage>, dir: &Path, config: &Config) -> Result<Folder, Vec<String>> {
         let dir_name = config.str(param::APPENDDIRNAME).into_owned();
         let path = dir.join(&dir_name);

@@ -45,7 +45,7 @@ pub struct AofShared {
 pub struct Numbers {
     /// Bytes of all files with data.
     pub current_bytes: AtomicU64,
-    /// The same after the last rewrite; since a start without one, those of the base.
+    /// Bytes of all files with data after the last rewrite; since a start without one, those of the base.
     pub base_bytes: AtomicU64,
     /// A sync is under way.
     pub is_syncing: AtomicBool,

@@ -58,7 +58,7 @@ enum State {
 pub enum InputState {
     /// Bytes are received as they come.
     Open,
-    /// The same, while an argument is under way that has memory of its own.
+    /// Bytes are received as they come, while an argument is under way that has memory of its own.
     Large,
     /// A large argument is received straight into its place.
     Filling,
@@ -229,7 +229,7 @@ impl Input {
         }
     }
 
-    /// The same, with no large argument received into its place from now on.
+    /// What is to be received, with no large argument received into its place from now on.
     pub fn receive_chunks(&self) -> Receive {
         match &self.state {
             State::Open | State::Large(_) | State::Deferred => Receive::Chunks,
@@ -278,7 +278,7 @@ impl Input {
         }
     }
 
-    /// The same for an unfinished request that is in `query_buf`.
+    /// Gives a large argument of an unfinished request that is in `query_buf` memory of its own.
     pub fn part_query_buf(&mut self) {
         if let Some(len) = self.large_begun() {
             let at = self.parser.at();

@@ -156,7 +156,7 @@ impl Server {
         self.end_client(key);
     }
 
-    /// The same without a word in the log.
+    /// Ends a client without a word in the log.
     pub(super) fn end_client(&mut self, key: SessionKey) {
         self.engine.client_lost(key, &mut self.host);
         self.sockets.to_close.push(key);

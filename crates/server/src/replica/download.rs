@@ -290,7 +290,7 @@ impl DownloadJob {
 
 /// Bytes that are received at once (D-4).
 const READ_BYTES: usize = 512 * 1024;
-/// The same while the line is awaited.
+/// Bytes that are received at once while the line is awaited.
 const LINE_READ_BYTES: usize = 1024;
 /// Bytes after which what was written is forced to disk: what waits in memory for the disk is bounded (D-4).
 const SYNC_EVERY: u64 = 16 << 20;

@@ -45,7 +45,7 @@ pub trait BackgroundSink: Send {
     /// Of a snapshot: its file, as long as it has no other name.
     fn temporary_snapshot(&self) -> Option<PathBuf>;
 
-    /// The same of a base of the append-only file.
+    /// Of a base of the append-only file: its file, as long as it has no other name.
     fn temporary_base(&self) -> Option<PathBuf> {
         None
     }
@@ -82,7 +82,7 @@ pub struct WriterHandle {
     storage: Arc<dyn Storage>,
     /// Of a snapshot: its file, as long as it has no other name.
     temporary: Option<PathBuf>,
-    /// The same of a base.
+    /// Of a base: its file, as long as it has no other name.
     temporary_base: Option<PathBuf>,
 }
 
@@ -129,9 +129,9 @@ enum Commit {
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
 /// Changes have captured so much that is not formatted: the main thread's cursor stands still from 4 MiB on.
 const PRESSED_WEIGHT: usize = 6 << 20;
-/// The same, and so much that the formatting thread must not wait for the disk any more. A disk that is
-/// forced to write some megabytes is back before: what lies in the scratch file is written twice, which costs
-/// writers more than the wait.
+/// Changes have captured so much that the formatting thread must not wait for the disk any more. A disk that
+/// is forced to write some megabytes is back before: what lies in the scratch file is written twice, which
+/// costs writers more than the wait.
 const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {

@@ -58,8 +58,9 @@ pub fn create(
     Ok(SnapshotWriter { replacement, place })
 }
 
-/// The same for which everybody waits: scripts look for its file under the number of the process alone. While
-/// a process of the same number in another container writes such a file, the name is another.
+/// Creates the file of a snapshot for which everybody waits: scripts look for it under the number of the
+/// process alone. While a process of the same number in another container writes such a file, the name is
+/// another.
 pub fn create_awaited(
     storage: &Arc<dyn Storage>,
     name: &[u8],

@@ -36,7 +36,7 @@ const MEMORY_MAX: usize = 4 << 20;
 const LOADED_MAX: usize = 1 << 20;
 /// Bytes of its disk that the scratch file leaves free at least, so that an append-only file there goes on.
 const FREE_KEPT: u64 = 64 << 20;
-/// The same, as a share of what is free when the scratch file is made.
+/// Part of its free disk that the scratch file leaves free at least, when it is made: one in so many.
 const FREE_KEPT_SHARE: u64 = 10;
 /// Permissions of the scratch file, which has its name for a moment.
 const MODE: u32 = 0o600;
@@ -81,7 +81,7 @@ struct SpoolState {
     /// Why nothing more goes into the scratch file: whoever makes the snapshot waits until all have taken
     /// some of it.
     lacks_room: Option<String>,
-    /// The same, for the log.
+    /// Why nothing more goes into the scratch file, for the log.
     warning: Option<String>,
 }
 

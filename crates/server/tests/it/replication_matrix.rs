@@ -212,7 +212,7 @@ fn primary_of_ours(event: Event) {
     }
 }
 
-/// The same of the reference.
+/// The cases of one event with a primary that is the reference.
 fn primary_of_the_reference(event: Event) {
     let step = if wants_all() { 1 } else { LOADS.len() + 1 };
     let cases = (1000..).zip(cases().into_iter().step_by(step));

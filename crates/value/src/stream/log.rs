@@ -281,7 +281,7 @@ impl EntryLog {
         }
     }
 
-    /// The same, the last first.
+    /// The entries between two ids, both included, the last first.
     pub fn iter_rev(&self, start: StreamId, end: StreamId) -> EntriesBack<'_> {
         EntriesBack {
             tail: self.tail.as_deref().filter(|tail| tail.master <= end),

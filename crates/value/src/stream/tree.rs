@@ -166,7 +166,7 @@ fn place_of<T: TreeItem>(items: &[T], probe: &T::Probe) -> Result<usize, usize> 
 }
 
 impl<T: TreeItem> SharedTree<T> {
-    /// The same tree a second time. O(1).
+    /// A second owner of the tree. O(1).
     pub(super) fn share(&self) -> SharedTree<T> {
         SharedTree { root: self.root.clone(), weight: self.weight }
     }

@@ -165,7 +165,7 @@ pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
     offset_from(row, RowGap::default(), index)
 }
 
-/// The same, from a place at or in front of it on.
+/// Where the element at `index` begins, found from a place at or in front of it on.
 pub(super) fn offset_from(row: &[u8], from: RowGap, index: usize) -> usize {
     let mut at = from.at;
     for _ in from.index..index {

@@ -182,7 +182,7 @@ impl Engine {
         true
     }
 
-    /// The same for the file that had to wait, if it still is what the data are.
+    /// Begins the log with the file that had to wait, if it still is what the data are.
     fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.control;
         let Some((name, offset)) = control.persistence.rewriting.awaited_file.take() else { return false };
@@ -324,7 +324,7 @@ impl Engine {
         self.note_aof_off(position, process);
     }
 
-    /// The same before other data are loaded. Waits only where replies are promised to be on disk.
+    /// Ends the log before other data are loaded. Waits only where replies are promised to be on disk.
     pub(crate) fn leave_aof(&mut self, process: &mut dyn Process) {
         if self.control.persistence.aof.is_strict() {
             return self.turn_aof_off(process);

@@ -54,7 +54,7 @@ impl Engine {
         self.gauged_bytes()
     }
 
-    /// The same by the last reading.
+    /// Bytes that count for `maxmemory`, by the last reading.
     fn gauged_bytes(&self) -> usize {
         let MemoryGauge { counted_bytes, data_bytes, .. } = self.upkeep.eviction.gauge;
         (counted_bytes + self.keyspace.data_bytes()).saturating_sub(data_bytes)

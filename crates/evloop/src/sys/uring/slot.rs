@@ -52,7 +52,7 @@ pub(super) enum Life {
     Open,
     /// Closed, and kept until the kernel is through with it.
     Closing,
-    /// The same, and then handed out.
+    /// Operations are being ended, and then the descriptor is handed out.
     Detaching,
 }
 
@@ -146,7 +146,7 @@ pub(super) enum OpKind {
     Poll = 5,
 }
 
-/// The same for what is of no source; apart, so that looking for it costs sources nothing.
+/// What an operation of no source is for; apart, so that looking for it costs sources nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Other {

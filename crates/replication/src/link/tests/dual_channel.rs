@@ -17,7 +17,7 @@ impl Bed {
         bed
     }
 
-    /// The same, when the snapshot's position is known.
+    /// A link with two channels, when the snapshot's position is known.
     fn placed() -> Bed {
         let mut bed = Bed::introduced();
         let attempt = bed.link.attempt();

@@ -201,7 +201,7 @@ impl Reader {
         self.got
     }
 
-    /// The same, while commands are sent whose replies come in order, too.
+    /// Reads messages while commands are sent whose replies come in order, too.
     fn speak(mut self, mut rng: Rng, received: &Received) -> u64 {
         let mut said: u64 = 0;
         while self.ended < CHANNELS {

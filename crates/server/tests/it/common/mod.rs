@@ -182,7 +182,7 @@ impl Server {
         })
     }
 
-    /// The same in a directory of the caller's, with a command that `prepare` completes.
+    /// A server in a directory of the caller's, with a command that `prepare` completes.
     pub fn start_in(dir: Dir, prepare: impl Fn(&mut Command)) -> Server {
         let mut dir = Some(dir);
         // Another process may take the port between the choice and the bind: then another one is chosen.

@@ -47,7 +47,7 @@ impl Link {
         self.client.line()
     }
 
-    /// The same connection, for another thread.
+    /// A second handle of the connection, for another thread.
     pub fn duplicate(&self) -> Link {
         Link { client: Client { stream: self.client.stream.try_clone().unwrap() } }
     }

@@ -18,7 +18,7 @@ use crate::zset::part::ZsetPart;
 const CLEARED_BY_CUT: usize = 64;
 
 impl Large {
-    /// The same of inner nodes that were cut off.
+    /// Bytes without another owner of inner nodes that were cut off.
     pub(super) fn remains_own_bytes(&self) -> usize {
         let of = |link: &Link| match link {
             Link::Inner(inner) => own_bytes(inner),
