@@ -35,6 +35,10 @@ impl Digest {
         Some(Digest(digest))
     }
 
+    pub(crate) fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// 64 hexadecimal digits in lower case.
     pub fn hex(&self) -> String {
         sluice_base::hex(&self.0)

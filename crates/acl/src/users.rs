@@ -76,6 +76,19 @@ impl Users {
         self.by_name.values()
     }
 
+    /// The fingerprint of all users, as ACL DIGEST of 9.2 shows it: the digests of their lines without the
+    /// word `user`, combined by exclusive or. Cost: the text of all users.
+    pub fn digest(&self) -> String {
+        let mut all = [0; 32];
+        for user in self.iter() {
+            let line = [user.name(), b" ", &user.describe()].concat();
+            for (byte, other) in all.iter_mut().zip(crate::Digest::of(&line).bytes()) {
+                *byte ^= other;
+            }
+        }
+        sluice_base::hex(&all)
+    }
+
     /// The user of this name. Cost: the logarithm of the users.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
         self.by_name.get(name)

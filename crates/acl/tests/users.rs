@@ -225,3 +225,24 @@ fn lines_of_the_configuration_define_users() {
     assert_eq!(lines.define(&mut users).unwrap(), [b"default"]);
     assert_eq!(users.default_user().describe(), b"off resetchannels -@all +get");
 }
+
+#[test]
+fn the_digest_is_the_published_one() {
+    let mut users = Users::new(false);
+    let alone = "24ece0a4daea0bcb936b438ae6c9f36db76f57dfc70e00def7b2c26041c49822";
+    assert_eq!(users.digest(), alone, "the example of valkey-io/valkey#4446");
+    set(&mut users, &["+get"]).unwrap();
+    assert_ne!(users.digest(), alone);
+    users.delete(b"u").unwrap();
+    assert_eq!(users.digest(), alone);
+}
+
+#[test]
+fn ten_thousand_users_are_loaded() {
+    let file: String =
+        (0..10_000).map(|at| format!("user u{at} on >p{at} ~k{at}:* +@read -keys\n")).collect();
+    let users = Users::parse_file(file.as_bytes(), b"f", false).unwrap();
+    assert_eq!(users.count(), 10_001);
+    assert!(users.authenticate(b"u9999", b"p9999").is_ok());
+    assert_eq!(Users::parse_file(&users.to_file(), b"f", false).unwrap().to_file(), users.to_file());
+}
