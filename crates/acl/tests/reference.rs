@@ -7,20 +7,30 @@ use sluice_acl::Users;
 use sluice_base::Rng;
 use sluice_command::{Named, resolve};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-struct Killed(Child);
+/// References that this process started.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+/// A server that is ended with its socket's file.
+struct Killed {
+    child: Child,
+    socket: PathBuf,
+}
 
 struct Reference {
     _child: Killed,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<UnixStream>,
 }
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
     }
 }
 
@@ -34,26 +44,23 @@ impl Reference {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
             return None;
         };
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = Killed(
-            Command::new(binary)
-                .args([
-                    "--port",
-                    &port.to_string(),
-                    "--save",
-                    "",
-                    "--logfile",
-                    "/dev/null",
-                    "--loglevel",
-                    "nothing",
-                ])
+        // A port that is free now may be another test's a moment later; a socket's name is this server's alone.
+        let number = STARTED.fetch_add(1, Relaxed);
+        let name = format!("sluice-acl-{}-{number}.sock", std::process::id());
+        let socket = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&socket);
+        let child = Killed {
+            child: Command::new(binary)
+                .args(["--port", "0", "--unixsocket", &socket.to_string_lossy(), "--save", ""])
+                .args(["--logfile", "/dev/null", "--loglevel", "nothing"])
                 .args(arguments)
                 .current_dir(std::env::temp_dir())
                 .spawn()
                 .unwrap(),
-        );
+            socket: socket.clone(),
+        };
         for _ in 0..500 {
-            if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
+            if let Ok(stream) = UnixStream::connect(&socket) {
                 return Some(Reference { _child: child, stream: BufReader::new(stream) });
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
