@@ -44,7 +44,7 @@ impl Reference {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
             return None;
         };
-        // A port that is free now may be another test's a moment later; a socket's name is this server's alone.
+        // A port that is free now may be another test's soon. A socket's name is this server's alone.
         let number = STARTED.fetch_add(1, Relaxed);
         let name = format!("sluice-acl-{}-{number}.sock", std::process::id());
         let socket = std::env::temp_dir().join(name);
