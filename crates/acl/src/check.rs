@@ -4,7 +4,7 @@ use crate::selector::Selector;
 use crate::user::User;
 use sluice_command::derive::acl::categories;
 use sluice_command::derive::keys::keys_that_fit;
-use sluice_command::spec::{Cat, Flags, KeyFlags, Keys, Spec};
+use sluice_command::spec::{Begin, Cat, Find, Flags, KeyFlags, Keys, Spec};
 use sluice_command::specs::pubsub;
 
 /// What a refusal is about; a later one is the more relevant.
@@ -129,8 +129,8 @@ impl User {
     }
 
     /// [`User::check`] for arguments as they were received; the first is the command's name. Finds keys,
-    /// channels and databases where rights depend on them, which costs a walk over the arguments and
-    /// allocates.
+    /// channels and databases where rights depend on them. Cost: none of that for a command of one key, whose
+    /// place is known; else a walk over the arguments, which allocates.
     pub fn check_args(
         &self,
         spec: &'static Spec,
@@ -141,27 +141,63 @@ impl User {
         if self.allows_all() {
             return Ok(());
         }
-        let (mut keys, mut channels_found, mut named) = (Vec::new(), Vec::new(), Vec::new());
-        if !self.selectors().all(Selector::has_all_keys) {
+        self.with_call(spec, args, database, database_count, |call| self.check(call))
+    }
+
+    /// Whether one selector allows the call of these arguments and, besides, to read every key there may be:
+    /// what SORT with BY or GET asks. Cost: as [`User::check_args`].
+    pub fn reads_every_key(
+        &self,
+        spec: &'static Spec,
+        args: &[&[u8]],
+        database: usize,
+        database_count: usize,
+    ) -> bool {
+        self.allows_all()
+            || self.with_call(spec, args, database, database_count, |call| {
+                self.allows_every_key(call, KeyFlags::ACCESS)
+            })
+    }
+
+    /// Has `ask` judge a call, of which only that is looked up on which the user's rights depend.
+    fn with_call<R>(
+        &self,
+        spec: &'static Spec,
+        args: &[&[u8]],
+        database: usize,
+        database_count: usize,
+        ask: impl FnOnce(&Call<'_>) -> R,
+    ) -> R {
+        let (mut several, mut channels_found, mut named) = (Vec::new(), Vec::new(), Vec::new());
+        let one;
+        let keys = if self.selectors().all(Selector::has_all_keys) || is_without_keys(spec) {
+            &[][..]
+        } else if let Some((position, flags)) = one_key(spec)
+            && let Some(name) = args.get(position)
+        {
+            one = [CallKey { position, name, flags }];
+            &one[..]
+        } else {
             let mut found = Vec::new();
             keys_that_fit(spec, args, &mut found);
-            keys.extend(found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::NOT_KEY)).filter_map(
+            several.extend(found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::NOT_KEY)).filter_map(
                 |(position, flags)| Some(CallKey { position, name: args.get(position)?, flags }),
             ));
-        }
+            &several[..]
+        };
         if !self.selectors().all(Selector::has_all_channels) {
             channels(spec, args, &mut channels_found);
         }
         if !self.selectors().all(Selector::has_all_databases) {
             named_databases(spec, args, database_count, &mut named);
         }
-        self.check(&Call {
+        ask(&Call {
             spec,
             first_arg: args.get(1).copied(),
             database,
             database_count,
             named_databases: &named,
-            keys: &keys,
+            keys,
             channels: &channels_found,
         })
     }
@@ -228,6 +264,22 @@ fn check_databases(selector: &Selector, call: &Call<'_>) -> Result<(), Denial> {
         return denied(0);
     }
     Ok(())
+}
+
+/// Whether no argument of the command is ever a key.
+fn is_without_keys(spec: &Spec) -> bool {
+    matches!(spec.keys, Keys::Specs([]))
+}
+
+/// The position of a command's only key, and what is done with the key, where the arguments do not matter.
+fn one_key(spec: &Spec) -> Option<(usize, KeyFlags)> {
+    let Keys::Specs([keys]) = spec.keys else { return None };
+    match (keys.begin, keys.find) {
+        (Begin::Index(first), Find::Range { last: 0, .. }) if !keys.flags.has(KeyFlags::NOT_KEY) => {
+            Some((usize::from(first), keys.flags))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a command has keys, as key specs say.

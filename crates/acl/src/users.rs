@@ -62,7 +62,8 @@ impl Users {
         self.all_channels = all_channels;
     }
 
-    pub(crate) fn all_channels(&self) -> bool {
+    /// What users and selectors made from now on may hear.
+    pub fn all_channels(&self) -> bool {
         self.all_channels
     }
 

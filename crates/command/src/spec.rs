@@ -104,6 +104,10 @@ macro_rules! bit_set {
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 Self::NAMED.iter().filter(move |(item, text)| self.has(*item) && !text.is_empty()).map(|(_, text)| *text)
             }
+            /// The texts of all members in the order of the wire.
+            pub fn all_names() -> impl Iterator<Item = &'static str> {
+                Self::NAMED.iter().map(|(_, text)| *text).filter(|text| !text.is_empty())
+            }
             /// The member with this text, without regard to case.
             pub fn named(text: &[u8]) -> Option<$name> {
                 let found = Self::NAMED.iter().find(|(_, name)| !name.is_empty() && name.as_bytes().eq_ignore_ascii_case(text));

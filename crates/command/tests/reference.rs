@@ -86,13 +86,28 @@ fn arg(arg: &Arg, depth: usize, out: &mut Vec<String>) {
 #[test]
 fn every_fact_of_the_table_is_that_of_the_reference() {
     let facts = facts();
-    for spec in table::ALL {
+    for spec in table::ALL.into_iter().filter(|spec| !is_newer(spec)) {
         let reference =
             facts.get(spec.full_name).unwrap_or_else(|| panic!("{}: unknown there", spec.full_name));
         let ours = rendered(spec);
-        let ours: Vec<&str> = ours.iter().map(|line| line.trim_end()).collect();
+        let newer: Vec<String> = spec
+            .subcommands
+            .iter()
+            .filter(|sub| is_newer(sub))
+            .map(|sub| format!(" sub {}", sub.full_name))
+            .collect();
+        let ours: Vec<&str> = ours
+            .iter()
+            .map(|line| line.trim_end())
+            .filter(|line| !newer.iter().any(|sub| sub == line))
+            .collect();
         assert_eq!(&ours, reference, "{}", spec.full_name);
     }
+}
+
+/// Whether the reference has the command only since a version behind the one that the facts are of.
+fn is_newer(spec: &Spec) -> bool {
+    spec.since.starts_with("9.2")
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub struct ReadCtx<'a> {
     pub reply: Reply<'a>,
     /// Whether it may wait: not inside a transaction.
     pub may_wait: bool,
+    /// Whether its user may read keys that no argument names; told to SORT and SORT_RO alone.
+    pub reads_any_key: bool,
 }
 
 /// For commands that change keys.
@@ -53,6 +55,8 @@ pub struct WriteCtx<'a> {
     pub spec: &'static Spec,
     /// Whether it may wait: not inside a transaction.
     pub may_wait: bool,
+    /// Whether its user may read keys that no argument names; told to SORT and SORT_RO alone.
+    pub reads_any_key: bool,
 }
 
 /// A handler of one kind: the kind is what its code may touch.

@@ -51,7 +51,7 @@ pub use migration::{Migration, MigrationOutcome};
 pub use outcome::{Outcome, Run};
 pub use prepare::{Hashing, KEYS_AHEAD, Prepared, PreparedBatch, Preparer};
 pub use production::{PIECE_BYTES, Progress, SlowRead};
-pub use renames::{Renames, rename_errors, renames};
+pub use renames::{Renames, rename_errors, renames, resolve_renamed};
 pub use reply_mode::ReplyMode;
 pub use routes::routes;
 pub use server::{reply_help, reply_lines};

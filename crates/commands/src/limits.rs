@@ -62,8 +62,8 @@ pub struct Limits {
     pub eviction: EvictionLimits,
     /// Bytes of all clients together at which the largest are closed; 0: none.
     pub maxmemory_clients: usize,
-    /// The default user's password; empty: none is needed.
-    pub password: Box<[u8]>,
+    /// Whoever connects may act as the default user: that is enabled, and asks for no password.
+    pub default_user_is_open: bool,
     /// Thresholds of lists.
     pub list: ListLimits,
     /// Bytes up to which a HyperLogLog is kept sparse.
@@ -166,7 +166,8 @@ impl Limits {
             maxmemory: config.int(param::MAXMEMORY) as usize,
             eviction: EvictionLimits::new(config, policy),
             maxmemory_clients: maxmemory_clients(config),
-            password: config.bytes(param::REQUIREPASS).into(),
+            // The engine knows the users: see `Control::apply_limits`.
+            default_user_is_open: config.bytes(param::REQUIREPASS).is_empty(),
             list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             hash: HashLimits {
@@ -199,9 +200,9 @@ impl Limits {
     }
 
     /// What a connection may send before it is looked at, when this is what it may send for itself: one that
-    /// has not authenticated itself may send everything while no password is asked for.
+    /// has not authenticated itself may send everything while the default user is open.
     pub fn admission(&self, own: Admission) -> Admission {
-        if self.password.is_empty() { Admission::Authenticated } else { own }
+        if self.default_user_is_open { Admission::Authenticated } else { own }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `rename-command`: which name means which command.
 
+use sluice_command::{Named, table};
 use sluice_config::{Config, LoadError, Rename};
 use std::collections::HashMap;
 
@@ -36,6 +37,20 @@ fn rename(renames: &mut Renames, line: &Rename) -> Result<(), LoadError> {
     }
     renames.insert(to, Some(command));
     Ok(())
+}
+
+/// What a call names whose first word may have been renamed. Cost: a look-up, and the word in lower case.
+pub fn resolve_renamed(renames: &Renames, call: &[&[u8]]) -> Named {
+    let Some(name) = call.first() else { return Named::Unknown };
+    match renames.get(&name.to_ascii_lowercase()[..]) {
+        Some(None) => Named::Unknown,
+        Some(Some(old)) => {
+            let mut call = call.to_vec();
+            call[0] = old.as_bytes();
+            table::resolve(&call)
+        }
+        None => table::resolve(call),
+    }
 }
 
 /// The command that a name means, by its name in the table.

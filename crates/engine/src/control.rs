@@ -13,12 +13,15 @@ use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
 use crate::scripting::functions::Functions;
 use crate::scripting::state::ScriptWatch;
+use crate::session::identity::is_open;
+use crate::users::UsersState;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_base::{Epoch, Watched};
 use sluice_commands::{CommandEntries, Limits, SlowReads};
+use sluice_config::choice::AclPubsubDefault;
 use sluice_config::{Config, param};
 use sluice_replication::FullSyncs;
 use sluice_replication::LinkOutput;
@@ -85,6 +88,8 @@ pub struct ClientRelations {
     pub(crate) command_entries: CommandEntries,
     /// Keys on their way to other servers.
     pub(crate) migrations: Watched<Migrations>,
+    /// Users, and what was refused them.
+    pub(crate) users: UsersState,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
     /// Messages of this iteration for the clients of I/O threads.
@@ -220,6 +225,7 @@ impl Control {
         // Lines that are no good were refused when the configuration was read.
         let renames = sluice_commands::renames(&config).unwrap_or_default();
         let epoch = Epoch::default();
+        let clients = ClientRelations::new(&epoch, &config);
         Control {
             config,
             limits: Watched::new(limits, &epoch),
@@ -230,7 +236,7 @@ impl Control {
             run_id,
             nearly_full: Watched::new(false, &epoch),
             http_said_s: 0,
-            clients: ClientRelations::new(&epoch),
+            clients,
             persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::new(&epoch) },
             replication: ReplicationState::new(replid, &epoch),
             debug: DebugSwitches::default(),
@@ -242,8 +248,15 @@ impl Control {
 }
 
 impl ClientRelations {
-    fn new(epoch: &Epoch) -> ClientRelations {
+    fn new(epoch: &Epoch, config: &Config) -> ClientRelations {
+        let all_channels =
+            config.choice::<AclPubsubDefault>(param::ACL_PUBSUB_DEFAULT) == AclPubsubDefault::AllChannels;
+        let mut users = UsersState::new(all_channels);
+        if let password @ [_, ..] = config.bytes(param::REQUIREPASS) {
+            users.change().set_default_password(Some(password));
+        }
         ClientRelations {
+            users,
             monitors: Vec::new(),
             unit_stands_open: Watched::new(false, epoch),
             refused_between_units: Default::default(),
@@ -328,6 +341,7 @@ impl Control {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.debug.packed_threshold;
         limits.skip_checksum = self.debug.skip_checksum;
+        limits.default_user_is_open = is_open(self.clients.users.users().default_user());
         limits.hash.seed = self.limits.hash.seed;
         limits.set.seed = self.limits.set.seed;
         *self.limits = Arc::new(limits);

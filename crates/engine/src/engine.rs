@@ -290,7 +290,7 @@ impl Engine {
     pub fn connect(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         self.stats.connections.accepted += 1;
-        let identity = Identity::of_newcomer(&self.control.limits);
+        let identity = Identity::of_newcomer(self.control.clients.users.users());
         let gate = &self.gate;
         self.sessions.add(|key, id| gate.masked(Session::new(key, id, connection, now_s, identity)))
     }
@@ -400,7 +400,7 @@ impl Engine {
     /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`]
     /// decides with the password. A client that is gone has not.
     pub fn authentication(&self, key: SessionKey) -> Admission {
-        self.session(key).map_or(Admission::Unauthenticated, |session| session.caller.identity.admission())
+        self.session(key).map_or(Admission::Unauthenticated, |session| session.caller.admission())
     }
 
     /// Publishes what the server knows of a client's unparsed input, bytes used and unused.

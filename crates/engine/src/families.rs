@@ -12,6 +12,7 @@ pub(crate) mod replication;
 pub(crate) mod scripts;
 pub(crate) mod server;
 pub(crate) mod transactions;
+pub(crate) mod users;
 
 use crate::exec::ctx::ServerCtx;
 use sluice_commands::{Args, CmdError, Run};

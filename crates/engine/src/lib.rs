@@ -17,6 +17,7 @@ mod replication;
 mod scripting;
 mod session;
 mod upkeep;
+mod users;
 mod waiting;
 
 pub use crate::host::process::AofBacklog;
@@ -28,7 +29,7 @@ pub use host::action::{Action, Crash};
 pub use host::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile, Counts,
     CpuTimes, Facts, IoThreads, Process, ProcessClock, ProcessMemory, ProcessSettings, SaveError,
-    SnapshotFiles, SnapshotSink, StreamBufferFacts, SyncFacts,
+    SnapshotFiles, SnapshotSink, StreamBufferFacts, SyncFacts, UserFile,
 };
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;

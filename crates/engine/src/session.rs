@@ -15,14 +15,15 @@ use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
 use crate::waiting::blocking::Waiting;
 use crate::waiting::slow_reads::Producing;
+use sluice_acl::User;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
-use sluice_commands::{Limits, ReplyMode};
+use sluice_commands::ReplyMode;
 use sluice_replication::Feed;
 use sluice_replication::SpoolPlace;
-use sluice_resp::{Admission, Outbox, Protocol};
+use sluice_resp::{Outbox, Protocol};
 use std::sync::Arc;
 
 /// The client that runs a command: all that handlers may see of it.
@@ -35,7 +36,7 @@ pub struct Caller {
     /// Protocol of replies.
     pub proto: Protocol,
     /// In whose name the client acts.
-    pub identity: Identity,
+    user: Arc<User>,
     /// What it calls itself, if it does.
     pub(crate) labels: Option<Box<Labels>>,
     /// Where it has come from.
@@ -90,8 +91,6 @@ pub struct Traffic {
     pub commands: u64,
     /// Bytes of unparsed input it holds, as the server published it.
     pub input_bytes: usize,
-    /// Bytes of the arguments of the command it runs or waits with.
-    pub argv_bytes: usize,
     /// Unused bytes of that buffer, for display; [`u32::MAX`] for more.
     pub input_free: u32,
     /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
@@ -128,9 +127,6 @@ impl Subscribed {
     }
 }
 
-/// The name of the one user there is.
-pub(crate) const DEFAULT_USER: &str = "default";
-
 /// What a client calls itself. Few do all of it, and there are many clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels {
@@ -146,22 +142,6 @@ pub(crate) struct Labels {
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
-    /// Whether the client must give a name and a password before anything else.
-    pub(crate) fn must_authenticate(&self, limits: &Limits) -> bool {
-        limits.admission(self.identity.admission()) == Admission::Unauthenticated
-    }
-
-    /// The client acts in this name from now on.
-    pub(crate) fn authenticate_as(&mut self, identity: Identity) {
-        self.identity = identity;
-        self.flags.ever_authenticated |= identity != Identity::Anonymous;
-    }
-
-    /// Name of its user: there is one.
-    pub fn user(&self) -> &'static str {
-        DEFAULT_USER
-    }
-
     /// CLIENT SETNAME; empty for none.
     pub fn name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.name)
@@ -388,6 +368,8 @@ pub struct ClientFlags {
     pub in_exec: bool,
     /// SCRIPT DEBUG SYNC: the next script is debugged.
     pub debugs_scripts: bool,
+    /// Has proved who it is, or came when nobody had to: see [`Identity`].
+    pub authenticated: bool,
     /// Has been authenticated at least once: such a client may have more unread output.
     pub ever_authenticated: bool,
 }
@@ -455,7 +437,6 @@ impl Session {
                 id,
                 db: 0,
                 proto: Protocol::Resp2,
-                identity,
                 labels: None,
                 origin: Origin {
                     addr: connection.addr.into(),
@@ -470,14 +451,14 @@ impl Session {
                     net_out: 0,
                     commands: 0,
                     input_bytes: 0,
-                    argv_bytes: 0,
                     input_free: 0,
                     soft_limit_since_s: 0,
                 },
                 multi: MultiShown { queued: -1, bytes: 0 },
                 flags: ClientFlags {
                     unix: connection.unix,
-                    ever_authenticated: identity != Identity::Anonymous,
+                    authenticated: identity.is_authenticated,
+                    ever_authenticated: identity.is_authenticated,
                     ..ClientFlags::default()
                 },
                 reply: ReplyMode::On,
@@ -487,6 +468,7 @@ impl Session {
                 replica: None,
                 write_offset: 0,
                 subscribed: Subscribed::default(),
+                user: identity.user,
             },
         }
     }

@@ -11,7 +11,7 @@ use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts, Process,
     SaveError, SnapshotSink,
 };
-use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles};
+use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
 use sluice_keyspace::Keyspace;
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
@@ -227,6 +227,8 @@ impl SnapshotFiles for SimProcess {
         Box::new(self.disk.file(self.base.snapshot_source(name)))
     }
 }
+
+impl UserFile for SimProcess {}
 
 impl AppendOnlyFile for SimProcess {
     fn cut_aof(

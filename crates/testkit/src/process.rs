@@ -8,7 +8,7 @@ use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
     Facts, Process, SaveError, SnapshotSink,
 };
-use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles};
+use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
 use sluice_keyspace::{Captured, Keyspace};
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex};
 /// A process whose clock moves when told, plus one microsecond per reading.
 #[derive(Debug)]
 pub struct FakeProcess {
+    /// Files of users, by path.
+    pub user_files: BTreeMap<Vec<u8>, Vec<u8>>,
     /// How much later each look at the clock finds it, microseconds; at first 1.
     pub us_each_look: u64,
     /// The time.
@@ -409,6 +411,7 @@ impl AofSource for MemoryPart {
 impl Default for FakeProcess {
     fn default() -> FakeProcess {
         FakeProcess {
+            user_files: BTreeMap::new(),
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
             entropy: 0,
             migrated: Vec::new(),
@@ -554,6 +557,17 @@ impl SnapshotFiles for FakeProcess {
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
         let bytes = self.snapshots.borrow().get(name).cloned();
         Box::new(MemorySource { bytes, at: 0 })
+    }
+}
+
+impl UserFile for FakeProcess {
+    fn read_user_file(&mut self, path: &[u8]) -> Result<Vec<u8>, String> {
+        self.user_files.get(path).cloned().ok_or_else(|| "No such file or directory".to_owned())
+    }
+
+    fn replace_user_file(&mut self, path: &[u8], text: &[u8]) -> Result<(), String> {
+        self.user_files.insert(path.to_vec(), text.to_vec());
+        Ok(())
     }
 }
 

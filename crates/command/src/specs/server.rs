@@ -5,6 +5,21 @@ use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     server:
+    ACL,
+    ACL_CAT,
+    ACL_DELUSER,
+    ACL_DIGEST,
+    ACL_DRYRUN,
+    ACL_GENPASS,
+    ACL_GETUSER,
+    ACL_HELP,
+    ACL_LIST,
+    ACL_LOAD,
+    ACL_LOG,
+    ACL_SAVE,
+    ACL_SETUSER,
+    ACL_USERS,
+    ACL_WHOAMI,
     BGREWRITEAOF,
     BGSAVE,
     COMMAND,
@@ -67,6 +82,314 @@ specs! {
     SYNC,
     TIME,
 }
+
+/// `ACL`
+pub static ACL: Spec = Spec {
+    full_name: "acl",
+    subcommands: &[
+        &ACL_CAT,
+        &ACL_DELUSER,
+        &ACL_DIGEST,
+        &ACL_DRYRUN,
+        &ACL_GENPASS,
+        &ACL_GETUSER,
+        &ACL_HELP,
+        &ACL_LIST,
+        &ACL_LOAD,
+        &ACL_LOG,
+        &ACL_SAVE,
+        &ACL_SETUSER,
+        &ACL_USERS,
+        &ACL_WHOAMI,
+    ],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Manages users and what they may do.",
+    complexity: "As the subcommand",
+    deprecated: None,
+    id: id::ACL,
+};
+
+/// `ACL CAT`
+pub static ACL_CAT: Spec = Spec {
+    full_name: "acl|cat",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("category").optional()],
+    tips: &[],
+    history: &[],
+    summary: "Lists the categories, or the commands of one.",
+    complexity: "O(1), the categories and commands being a fixed set",
+    deprecated: None,
+    id: id::ACL_CAT,
+};
+
+/// `ACL DELUSER`
+pub static ACL_DELUSER: Spec = Spec {
+    full_name: "acl|deluser",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("username").repeated()],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Deletes users and closes their connections.",
+    complexity: "O(1) for each user, and a walk over the clients",
+    deprecated: None,
+    id: id::ACL_DELUSER,
+};
+
+/// `ACL DIGEST`
+pub static ACL_DIGEST: Spec = Spec {
+    full_name: "acl|digest",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows a fingerprint of all users, to compare servers by.",
+    complexity: "O(N), N being the number of users",
+    deprecated: None,
+    id: id::ACL_DIGEST,
+};
+
+/// `ACL DRYRUN`
+pub static ACL_DRYRUN: Spec = Spec {
+    full_name: "acl|dryrun",
+    subcommands: &[],
+    group: Group::Server,
+    since: "7.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("username"), string("command"), string("arg").optional().repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Says whether a user may run a command, without running it.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::ACL_DRYRUN,
+};
+
+/// `ACL GENPASS`
+pub static ACL_GENPASS: Spec = Spec {
+    full_name: "acl|genpass",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[integer("bits").optional()],
+    tips: &[],
+    history: &[],
+    summary: "Makes a password that nobody can guess.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::ACL_GENPASS,
+};
+
+/// `ACL GETUSER`
+pub static ACL_GETUSER: Spec = Spec {
+    full_name: "acl|getuser",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("username")],
+    tips: &[],
+    history: &[
+        ("6.2.0", "The reply has the patterns of channels."),
+        ("7.0.0", "The reply has the selectors, and patterns as rules in place of lists."),
+        ("9.1.0", "The reply has the databases."),
+    ],
+    summary: "Shows what a user may do.",
+    complexity: "O(N), N being the number of passwords, rules and patterns of the user",
+    deprecated: None,
+    id: id::ACL_GETUSER,
+};
+
+/// `ACL HELP`
+pub static ACL_HELP: Spec = Spec {
+    full_name: "acl|help",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Explains the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::ACL_HELP,
+};
+
+/// `ACL LIST`
+pub static ACL_LIST: Spec = Spec {
+    full_name: "acl|list",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows all users in the form of an ACL file.",
+    complexity: "O(N), N being the number of users",
+    deprecated: None,
+    id: id::ACL_LIST,
+};
+
+/// `ACL LOAD`
+pub static ACL_LOAD: Spec = Spec {
+    full_name: "acl|load",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Takes over the users of the ACL file.",
+    complexity: "O(N), N being the number of users",
+    deprecated: None,
+    id: id::ACL_LOAD,
+};
+
+/// `ACL LOG`
+pub static ACL_LOG: Spec = Spec {
+    full_name: "acl|log",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[one_of("operation", &[integer("count"), token("reset", "RESET")]).optional()],
+    tips: &[],
+    history: &[("7.2.0", "Entries have an id and the times at which they were made and updated.")],
+    summary: "Lists the latest refusals, or forgets them.",
+    complexity: "O(N), N being the number of entries shown",
+    deprecated: None,
+    id: id::ACL_LOG,
+};
+
+/// `ACL SAVE`
+pub static ACL_SAVE: Spec = Spec {
+    full_name: "acl|save",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    history: &[],
+    summary: "Writes all users to the ACL file.",
+    complexity: "O(N), N being the number of users",
+    deprecated: None,
+    id: id::ACL_SAVE,
+};
+
+/// `ACL SETUSER`
+pub static ACL_SETUSER: Spec = Spec {
+    full_name: "acl|setuser",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("username"), string("rule").optional().repeated()],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    history: &[
+        ("6.2.0", "Rules may name channels."),
+        ("7.0.0", "Rules may stand in selectors, and name what is done with keys."),
+        ("9.1.0", "Rules may name databases."),
+    ],
+    summary: "Makes a user, or changes its rules.",
+    complexity: "O(N), N being the number of rules",
+    deprecated: None,
+    id: id::ACL_SETUSER,
+};
+
+/// `ACL USERS`
+pub static ACL_USERS: Spec = Spec {
+    full_name: "acl|users",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Lists the names of all users.",
+    complexity: "O(N), N being the number of users",
+    deprecated: None,
+    id: id::ACL_USERS,
+};
+
+/// `ACL WHOAMI`
+pub static ACL_WHOAMI: Spec = Spec {
+    full_name: "acl|whoami",
+    subcommands: &[],
+    group: Group::Server,
+    since: "6.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Names the user of the connection.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::ACL_WHOAMI,
+};
 
 /// `BGREWRITEAOF`
 pub static BGREWRITEAOF: Spec = Spec {

@@ -31,7 +31,8 @@ struct SortOptions<'a> {
 }
 
 impl<'a> SortOptions<'a> {
-    fn parse(args: Args<'a>, may_store: bool) -> Result<SortOptions<'a>, CmdError> {
+    /// `reads_any_key`: whether BY and GET may name keys.
+    fn parse(args: Args<'a>, may_store: bool, reads_any_key: bool) -> Result<SortOptions<'a>, CmdError> {
         let mut options = SortOptions {
             by: None,
             keeps_order: false,
@@ -59,9 +60,19 @@ impl<'a> SortOptions<'a> {
                 () if args.is(at, "BY") && behind >= 1 => {
                     options.by = Some(args.at(at + 1));
                     options.keeps_order |= !args.at(at + 1).contains(&b'*');
+                    if !options.keeps_order && !reads_any_key {
+                        return Err(CmdError::text(
+                            "ERR BY option of SORT denied due to insufficient ACL permissions.",
+                        ));
+                    }
                     at += 1;
                 }
                 () if args.is(at, "GET") && behind >= 1 => {
+                    if !reads_any_key {
+                        return Err(CmdError::text(
+                            "ERR GET option of SORT denied due to insufficient ACL permissions.",
+                        ));
+                    }
                     options.get.push(args.at(at + 1));
                     at += 1;
                 }
@@ -82,13 +93,13 @@ impl<'a> SortOptions<'a> {
 }
 
 pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let options = SortOptions::parse(args, false)?;
+    let options = SortOptions::parse(args, false, ctx.reads_any_key)?;
     sorted(&mut ctx.db, args, options, !ctx.may_wait)?.reply(&mut ctx.reply);
     Ok(Outcome::Done)
 }
 
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let options = SortOptions::parse(args, true)?;
+    let options = SortOptions::parse(args, true, ctx.reads_any_key)?;
     let store = options.store;
     let result =
         sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options, !ctx.may_wait)?;

@@ -212,7 +212,7 @@ impl Engine {
         if !session.caller.flags.ever_authenticated || batch.flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
-        let admission = session.caller.identity.admission();
+        let admission = session.caller.admission();
         self.sessions.put_back(session);
         Submitted { executed: batch.executed, flow: batch.flow, admission }
     }

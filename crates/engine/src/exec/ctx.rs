@@ -14,10 +14,12 @@ use crate::pubsub::watch::Watching;
 use crate::scripting::state::ScriptFacts;
 use crate::session::transaction::Transaction;
 use crate::session::{Caller, Session, Sessions};
+use crate::users::UsersState;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_command::Spec;
-use sluice_commands::{Args, DataHandler, KeyRights, Limits, Run, check_route};
+use sluice_commands::{Args, DataHandler, KeyRights, Limits, Renames, Run, check_route};
+use sluice_config::Config;
 use sluice_keyspace::{Dataset, DbRef, Keyspace};
 use sluice_resp::Reply;
 
@@ -37,10 +39,32 @@ pub struct DatasetCtx<'a> {
 pub struct SessionCtx<'a> {
     /// The client that asks; to change.
     pub caller: &'a mut Caller,
-    /// Numbers from the configuration, and the users' passwords.
+    /// Numbers from the configuration.
     pub limits: &'a Limits,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
+}
+
+/// For AUTH and the commands about users.
+pub struct UsersCtx<'a> {
+    /// The time.
+    pub now: Now,
+    /// The client that asks; its output is in `reply` for the time being.
+    pub session: &'a mut Session,
+    /// The users, and what was refused them.
+    pub users: &'a mut UsersState,
+    /// Clients and the keys that they watch, for a client's line in the log of refusals.
+    pub watching: &'a Watching,
+    /// The configuration.
+    pub config: &'a Config,
+    /// Numbers from the configuration.
+    pub limits: &'a Limits,
+    /// Commands renamed by the configuration.
+    pub renames: &'a Renames,
     /// Counters.
     pub stats: &'a mut Stats,
+    /// The process around: the file of users, randomness, the log.
+    pub process: &'a mut dyn Process,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }
@@ -181,6 +205,7 @@ pub enum Handler {
     Report(fn(&mut ReportCtx<'_>, Args<'_>) -> Run),
     Log(fn(&mut LogCtx<'_>, Args<'_>) -> Run),
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
+    Users(fn(&mut UsersCtx<'_>, Args<'_>) -> Run),
     Debug(fn(&mut DebugCtx<'_>, Args<'_>) -> Run),
     /// A command that runs a script, or concerns those that are known: `Engine::run_script`.
     Script(ScriptCommand),
@@ -227,6 +252,8 @@ pub(crate) struct Rights {
     pub control: Right,
     /// The process around.
     pub process: Right,
+    /// The users, and the log of what was refused them.
+    pub users: Right,
 }
 
 /// What may be done with one part of the server.
@@ -247,7 +274,7 @@ impl Handler {
         const fn of(keys: KeyRights, rest: [Right; 4]) -> Rights {
             let [session, registry, control, process] = rest;
             // The right to the control plane includes the subscriptions, which are a part of it.
-            Rights { keys, session, subscriptions: control, registry, control, process }
+            Rights { keys, session, subscriptions: control, registry, control, process, users: control }
         }
         match self {
             Handler::Data(handler) => of(handler.keys(), [None, None, None, None]),
@@ -257,6 +284,11 @@ impl Handler {
             Handler::PubSub(_) => {
                 Rights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
             }
+            Handler::Users(_) => Rights {
+                subscriptions: None,
+                users: Change,
+                ..of(KeyRights::None, [Change, None, Read, Change])
+            },
             Handler::Report(_) => of(KeyRights::None, [Read, Read, Read, Read]),
             Handler::Log(_) => {
                 Rights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }

@@ -2,14 +2,15 @@
 
 use super::ctx::{
     DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
-    TransactionCtx,
+    TransactionCtx, UsersCtx,
 };
 use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
-use crate::exec::gate::Permit;
+use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::session::Session;
+use crate::users::rights;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
@@ -61,6 +62,7 @@ impl Engine {
                 run(&mut LogCtx { commandlog, latency, reply }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
+            Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
             Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
         }
@@ -77,10 +79,11 @@ impl Engine {
         spec: &'static Spec,
         args: Args<'_>,
     ) -> Run {
-        let Engine { keyspace, effects, control, rng, .. } = self;
         let (number, proto) = (session.caller.db, session.caller.proto);
-        let limits: &Limits = &control.limits;
         let may_wait = unit.standing.row().may_wait;
+        let reads_any_key = self.reads_any_key(session, spec, args);
+        let Engine { keyspace, effects, control, rng, .. } = self;
+        let limits: &Limits = &control.limits;
         let reply = Reply::new(&mut session.outbox, proto);
         let slow = SlowReadAsk {
             reads: &mut control.clients.slow_reads,
@@ -91,11 +94,11 @@ impl Engine {
         match handler {
             DataHandler::Read(run) => {
                 let db = keyspace.read(number, access, effects);
-                run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait }, args)
+                run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait, reads_any_key }, args)
             }
             DataHandler::Write(run) | DataHandler::Keeping(run) => {
                 let db = keyspace.write(number, access, effects);
-                run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait }, args)
+                run(&mut WriteCtx { db, limits, reply, rng, slow, spec, may_wait, reads_any_key }, args)
             }
             DataHandler::Static(run) => {
                 let entries = &mut control.clients.command_entries;
@@ -104,17 +107,51 @@ impl Engine {
         }
     }
 
+    /// Whether the session's user may read keys that only the data name: what SORT asks. Of a user with rules
+    /// nobody else asks, so for other commands the answer is no.
+    #[inline(always)]
+    fn reads_any_key(&self, session: &Session, spec: &'static Spec, args: Args<'_>) -> bool {
+        session.mask & gate::RIGHTS == 0 || self.sorts_by_any_key(session, spec, args)
+    }
+
+    #[cold]
+    fn sorts_by_any_key(&self, session: &Session, spec: &'static Spec, args: Args<'_>) -> bool {
+        let sorts = spec.id == generic::SORT.id || spec.id == generic::SORT_RO.id;
+        sorts && rights::may_read_any_key(&session.caller, spec, args, self.control.limits.databases)
+    }
+
     fn for_session(
         &mut self,
         run: fn(&mut SessionCtx<'_>, Args<'_>) -> Run,
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let Engine { control, stats, gate, .. } = self;
+        let Engine { control, gate, .. } = self;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
         let (caller, limits) = (&mut session.caller, &control.limits);
-        let result = run(&mut SessionCtx { caller, limits, stats, reply }, args);
+        let result = run(&mut SessionCtx { caller, limits, reply }, args);
         session.mask = gate.session_mask(session);
+        result
+    }
+
+    fn for_users(
+        &mut self,
+        run: fn(&mut UsersCtx<'_>, Args<'_>) -> Run,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        process: &mut dyn Process,
+    ) -> Run {
+        let Engine { control, stats, .. } = self;
+        let Control { clients: ClientRelations { users, watching, .. }, config, limits, renames, .. } =
+            control;
+        let mut outbox = std::mem::take(&mut session.outbox);
+        let reply = Reply::new(&mut outbox, session.caller.proto);
+        let now = unit.now;
+        let mut ctx =
+            UsersCtx { now, session, users, watching, config, limits, renames, stats, process, reply };
+        let result = run(&mut ctx, args);
+        self.after_server(session, outbox);
         result
     }
 
@@ -263,6 +300,7 @@ impl Engine {
         // What others pushed to this session meanwhile comes after its reply.
         outbox.append(&mut session.outbox);
         session.outbox = outbox;
+        self.settle_users(Some(session));
         session.mask = self.gate.session_mask(session);
     }
 

@@ -10,9 +10,10 @@ use crate::exec::standing::Standing;
 use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
 use crate::scripting::shebang::{ScriptFlags, runs_script};
-use crate::session::identity::Identity;
 use crate::session::{Caller, Session};
 use crate::upkeep::evict::Room;
+use crate::users::rights;
+use sluice_acl::Denial;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
@@ -30,6 +31,8 @@ pub enum Verdict {
     Run(Permit),
     /// Reject it.
     Reject(CmdError),
+    /// Reject it, because the user may not run it.
+    Deny(Denial),
     /// Keep it for EXEC.
     Queue,
     /// Keep the request; its time will come.
@@ -160,10 +163,10 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "auth",
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
         armed: |_| false,
-        armed_for: |session| session.caller.identity == Identity::Anonymous,
+        armed_for: |session| !session.caller.flags.authenticated,
         holds_primary: false,
         ask: |asked| {
-            // Without a password the default user is everybody, whenever the connection came.
+            // Where the default user is open, that is everybody, whenever the connection came.
             asked.caller.must_authenticate(&asked.control.limits).then_some(Verdict::Reject(CmdError::NoAuth))
         },
     },
@@ -195,6 +198,19 @@ pub(crate) const CHECKS: &[Check] = &[
                     "ERR Command '{name}' not allowed inside a transaction"
                 )))
             })
+        },
+    },
+    // What the user of the session may not do. A session whose user may do everything is not asked.
+    Check {
+        name: "rights",
+        concerns: |_| true,
+        armed: |_| false,
+        armed_for: |session| !session.caller.user().allows_all(),
+        holds_primary: false,
+        ask: |asked| {
+            let Asked { spec, args, session, control, .. } = *asked;
+            let db = rights::database_of(session);
+            rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
         },
     },
     Check {
@@ -444,6 +460,9 @@ pub(crate) const CHECKS: &[Check] = &[
         ask: |_| None,
     },
 ];
+
+/// The bit of the check `rights` in a session's mask: the session's user may not run everything.
+pub(crate) const RIGHTS: u32 = 1 << 4;
 
 /// What takes effect at once inside MULTI.
 const NEVER_QUEUED: [&Spec; 6] = [
@@ -697,6 +716,7 @@ mod tests {
                 "auth",
                 "protected",
                 "no-multi",
+                "rights",
                 "redirect",
                 "maxmemory",
                 "unsaved",
@@ -717,5 +737,6 @@ mod tests {
             ]
         );
         assert!(CHECKS.len() <= 32);
+        assert_eq!(CHECKS[RIGHTS.trailing_zeros() as usize].name, "rights");
     }
 }

@@ -335,7 +335,13 @@ impl Replay {
     fn new(engine: &Engine, now: Now, size: u64) -> Replay {
         let key = SessionKey { slot: u32::MAX, generation: 0 };
         let connection = Connection { addr: String::new(), laddr: "".into(), fd: -1, unix: false };
-        let mut session = Session::new(key, ClientId(u64::MAX), connection, 0, Identity::DefaultUser);
+        let mut session = Session::new(
+            key,
+            ClientId(u64::MAX),
+            connection,
+            0,
+            Identity::of_newcomer(engine.control.clients.users.users()),
+        );
         session.caller.flags.import_source = true;
         Replay {
             session,

@@ -9,6 +9,8 @@ use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::Process;
 use crate::session::{Closing, Session};
 use crate::upkeep::evict::Room;
+use crate::users::rights;
+use sluice_acl::{Context, Denial};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_command::specs::transactions;
@@ -108,6 +110,10 @@ impl Engine {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.reject(session, spec, &error, request, process);
+                    return Next::Done;
+                }
+                Verdict::Deny(denial) => {
+                    self.refuse(session, denial, spec, args, request, *now, process);
                     return Next::Done;
                 }
                 Verdict::Queue => {
@@ -367,6 +373,27 @@ impl Engine {
             return self.answer_error(session, &error, request, process);
         }
         self.answer_error(session, error, request, process);
+    }
+
+    /// Rejects a command that the session's user may not run.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn refuse(
+        &mut self,
+        session: &mut Session,
+        denial: Denial,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: Request<'_>,
+        now: Now,
+        process: &mut dyn Process,
+    ) {
+        let context = if session.transaction.is_some() { Context::Multi } else { Context::Toplevel };
+        // The log shows what the client has asked for, not what it ran before.
+        session.caller.last_command = Some(spec);
+        self.note_denial(session, denial, context, spec, args, now);
+        let error = rights::error(denial, &session.caller, spec);
+        self.reject(session, spec, &error, request, process);
     }
 
     /// Answers a request that does not run.

@@ -22,6 +22,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::scripts::ROUTES,
         families::server::ROUTES,
         families::transactions::ROUTES,
+        families::users::ROUTES,
     ]
     .into_iter()
     .flatten()

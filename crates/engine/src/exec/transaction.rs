@@ -12,7 +12,10 @@ use crate::exec::unit::{StoodStill, TransactionPlace, Unit};
 use crate::host::process::Process;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::{Closing, Session};
+use crate::users::rights;
+use sluice_acl::{Context, Denial};
 use sluice_base::Now;
+use sluice_command::specs::connection;
 use sluice_command::{Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, Outcome, Prepared, Run};
 use sluice_resp::{Reply, Request};
@@ -29,12 +32,18 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
-        let script = self.flags_of_called_script(spec, Args::new(&request, &prepared, &hashing));
+        let args = Args::new(&request, &prepared, &hashing);
+        let script = self.flags_of_called_script(spec, args);
         let flags = crate::exec::gate::flags_of_call(spec, script);
         let Some(transaction) = &mut session.transaction else { return };
         session.caller.traffic.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
         transaction.push(flags, prepared, &request);
+        if spec.id == connection::SELECT.id
+            && let Some(db) = selected_by(args, self.control.limits.databases)
+        {
+            transaction.select(db);
+        }
         let queued = transaction.requests.bytes();
         session.caller.multi.queued = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         let is_bounded = !session.caller.is_primary();
@@ -106,7 +115,10 @@ impl Engine {
                 Some(run) => {
                     self.resume_queued_script(unit, session, *run, spec, args, request, now, process)
                 }
-                None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
+                None => match self.denied(session, spec, args, session.caller.db) {
+                    Some(denial) => self.refuse_queued(session, denial, spec, args, *now),
+                    None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
+                },
             }
             if let Some(mut at) = unit.stood_still.take() {
                 unit.standing = outer;
@@ -205,6 +217,20 @@ impl Engine {
         }
     }
 
+    /// Answers a queued command that its client may not run any more.
+    #[cold]
+    fn refuse_queued(
+        &mut self,
+        session: &mut Session,
+        denial: Denial,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: Now,
+    ) {
+        self.note_denial(session, denial, Context::Multi, spec, args, now);
+        self.reply_error(session, &rights::queued_error(denial));
+    }
+
     /// Whether a key that the client watches was changed, or has expired since.
     fn watched_keys_changed(&self, session: &Session, now: Now) -> bool {
         let watching = &self.control.clients.watching;
@@ -237,4 +263,9 @@ impl Engine {
         let told = told.unwrap_or(&wire);
         CmdError::owned([b"EXECABORT Transaction discarded because of: ", told].concat())
     }
+}
+
+/// The database that a queued SELECT will select; `None` where it will fail.
+fn selected_by(args: Args<'_>, databases: usize) -> Option<usize> {
+    usize::try_from(args.int(1).ok()?).ok().filter(|db| *db < databases)
 }

@@ -29,5 +29,13 @@ pub(crate) fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
+/// A subcommand in a form that it does not have, which only the handler sees.
+pub(crate) fn wrong_form(container: &Spec, args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.name().to_ascii_uppercase()).as_bytes());
+    CmdError::owned(text)
+}
+
 /// Bytes of names and arguments shown in an error.
 const SHOWN_BYTES: usize = 128;

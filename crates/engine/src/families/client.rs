@@ -210,7 +210,8 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 3 {
         return Err(CmdError::Syntax);
     }
-    let filter = Filter::parse(args, 2, SkipMe::No, ctx.control.limits.databases)?;
+    let filter =
+        Filter::parse(args, 2, SkipMe::No, ctx.control.limits.databases, ctx.control.clients.users.users())?;
     let now_s = ctx.now.unix_s();
     let (own, running, others, watching) = running(ctx, args);
     let mut chosen: Vec<&Session> = others
@@ -242,7 +243,8 @@ fn kill(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
-    let filter = Filter::parse(args, 2, SkipMe::Yes, ctx.control.limits.databases)?;
+    let filter =
+        Filter::parse(args, 2, SkipMe::Yes, ctx.control.limits.databases, ctx.control.clients.users.users())?;
     let killed = kill_chosen(ctx, &filter);
     ctx.reply.int(killed);
     Ok(Outcome::Done)

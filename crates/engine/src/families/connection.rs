@@ -1,18 +1,18 @@
 //! Commands about the caller's own connection, CLIENT apart.
 
+use crate::control::{ClientRelations, Control};
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
-use crate::observe::stats::Stats;
+use crate::families::users::{Attempt, authenticate};
 use crate::session::identity::Identity;
-use crate::session::{Caller, ClientFlags, Closing, DEFAULT_USER, Subscribed};
+use crate::session::{ClientFlags, Closing, Subscribed};
 use sluice_base::num;
 use sluice_base::version;
 use sluice_command::specs::connection as specs;
-use sluice_commands::{Args, CmdError, Limits, Outcome, ReplyMode, Run, until_zero};
+use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, until_zero};
 use sluice_config::param;
 use sluice_resp::{Protocol, Reply};
 
 pub(crate) const ROUTES: &[Route] = &[
-    route(&specs::AUTH, Handler::Session(auth)),
     route(&specs::ECHO, Handler::Session(echo)),
     route(&specs::HELLO, Handler::Server(hello)),
     route(&specs::PING, Handler::Session(ping)),
@@ -59,52 +59,6 @@ fn quit(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn auth(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
-    let (user, password) = match args.len() {
-        2 if ctx.limits.password.is_empty() => {
-            return Err(CmdError::text(
-                "ERR AUTH <password> called without any password configured for the default user. \
-                 Are you sure your configuration is correct?",
-            ));
-        }
-        2 => (DEFAULT_USER.as_bytes(), args.at(1)),
-        3 => (args.at(1), args.at(2)),
-        _ => return Err(CmdError::Syntax),
-    };
-    authenticate(ctx.caller, ctx.limits, ctx.stats, user, password)?;
-    ctx.reply.ok();
-    Ok(Outcome::Done)
-}
-
-/// Makes the caller the user that it claims to be, or leaves the caller's user as it was.
-fn authenticate(
-    caller: &mut Caller,
-    limits: &Limits,
-    stats: &mut Stats,
-    user: &[u8],
-    password: &[u8],
-) -> Result<(), CmdError> {
-    let known = user == DEFAULT_USER.as_bytes();
-    // Without a password the default user takes any.
-    let right = limits.password.is_empty() || same_secret(&limits.password, password);
-    if !(known && right) {
-        stats.failures.denied_auth += 1;
-        return Err(CmdError::text("WRONGPASS invalid username-password pair or user is disabled."));
-    }
-    caller.authenticate_as(Identity::DefaultUser);
-    Ok(())
-}
-
-/// Whether two secrets are the same. The time depends on the length of `given` only, so that a guess learns
-/// nothing from it.
-fn same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let differing = given
-        .iter()
-        .enumerate()
-        .fold(0, |bits, (i, byte)| bits | (byte ^ secret.get(i % secret.len().max(1)).unwrap_or(&0)));
-    std::hint::black_box(differing) == 0 && secret.len() == given.len()
-}
-
 /// What HELLO asks for.
 struct Greeting<'a> {
     proto: Option<Protocol>,
@@ -114,12 +68,14 @@ struct Greeting<'a> {
 
 fn hello(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let greeting = greeting(args)?;
-    let caller = &mut ctx.session.caller;
-    let limits = &ctx.control.limits;
     if let Some((user, password)) = greeting.auth {
-        authenticate(caller, limits, ctx.stats, user, password)?;
+        let attempt = Attempt { command: args.at(0), user, password };
+        let Control { clients: ClientRelations { users, watching, .. }, config, .. } = &mut *ctx.control;
+        let counts = &mut ctx.stats.failures.refused;
+        authenticate(ctx.session, &attempt, users, watching, config, counts, ctx.now)?;
     }
-    if caller.must_authenticate(limits) {
+    let caller = &mut ctx.session.caller;
+    if caller.must_authenticate(&ctx.control.limits) {
         return Err(CmdError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
@@ -229,7 +185,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     }
     caller.db = 0;
     caller.proto = Protocol::Resp2;
-    caller.identity = Identity::of_newcomer(&ctx.control.limits);
+    caller.act_as(Identity::of_newcomer(ctx.control.clients.users.users()));
     // CLIENT REPLY SKIP is for this very reply.
     if caller.reply != ReplyMode::Skipping {
         caller.reply = ReplyMode::On;

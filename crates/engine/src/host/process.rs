@@ -145,8 +145,25 @@ pub trait AppendOnlyFile {
     fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles>;
 }
 
+/// The file of users, of which `aclfile` gives the path. A process without files keeps these answers.
+pub trait UserFile {
+    /// Its text. Errors: the system's reason.
+    fn read_user_file(&mut self, path: &[u8]) -> Result<Vec<u8>, String> {
+        let _ = path;
+        Err("there are no files here".to_owned())
+    }
+
+    /// Puts this text in its place, durably, or leaves the file as it was. Errors: for the log.
+    fn replace_user_file(&mut self, path: &[u8], text: &[u8]) -> Result<(), String> {
+        let _ = (path, text);
+        Err("there are no files here".to_owned())
+    }
+}
+
 /// The process around an engine: what it is asked, in parts. `server` implements it; tests use a fake.
-pub trait Process: ProcessClock + ProcessMemory + ProcessSettings + SnapshotFiles + AppendOnlyFile {
+pub trait Process:
+    ProcessClock + ProcessMemory + ProcessSettings + SnapshotFiles + AppendOnlyFile + UserFile
+{
     /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not:
     /// how much of the entries' chunks is in use. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;

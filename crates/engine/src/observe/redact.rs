@@ -16,6 +16,8 @@ pub(crate) fn shown<'a>(spec: &'static Spec, args: Args<'a>) -> Vec<&'a [u8]> {
         if shown.len() <= 3 {
             shown[1..].fill(HIDDEN);
         }
+    } else if [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id].contains(&spec.id) {
+        shown[2..].fill(HIDDEN);
     } else if std::ptr::eq(spec, &connection::HELLO) {
         hide_in_hello(args, &mut shown);
     } else if std::ptr::eq(spec, &generic::MIGRATE) {

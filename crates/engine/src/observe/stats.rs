@@ -3,6 +3,7 @@
 //! Written by the main thread only, and kept off the cache lines of the command table.
 
 use crate::host::process::{Facts, IoThreads};
+use crate::users::RefusalCounts;
 use sluice_base::Histogram;
 use sluice_base::{Now, heap};
 use std::collections::BTreeMap;
@@ -68,8 +69,8 @@ pub struct FailureStats {
     pub replied: u64,
     /// Error replies on the link of a primary or a replica.
     pub unexpected: u64,
-    /// AUTH and HELLO with a wrong user or password.
-    pub denied_auth: u64,
+    /// What users were refused.
+    pub refused: RefusalCounts,
 }
 
 /// Look-ups of keys by commands that read.

@@ -194,6 +194,16 @@ impl PubSub {
         places.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
     }
 
+    /// All that a client has subscribed to, and whether it is a pattern; in no order that means anything.
+    pub(crate) fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
+        KINDS.into_iter().flat_map(move |kind| {
+            let topics = &self.topics[kind as usize];
+            let places = self.known(client).map(|own| &own.places[kind as usize]);
+            let names = places.into_iter().flatten().map(|(slot, _)| &*topics.slots[*slot as usize].name);
+            names.map(move |name| (name, kind == TopicKind::Pattern))
+        })
+    }
+
     /// How much a client has subscribed to.
     pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };

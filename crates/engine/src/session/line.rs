@@ -45,7 +45,7 @@ impl Session {
             " events={} cmd={command} user={} redir=-1 resp={resp} lib-name={} lib-ver={} \
              tot-net-in={} tot-net-out={} tot-cmds={}",
             if self.in_flight > 0 { "rw" } else { "r" },
-            if caller.is_primary() { "(superuser)" } else { caller.user() },
+            if caller.is_primary() { "(superuser)".into() } else { label(caller.user_name()) },
             label(caller.lib_name()),
             label(caller.lib_ver()),
             caller.traffic.net_in,
@@ -61,7 +61,7 @@ impl Session {
         let hidden = std::borrow::Cow::Borrowed("*redacted*");
         let (name, user) = match hides {
             true => (hidden.clone(), hidden),
-            false => (label(caller.name()), caller.user().into()),
+            false => (label(caller.name()), label(caller.user_name())),
         };
         format!(
             "id={} addr={} laddr={} fd={} name={name} user={user} lib-name={} lib-ver={}",
@@ -122,7 +122,7 @@ impl Session {
 
     fn sizes(&self) -> Running {
         Running {
-            argv_bytes: self.caller.traffic.argv_bytes,
+            argv_bytes: self.waiting.as_ref().map_or(0, |waiting| waiting.args_bytes()),
             outbox_bytes: self.output_bytes() - self.in_flight,
             outbox_capacity: self.outbox_capacity(),
         }
@@ -178,7 +178,7 @@ impl Session {
 impl Caller {
     /// Bytes of the texts it is known by.
     fn texts_bytes(&self) -> usize {
-        self.user().len()
+        self.user_name().len()
             + self.origin.addr.len()
             + self.origin.laddr.len()
             + self.name().len()

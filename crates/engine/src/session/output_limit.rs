@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
         let unauthenticated =
-            !session.caller.flags.ever_authenticated && !self.control.limits.password.is_empty();
+            !session.caller.flags.ever_authenticated && !self.control.limits.default_user_is_open;
         // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
         let allowed = if self.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
         let over = is_over_limit(session, &self.control.limits, now)

@@ -16,6 +16,8 @@ pub struct Transaction {
     denied_while_loading: usize,
     /// Commands queued that may not run while the data are stale.
     denied_while_stale: usize,
+    /// The database that the queued commands will have selected; `None`: the client's own.
+    selected_db: Option<usize>,
     /// A command was rejected: EXEC will not run the others.
     pub(crate) aborted: bool,
 }
@@ -56,6 +58,16 @@ impl Transaction {
         size_of::<Transaction>()
             + self.requests.heap_bytes()
             + self.prepared.capacity() * size_of::<Prepared>()
+    }
+
+    /// The database in which the next command that is queued will run, where it is not the client's own.
+    pub(crate) fn selected_db(&self) -> Option<usize> {
+        self.selected_db
+    }
+
+    /// A SELECT was queued.
+    pub(crate) fn select(&mut self, db: usize) {
+        self.selected_db = Some(db);
     }
 
     /// Whether EXEC will run nothing.

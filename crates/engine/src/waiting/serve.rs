@@ -44,7 +44,6 @@ impl Engine {
         let order = self.control.clients.blocking.next_order();
         let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.clients.blocking.add(session.key, &waiting);
-        session.caller.traffic.argv_bytes = waiting.args_bytes();
         session.waiting = Some(waiting);
         if matches!(on, WaitFor::Replicas { .. }) {
             self.control.replication.ask_replicas = true;
@@ -55,7 +54,6 @@ impl Engine {
     pub(crate) fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
         let waiting = session.waiting.take()?;
         self.control.clients.blocking.remove(session.key, &waiting);
-        session.caller.traffic.argv_bytes = 0;
         Some(waiting)
     }
 

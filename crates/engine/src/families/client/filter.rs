@@ -5,7 +5,8 @@
 //! other options given again the last one counts.
 
 use crate::pubsub::watch::Watching;
-use crate::session::{DEFAULT_USER, Session, ip_of};
+use crate::session::{Session, ip_of};
+use sluice_acl::Users;
 use sluice_base::num;
 use sluice_command::is_word;
 use sluice_commands::{Args, CmdError, until_zero};
@@ -85,6 +86,7 @@ impl<'a> Filter<'a> {
         first: usize,
         skip_me: SkipMe,
         databases: usize,
+        users: &Users,
     ) -> Result<Filter<'a>, CmdError> {
         let mut filter = Filter {
             is: Traits::default(),
@@ -106,7 +108,7 @@ impl<'a> Filter<'a> {
                 continue;
             }
             let value = args.get(i + 1).ok_or(CmdError::Syntax)?;
-            if !traits.read(name, value, sense, databases)? {
+            if !traits.read(name, value, sense, databases, users)? {
                 filter.read_own(option, value)?;
             }
             i += 2;
@@ -166,6 +168,7 @@ impl<'a> Traits<'a> {
         value: &'a [u8],
         sense: Sense,
         databases: usize,
+        users: &Users,
     ) -> Result<bool, CmdError> {
         let texts: [(&[u8], &mut Option<&'a [u8]>); 6] = [
             (b"ADDR", &mut self.addr),
@@ -184,7 +187,7 @@ impl<'a> Traits<'a> {
         if name.eq_ignore_ascii_case(b"TYPE") {
             self.kind = Some(Type::parse(value)?);
         } else if name.eq_ignore_ascii_case(b"USER") {
-            if value != DEFAULT_USER.as_bytes() {
+            if users.get(value).is_none() {
                 return Err(CmdError::owned([b"ERR No such user '", until_zero(value), b"'"].concat()));
             }
             self.user = Some(value);
@@ -215,7 +218,7 @@ impl<'a> Traits<'a> {
             self.laddr.map(|laddr| until_zero(laddr) == caller.origin.laddr.as_bytes()),
             self.ip.map(|ip| until_zero(ip) == ip_of(&caller.origin.addr).as_bytes()),
             self.kind.map(|kind| kind == Type::of(session)),
-            self.user.map(|user| user == caller.user().as_bytes()),
+            self.user.map(|user| user == caller.user_name()),
             self.flags.map(|flags| {
                 let letters = session.flag_letters(watching);
                 flags.iter().all(|letter| letters.as_bytes().contains(letter))

@@ -1,8 +1,10 @@
 //! CONFIG.
 
+use crate::control::Control;
 use crate::exec::ctx::{ReportCtx, ServerCtx};
 use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_config::choice::AclPubsubDefault;
 use sluice_config::{Force, Origin, ParamId, Phase, param};
 
 pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
@@ -50,12 +52,13 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     ctx.control.scripts.settings_changed |=
         changed.iter().any(|id| crate::scripting::state::is_machine_setting(*id));
     let aof_changed = changed.contains(&param::APPENDONLY.any());
-    for id in changed {
+    for id in changed.iter().copied() {
         if let Some(value) = ctx.process.in_force(id) {
             // It describes what has been applied, so it is in order.
             let _ = ctx.control.config.assign(id, &[&value]);
         }
     }
+    take_up_users(ctx.control, &changed);
     ctx.control.apply_limits();
     // How late a replica may be is a directive.
     ctx.control.replication.count_good_replicas = true;
@@ -95,6 +98,19 @@ fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String>
     let Some(line) = control.rewrite_refusal() else { return Ok(()) };
     ctx.process.log(LogLevel::Warning, line);
     Err("Unable to turn on AOF. Check server logs.".to_owned())
+}
+
+/// What directives say about users holds from now on.
+fn take_up_users(control: &mut Control, changed: &[ParamId]) {
+    let Control { config, clients, .. } = control;
+    if changed.contains(&param::ACL_PUBSUB_DEFAULT.any()) {
+        let default = config.choice::<AclPubsubDefault>(param::ACL_PUBSUB_DEFAULT);
+        clients.users.change().set_all_channels(default == AclPubsubDefault::AllChannels);
+    }
+    if changed.contains(&param::REQUIREPASS.any()) {
+        let password = Some(config.bytes(param::REQUIREPASS)).filter(|password| !password.is_empty());
+        clients.users.change().set_default_password(password);
+    }
 }
 
 /// An append-only file that was turned on begins with a rewrite: behind this command, or when it can.

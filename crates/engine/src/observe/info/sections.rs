@@ -281,14 +281,13 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("total_error_replies", stats.failures.replied);
     out.add("dump_payload_sanitizations", 0);
     events(view, out);
-    out.add("acl_access_denied_auth", stats.failures.denied_auth);
-    out.zeros(&[
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
-        "acl_access_denied_tls_cert",
-        "acl_access_denied_db",
-    ]);
+    let refused = stats.failures.refused;
+    out.add("acl_access_denied_auth", refused.auth);
+    out.add("acl_access_denied_cmd", refused.command);
+    out.add("acl_access_denied_key", refused.key);
+    out.add("acl_access_denied_channel", refused.channel);
+    out.add("acl_access_denied_tls_cert", refused.tls_cert);
+    out.add("acl_access_denied_db", refused.database);
 }
 
 /// An entry is one block: a block moved is a key moved.

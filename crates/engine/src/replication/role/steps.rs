@@ -296,8 +296,9 @@ impl Engine {
         if mistake::is_made(Mistake::LinkOfDbZero) {
             db = 0;
         }
+        let identity = Identity::authenticated(self.control.clients.users.users().default_user().clone());
         let key = self.sessions.add(|key, id| {
-            let mut session = Session::new(key, id, connection, now_s, Identity::DefaultUser);
+            let mut session = Session::new(key, id, connection, now_s, identity);
             session.caller.kind = ClientKind::Primary;
             session.caller.reply = ReplyMode::Off;
             session.caller.db = db.min(self.control.limits.databases - 1);

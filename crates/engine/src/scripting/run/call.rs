@@ -14,6 +14,7 @@ use crate::host::process::Process;
 use crate::scripting::from_reply::{ReplyValue, reply_value};
 use crate::scripting::machine::{NO_TEXT, Receivers, ScriptRequest, error_table, first_number, log_line};
 use crate::session::Session;
+use sluice_acl::Context;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, ReplyMode};
@@ -66,7 +67,7 @@ impl Engine {
                 answer_nothing(run);
             }
             ScriptRequest::AclCheckCmd => {
-                let answered = self.check_command_of_script(run);
+                let answered = self.check_command_of_script(run, session);
                 answer(run, answered);
             }
             ScriptRequest::Breakpoint => {
@@ -213,7 +214,16 @@ impl Engine {
         if self.control.persistence.aof.is_strict() {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
         }
-        match self.gate.pass_called(spec, &self.control, rights) {
+        let admitted = self.gate.pass_called(spec, &self.control, rights);
+        if admitted.is_ok()
+            && let Some(denial) = self.denied(session, spec, args, session.caller.db)
+        {
+            self.note_denial(session, denial, Context::Lua, spec, args, process.recent());
+            let text = denial.text(session.caller.user_name(), spec);
+            let told = [b"ACL failure in script: ", &text[..]].concat();
+            return Err(CallRefusal { told, counted: b"ERR refused".to_vec() });
+        }
+        match admitted {
             Ok(permit) => Ok((spec, permit)),
             Err(NestedRefusal::Own(text)) => Err(own(text, "ERR refused")),
             Err(NestedRefusal::Error(error)) => {
@@ -223,27 +233,31 @@ impl Engine {
         }
     }
 
-    /// `server.acl_check_cmd`: there is one user, who may run every command that there is.
-    fn check_command_of_script(&mut self, run: &mut ScriptRun) -> Result<Value, Fault> {
+    /// `server.acl_check_cmd`: whether the client's user may run a command.
+    fn check_command_of_script(&mut self, run: &mut ScriptRun, session: &Session) -> Result<Value, Fault> {
         let mut arguments = std::mem::take(&mut run.buffers.arguments);
         let is_text = take_arguments(run, &mut arguments);
         let mut batch = std::mem::take(&mut run.buffers.batch);
         batch.clear();
-        let mut is_known = false;
+        let mut is_allowed = None;
         if is_text {
             let request = arguments.request();
             self.preparing.preparer.prepare(&request, &mut batch);
-            is_known = match batch.items()[0].named {
-                Named::Command(spec) => spec.arity.accepts(arguments.len()),
-                Named::UnknownSubcommand(_) | Named::Unknown => false,
+            let item = batch.items()[0];
+            let args = Args::new(&request, &item, &batch.hashing);
+            is_allowed = match item.named {
+                Named::Command(spec) if spec.arity.accepts(arguments.len()) => {
+                    Some(self.denied(session, spec, args, session.caller.db).is_none())
+                }
+                Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => None,
             };
         }
         arguments.clear();
         (run.buffers.arguments, run.buffers.batch) = (arguments, batch);
-        match (is_text, is_known) {
+        match (is_text, is_allowed) {
             (false, _) => Err(thrown(run, NO_TEXT)),
-            (true, false) => Err(thrown(run, b"Invalid command passed to server.acl_check_cmd()")),
-            (true, true) => Ok(Value::TRUE),
+            (true, None) => Err(thrown(run, b"Invalid command passed to server.acl_check_cmd()")),
+            (true, Some(is_allowed)) => Ok(Value::boolean(is_allowed)),
         }
     }
 }

@@ -9,8 +9,10 @@ use crate::storage;
 use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
-use sluice_engine::ProcessSettings;
+use sluice_engine::{ProcessSettings, UserFile};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 impl Host {
     /// Applies the log's directives.
@@ -185,5 +187,16 @@ impl ProcessSettings for Host {
         })?;
         self.note(LogLevel::Notice, "CONFIG REWRITE executed with success.");
         Ok(())
+    }
+}
+
+impl UserFile for Host {
+    fn read_user_file(&mut self, path: &[u8]) -> Result<Vec<u8>, String> {
+        std::fs::read(OsStr::from_bytes(path)).map_err(|error| plain_error(&error))
+    }
+
+    fn replace_user_file(&mut self, path: &[u8], text: &[u8]) -> Result<(), String> {
+        let path = Path::new(OsStr::from_bytes(path));
+        storage::snapshot::replace_file(&self.storage, path, text).map_err(|error| error.to_string())
     }
 }

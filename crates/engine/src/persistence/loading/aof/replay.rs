@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::host::process::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile,
     Counts, Facts, Process, ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles,
-    SnapshotSink,
+    SnapshotSink, UserFile,
 };
 use crate::persistence::loading::aof::AofEnd;
 use sluice_base::LogLevel;
@@ -239,6 +239,8 @@ impl SnapshotFiles for ReplayProcess<'_, '_> {
         Box::new(NoFile)
     }
 }
+
+impl UserFile for ReplayProcess<'_, '_> {}
 
 impl AppendOnlyFile for ReplayProcess<'_, '_> {
     fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {

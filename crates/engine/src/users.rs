@@ -1,0 +1,89 @@
+//! Users: who there are, and what was refused to whom. `users/steps.rs` has what follows for clients when
+//! users change, `users/rights.rs` the question whether a request is allowed.
+
+pub(crate) mod rights;
+pub(crate) mod steps;
+
+use sluice_acl::{Refusal, RefusalLog, RevokedChannels, User, UserChanges, Users};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub struct UsersState {
+    users: Users,
+    /// ACL LOG.
+    pub(crate) log: RefusalLog,
+    /// Users have changed since sessions were last told.
+    has_changed: bool,
+    /// Users whose subscribers may have to go, with what is left of their channels.
+    revoked: Vec<(Arc<User>, RevokedChannels)>,
+}
+
+impl UsersState {
+    /// The default user alone. `all_channels` is `acl-pubsub-default allchannels`.
+    pub(crate) fn new(all_channels: bool) -> UsersState {
+        UsersState {
+            users: Users::new(all_channels),
+            log: RefusalLog::default(),
+            has_changed: false,
+            revoked: Vec::new(),
+        }
+    }
+
+    /// All users, to look at.
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// All users, to change. Sessions learn of it by `Engine::settle_users`.
+    pub(crate) fn change(&mut self) -> &mut Users {
+        self.has_changed = true;
+        &mut self.users
+    }
+
+    /// A user has lost channels.
+    pub(crate) fn note_revoked(&mut self, name: &[u8], left: RevokedChannels) {
+        if let Some(user) = self.users.get(name) {
+            self.revoked.push((Arc::clone(user), left));
+        }
+    }
+
+    /// Takes over other users, as a file describes them.
+    pub(crate) fn replace(&mut self, loaded: Users) {
+        let UserChanges { revoked, .. } = self.change().replace(loaded);
+        self.revoked.extend(revoked);
+    }
+}
+
+/// What was refused, by reason: INFO's `acl_access_denied_*`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefusalCounts {
+    /// Attempts to authenticate.
+    pub auth: u64,
+    /// Commands.
+    pub command: u64,
+    /// Keys.
+    pub key: u64,
+    /// Channels.
+    pub channel: u64,
+    /// Certificates that name no user.
+    pub tls_cert: u64,
+    /// Databases.
+    pub database: u64,
+}
+
+impl RefusalCounts {
+    /// Counts one.
+    pub(crate) fn add(&mut self, refusal: Refusal) {
+        use sluice_acl::Reason;
+        let count = match refusal {
+            Refusal::Auth => &mut self.auth,
+            Refusal::TlsCert => &mut self.tls_cert,
+            Refusal::Request(Reason::Command) => &mut self.command,
+            Refusal::Request(Reason::Key) => &mut self.key,
+            Refusal::Request(Reason::Channel) => &mut self.channel,
+            Refusal::Request(Reason::Database) => &mut self.database,
+        };
+        *count += 1;
+    }
+}
