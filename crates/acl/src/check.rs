@@ -202,20 +202,9 @@ impl User {
         })
     }
 
-    /// Whether one selector allows this key, whatever the command. Cost: the user's key patterns.
-    pub fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
-        self.allows_all() || self.selectors().any(|selector| selector.allows_key(key, flags))
-    }
-
-    /// Whether one selector allows this channel or pattern, whatever the command. Cost: the user's channel
-    /// patterns.
-    pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
-        self.allows_all() || self.selectors().any(|selector| selector.allows_channel(channel, is_pattern))
-    }
-
     /// Whether one selector allows the call and, besides, every key there may be: what SORT with BY or GET
     /// asks. Cost: as [`User::check`].
-    pub fn allows_every_key(&self, call: &Call<'_>, flags: KeyFlags) -> bool {
+    pub(crate) fn allows_every_key(&self, call: &Call<'_>, flags: KeyFlags) -> bool {
         self.allows_all()
             || self
                 .selectors()

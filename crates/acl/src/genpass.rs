@@ -3,7 +3,7 @@
 /// Bits of a password where a call names no number.
 pub const GENPASS_BITS_DEFAULT: i64 = 256;
 /// The most bits that a call may ask for.
-pub const GENPASS_BITS_MAX: i64 = 4096;
+pub(crate) const GENPASS_BITS_MAX: i64 = 4096;
 
 /// How many random bytes [`genpass`] takes for so many bits, from 1 to 512; the error's words for a number of
 /// bits that is not in `1..=`[`GENPASS_BITS_MAX`].

@@ -19,7 +19,7 @@ mod users;
 
 pub use check::{Call, CallChannel, CallKey, Denial, Reason, channels};
 pub use file::{ConfigUsers, LineFault};
-pub use genpass::{GENPASS_BITS_DEFAULT, GENPASS_BITS_MAX, genpass, random_bytes_for};
+pub use genpass::{GENPASS_BITS_DEFAULT, genpass, random_bytes_for};
 pub use log::{Context, Refusal, RefusalEntry, RefusalLog};
 pub use password::Digest;
 pub use rule::RuleError;

@@ -278,7 +278,7 @@ impl User {
     /// What is left of the channels, where `before` could reach channels that this user cannot be said to
     /// reach; `None` where no subscription has to end. Patterns are compared as texts. Cost: the product of
     /// the patterns.
-    pub fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
+    pub(crate) fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
         if self.selectors().any(Selector::has_all_channels) {
             return None;
         }

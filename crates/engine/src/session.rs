@@ -20,10 +20,10 @@ use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
-use sluice_commands::ReplyMode;
+use sluice_commands::{Limits, ReplyMode};
 use sluice_replication::Feed;
 use sluice_replication::SpoolPlace;
-use sluice_resp::{Outbox, Protocol};
+use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 
 /// The client that runs a command: all that handlers may see of it.
@@ -142,6 +142,43 @@ pub(crate) struct Labels {
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
+    /// The client acts in this name from now on.
+    pub(crate) fn act_as(&mut self, identity: Identity) {
+        self.flags.authenticated = identity.is_authenticated;
+        self.flags.ever_authenticated |= identity.is_authenticated;
+        self.user = identity.user;
+    }
+
+    /// Its user, as defined now: `users/steps.rs` renews it when users change.
+    #[inline]
+    pub(crate) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// Its user has a new form.
+    pub(crate) fn renew_user(&mut self, user: &Arc<User>) {
+        self.user = Arc::clone(user);
+    }
+
+    /// Name of its user.
+    pub(crate) fn user_name(&self) -> &[u8] {
+        self.user.name()
+    }
+
+    /// Whether the client must give a name and a password before anything else.
+    pub(crate) fn must_authenticate(&self, limits: &Limits) -> bool {
+        limits.admission(self.admission()) == Admission::Unauthenticated
+    }
+
+    /// What the client may send, for itself. [`Limits::admission`] decides with what the default user asks
+    /// for.
+    pub(crate) fn admission(&self) -> Admission {
+        match self.flags.authenticated {
+            false => Admission::Unauthenticated,
+            true => Admission::Authenticated,
+        }
+    }
+
     /// CLIENT SETNAME; empty for none.
     pub fn name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.name)

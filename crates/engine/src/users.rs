@@ -1,10 +1,12 @@
 //! Users: who there are, and what was refused to whom. `users/steps.rs` has what follows for clients when
-//! users change, `users/rights.rs` the question whether a request is allowed.
+//! users change, `users/rights.rs` the question whether a request is allowed, `users/refusals.rs` what is
+//! counted and logged of refusals.
 
+pub(crate) mod refusals;
 pub(crate) mod rights;
-pub(crate) mod steps;
+mod steps;
 
-use sluice_acl::{Refusal, RefusalLog, RevokedChannels, User, UserChanges, Users};
+use sluice_acl::{RefusalLog, RevokedChannels, User, UserChanges, Users};
 use std::sync::Arc;
 
 /// See the module.
@@ -48,42 +50,10 @@ impl UsersState {
         }
     }
 
-    /// Takes over other users, as a file describes them.
-    pub(crate) fn replace(&mut self, loaded: Users) {
-        let UserChanges { revoked, .. } = self.change().replace(loaded);
+    /// Takes over other users, as a file describes them. How many are as they were, and how many are gone.
+    pub(crate) fn replace(&mut self, loaded: Users) -> (usize, usize) {
+        let UserChanges { revoked, same: unchanged, gone } = self.change().replace(loaded);
         self.revoked.extend(revoked);
-    }
-}
-
-/// What was refused, by reason: INFO's `acl_access_denied_*`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RefusalCounts {
-    /// Attempts to authenticate.
-    pub auth: u64,
-    /// Commands.
-    pub command: u64,
-    /// Keys.
-    pub key: u64,
-    /// Channels.
-    pub channel: u64,
-    /// Certificates that name no user.
-    pub tls_cert: u64,
-    /// Databases.
-    pub database: u64,
-}
-
-impl RefusalCounts {
-    /// Counts one.
-    pub(crate) fn add(&mut self, refusal: Refusal) {
-        use sluice_acl::Reason;
-        let count = match refusal {
-            Refusal::Auth => &mut self.auth,
-            Refusal::TlsCert => &mut self.tls_cert,
-            Refusal::Request(Reason::Command) => &mut self.command,
-            Refusal::Request(Reason::Key) => &mut self.key,
-            Refusal::Request(Reason::Channel) => &mut self.channel,
-            Refusal::Request(Reason::Database) => &mut self.database,
-        };
-        *count += 1;
+        (unchanged, gone.len())
     }
 }

@@ -4,9 +4,8 @@ use crate::exec::ctx::{Handler, Route, UsersCtx, route};
 use crate::pubsub::watch::Watching;
 use crate::session::Session;
 use crate::session::identity::Identity;
-use crate::users::rights::Refused;
-use crate::users::steps::line_of;
-use crate::users::{RefusalCounts, UsersState};
+use crate::users::UsersState;
+use crate::users::refusals::{LoggedRefusal, RefusalCounts, line_of};
 use sluice_acl::{AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Selector, genpass, random_bytes_for};
 use sluice_base::{LogLevel, Now};
 use sluice_command::derive::acl::categories;
@@ -83,7 +82,7 @@ pub(super) fn authenticate(
         Err(AuthError::UnknownUser | AuthError::Disabled | AuthError::WrongPassword) => {
             let in_multi = session.transaction.is_some() || session.caller.flags.in_exec;
             let context = if in_multi { Context::Multi } else { Context::Toplevel };
-            let refused = Refused { refusal: Refusal::Auth, context, object: attempt.command };
+            let refused = LoggedRefusal { refusal: Refusal::Auth, context, object: attempt.command };
             users.note(refused, attempt.user, &line_of(session, watching, now), counts, config, now);
             Err(CmdError::text(AuthError::TEXT))
         }
@@ -297,9 +296,12 @@ fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let loaded = sluice_acl::Users::parse_file(&text, &path, all_channels)
         .map_err(|faults| CmdError::owned([b"ERR ", &faults[..]].concat()))?;
     let count = loaded.count();
-    ctx.users.replace(loaded);
+    let (unchanged, gone) = ctx.users.replace(loaded);
     let path = String::from_utf8_lossy(&path).into_owned();
-    ctx.process.log(LogLevel::Notice, &format!("{count} users loaded from the ACL file {path}"));
+    let line = format!(
+        "{count} users loaded from the ACL file {path}: {unchanged} are as they were, {gone} others are gone"
+    );
+    ctx.process.log(LogLevel::Notice, &line);
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

@@ -3,7 +3,7 @@
 //! Written by the main thread only, and kept off the cache lines of the command table.
 
 use crate::host::process::{Facts, IoThreads};
-use crate::users::RefusalCounts;
+use crate::users::refusals::RefusalCounts;
 use sluice_base::Histogram;
 use sluice_base::{Now, heap};
 use std::collections::BTreeMap;

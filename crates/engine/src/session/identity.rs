@@ -1,10 +1,6 @@
-//! Who a client is. What follows from that, such as what a client may send before AUTH, is derived here and
-//! nowhere else.
+//! In whose name a client acts, until its session has taken that up.
 
-use crate::session::Caller;
 use sluice_acl::{User, Users};
-use sluice_commands::Limits;
-use sluice_resp::Admission;
 use std::sync::Arc;
 
 /// In whose name a client acts: what a session takes up as its user.
@@ -32,46 +28,6 @@ impl Identity {
     /// A client whose user was deleted.
     pub(crate) fn of_nobody(users: &Users) -> Identity {
         Identity { user: Arc::clone(users.default_user()), is_authenticated: false }
-    }
-}
-
-/// Who a client is, and what follows from that.
-impl Caller {
-    /// The client acts in this name from now on.
-    pub(crate) fn act_as(&mut self, identity: Identity) {
-        self.flags.authenticated = identity.is_authenticated;
-        self.flags.ever_authenticated |= identity.is_authenticated;
-        self.user = identity.user;
-    }
-
-    /// Its user, as defined now: `users/steps.rs` renews it when users change.
-    #[inline]
-    pub(crate) fn user(&self) -> &Arc<User> {
-        &self.user
-    }
-
-    /// Its user has a new form.
-    pub(crate) fn renew_user(&mut self, user: &Arc<User>) {
-        self.user = Arc::clone(user);
-    }
-
-    /// Name of its user.
-    pub fn user_name(&self) -> &[u8] {
-        self.user.name()
-    }
-
-    /// Whether the client must give a name and a password before anything else.
-    pub(crate) fn must_authenticate(&self, limits: &Limits) -> bool {
-        limits.admission(self.admission()) == Admission::Unauthenticated
-    }
-
-    /// What the client may send, for itself. [`Limits::admission`] decides with what the default user asks
-    /// for.
-    pub(crate) fn admission(&self) -> Admission {
-        match self.flags.authenticated {
-            false => Admission::Unauthenticated,
-            true => Admission::Authenticated,
-        }
     }
 }
 

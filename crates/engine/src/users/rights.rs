@@ -2,7 +2,7 @@
 //! each call of a script.
 
 use crate::session::{Caller, Session};
-use sluice_acl::{Context, Denial, Refusal};
+use sluice_acl::Denial;
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError};
 
@@ -49,16 +49,6 @@ fn with_slices<'a, R>(args: Args<'a>, ask: impl FnOnce(&[&'a [u8]]) -> R) -> R {
 /// that it will have selected.
 pub(crate) fn database_of(session: &Session) -> usize {
     session.transaction.as_ref().and_then(|queued| queued.selected_db()).unwrap_or(session.caller.db)
-}
-
-/// What is refused, to be logged.
-pub(crate) struct Refused<'a> {
-    /// What about.
-    pub refusal: Refusal,
-    /// Where the request has come from.
-    pub context: Context,
-    /// The command, key, channel or database.
-    pub object: &'a [u8],
 }
 
 /// The error reply to a request that is refused.

@@ -6,13 +6,12 @@ use crate::exec::gate::{self, Gate};
 use crate::pubsub::registry::PubSub;
 use crate::session::identity::{Identity, is_open};
 use crate::session::{Closing, Session, Subscribed};
-use crate::users::rights::{self, Refused};
-use crate::users::{RefusalCounts, UsersState};
+use crate::users::refusals::{LoggedRefusal, line_of};
+use crate::users::rights;
 use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_commands::Args;
-use sluice_config::{Config, param};
 use std::sync::Arc;
 
 impl Engine {
@@ -108,7 +107,7 @@ impl Engine {
             _ => denial.object(spec, &slices),
         };
         let ClientRelations { users, watching, .. } = &mut self.control.clients;
-        let refused = Refused { refusal: Refusal::Request(denial.reason), context, object };
+        let refused = LoggedRefusal { refusal: Refusal::Request(denial.reason), context, object };
         let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
         users.note(
             refused,
@@ -118,32 +117,6 @@ impl Engine {
             config,
             now,
         );
-    }
-}
-
-/// The client in the log of refusals, as CLIENT LIST shows it.
-pub(crate) fn line_of(session: &Session, watching: &crate::pubsub::watch::Watching, now: Now) -> String {
-    let mut line = String::new();
-    session.push_line(now.unix_s(), watching, None, &mut line);
-    line
-}
-
-impl UsersState {
-    /// Counts and logs a refusal.
-    pub(crate) fn note(
-        &mut self,
-        refused: Refused<'_>,
-        username: &[u8],
-        client: &str,
-        counts: &mut RefusalCounts,
-        config: &Config,
-        now: Now,
-    ) {
-        let Refused { refusal, context, object } = refused;
-        counts.add(refusal);
-        let entries_max = usize::try_from(config.int(param::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX);
-        let line = client.as_bytes();
-        self.log.add(refusal, context, object, username, line, now.unix_ms(), entries_max);
     }
 }
 
