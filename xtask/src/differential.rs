@@ -20,6 +20,7 @@ mod scripts;
 mod shrink;
 mod special;
 mod streams;
+mod users;
 mod values;
 mod zsets;
 

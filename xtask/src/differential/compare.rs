@@ -27,6 +27,12 @@ pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
         Rule::Unordered => sorted(&ours.items, 1) == sorted(&peer.items, 1) && ours.text == peer.text,
         Rule::Pairs => sorted(&ours.items, 2) == sorted(&peer.items, 2) && ours.text == peer.text,
         Rule::PairsWithout(names) => sorted(&masked(ours, names), 2) == sorted(&masked(peer, names), 2),
+        Rule::Records(names) => {
+            let records = |reply: &Reply| -> Vec<Vec<Reply>> {
+                reply.items.iter().map(|record| masked(record, names)).collect()
+            };
+            ours.kind == b'*' && records(ours) == records(peer)
+        }
         Rule::Near(distance) => near(ours, peer, distance),
         Rule::Scan => scan(ours, peer),
         Rule::FieldNames => field_names(ours) == field_names(peer),

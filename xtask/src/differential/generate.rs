@@ -9,6 +9,7 @@ use super::listening;
 use super::rules::Rule;
 use super::scripts;
 use super::special;
+use super::users;
 use super::values;
 use super::zsets;
 
@@ -49,6 +50,8 @@ pub(crate) struct Generator<'a> {
     mortal: bool,
     /// Whether the stream has commands of more than one client.
     social: bool,
+    /// Whether clients of the stream act as users with rules.
+    guarded: bool,
     /// How many commands each of the two clients that send anything is to send while it listens, before it
     /// ends that.
     listens: [usize; 2],
@@ -102,6 +105,8 @@ const OWN_KEYS: &[(&str, &str)] = &[
 const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
 /// Commands that are drawn for a script until one is fit.
 const TRIES: usize = 5;
+/// That a stream has users; and in such a stream, that a client becomes another one next.
+const GUARDED_CHANCES: [u64; 2] = [20, 4];
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -112,6 +117,7 @@ impl<'a> Generator<'a> {
         let mut rng = Rng::new(seed);
         let mortal = rng.below(100) < MORTAL_CHANCES[0];
         let social = !mortal && rng.below(100) < SOCIAL_CHANCE;
+        let guarded = rng.below(100) < GUARDED_CHANCES[0];
         Generator {
             grammar,
             total_weight,
@@ -119,6 +125,7 @@ impl<'a> Generator<'a> {
             announced: None,
             mortal,
             social,
+            guarded,
             listens: [0; 2],
             of_lists: false,
             of_zsets: false,
@@ -139,6 +146,9 @@ impl<'a> Generator<'a> {
         if self.chance(NOTIFY_CHANCE) && self.grammar.has_own("publish") {
             commands.push(special::notify(self));
         }
+        if self.guarded && self.grammar.has_own("acl|setuser") {
+            commands.extend(users::begin(self));
+        }
         while commands.len() < count {
             let mut next = vec![self.command()];
             if self.social && self.chance(SWITCH_CHANCE) {
@@ -158,6 +168,8 @@ impl<'a> Generator<'a> {
                 next = self.transaction();
             } else if self.mortal && self.chance(MORTAL_CHANCES[1]) {
                 next = special::expiry(self);
+            } else if self.guarded && self.chance(GUARDED_CHANCES[1]) {
+                next = vec![users::change(self)];
             } else if self.chance(MOMENT_CHANCE) {
                 next = special::moment(self);
             } else if self.chance(QUESTION_CHANCE)
@@ -198,10 +210,13 @@ impl<'a> Generator<'a> {
         let name = self.grammar.full_name(&command.words);
         // A pause keeps keys from expiring.
         let by_chance = matches!(name.as_str(), "scan" | "randomkey" | "client|pause");
+        // Users that no client acts as are not worth much.
+        let is_about_users = matches!(name.as_str(), "acl|setuser" | "acl|dryrun" | "acl|getuser");
         // A pause makes every client one that waits.
         let pauses = self.social && name == "client|pause";
         self.grammar.has(&name)
             && !pauses
+            && (self.guarded || !is_about_users)
             && self.grammar.rule(&command.words) != Rule::Skip
             && !(self.mortal && by_chance)
     }
@@ -276,6 +291,10 @@ impl<'a> Generator<'a> {
     fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.token(word)).collect();
         if let Some(arguments) = scripts::arguments(self, &entry.name) {
+            words.extend(arguments);
+            return words;
+        }
+        if let Some(arguments) = users::arguments(self, &entry.name) {
             words.extend(arguments);
             return words;
         }

@@ -411,6 +411,7 @@ impl<'a> Player<'a> {
         }
         for (connection, defaults) in [&mut pair.ours, &mut pair.peer].into_iter().zip(&self.defaults) {
             connection.ask(&[b"FLUSHALL"])?;
+            super::users::forget(connection)?;
             if self.looks_at_logs {
                 logs::rewrite(connection)?;
             }

@@ -16,6 +16,8 @@ pub(crate) enum Rule {
     PairsWithout(&'static [&'static str]),
     /// Of one type, and null where the other is null.
     Shape,
+    /// A list of records of names and values, without the values of these names.
+    Records(&'static [&'static str]),
     /// Integers at most so far apart, both negative or neither.
     Near(i64),
     /// A cursor and elements: where both cursors are 0, the same elements in any order; by shape otherwise.
@@ -154,7 +156,25 @@ pub(crate) const ROWS: &[Row] = &[
     row("wait*", Rule::Skip, 0, "waits for replicas"),
     row("acl|whoami", Rule::Exact, 2, ""),
     row("acl|cat", Rule::Unordered, 2, "categories are a set"),
-    row("acl*", Rule::Skip, 0, "a random user locks the connection out"),
+    row(
+        "acl|log",
+        Rule::Records(&[
+            "age-seconds",
+            "client-info",
+            "entry-id",
+            "timestamp-created",
+            "timestamp-last-updated",
+        ]),
+        4,
+        "times, numbers and the connection",
+    ),
+    row("acl|dryrun", Rule::Exact, 6, ""),
+    row("acl|setuser", Rule::Exact, 10, ""),
+    row("acl|getuser", Rule::Exact, 6, ""),
+    row("acl|deluser", Rule::Exact, 2, ""),
+    row("acl|list", Rule::Exact, 4, ""),
+    row("acl|genpass", Rule::Shape, 1, "random"),
+    row("acl|*", Rule::Exact, 1, ""),
     row("auth", Rule::Exact, 3, ""),
     row("cluster*", Rule::Skip, 0, "needs a cluster"),
     row("readonly", Rule::Exact, 1, ""),

@@ -489,10 +489,18 @@ const WHILE_LISTENING: [&Spec; 9] = [
 
 /// The checks of a command that a script calls.
 #[cold]
-fn ask_called(spec: &'static Spec, control: &Control, rights: NestedRights) -> Result<(), NestedRefusal> {
+fn ask_called(
+    spec: &'static Spec,
+    control: &Control,
+    rights: NestedRights,
+    denied: Option<Denial>,
+) -> Result<(), NestedRefusal> {
     let error = |text| Err(NestedRefusal::Error(CmdError::text(text)));
     if rights.is_full && spec.flags.has(Flags::DENYOOM) {
         return error(FULL);
+    }
+    if let Some(denial) = denied {
+        return Err(NestedRefusal::Denied(denial));
     }
     if rights.is_read_only && spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) {
         return Err(NestedRefusal::Own("Write commands are not allowed from read-only scripts."));
@@ -599,6 +607,8 @@ pub(crate) enum NestedRefusal {
     Own(&'static str),
     /// For the reason that a client would be told.
     Error(CmdError),
+    /// Because the client's user may not run it.
+    Denied(Denial),
 }
 
 /// What the script may do that calls a command.
@@ -662,7 +672,8 @@ impl Gate {
     }
 
     /// The permit of a command that a script calls. Of the checks, those are asked that concern the state of
-    /// the data, in the order in which the reference asks them of such a command.
+    /// the data, in the order in which the reference asks them of such a command; among them `denied`, why the
+    /// client's user may not run it.
     ///
     /// # Errors
     /// Why it may not run.
@@ -672,10 +683,11 @@ impl Gate {
         spec: &'static Spec,
         control: &Control,
         rights: NestedRights,
+        denied: Option<Denial>,
     ) -> Result<Permit, NestedRefusal> {
         let concerns = self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX);
-        if self.armed & concerns != 0 || rights.is_read_only {
-            ask_called(spec, control, rights)?;
+        if self.armed & concerns != 0 || rights.is_read_only || denied.is_some() {
+            ask_called(spec, control, rights, denied)?;
         }
         Ok(Permit(()))
     }

@@ -214,17 +214,15 @@ impl Engine {
         if self.control.persistence.aof.is_strict() {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
         }
-        let admitted = self.gate.pass_called(spec, &self.control, rights);
-        if admitted.is_ok()
-            && let Some(denial) = self.denied(session, spec, args, session.caller.db)
-        {
-            self.note_denial(session, denial, Context::Lua, spec, args, process.recent());
-            let text = denial.text(session.caller.user_name(), spec);
-            let told = [b"ACL failure in script: ", &text[..]].concat();
-            return Err(CallRefusal { told, counted: b"ERR refused".to_vec() });
-        }
-        match admitted {
+        let denied = self.denied(session, spec, args, session.caller.db);
+        match self.gate.pass_called(spec, &self.control, rights, denied) {
             Ok(permit) => Ok((spec, permit)),
+            Err(NestedRefusal::Denied(denial)) => {
+                self.note_denial(session, denial, Context::Lua, spec, args, process.recent());
+                let text = denial.text(session.caller.user_name(), spec);
+                let told = [b"ACL failure in script: ", &text[..]].concat();
+                Err(CallRefusal { told, counted: b"ERR refused".to_vec() })
+            }
             Err(NestedRefusal::Own(text)) => Err(own(text, "ERR refused")),
             Err(NestedRefusal::Error(error)) => {
                 let wire = error.wire();
