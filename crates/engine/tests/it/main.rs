@@ -49,4 +49,5 @@ mod stream;
 mod stream_blocking;
 mod string;
 mod transactions;
+mod users;
 mod zset;

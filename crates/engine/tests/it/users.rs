@@ -1,0 +1,429 @@
+//! Users: who is let in, what is refused, where rights are asked again, and what becomes of clients whose user
+//! changes. What rules mean is tested in the crate `acl`, and beside the reference by `cargo xtask
+//! differential`.
+
+use sluice_base::SessionKey;
+use sluice_commands::{MigrationOutcome, WaitFor};
+use sluice_engine::AofBacklog;
+use sluice_testkit::{Rig, render};
+
+const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
+const NO_SET: &str = "-NOPERM User u has no permissions to run the 'set' command";
+const NO_KEY: &str = "-NOPERM No permissions to access a key";
+
+fn got(rig: &mut Rig, client: SessionKey) -> String {
+    render(&rig.output(client))
+}
+
+/// A rig, and a client that acts as the user `u` with these rules.
+fn with_user(rules: &str) -> (Rig, SessionKey) {
+    let mut rig = Rig::new();
+    let client = user(&mut rig, rules);
+    (rig, client)
+}
+
+/// A client that acts as the user `u` with these rules.
+fn user(rig: &mut Rig, rules: &str) -> SessionKey {
+    rig.check(&format!("ACL SETUSER u on >pw {rules}"), "+OK");
+    let client = rig.connect();
+    rig.check_as(client, "AUTH u pw", "+OK");
+    client
+}
+
+#[test]
+fn whoever_gives_the_right_name_and_password_is_let_in() {
+    let (mut rig, client) = with_user("+@all ~*");
+    rig.check_as(client, "ACL WHOAMI", "\"u\"");
+    for (line, expected) in [
+        ("AUTH u wrong", WRONG),
+        ("AUTH nobody pw", WRONG),
+        ("HELLO 2 AUTH u wrong", WRONG),
+        ("ACL SETUSER u off", "+OK"),
+        ("AUTH u pw", WRONG),
+        ("ACL SETUSER u on nopass", "+OK"),
+        ("AUTH u anything", "+OK"),
+        ("ACL WHOAMI", "\"u\""),
+        ("RESET", "+RESET"),
+        ("ACL WHOAMI", "\"default\""),
+    ] {
+        rig.check(line, expected);
+    }
+    let log = rig.run("ACL LOG");
+    assert_eq!(log.matches("\"auth\"").count(), 2 + 1, "two users, and HELLO: {log}");
+    assert!(rig.run("INFO stats").contains("acl_access_denied_auth:4"));
+}
+
+#[test]
+fn a_default_user_that_is_closed_lets_nobody_in() {
+    let mut rig = Rig::new();
+    let before = rig.connect();
+    rig.check("ACL SETUSER default off", "+OK");
+    let behind = rig.connect();
+    rig.check_as(behind, "GET k", "-NOAUTH Authentication required.");
+    rig.check_as(before, "GET k", "nil");
+    rig.check("ACL SETUSER default on resetpass >pw", "+OK");
+    rig.check_as(behind, "AUTH pw", "+OK");
+    rig.check_as(behind, "GET k", "nil");
+    rig.check("CONFIG SET requirepass other", "+OK");
+    let latest = rig.connect();
+    rig.check_as(latest, "AUTH pw", WRONG);
+    rig.check_as(latest, "AUTH other", "+OK");
+    rig.check("CONFIG SET requirepass \"\"", "+OK");
+    let open = rig.connect();
+    rig.check_as(open, "GET k", "nil");
+}
+
+#[test]
+fn what_a_user_may_not_do_is_refused_logged_and_counted() {
+    let (mut rig, client) = with_user("+get +set +publish +select ~mine:* &news db=0,1");
+    for (line, expected) in [
+        ("SET mine:a 1", "+OK"),
+        ("SET other 1", NO_KEY),
+        ("DEL mine:a", "-NOPERM User u has no permissions to run the 'del' command"),
+        ("PUBLISH news x", ":0"),
+        ("PUBLISH olds x", "-NOPERM No permissions to access a channel"),
+        ("SELECT 2", "-NOPERM No permissions to access database"),
+        ("SET", "-ERR wrong number of arguments for 'set' command"),
+        ("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: "),
+    ] {
+        rig.check_as(client, line, expected);
+    }
+    let log = rig.run("ACL LOG");
+    for (reason, object) in [("key", "other"), ("command", "del"), ("channel", "olds"), ("database", "2")] {
+        let entry = format!(
+            "\"reason\", \"{reason}\", \"context\", \"toplevel\", \"object\", \"{object}\", \"username\", \"u\""
+        );
+        assert!(log.contains(&entry), "{entry} in {log}");
+    }
+    let stats = rig.run("INFO stats");
+    for name in ["cmd", "key", "channel", "db"] {
+        assert!(stats.contains(&format!("acl_access_denied_{name}:1")), "{name}");
+    }
+    assert!(rig.run("INFO commandstats").contains("cmdstat_set:calls=1,"), "what is refused is no call");
+}
+
+#[test]
+fn a_refusal_aborts_the_transaction_that_is_queued() {
+    let (mut rig, client) = with_user("+@all -del ~*");
+    rig.run_as(client, "MULTI");
+    rig.check_as(client, "SET k 1", "+QUEUED");
+    rig.check_as(client, "DEL k", "-NOPERM User u has no permissions to run the 'del' command");
+    rig.check_as(client, "EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    rig.check("GET k", "nil");
+    assert!(rig.run("ACL LOG").contains("\"context\", \"multi\", \"object\", \"del\""));
+}
+
+#[test]
+fn a_queued_select_says_in_which_database_the_next_command_is_asked() {
+    let (mut rig, client) = with_user("+@all ~* db=0,1");
+    rig.run_as(client, "SELECT 1");
+    for (line, expected) in [
+        ("MULTI", "+OK"),
+        ("SELECT 0", "+QUEUED"),
+        ("SET k 1", "+QUEUED"),
+        ("SELECT 3", "-NOPERM No permissions to access database"),
+        ("DISCARD", "+OK"),
+        ("MULTI", "+OK"),
+        ("SET k 1", "+QUEUED"),
+        ("SELECT 0", "+QUEUED"),
+        ("GET k", "+QUEUED"),
+        ("EXEC", "[+OK, +OK, nil]"),
+    ] {
+        rig.check_as(client, line, expected);
+    }
+}
+
+/// The ways in which a request waits, and the test that its rights are asked again when it goes on. Whoever
+/// adds a way adds a test.
+const fn tested_by(on: &WaitFor) -> &'static str {
+    match on {
+        WaitFor::Pause => "behind_a_pause, behind_a_migration_of_its_key, behind_a_log_that_is_full",
+        WaitFor::Held => "behind_a_unit_that_stood_open",
+        WaitFor::Turn => "behind_the_scripts_of_others",
+        WaitFor::SlowRead { .. } => "behind_slow_reads_of_others",
+        WaitFor::Keys(_) => "behind_a_key",
+        // The command has run: what it waits for is the rest of its reply.
+        WaitFor::Unit => "in_an_exec_that_stood_still",
+        WaitFor::Load
+        | WaitFor::Shutdown
+        | WaitFor::Reply
+        | WaitFor::Migration(_)
+        | WaitFor::Replicas { .. } => "nothing is looked at again",
+    }
+}
+
+#[test]
+fn every_way_to_wait_is_listed() {
+    assert_eq!(tested_by(&WaitFor::Held), "behind_a_unit_that_stood_open");
+}
+
+/// Takes the right to SET away from `u` and lets the client go on, whose SET of `k` waits: the answer is a
+/// refusal, nothing has changed, and the log knows of it.
+fn refused_behind(rig: &mut Rig, client: SessionKey, go_on: impl FnOnce(&mut Rig)) {
+    assert_eq!(got(rig, client), "", "it waits");
+    rig.check("ACL SETUSER u -set", "+OK");
+    go_on(rig);
+    assert_eq!(got(rig, client), NO_SET);
+    rig.check("GET k", "nil");
+    assert!(rig.run("ACL LOG").contains("\"object\", \"set\""));
+}
+
+#[test]
+fn behind_a_pause() {
+    let (mut rig, client) = with_user("+@all ~*");
+    rig.check("CLIENT PAUSE 100000 WRITE", "+OK");
+    rig.run_as(client, "SET k new");
+    refused_behind(&mut rig, client, |rig| rig.check("CLIENT UNPAUSE", "+OK"));
+}
+
+#[test]
+fn behind_a_migration_of_its_key() {
+    let (mut rig, client) = with_user("+@all ~*");
+    let mover = rig.connect();
+    rig.check("SET k old", "+OK");
+    assert_eq!(rig.run_as(mover, "MIGRATE h 1 k 0 1000"), "");
+    let migration = rig.migrations.pop().unwrap();
+    rig.run_as(client, "SET k new");
+    refused_behind(&mut rig, client, |rig| {
+        let outcome = MigrationOutcome { taken: vec![0], error: None };
+        rig.engine.end_migration(migration.id, outcome, &mut rig.process);
+    });
+}
+
+#[test]
+fn behind_a_log_that_is_full() {
+    let mut rig = Rig::with(&[("appendonly", "yes")]);
+    let client = user(&mut rig, "+@all ~*");
+    rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
+    rig.run_as(client, "SET k new");
+    refused_behind(&mut rig, client, |rig| rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process));
+}
+
+#[test]
+fn behind_a_unit_that_stood_open() {
+    let (mut rig, client) = with_user("+@all ~*");
+    for line in ["MULTI", "DEBUG STAND-STILL 1000", "ACL SETUSER u -set"] {
+        rig.run(line);
+    }
+    assert_eq!(rig.run("EXEC"), "");
+    assert_eq!(rig.run_as(client, "SET k new"), "", "it is held");
+    rig.pass_ms(1000);
+    rig.engine.advance_unit(&mut rig.process);
+    let own = rig.client;
+    assert_eq!(got(&mut rig, own), "[+OK, +OK]");
+    assert_eq!(got(&mut rig, client), NO_SET);
+    rig.check("GET k", "nil");
+}
+
+#[test]
+fn behind_the_scripts_of_others() {
+    let (mut rig, client) = with_user("+@all ~*");
+    let other = rig.connect();
+    rig.process.us_each_look = 30_000;
+    rig.argv_unread(other, &[b"EVAL", b"return 1", b"0"]);
+    rig.process.us_each_look = 1;
+    rig.argv_unread(client, &[b"EVAL", b"return server.call('SET', 'k', 'new')", b"0"]);
+    rig.check("ACL SETUSER u -eval", "+OK");
+    rig.end_iteration();
+    rig.engine.advance_unit(&mut rig.process);
+    assert_eq!(got(&mut rig, client), "-NOPERM User u has no permissions to run the 'eval' command");
+    rig.check("GET k", "nil");
+}
+
+#[test]
+fn behind_a_key() {
+    let (mut rig, client) = with_user("+@all ~*");
+    let keyless = user(&mut rig, "");
+    assert_eq!(rig.run_as(client, "BLPOP l 0"), "");
+    assert_eq!(rig.run_as(keyless, "BLMOVE l d LEFT LEFT 0"), "");
+    rig.check("ACL SETUSER u resetkeys ~l", "+OK");
+    rig.check("RPUSH l a b", ":2");
+    assert_eq!(got(&mut rig, client), "[\"l\", \"a\"]", "its key is still its own");
+    assert_eq!(got(&mut rig, keyless), NO_KEY, "of two keys one is not");
+    rig.check("LRANGE l 0 -1", "[\"b\"]");
+}
+
+#[test]
+fn behind_slow_reads_of_others() {
+    let mut rig = Rig::with(&[("slow-read-elements", "10")]);
+    let client = user(&mut rig, "+@all ~*");
+    let elements: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    rig.run(&format!("RPUSH l {}", elements.join(" ")));
+    rig.holds_reads = true;
+    // One thread produces replies: the second read waits for it.
+    let other = rig.connect();
+    rig.run_as(other, "LRANGE l 0 -1");
+    assert_eq!(rig.run_as(client, "LRANGE l 0 -1"), "");
+    rig.check("ACL SETUSER u -lrange", "+OK");
+    rig.finish_read();
+    assert_eq!(got(&mut rig, client), "-NOPERM User u has no permissions to run the 'lrange' command");
+}
+
+#[test]
+fn in_an_exec_that_stood_still() {
+    let (mut rig, client) = with_user("+@all ~*");
+    for line in ["MULTI", "DEBUG STAND-STILL 1000", "ACL SETUSER u -set ~*", "SET k new", "GET k"] {
+        rig.run_as(client, line);
+    }
+    assert_eq!(rig.run_as(client, "EXEC"), "");
+    rig.pass_ms(1000);
+    rig.engine.advance_unit(&mut rig.process);
+    assert_eq!(
+        got(&mut rig, client),
+        "[+OK, +OK, -NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. \
+         This command is no longer allowed for the following reason: no permission to execute the command or \
+         subcommand, nil]"
+    );
+    assert!(rig.run("ACL LOG").contains("\"context\", \"multi\", \"object\", \"set\""));
+}
+
+#[test]
+fn what_scripts_call_is_asked_of_their_client_s_user() {
+    let (mut rig, client) = with_user("+@all -set ~mine:*");
+    rig.run("FUNCTION LOAD \"#!lua name=l\nserver.register_function('f', function(k, a) return server.call(unpack(a)) end)\"");
+    for (line, told) in [
+        ("SET mine:a 1", "User u has no permissions to run the 'set' command"),
+        ("INCR other", "No permissions to access a key"),
+    ] {
+        for call in ["EVAL \"return server.call(unpack(ARGV))\" 0", "FCALL f 0"] {
+            let reply = rig.run_as(client, &format!("{call} {line}"));
+            assert!(reply.starts_with(&format!("-ERR ACL failure in script: {told} script: ")), "{reply}");
+        }
+    }
+    rig.check("EXISTS mine:a other", ":0");
+    for (call, allowed) in [("'SET','mine:a','1'", "nil"), ("'GET','mine:a'", ":1"), ("'GET','other'", "nil")]
+    {
+        rig.check_as(client, &format!("EVAL \"return server.acl_check_cmd({call})\" 0"), allowed);
+    }
+    assert!(rig.run("ACL LOG").contains("\"context\", \"lua\", \"object\", \"set\""));
+}
+
+#[test]
+fn sort_reads_the_keys_that_elements_name_for_whoever_may_read_all() {
+    let (mut rig, client) = with_user("+@all ~l");
+    rig.run("RPUSH l 1 2");
+    let by = "-ERR BY option of SORT denied due to insufficient ACL permissions.";
+    let get = "-ERR GET option of SORT denied due to insufficient ACL permissions.";
+    for (line, expected) in [
+        ("SORT l BY w_*", by),
+        ("SORT_RO l BY w_*", by),
+        ("SORT l GET #", get),
+        ("SORT l BY nosort", "[\"1\", \"2\"]"),
+        ("EVAL \"return server.pcall('SORT', 'l', 'BY', 'w_*').err\" 1 l", &format!("\"{}\"", &by[1..])),
+    ] {
+        rig.check_as(client, line, expected);
+    }
+    rig.check("ACL SETUSER u %R~*", "+OK");
+    rig.check_as(client, "SORT l BY w_*", "[\"1\", \"2\"]");
+}
+
+#[test]
+fn clients_of_a_deleted_user_are_closed() {
+    let (mut rig, client) = with_user("+@all ~*");
+    let (blocked, own) = (user(&mut rig, ""), user(&mut rig, ""));
+    assert_eq!(rig.run_as(blocked, "BLPOP l 0"), "");
+    rig.check("ACL DELUSER u default", "-ERR The 'default' user cannot be removed");
+    rig.check_as(own, "ACL DELUSER u nobody", ":1");
+    for closed in [client, blocked, own] {
+        assert!(rig.is_closing(closed));
+    }
+    rig.check("RPUSH l a", ":1");
+    rig.check("LRANGE l 0 -1", "[\"a\"]");
+    assert!(!rig.is_closing(rig.client));
+    rig.check("CLIENT LIST USER u", "-ERR No such user 'u'");
+}
+
+#[test]
+fn who_deletes_its_own_user_in_a_transaction_goes_on_as_a_stranger() {
+    let (mut rig, client) = with_user("+@all ~*");
+    for line in ["MULTI", "ACL DELUSER u", "ACL WHOAMI"] {
+        rig.run_as(client, line);
+    }
+    rig.check_as(client, "EXEC", "[:1, \"default\"]");
+    assert!(rig.is_closing(client));
+}
+
+#[test]
+fn subscribers_end_with_their_channels_and_no_others_do() {
+    let (mut rig, news) = with_user("+@all ~* resetchannels &news &old*");
+    let (old, pattern, nothing) = (user(&mut rig, ""), user(&mut rig, ""), user(&mut rig, ""));
+    rig.run_as(news, "SUBSCRIBE news");
+    rig.run_as(old, "SSUBSCRIBE old1");
+    rig.run_as(pattern, "PSUBSCRIBE old*");
+    rig.check("ACL SETUSER u &more", "+OK");
+    rig.check("ACL SETUSER u resetchannels &news", "+OK");
+    let closed = [news, old, pattern, nothing].map(|client| rig.is_closing(client));
+    assert_eq!(closed, [false, true, true, false]);
+    rig.check("PUBLISH old1 x", ":0");
+}
+
+#[test]
+fn a_file_is_loaded_as_a_whole_or_not_at_all() {
+    let mut rig = Rig::with(&[("aclfile", "users.acl")]);
+    let stays = user(&mut rig, "+@all ~*");
+    rig.check("ACL SETUSER v on nopass +@all ~*", "+OK");
+    let goes = rig.connect();
+    rig.check_as(goes, "AUTH v x", "+OK");
+    rig.check("ACL SAVE", "+OK");
+    let saved = rig.process.user_files[b"users.acl".as_slice()].clone();
+    assert!(saved.starts_with(b"user default on nopass"), "{}", saved.escape_ascii());
+    let broken = [&saved[..], b"user w +nosuch\n"].concat();
+    rig.process.user_files.insert(b"users.acl".to_vec(), broken);
+    let refusal = rig.run("ACL LOAD");
+    assert!(refusal.starts_with("-ERR users.acl:4: Error in applying operation '+nosuch'"), "{refusal}");
+    assert!(!rig.is_closing(goes) && !rig.is_closing(stays));
+    let text = b"user u on nopass +get ~*\n".to_vec();
+    rig.process.user_files.insert(b"users.acl".to_vec(), text);
+    rig.check("ACL LOAD", "+OK");
+    assert!(rig.is_closing(goes) && !rig.is_closing(stays));
+    rig.check_as(stays, "SET k 1", NO_SET);
+    rig.check("ACL USERS", "[\"default\", \"u\"]");
+    rig.process.user_files.clear();
+    let refusal = rig.run("ACL LOAD");
+    assert_eq!(refusal, "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+}
+
+#[test]
+fn without_a_file_there_is_nothing_to_load() {
+    let mut rig = Rig::new();
+    for line in ["ACL LOAD", "ACL SAVE"] {
+        assert!(rig.run(line).starts_with("-ERR This instance is not configured to use an ACL file. "));
+    }
+}
+
+#[test]
+fn secrets_are_shown_to_nobody() {
+    let mut rig = Rig::new();
+    rig.run("CONFIG SET slowlog-log-slower-than 0");
+    let monitor = rig.connect();
+    rig.run_as(monitor, "MONITOR");
+    let client = rig.connect();
+    for line in [
+        "ACL SETUSER u on >hidden1 +@all",
+        "ACL GETUSER u",
+        "AUTH u hidden1",
+        "HELLO 2 AUTH u hidden1",
+        "ACL SETUSER u <hidden1 >hidden2",
+        "AUTH u hidden3",
+        "CONFIG SET requirepass hidden4",
+    ] {
+        rig.run_as(client, line);
+    }
+    let shown =
+        [got(&mut rig, monitor), rig.run("SLOWLOG GET -1"), rig.run("CLIENT LIST"), rig.run("ACL LOG")]
+            .concat();
+    assert!(shown.contains("ACL"), "the commands are there");
+    assert!(!shown.contains("hidden"), "{shown}");
+}
+
+#[test]
+fn users_with_rules_slow_nobody_else() {
+    let (mut rig, client) = with_user("+get ~*");
+    assert_eq!(rig.run_as(client, "GET k"), "nil");
+    let mask = |rig: &Rig, client| rig.engine.session(client).unwrap().mask;
+    assert_ne!(mask(&rig, client), mask(&rig, rig.client));
+    rig.check("ACL SETUSER u +@all", "+OK");
+    assert_ne!(mask(&rig, client), mask(&rig, rig.client), "channels are left");
+    rig.check("ACL SETUSER u &*", "+OK");
+    assert_eq!(mask(&rig, client), mask(&rig, rig.client));
+}
