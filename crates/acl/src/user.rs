@@ -4,6 +4,7 @@ use crate::password::Digest;
 use crate::rule::RuleError;
 use crate::selector::{Selector, is_among};
 use crate::text::{merge_selectors, word};
+use sluice_base::quote;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A user as it was defined at some moment. A session holds one and asks [`User::is_stale`] before it trusts
@@ -254,8 +255,12 @@ impl User {
         }
         self.root.describe(&mut out);
         for selector in &self.selectors {
+            // Within parentheses words are read with their quotes, and one that ends with a parenthesis
+            // closes. The reference writes such words as they are, and reads another selector out of them.
+            let mut words = Vec::new();
+            selector.describe(&mut words);
             out.extend_from_slice(b" (");
-            selector.describe(&mut out);
+            quote::push_words(&mut out, &words, |word| word.ends_with(b")"));
             out.push(b')');
         }
         out

@@ -40,7 +40,7 @@ pub struct UserChanges {
     /// Users that lost channels: their new form, and what is left of the channels.
     pub revoked: Vec<(Arc<User>, RevokedChannels)>,
     /// How many users have the flags, passwords and rights that they had.
-    pub same: usize,
+    pub unchanged: usize,
 }
 
 impl Users {
@@ -182,7 +182,7 @@ impl Users {
     /// Takes over the users of a file. A user whose name stays is the same user changed, as in the reference:
     /// its clients stay. Cost: the users of both.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
-        let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), same: 0 };
+        let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), unchanged: 0 };
         let before = std::mem::take(&mut self.by_name);
         for (name, user) in &mut loaded.by_name {
             let old = before.get(name);
@@ -197,7 +197,7 @@ impl Users {
                 }
             }
             let Some(old) = old else { continue };
-            change.same += usize::from(old.is_same_definition(user));
+            change.unchanged += usize::from(old.is_same_definition(user));
             if let Some(left) = user.revoked_channels(old) {
                 change.revoked.push((Arc::clone(user), left));
             }

@@ -80,6 +80,23 @@ fn a_faulty_rule_changes_nothing() {
     assert_eq!(text(&users), before);
 }
 
+/// The reference writes such words as they are, and makes another selector of its own text.
+#[test]
+fn odd_words_of_selectors_are_read_as_they_were_written() {
+    let mut users = Users::new(false);
+    set(&mut users, &[r#"(~'a"b' &c) +get +select|1) -set)"#, "~d\"e"]).unwrap();
+    let expected =
+        r#"off ~d"e resetchannels -@all ("~a\"b" resetchannels "&c)" -@all +get "+select|1)" -set)"#;
+    assert_eq!(text(&users), expected);
+    let mut copy = Users::new(false);
+    set(&mut copy, &expected.split(' ').collect::<Vec<_>>()).unwrap();
+    assert_eq!(text(&copy), expected);
+    assert!(users.get(b"u").unwrap().is_same_definition(copy.get(b"u").unwrap()));
+    let loaded = Users::parse_file(&users.to_file(), b"f", false).unwrap();
+    assert!(users.get(b"u").unwrap().is_same_definition(loaded.get(b"u").unwrap()));
+    assert_eq!(check(&copy, &["GET", "a\"b"]), None);
+}
+
 #[test]
 fn one_selector_has_to_allow_all_of_it() {
     let mut users = Users::new(false);
@@ -184,7 +201,7 @@ fn a_loaded_file_tells_who_is_gone_and_who_lost_channels() {
     let held = users.get(b"u").cloned().unwrap();
     let change = users.replace(Users::parse_file(b"user u on &a\n", b"f", false).unwrap());
     assert_eq!(change.gone.iter().map(|user| user.name()).collect::<Vec<_>>(), [b"v"]);
-    assert_eq!(change.same, 1, "the default user");
+    assert_eq!(change.unchanged, 1, "the default user");
     let (user, left) = &change.revoked[0];
     assert!(user.name() == b"u" && left.allows(b"a", false) && !left.allows(b"b", false));
     assert!(held.is_stale() && users.renew(&held).is_some());

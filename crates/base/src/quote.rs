@@ -117,6 +117,20 @@ fn hex(digit: u8) -> u8 {
     }
 }
 
+/// Appends words that stand between single spaces so that [`split_args`] gives them back: those that have
+/// quotes in them in quotes, those too of which `also` says so, and all others as they are. For words without
+/// blanks and zero bytes.
+pub fn push_words(out: &mut Vec<u8>, words: &[u8], also: impl Fn(&[u8]) -> bool) {
+    for (at, word) in words.split(|&byte| byte == b' ').enumerate() {
+        out.extend_from_slice(if at > 0 { b" " } else { b"" });
+        if word.iter().any(|byte| matches!(byte, b'"' | b'\'')) || also(word) {
+            push_quoted(out, word);
+        } else {
+            out.extend_from_slice(word);
+        }
+    }
+}
+
 /// Appends `text` in double quotes, with escapes for quotes, backslashes and what does not print.
 pub fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
@@ -169,6 +183,15 @@ mod tests {
             assert_eq!(split_args(&quoted(&text), Dialect::Config), Ok(vec![text.clone()]));
             assert_eq!(split_args(&quoted(&text), Dialect::Inline), Ok(vec![text]));
         }
+    }
+
+    #[test]
+    fn words_are_split_as_they_were_pushed() {
+        let words = br#"a b"c 'd' e\f g) (h"#;
+        let mut out = Vec::new();
+        push_words(&mut out, words, |word| word.ends_with(b")"));
+        assert_eq!(out, br#"a "b\"c" "'d'" e\f "g)" (h"#);
+        assert_eq!(split_args(&out, Dialect::Config).map(|words| words.join(&b' ')), Ok(words.to_vec()));
     }
 
     #[test]

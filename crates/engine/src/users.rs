@@ -52,7 +52,7 @@ impl UsersState {
 
     /// Takes over other users, as a file describes them. How many are as they were, and how many are gone.
     pub(crate) fn replace(&mut self, loaded: Users) -> (usize, usize) {
-        let UserChanges { revoked, same: unchanged, gone } = self.change().replace(loaded);
+        let UserChanges { revoked, unchanged, gone } = self.change().replace(loaded);
         self.revoked.extend(revoked);
         (unchanged, gone.len())
     }
