@@ -317,7 +317,9 @@ impl Server {
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));
         }
-        if let Some(text) = listen::refusal(&accepted, self.engine.connections(), self.engine.config()) {
+        let engine = &self.engine;
+        let unguarded = engine.default_user_has_no_password();
+        if let Some(text) = listen::refusal(&accepted, engine.connections(), engine.config(), unguarded) {
             self.engine.count_rejected();
             stream.close_with(text);
             return;

@@ -426,13 +426,18 @@ pub fn tune(listener: &Listener, keepalive_s: i64) {
     options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s);
 }
 
-/// The error that a refused connection receives; `None` for a connection that is accepted.
-pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Option<&'static [u8]> {
+/// The error that a refused connection receives; `None` for a connection that is accepted. `unguarded`: the
+/// default user has no password.
+pub fn refusal(
+    accepted: &Accepted,
+    connections: usize,
+    config: &Config,
+    unguarded: bool,
+) -> Option<&'static [u8]> {
     if connections as i64 >= config.int(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as i64) {
         return Some(b"-ERR max number of clients reached\r\n");
     }
-    let open =
-        accepted.local || !config.bool(param::PROTECTED_MODE) || !config.bytes(param::REQUIREPASS).is_empty();
+    let open = accepted.local || !config.bool(param::PROTECTED_MODE) || !unguarded;
     (!open).then_some(PROTECTED_TEXT)
 }
 

@@ -21,9 +21,9 @@ impl Engine {
         self.settle_users(None);
     }
 
-    /// Whether whoever connects may act as the default user.
-    pub fn default_user_is_open(&self) -> bool {
-        self.control.limits.default_user_is_open
+    /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.
+    pub fn default_user_has_no_password(&self) -> bool {
+        self.control.clients.users.users().default_user().is_nopass()
     }
 
     /// Has every session learn what has become of its user: new rights, or the end where the user is gone or
