@@ -7,6 +7,7 @@ use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId};
 use crate::table::{PARAMS, param};
+use crate::user_line::{OutsideUser, UserLine};
 use crate::value::{BufferLimit, ClientClass, Onto, ParamValue, SavePoint};
 
 /// One value for each parameter, and what else a config file can say.
@@ -16,6 +17,10 @@ pub struct Config {
     pub(crate) values: Box<[ParamValue]>,
     /// `rename-command` directives, in the order given.
     pub(crate) renames: Vec<Rename>,
+    /// `user` lines, in the order given, until [`Config::take_user_lines`].
+    pub(crate) user_lines: Vec<UserLine>,
+    /// Users of other places than the config file.
+    pub(crate) outside_users: Vec<OutsideUser>,
     pub(crate) places: Places,
 }
 
@@ -32,7 +37,7 @@ impl PartialEq for Places {
 }
 
 /// Parameters whose values the process tries while it starts.
-pub(crate) const TRIED_AT_START: [ParamId; 7] = [
+pub(crate) const TRIED_AT_START: [ParamId; 8] = [
     param::DIR.any(),
     param::LOGFILE.any(),
     param::PIDFILE.any(),
@@ -40,12 +45,19 @@ pub(crate) const TRIED_AT_START: [ParamId; 7] = [
     param::PORT.any(),
     param::UNIXSOCKET.any(),
     param::UNIXSOCKETGROUP.any(),
+    param::ACLFILE.any(),
 ];
 
 impl Default for Config {
     fn default() -> Config {
         let values = PARAMS.iter().map(|param| param.kind.default_value()).collect();
-        Config { values, renames: Vec::new(), places: Places::default() }
+        Config {
+            values,
+            renames: Vec::new(),
+            user_lines: Vec::new(),
+            outside_users: Vec::new(),
+            places: Places::default(),
+        }
     }
 }
 

@@ -56,7 +56,7 @@ fn prose(param: &Param) -> String {
 
 /// The default as lines; a comment for what has no value.
 fn setting(id: ParamId) -> String {
-    let all = rewrite(None, &Config::default(), Force::All);
+    let all = rewrite(None, &Config::default(), &[], Force::All);
     let all = String::from_utf8_lossy(&all);
     let name = id.param().name;
     let own: String = all
@@ -101,4 +101,5 @@ const PREFACE: &str = "\
 #
 # include /path/to/other.conf reads another file at this place; the path may be a pattern.
 # rename-command CONFIG \"\" takes a command away; with another word it gets that name.
+# user NAME RULE... defines a user; each may be defined once. An aclfile has users instead of such lines.
 ";

@@ -34,12 +34,21 @@ pub fn fuzz_parse(data: &[u8]) {
 
 /// What CONFIG REWRITE writes must load to what was running, and be written the same way again.
 pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
-    let text = rewrite(Some(old), config, Force::Changed);
+    // Words as users have them: quotes may stand in them, blanks and zero bytes may not.
+    let of_users = config.user_lines().iter().map(|line| line.words().concat());
+    let plain = of_users.map(|mut rules| {
+        rules.retain(|byte| !matches!(byte, 0 | b' ' | b'\t'..=b'\r'));
+        [b"user a ", &rules[..]].concat()
+    });
+    let users: Vec<Vec<u8>> = plain.filter(|line| line.len() > "user a ".len()).collect();
+    let text = rewrite(Some(old), config, &users, Force::Changed);
     let again = parse_file(&text, "rewritten", b"", &mut |_| Ok(Vec::new()));
     let again = again.expect("what a rewrite wrote must load");
     // Renames of the command line are not in the file.
     assert_eq!(again.values, config.values, "what a rewrite wrote must mean the same");
-    let second = rewrite(Some(&text), config, Force::Changed);
+    let read = again.user_lines().iter().map(|line| line.words().join(&b' '));
+    assert!(read.eq(users.iter().cloned()), "users must be read as they were written");
+    let second = rewrite(Some(&text), config, &users, Force::Changed);
     assert_eq!(
         String::from_utf8_lossy(&second),
         String::from_utf8_lossy(&text),

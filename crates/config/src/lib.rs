@@ -37,6 +37,8 @@ mod set;
 mod table;
 #[cfg(test)]
 mod tests;
+mod user_line;
+mod users;
 mod value;
 
 pub use arguments::{CommandLine, command_line};
@@ -50,4 +52,5 @@ pub use rewrite::{Force, rewrite};
 pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Storage, Traits, Unit};
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use table::{PARAMS, param};
+pub use user_line::{OutsideUser, UserLine};
 pub use value::{BufferLimit, ClientClass, ParamValue, SavePoint, notify};

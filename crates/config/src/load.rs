@@ -6,6 +6,7 @@ use crate::config::{Config, TRIED_AT_START};
 use crate::error::{BadLine, COMMAND_LINE, LoadError, Location, Rename};
 use crate::row::{Honoured, ParamId, Traits};
 use crate::table::{RETIRED, param};
+use crate::user_line::UserLine;
 use crate::value::{Onto, Reason};
 
 /// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
@@ -178,7 +179,10 @@ impl<'a, 'b> Load<'a, 'b> {
                 Ok(())
             }
             [_, ..] if is("user") => {
-                Err("Users in the configuration are not supported by this version".into())
+                let words = std::iter::once(&name).chain(arguments).map(|word| word.to_vec()).collect();
+                let line = UserLine::new(words, self.config.all_channels_by_default(), place());
+                self.config.user_lines.push(line);
+                Ok(())
             }
             [_, ..] if is("loadmodule") => Err("Modules are not supported by this version".into()),
             [] if name.contains(&b'.') => Err("Module config specified without value".into()),

@@ -1,14 +1,16 @@
 //! CONFIG REWRITE: the config file again, with today's values and as much of its old shape as can be kept.
 //!
-//! A line of a known parameter is replaced where it stands; lines that are no longer needed become empty, and
-//! several empty lines become one. Comments, `include` and other directives stay. What has no line yet and
-//! differs from its default is appended below a marker line. A line that no server of this version would
-//! accept becomes a comment.
+//! A line of a known parameter is replaced where it stands, and so are `user` lines; lines that are no longer
+//! needed become empty, and several empty lines become one. Comments, `include` and other directives stay.
+//! What has no line yet and differs from its default is appended below a marker line. A line that no server
+//! of this version would accept becomes a comment.
 //!
 //! The result loads to the same [`Config`], and rewriting it again changes nothing; except that with
 //! `include`, `save` lines of included files add to those that were written here.
 
-use sluice_base::quote::{Dialect, push_quoted, split_args};
+use std::collections::VecDeque;
+
+use sluice_base::quote::{Dialect, push_quoted, push_words, split_args};
 
 use crate::config::Config;
 use crate::load::trimmed;
@@ -26,13 +28,18 @@ pub enum Force {
     All,
 }
 
-/// The text of the config file that had the text `old` (`None`: there was no file).
+/// The text of the config file that had the text `old` (`None`: there was no file). `users` are canonical
+/// lines `user NAME …`, as [`Config::lines_to_rewrite`] has chosen them: they take the places of the old
+/// `user` lines, in order.
 ///
-/// Cost: parameters times lines.
-pub fn rewrite(old: Option<&[u8]>, config: &Config, force: Force) -> Vec<u8> {
+/// Cost: parameters times lines of parameters, and the lines of users.
+pub fn rewrite(old: Option<&[u8]>, config: &Config, users: &[Vec<u8>], force: Force) -> Vec<u8> {
     let mut state = Rewrite::read(old.unwrap_or_default());
     for id in ParamId::all() {
         state.param(id, config, force);
+    }
+    for line in users {
+        state.user(line);
     }
     state.finish()
 }
@@ -41,12 +48,15 @@ struct Rewrite {
     lines: Vec<Vec<u8>>,
     /// The lines that hold parameters and are not yet replaced: position in `lines`, and whose they are.
     free: Vec<(usize, ParamId)>,
+    /// The `user` lines that are not yet replaced.
+    free_users: VecDeque<usize>,
     has_marker: bool,
 }
 
 impl Rewrite {
     fn read(old: &[u8]) -> Rewrite {
-        let mut state = Rewrite { lines: Vec::new(), free: Vec::new(), has_marker: false };
+        let (lines, free, free_users) = Default::default();
+        let mut state = Rewrite { lines, free, free_users, has_marker: false };
         if old.is_empty() {
             return state;
         }
@@ -59,6 +69,10 @@ impl Rewrite {
                 Meaning::Strange => state.lines.push([b"# ??? ", line].concat()),
                 Meaning::Param(id) => {
                     state.free.push((state.lines.len(), id));
+                    state.lines.push(line.to_vec());
+                }
+                Meaning::User => {
+                    state.free_users.push_back(state.lines.len());
                     state.lines.push(line.to_vec());
                 }
             }
@@ -77,6 +91,14 @@ impl Rewrite {
         }
     }
 
+    fn user(&mut self, line: &[u8]) {
+        let text = written_user(line);
+        match self.free_users.pop_front() {
+            Some(line) => self.lines[line] = text,
+            None => self.append(text),
+        }
+    }
+
     fn append(&mut self, text: Vec<u8>) {
         if !self.has_marker {
             self.lines.push(MARKER.to_vec());
@@ -86,7 +108,7 @@ impl Rewrite {
     }
 
     fn finish(mut self) -> Vec<u8> {
-        for (line, _) in self.free {
+        for line in self.free.iter().map(|(line, _)| *line).chain(self.free_users) {
             self.lines[line].clear();
         }
         let mut text = Vec::new();
@@ -107,6 +129,7 @@ enum Meaning {
     Kept,
     Strange,
     Param(ParamId),
+    User,
 }
 
 /// What a trimmed line is to a rewrite.
@@ -119,6 +142,7 @@ fn meaning(line: &[u8]) -> Meaning {
     let is_directive = DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     match ParamId::find(name) {
         Some(id) => Meaning::Param(id),
+        None if name.eq_ignore_ascii_case(b"user") => Meaning::User,
         None if is_directive => Meaning::Kept,
         None => Meaning::Strange,
     }
@@ -186,6 +210,14 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
     }
 }
 
+/// A user's line as a line of the file: words with quotes in them, which the reference leaves as they are,
+/// would not be read as they stand.
+fn written_user(line: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(line.len());
+    push_words(&mut text, line, |_| false);
+    text
+}
+
 fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len() + 2);
     push_quoted(&mut text, bytes);
@@ -205,4 +237,4 @@ fn is_plain(bytes: &[u8]) -> bool {
 const MARKER: &[u8] = b"# Generated by CONFIG REWRITE";
 
 /// Lines that are not parameters and that a rewrite leaves alone.
-const DIRECTIVES: [&str; 5] = ["include", "rename-command", "user", "loadmodule", "sentinel"];
+const DIRECTIVES: [&str; 4] = ["include", "rename-command", "loadmodule", "sentinel"];

@@ -21,7 +21,6 @@ const LONG: i128 = i64::MAX as i128;
 const ULONG: i128 = u64::MAX as i128;
 const MIB: i128 = 1024 * 1024;
 
-const ACL: &str = "access control lists";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const MODULES: &str = "modules";
@@ -31,11 +30,8 @@ const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
 // Refused rather than ignored, where serving without the feature would be dangerous: a configuration with
-// encryption must not serve plain text, one with users must not open the server, one of a replica must not
-// start an empty primary.
+// encryption must not serve plain text.
 const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
-const NO_ACL_FILE: &str =
-    "ACL files are not supported by this version: there are no users yet, only requirepass";
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
@@ -237,11 +233,11 @@ params! {
     Security {
         REQUIREPASS: Text = optional_binary("requirepass").sensitive(),
             "Password of the default user; not set means none.";
-        ACLFILE: Text = text("aclfile", "").immutable().refused(NO_ACL_FILE).later(ACL),
+        ACLFILE: Text = text("aclfile", "").immutable(),
             "File with the users, instead of lines in this one.";
-        ACLLOG_MAX_LEN: Int = number("acllog-max-len", 128, 0, LONG).later(ACL),
+        ACLLOG_MAX_LEN: Int = number("acllog-max-len", 128, 0, LONG),
             "Denied attempts that ACL LOG remembers.";
-        ACL_PUBSUB_DEFAULT: Choice<AclPubsubDefault> = one_of::<AclPubsubDefault>("acl-pubsub-default", AclPubsubDefault::ResetChannels as u8).later(ACL),
+        ACL_PUBSUB_DEFAULT: Choice<AclPubsubDefault> = one_of::<AclPubsubDefault>("acl-pubsub-default", AclPubsubDefault::ResetChannels as u8),
             "Channels that a new user may use: allchannels or resetchannels (none).";
         ENABLE_PROTECTED_CONFIGS: Choice<Guard> = one_of::<Guard>("enable-protected-configs", Guard::No as u8).immutable(),
             "Who may change protected parameters with CONFIG SET: no one, all, or local clients.";

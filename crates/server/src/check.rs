@@ -6,6 +6,8 @@
 
 use crate::listen::{self, BindProblem};
 use crate::os::{can_create, can_write_into, plain_error};
+use crate::storage;
+use crate::users;
 use sluice_config::{Config, LoadError, ParamId, param};
 use std::fs::OpenOptions;
 use std::io;
@@ -31,6 +33,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) ->
         findings.warning(&config, id, &text);
     }
     findings.folders(&config);
+    findings.users(&config);
     findings.addresses(&config);
     findings
 }
@@ -63,6 +66,15 @@ impl Findings {
                 &format!("Failed to write PID file: {}", plain_error(&error)),
             );
         }
+    }
+
+    /// Users: their lines, and the file of users, whose path counts from `dir`.
+    fn users(&mut self, config: &Config) {
+        let found = users::check(config, storage::of_process().as_ref());
+        self.errors.extend(found.errors.iter().map(ToString::to_string));
+        self.warnings.extend(found.notes.iter().map(ToString::to_string));
+        found.file_errors.iter().for_each(|text| self.error(config, param::ACLFILE, text));
+        found.file_notes.iter().for_each(|text| self.warning(config, param::ACLFILE, text));
     }
 
     /// What a start would listen on.

@@ -37,6 +37,7 @@ mod syslog;
 mod threads;
 #[allow(unsafe_code)]
 mod title;
+mod users;
 
 fn main() -> std::process::ExitCode {
     match start::run(std::env::args_os().skip(1).collect()) {

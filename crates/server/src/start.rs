@@ -9,7 +9,9 @@ use crate::iteration::{self, Server};
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
+use crate::users::{self, JudgedLines};
 use crate::{crash, daemon, listen, loader, storage, supervisor, threads};
+use sluice_acl::Users;
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::SyslogFacility;
@@ -125,6 +127,8 @@ fn read(words: &[Vec<u8>]) -> Result<Texts, Failure> {
 /// A configuration and where it came from.
 struct Loaded {
     config: Config,
+    /// `user` lines, which are not in the configuration any more.
+    user_lines: JudgedLines,
     file: Option<PathBuf>,
     source: String,
 }
@@ -135,12 +139,14 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
         true => [&texts.of_file, b"\n".as_slice(), &texts.of_stdin].concat(),
         false => texts.of_file.clone(),
     };
-    let config = sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut include)
-        .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
-    sluice_commands::renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
+    let fail = |error: sluice_config::LoadError| Failure::new(error.report(cli::COMPATIBLE));
+    let mut config =
+        sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut include).map_err(fail)?;
+    let user_lines = users::take_lines(&mut config).map_err(fail)?;
+    sluice_commands::renames(&config).map_err(fail)?;
     let source = texts.source();
     let file = texts.file.map(|path| std::path::absolute(&path).unwrap_or(path));
-    Ok(Loaded { config, file, source })
+    Ok(Loaded { config, user_lines, file, source })
 }
 
 /// Reads the files that an `include` names; a pattern may name none.
@@ -173,7 +179,7 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
 }
 
 fn serve(loaded: Loaded) -> Result<u8, Failure> {
-    let Loaded { mut config, file, source } = loaded;
+    let Loaded { mut config, user_lines, file, source } = loaded;
     enter_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
@@ -194,6 +200,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
     host.warn_of_container(&config);
+    let users = users_of(&mut host, &mut config, user_lines)?;
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
@@ -215,6 +222,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         crate::alloc::fault_when_growing();
     }
     let mut engine = Engine::new(config, seeds, &mut host);
+    engine.install_users(users);
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
     let Ok(begun) = begin_load(&mut engine, &mut host) else {
@@ -376,6 +384,20 @@ fn limit_clients(host: &mut Host, config: &mut Config) {
     if allowed < config.uint(param::MAXCLIENTS) {
         let _ = config.assign(param::MAXCLIENTS, &[allowed.to_string().as_bytes()]);
     }
+}
+
+/// The users of the configuration, or of their file. A fault ends the start.
+fn users_of(host: &mut Host, config: &mut Config, lines: JudgedLines) -> Result<Users, Failure> {
+    let storage = host.storage.clone();
+    let started = users::at_start(config, &lines, storage.as_ref()).map_err(|lines| {
+        lines.iter().for_each(|line| host.note(LogLevel::Warning, line));
+        Failure::new(lines.join("\n") + "\n")
+    })?;
+    for (level, text) in &started.notes {
+        host.note(*level, text);
+    }
+    config.keep_outside(started.outside);
+    Ok(started.users)
 }
 
 fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {

@@ -431,14 +431,10 @@ fn options_are_reported_alike(binary: &str, path: &str) {
     }
 }
 
-/// The lines of a file, sorted, without those that only the reference writes.
+/// The lines of a file, sorted.
 fn comparable(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
-    let mut lines: Vec<String> = text
-        .lines()
-        .filter(|line| !line.starts_with("user ") && !line.is_empty())
-        .map(str::to_string)
-        .collect();
+    let mut lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_string).collect();
     lines.sort();
     lines
 }
@@ -468,7 +464,7 @@ fn rewritten_files_have_the_lines_of_the_reference() {
         assert_eq!(our_set(&mut config, &pairs), peer.set(&pairs), "{pairs:?}");
     }
     assert_eq!(peer.ask(&[b"CONFIG", b"REWRITE"]), [b"+OK"]);
-    let ours = rewrite(Some(&old), &config, Force::Changed);
+    let ours = rewrite(Some(&old), &config, &peer.ask(&[b"ACL", b"LIST"]), Force::Changed);
     assert_eq!(comparable(&ours), comparable(&std::fs::read(&file).expect("the config file")));
 }
 
@@ -480,7 +476,48 @@ fn forced_rewrites_have_the_lines_of_the_reference() {
     let old = std::fs::read(&file).expect("the config file");
     let config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
     assert_eq!(peer.ask(&[b"DEBUG", b"CONFIG-REWRITE-FORCE-ALL"]), [b"+OK"]);
-    let mut ours = comparable(&rewrite(Some(&old), &config, Force::All));
+    let users = peer.ask(&[b"ACL", b"LIST"]);
+    let mut ours = comparable(&rewrite(Some(&old), &config, &users, Force::All));
     ours.retain(|line| !is_ours(line));
     assert_eq!(ours, comparable(&std::fs::read(&file).expect("the config file")));
+}
+
+#[test]
+fn users_stand_where_the_reference_writes_them() {
+    let Some(binary) = reference() else { return };
+    let text = "user zoe on >a ~k* +get\n# comment\nUSER alice on nopass ~a +@all -get\nhz 30\n\nuser carol off\n\
+                user 'd' on +get\n";
+    for (name, setup) in [
+        ("same", &[][..]),
+        ("fewer", &["ACL DELUSER alice carol", "ACL SETUSER zoe (~x* +set) db=1,2"]),
+        (
+            "more",
+            &["ACL SETUSER \u{e9}v\u{e9} on #zz", "ACL SETUSER m on >p resetkeys %R~a*", "ACL SETUSER b on"],
+        ),
+    ] {
+        let mut peer = Peer::start(&binary, &format!("users-{name}"), text);
+        let file = peer.dir.join("peer.conf");
+        let old = std::fs::read(&file).expect("the config file");
+        let config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
+        for request in setup {
+            let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            peer.ask(&words);
+        }
+        let users = peer.ask(&[b"ACL", b"LIST"]);
+        assert_eq!(peer.ask(&[b"CONFIG", b"REWRITE"]), [b"+OK"]);
+        let ours = rewrite(Some(&old), &config, &users, Force::Changed);
+        let theirs = std::fs::read(&file).expect("the config file");
+        let of = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text).into_owned();
+            let kept = text.lines().take_while(|line| !line.starts_with("# Generated"));
+            let added = text.lines().skip_while(|line| !line.starts_with("# Generated"));
+            let added = added.filter(|line| line.starts_with("user "));
+            let mut kept: Vec<_> = kept.map(str::to_string).collect();
+            // The reference takes the last line's end for one more line.
+            kept.pop_if(|line| line.is_empty());
+            kept.into_iter().chain(added.map(str::to_string)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&ours), of(&theirs), "{name}");
+        assert_eq!(comparable(&ours), comparable(&theirs), "{name}");
+    }
 }

@@ -79,6 +79,9 @@ fn what_the_suite_writes_is_accepted() {
 pub(super) const BAD_LINES: &[(&str, &str)] = &[
     ("nonsense 1", "Bad directive or wrong number of arguments"),
     ("nonsense", "Bad directive or wrong number of arguments"),
+    ("user", "Bad directive or wrong number of arguments"),
+    ("acllog-max-len -1", "argument must be between 0 and 9223372036854775807 inclusive"),
+    ("acl-pubsub-default some", "argument(s) must be one of the following: allchannels, resetchannels"),
     ("include", "Bad directive or wrong number of arguments"),
     ("rename-command a", "Bad directive or wrong number of arguments"),
     ("dynamic-hz", "Bad directive or wrong number of arguments"),
@@ -145,13 +148,11 @@ fn bad_lines_have_the_reasons_of_the_reference() {
 fn what_is_missing_here_is_refused_by_name() {
     for (text, word) in [
         ("cluster-enabled yes", "cluster"),
-        ("user alice on", "Users"),
         ("loadmodule x.so", "Modules"),
         ("module.param 1", "Modules"),
         ("sentinel", "Sentinel"),
         ("tls-port 7000", "TLS"),
         ("tls-replication yes", "TLS"),
-        ("aclfile /etc/users.acl", "ACL files"),
     ] {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }
@@ -393,4 +394,44 @@ fn options_come_after_the_file() {
 fn hz_is_pulled_into_its_range() {
     assert_eq!(shown(&loaded("hz 0"), "hz"), "1");
     assert_eq!(shown(&loaded("hz 100000"), "hz"), "500");
+}
+
+#[test]
+fn user_lines_are_kept_with_their_words_and_what_held_where_they_stand() {
+    let text = "User alice on \"~a b\" >secret\nacl-pubsub-default allchannels\nuser bob\n";
+    let mut loader = |_: &[u8]| Ok(vec![("inner".to_string(), b"user carol off".to_vec())]);
+    let all = format!("{text}include x\n");
+    let mut config = parse_file(all.as_bytes(), "main", b"user dora on", &mut loader).expect("it loads");
+    let lines = config.user_lines();
+    let words: Vec<Vec<&[u8]>> = lines.iter().map(crate::UserLine::words).collect();
+    let expected: [&[&[u8]]; 4] = [
+        &[b"User", b"alice", b"on", b"~a b", b">secret"],
+        &[b"user", b"bob"],
+        &[b"user", b"carol", b"off"],
+        &[b"user", b"dora", b"on"],
+    ];
+    assert_eq!(words, expected);
+    let all_channels: Vec<bool> = lines.iter().map(crate::UserLine::all_channels).collect();
+    assert_eq!(all_channels, [false, true, true, true]);
+    let sources: Vec<Option<&str>> = lines.iter().map(crate::UserLine::outside_source).collect();
+    assert_eq!(sources, [None, None, Some("inner"), Some("command line")]);
+    assert!(!format!("{config:?}").contains("secret"), "a password is shown");
+    assert_eq!(config.take_user_lines().len(), 4);
+    assert!(config.user_lines().is_empty());
+}
+
+#[test]
+fn a_faulty_user_is_reported_as_the_reference_does() {
+    let config = loaded("port 1\n  user alice on zzz \n");
+    let line = &config.user_lines()[0];
+    assert_eq!(
+        line.error(1, "Syntax error").report("9.1.2"),
+        "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 2\n\
+         >>> 'user alice on zzz'\nError in user declaration 'alice': Syntax error\n\
+         sluice-server --check-config lists everything that is wrong with a configuration.\n"
+    );
+    assert_eq!(
+        line.error(9, "x").to_string(),
+        "test.conf:2: Error in user declaration '': x: 'user alice on zzz'"
+    );
 }

@@ -74,8 +74,7 @@ fn a_wrong_line_stops_the_start_and_is_named() {
 #[test]
 fn what_would_be_dangerous_to_ignore_stops_the_start_and_says_what_is_missing() {
     for (arguments, reason) in [
-        (&["--aclfile", "users.acl"][..], "ACL files are not supported by this version"),
-        (&["--tls-port", "6380"], "TLS is not supported by this version"),
+        (&["--tls-port", "6380"][..], "TLS is not supported by this version"),
         (&["--cluster-enabled", "yes"], "cluster mode is not supported by this version"),
     ] {
         let err = failure(arguments, "");

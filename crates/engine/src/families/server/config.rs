@@ -161,11 +161,19 @@ pub(super) fn rewrite(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 
 /// Writes the configuration back to its file.
 pub(super) fn rewrite_file(
-    control: &crate::control::Control,
+    control: &Control,
     process: &mut dyn crate::host::process::Process,
     force: Force,
 ) -> Result<(), CmdError> {
     let config = &control.config;
-    let mut make = |old: Option<&[u8]>| sluice_config::rewrite(old, config, force);
-    process.rewrite_config(&mut make).map_err(|reason| CmdError::owned(format!("ERR {reason}")))
+    let failed = |reason: String| CmdError::owned(format!("ERR {reason}"));
+    let users = config.lines_to_rewrite(lines_of_users(control));
+    let users = users.map_err(|reason| failed(format!("Rewriting config file: {reason}")))?;
+    let mut make = |old: Option<&[u8]>| sluice_config::rewrite(old, config, &users, force);
+    process.rewrite_config(&mut make).map_err(failed)
+}
+
+/// The canonical line of each user.
+fn lines_of_users(control: &Control) -> Vec<Vec<u8>> {
+    control.clients.users.users().iter().map(|user| user.line()).collect()
 }

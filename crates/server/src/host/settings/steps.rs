@@ -6,13 +6,12 @@ use crate::listen;
 use crate::log::Style;
 use crate::os::plain_error;
 use crate::storage;
+use crate::users;
 use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{ProcessSettings, UserFile};
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 impl Host {
     /// Applies the log's directives.
@@ -192,11 +191,10 @@ impl ProcessSettings for Host {
 
 impl UserFile for Host {
     fn read_user_file(&mut self, path: &[u8]) -> Result<Vec<u8>, String> {
-        std::fs::read(OsStr::from_bytes(path)).map_err(|error| plain_error(&error))
+        users::read_user_file(self.storage.as_ref(), path)
     }
 
     fn replace_user_file(&mut self, path: &[u8], text: &[u8]) -> Result<(), String> {
-        let path = Path::new(OsStr::from_bytes(path));
-        storage::snapshot::replace_file(&self.storage, path, text).map_err(|error| error.to_string())
+        users::replace_user_file(&self.storage, path, text)
     }
 }

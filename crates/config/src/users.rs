@@ -1,0 +1,54 @@
+//! What the configuration says of users, and which of them a rewrite writes.
+
+use std::collections::BTreeMap;
+
+use crate::choice::AclPubsubDefault;
+use crate::config::Config;
+use crate::error::COMMAND_LINE;
+use crate::table::param;
+use crate::user_line::{OutsideUser, UserLine};
+
+impl Config {
+    /// Whether new users may use every channel: `acl-pubsub-default allchannels`.
+    pub fn all_channels_by_default(&self) -> bool {
+        self.choice::<AclPubsubDefault>(param::ACL_PUBSUB_DEFAULT) == AclPubsubDefault::AllChannels
+    }
+
+    /// The `user` lines, in the order read.
+    pub fn user_lines(&self) -> &[UserLine] {
+        &self.user_lines
+    }
+
+    /// Takes the `user` lines away: they hold passwords, and nobody needs them behind the start.
+    pub fn take_user_lines(&mut self) -> Vec<UserLine> {
+        std::mem::take(&mut self.user_lines)
+    }
+
+    /// Remembers which users a rewrite leaves where they are.
+    pub fn keep_outside(&mut self, users: Vec<OutsideUser>) {
+        self.outside_users = users;
+    }
+
+    /// Of the canonical lines of all users, `user NAME …`, those that [`crate::rewrite`] is to write: none
+    /// with an `aclfile`, and none of a user that stands in an included file or on the command line, as the
+    /// next start would refuse a second definition. Errors: such a user has changed since the start, which no
+    /// rewrite can express; the reason. Cost: the lines, and a little for each user that stands
+    /// elsewhere.
+    pub fn lines_to_rewrite(&self, mut users: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
+        if !self.bytes(param::ACLFILE).is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut outside: BTreeMap<&[u8], &OutsideUser> =
+            self.outside_users.iter().map(|user| (user.line.as_slice(), user)).collect();
+        users.retain(|line| outside.remove(line.as_slice()).is_none());
+        if let Some(changed) = outside.values().next() {
+            let name = String::from_utf8_lossy(&changed.name);
+            let place = match changed.source.as_str() {
+                COMMAND_LINE => COMMAND_LINE.to_owned(),
+                file => format!("included file '{file}'"),
+            };
+            return Err(format!("user '{name}' of the {place} has changed since the start"));
+        }
+        Ok(users)
+    }
+}

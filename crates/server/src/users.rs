@@ -1,0 +1,200 @@
+//! The users with which the server starts: `user` lines or a file of users, and `requirepass`.
+//!
+//! Invariants: (1) a fault ends the start: no server begins with other users than those that were configured;
+//! (2) no line of the log holds a password.
+
+use crate::os::plain_error;
+use crate::storage::{self, Storage};
+use sluice_acl::{ConfigUsers, Users};
+use sluice_base::LogLevel;
+use sluice_config::{Config, LoadError, OutsideUser, UserLine, param};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// `user` lines that were judged, as far as a line can be judged alone.
+#[derive(Debug, Default)]
+pub struct JudgedLines {
+    users: ConfigUsers,
+    lines: Vec<UserLine>,
+}
+
+/// The users of a start.
+#[derive(Debug)]
+pub struct StartUsers {
+    /// All of them.
+    pub users: Users,
+    /// Those that CONFIG REWRITE leaves where they stand.
+    pub outside: Vec<OutsideUser>,
+    /// Lines for the log: what the operator may not have meant.
+    pub notes: Vec<(LogLevel, String)>,
+}
+
+/// Takes the `user` lines out of a configuration and judges them. Errors: the first faulty line.
+pub fn take_lines(config: &mut Config) -> Result<JudgedLines, LoadError> {
+    let mut judged = JudgedLines { users: ConfigUsers::default(), lines: config.take_user_lines() };
+    for line in &judged.lines {
+        add(&mut judged.users, line)?;
+    }
+    Ok(judged)
+}
+
+fn add(users: &mut ConfigUsers, line: &UserLine) -> Result<(), LoadError> {
+    let added = users.add(&line.words(), line.all_channels());
+    added.map_err(|fault| line.error(fault.shown, fault.error.text()))
+}
+
+/// The users with which a server begins. Errors: lines for the log, with which the start ends. Cost: the
+/// rules; a file of users is read.
+pub fn at_start(
+    config: &Config,
+    judged: &JudgedLines,
+    storage: &dyn Storage,
+) -> Result<StartUsers, Vec<String>> {
+    let mut notes = Vec::new();
+    if !config.bytes(param::ACLFILE).is_empty() {
+        if !judged.lines.is_empty() {
+            return Err(vec![LINES_BESIDE_FILE.to_owned()]);
+        }
+        let read = read_file(config, storage);
+        let users =
+            read.map_err(|text| vec![format!("Aborting Valkey startup because of ACL errors: {text}")])?;
+        let note = useless_password(config, &users);
+        notes.extend(note.map(|text| (LogLevel::Warning, text)));
+        return Ok(StartUsers { users, outside: Vec::new(), notes });
+    }
+    let mut users = Users::new(config.all_channels_by_default());
+    let password = config.bytes(param::REQUIREPASS);
+    if !password.is_empty() {
+        users.set_default_password(Some(password));
+    }
+    match judged.users.define(&mut users) {
+        Ok(disabled) => {
+            notes.extend(disabled.iter().map(|name| (LogLevel::Notice, disabled_text(name))));
+        }
+        Err(text) => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            return Err(vec![text, "Critical error while loading ACLs. Exiting.".to_owned()]);
+        }
+    }
+    let outside = judged.lines.iter().filter_map(|line| {
+        let user = users.get(line.words().get(1)?)?;
+        let source = line.outside_source()?.to_owned();
+        Some(OutsideUser { name: user.name().to_vec(), line: user.line(), source })
+    });
+    let outside = outside.collect();
+    Ok(StartUsers { users, outside, notes })
+}
+
+/// The users of the file that `aclfile` names. Errors: what is wrong, as ACL LOAD says it.
+fn read_file(config: &Config, storage: &dyn Storage) -> Result<Users, String> {
+    let name = config.bytes(param::ACLFILE);
+    let text = read_whole(storage, Path::new(OsStr::from_bytes(name))).map_err(|error| {
+        let name = String::from_utf8_lossy(name);
+        format!("Error loading ACLs, opening file '{name}': {}", plain_error(&error))
+    })?;
+    let parsed = Users::parse_file(&text, name, config.all_channels_by_default());
+    parsed.map_err(|faults| String::from_utf8_lossy(&faults).into_owned())
+}
+
+/// That `requirepass` is not the default user's password, because the file of users says otherwise.
+fn useless_password(config: &Config, users: &Users) -> Option<String> {
+    let password = config.bytes(param::REQUIREPASS);
+    let default = users.default_user();
+    if password.is_empty() || (default.accepts(password) && !default.is_nopass()) {
+        return None;
+    }
+    let what = if default.is_nopass() { "has no password" } else { "has other passwords" };
+    let name = String::from_utf8_lossy(config.bytes(param::ACLFILE));
+    Some(format!("WARNING: requirepass has no effect: the default user of the ACL file '{name}' {what}"))
+}
+
+fn disabled_text(name: &[u8]) -> String {
+    format!(
+        "The user '{}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a configuration \
+         error.",
+        String::from_utf8_lossy(name)
+    )
+}
+
+const LINES_BESIDE_FILE: &str = "Configuring Valkey with users defined in valkey.conf and at the same setting an ACL file path is \
+     invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file or \
+     declare users directly in your valkey.conf, but not both.";
+
+/// What `--check-config` says of users.
+#[derive(Debug, Default)]
+pub struct UserFindings {
+    /// What would end a start: about a line.
+    pub errors: Vec<LoadError>,
+    /// What would end a start: about `aclfile`.
+    pub file_errors: Vec<String>,
+    /// What a start would note about a line.
+    pub notes: Vec<LoadError>,
+    /// What a start would note about `aclfile`.
+    pub file_notes: Vec<String>,
+}
+
+/// Judges all users of a configuration, each line by itself.
+pub fn check(config: &Config, storage: &dyn Storage) -> UserFindings {
+    let mut findings = UserFindings::default();
+    let all_channels = config.all_channels_by_default();
+    let mut known = ConfigUsers::default();
+    for line in config.user_lines() {
+        let mut alone = ConfigUsers::default();
+        if let Err(error) = add(&mut known, line).and_then(|()| add(&mut alone, line)) {
+            findings.errors.push(error);
+            continue;
+        }
+        match alone.define(&mut Users::new(all_channels)) {
+            Ok(disabled) => {
+                let notes = disabled.iter().map(|name| line.bad_line(disabled_text(name)));
+                findings.notes.extend(notes);
+            }
+            Err(text) => findings.errors.push(line.bad_line(String::from_utf8_lossy(&text).into_owned())),
+        }
+    }
+    if config.bytes(param::ACLFILE).is_empty() {
+        return findings;
+    }
+    if !config.user_lines().is_empty() {
+        findings.file_errors.push(LINES_BESIDE_FILE.to_owned());
+    }
+    match read_file(config, storage) {
+        Ok(users) => findings.file_notes.extend(useless_password(config, &users)),
+        Err(text) => findings.file_errors.push(text),
+    }
+    findings
+}
+
+/// All of a file.
+fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = storage.open(path)?;
+    let mut text = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(text),
+            Ok(read) => text.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The text of a file of users. Errors: the system's reason.
+pub fn read_user_file(storage: &dyn Storage, path: &[u8]) -> Result<Vec<u8>, String> {
+    read_whole(storage, Path::new(OsStr::from_bytes(path))).map_err(|error| plain_error(&error))
+}
+
+/// Puts a text in the place of a file of users, so that a crash leaves the one or the other, with the
+/// permissions of the old one; a new file is for nobody else. Errors: the system's reason; there is the one
+/// or the other.
+pub fn replace_user_file(storage: &Arc<dyn Storage>, path: &[u8], text: &[u8]) -> Result<(), String> {
+    let path = Path::new(OsStr::from_bytes(path));
+    storage::snapshot::replace_file(storage, path, text).map_err(|error| plain_error(&error))
+}
+
+#[cfg(test)]
+mod tests;
