@@ -11,6 +11,7 @@
 
 mod mutate;
 mod targets;
+mod users;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
