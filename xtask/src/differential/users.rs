@@ -1,7 +1,7 @@
 //! Users with random rules, and clients that act in their names.
 //!
-//! Invariant: `default` keeps its rights, so whatever else a stream does, the clients that look at the servers
-//! see everything, and every client can become `default` again.
+//! Invariant: `default` keeps its rights, so whatever else a stream does, the clients that look at the
+//! servers see everything, and every client can become `default` again.
 
 use super::generate::{Command, Generator};
 use crate::Result;

@@ -672,8 +672,8 @@ impl Gate {
     }
 
     /// The permit of a command that a script calls. Of the checks, those are asked that concern the state of
-    /// the data, in the order in which the reference asks them of such a command; among them `denied`, why the
-    /// client's user may not run it.
+    /// the data, in the order in which the reference asks them of such a command; among them `denied`, why
+    /// the client's user may not run it.
     ///
     /// # Errors
     /// Why it may not run.

@@ -1,5 +1,5 @@
-//! Users: who is let in, what is refused, where rights are asked again, and what becomes of clients whose user
-//! changes. What rules mean is tested in the crate `acl`, and beside the reference by `cargo xtask
+//! Users: who is let in, what is refused, where rights are asked again, and what becomes of clients whose
+//! user changes. What rules mean is tested in the crate `acl`, and beside the reference by `cargo xtask
 //! differential`.
 
 use sluice_base::SessionKey;
