@@ -1,7 +1,8 @@
-//! Secrets in arguments: what MONITOR and the command log show in their place.
+//! Secrets in arguments: what MONITOR and the command log show in their place. A call that is no valid one may
+//! hold a secret too, such as one with a blank in it: in doubt more is hidden than in the reference.
 
-use sluice_command::Spec;
 use sluice_command::specs::{connection, generic, server};
+use sluice_command::{Named, Spec, is_word, resolve};
 use sluice_commands::Args;
 use sluice_config::{ParamId, Traits};
 
@@ -11,51 +12,73 @@ const HIDDEN: &[u8] = b"(redacted)";
 /// The command's arguments as others may see them.
 pub(crate) fn shown<'a>(spec: &'static Spec, args: Args<'a>) -> Vec<&'a [u8]> {
     let mut shown: Vec<&[u8]> = args.iter_from(0).collect();
-    if std::ptr::eq(spec, &connection::AUTH) {
-        // More than a name and a password is no attempt to authenticate.
-        if shown.len() <= 3 {
-            shown[1..].fill(HIDDEN);
+    if let Some(inner) = inner_call(spec) {
+        let call = shown.get_mut(inner..).unwrap_or_default();
+        if let Named::Command(spec) = resolve(call) {
+            hide(spec, call);
         }
-    } else if [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id].contains(&spec.id) {
-        shown[2..].fill(HIDDEN);
-    } else if std::ptr::eq(spec, &connection::HELLO) {
-        hide_in_hello(args, &mut shown);
-    } else if std::ptr::eq(spec, &generic::MIGRATE) {
-        hide_in_migrate(args, &mut shown);
-    } else if std::ptr::eq(spec, &server::CONFIG_SET) {
-        for i in (2..args.len().saturating_sub(1)).step_by(2) {
-            if ParamId::find(args.at(i)).is_some_and(|id| id.param().traits.has(Traits::SENSITIVE)) {
-                shown[i + 1] = HIDDEN;
-            }
-        }
+    } else {
+        hide(spec, &mut shown);
     }
     shown
 }
 
-fn hide_in_hello(args: Args<'_>, shown: &mut [&[u8]]) {
-    let mut i = 2;
-    while i + 1 < args.len() {
-        if args.is(i, "AUTH") && i + 2 < args.len() {
-            shown[i + 1..i + 3].fill(HIDDEN);
-            i += 3;
-        } else if args.is(i, "SETNAME") {
-            i += 2;
-        } else {
-            break;
-        }
+/// Where the call begins that a command has as its arguments.
+fn inner_call(spec: &Spec) -> Option<usize> {
+    match spec.id {
+        id if id == server::ACL_DRYRUN.id => Some(3),
+        id if [server::COMMAND_GETKEYS.id, server::COMMAND_GETKEYSANDFLAGS.id].contains(&id) => Some(2),
+        _ => None,
     }
 }
 
-fn hide_in_migrate(args: Args<'_>, shown: &mut [&[u8]]) {
-    let mut i = 6;
-    while i < args.len() && !args.is(i, "KEYS") {
-        let secrets = match () {
-            () if args.is(i, "AUTH") => 1,
-            () if args.is(i, "AUTH2") => 2,
-            () => 0,
-        };
-        let end = (i + 1 + secrets).min(shown.len());
-        shown[i + 1..end].fill(HIDDEN);
-        i += 1 + secrets;
+fn hide(spec: &Spec, shown: &mut [&[u8]]) {
+    let users = [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id];
+    if spec.id == connection::AUTH.id {
+        hide_from(1, shown);
+    } else if users.contains(&spec.id) {
+        hide_from(2, shown);
+    } else if spec.id == connection::HELLO.id {
+        hide_behind_words(&[("AUTH", 2)], 2, shown);
+    } else if spec.id == generic::MIGRATE.id {
+        // What follows KEYS are keys.
+        let end = shown.iter().skip(6).position(|arg| is_word(arg, "KEYS")).map_or(shown.len(), |at| 6 + at);
+        hide_behind_words(&[("AUTH", 1), ("AUTH2", 2)], 6, &mut shown[..end]);
+    } else if spec.id == server::CONFIG_SET.id {
+        hide_in_config_set(shown);
+    }
+}
+
+fn hide_from(first: usize, shown: &mut [&[u8]]) {
+    if let Some(secrets) = shown.get_mut(first..) {
+        secrets.fill(HIDDEN);
+    }
+}
+
+/// Hides so many arguments behind each of these words, from one position on.
+fn hide_behind_words(words: &[(&str, usize)], first: usize, shown: &mut [&[u8]]) {
+    let mut at = first;
+    while at < shown.len() {
+        let word = words.iter().find(|(word, _)| is_word(shown[at], word));
+        let end = (at + 1 + word.map_or(0, |(_, secrets)| *secrets)).min(shown.len());
+        shown[at + 1..end].fill(HIDDEN);
+        at = end;
+    }
+}
+
+fn hide_in_config_set(shown: &mut [&[u8]]) {
+    let is_secret = |id: ParamId| id.param().traits.has(Traits::SENSITIVE);
+    let pairs = shown.get_mut(2..).unwrap_or_default();
+    let (whole, odd) = pairs.as_chunks_mut::<2>();
+    let are_known = odd.is_empty() && whole.iter().all(|[name, _]| ParamId::find(name).is_some());
+    if are_known {
+        for [name, value] in whole {
+            if ParamId::find(name).is_some_and(is_secret) {
+                *value = HIDDEN;
+            }
+        }
+    } else if let Some(at) = pairs.iter().position(|name| ParamId::find(name).is_some_and(is_secret)) {
+        // Which of what follows is the secret is anybody's guess.
+        hide_from(at + 1, pairs);
     }
 }

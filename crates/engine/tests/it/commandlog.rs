@@ -96,6 +96,16 @@ fn secrets_are_not_logged() {
     rig.run("CONFIG SET primaryauth hidden");
     let text = rig.run("SLOWLOG GET 1");
     assert!(text.contains("[\"CONFIG\", \"SET\", \"primaryauth\", \"(redacted)\"]"), "{text}");
+    for (line, logged) in [
+        ("CONFIG SET hz 10 PrimaryAuth a maxclients 9", "hz, 10, PrimaryAuth, (redacted), maxclients, 9"),
+        // Without its quotes.
+        ("CONFIG SET hz 10 requirepass my secret", "hz, 10, requirepass, (redacted), (redacted)"),
+        ("CONFIG SET requirepass my secret words", "requirepass, (redacted), (redacted), (redacted)"),
+    ] {
+        rig.run(line);
+        let text = rig.run("SLOWLOG GET 1").replace('"', "");
+        assert!(text.contains(&format!("[CONFIG, SET, {logged}]")), "{line}: {text}");
+    }
 }
 
 #[test]

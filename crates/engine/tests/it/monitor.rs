@@ -48,13 +48,18 @@ fn monitor_hides_secrets() {
     for (line, expected) in [
         ("AUTH secret", "\"AUTH\" \"(redacted)\""),
         ("AUTH me secret", "\"AUTH\" \"(redacted)\" \"(redacted)\""),
-        ("AUTH a b c", "\"AUTH\" \"a\" \"b\" \"c\""),
+        ("AUTH a b c", "\"AUTH\" \"(redacted)\" \"(redacted)\" \"(redacted)\""),
         ("HELLO 2 AUTH me secret", "\"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\""),
         (
             "HELLO 2 SETNAME x auth me secret",
             "\"HELLO\" \"2\" \"SETNAME\" \"x\" \"auth\" \"(redacted)\" \"(redacted)\"",
         ),
-        ("HELLO 2 AUTH me", "\"HELLO\" \"2\" \"AUTH\" \"me\""),
+        ("HELLO 2 AUTH me", "\"HELLO\" \"2\" \"AUTH\" \"(redacted)\""),
+        (
+            "COMMAND GETKEYS MIGRATE h 1 k 0 5 AUTH2 a b",
+            "\"COMMAND\" \"GETKEYS\" \"MIGRATE\" \"h\" \"1\" \"k\" \"0\" \"5\" \"AUTH2\" \"(redacted)\" \"(redacted)\"",
+        ),
+        ("COMMAND GETKEYS GET k", "\"COMMAND\" \"GETKEYS\" \"GET\" \"k\""),
     ] {
         rig.run(line);
         assert_eq!(shown(&mut rig, monitor), expected);
