@@ -30,4 +30,5 @@ mod sentinel;
 mod slow_reads;
 mod threads;
 mod tools;
+mod users;
 mod version;
