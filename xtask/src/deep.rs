@@ -5,6 +5,7 @@
 //! what a run needs from outside and does not find, it says and skips.
 
 mod lua;
+mod sentinel;
 
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +43,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 17] = [
+const RUNS: [LongRun; 18] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -161,6 +162,13 @@ const RUNS: [LongRun; 17] = [
         takes: &[],
         commands: 0,
         run: |_| conformance::run(&["--io-threads".into()]),
+    },
+    LongRun {
+        name: "sentinel",
+        about: "the upstream suite of Sentinel, with our server and the reference's sentinels",
+        takes: &[],
+        commands: 0,
+        run: |_| sentinel::run(),
     },
 ];
 
