@@ -4,7 +4,7 @@
 
 use crate::control::Control;
 use crate::exec::ctx::Handler;
-use crate::exec::declared::DeclaredKeysCheck;
+use crate::exec::declared::{DeclaredKeysCheck, RightsProbes};
 use crate::exec::gate::Gate;
 use crate::exec::open_unit::OpenUnit;
 use crate::host::action::Action;
@@ -81,6 +81,8 @@ pub(crate) struct Probes {
     pub events: Option<Vec<String>>,
     /// Whether commands are held to the keys that they declare.
     pub declared_keys: DeclaredKeysCheck,
+    /// Users whom the check of rights asks about, made when it first does.
+    pub(crate) rights: Option<Box<RightsProbes>>,
 }
 
 /// Where the work stands that no command asks for.
@@ -184,7 +186,7 @@ impl Engine {
             units: UnitState::default(),
             conclusions: Conclusions::default(),
             scripting: Scripting::default(),
-            probes: Probes { events: None, declared_keys: DeclaredKeysCheck::DEFAULT },
+            probes: Probes { events: None, declared_keys: DeclaredKeysCheck::DEFAULT, rights: None },
             job: None,
         };
         engine.draw_conclusions();

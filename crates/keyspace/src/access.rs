@@ -125,6 +125,7 @@ impl<'a> DbRef<'a> {
 
     /// Number of keys, logically expired ones included.
     pub fn len(&self) -> usize {
+        self.effects.meet_database(self.number);
         self.db.len()
     }
 
@@ -136,6 +137,7 @@ impl<'a> DbRef<'a> {
     /// Every live key, in no order. O(n). The entries lie anywhere in memory: each is asked for some entries
     /// ahead of its visit.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {
+        self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
         let mut ahead = db.iter();
         for handle in ahead.by_ref().take(VISITED_AHEAD) {
@@ -160,6 +162,7 @@ impl<'a> DbRef<'a> {
         mut wanted: impl FnMut(Entry<'a>) -> bool,
         mut visit: impl FnMut(Entry<'a>),
     ) -> u64 {
+        self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
         db.scan(cursor, |handle| {
             let entry = Entry::of(db, handle);
@@ -173,6 +176,7 @@ impl<'a> DbRef<'a> {
     /// every key has an expiry, an expired one may be the answer. O(1) unless nearly all keys are expired,
     /// then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
+        self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
         for n in 0..RANDOM_TRIES {
             let handle = db.sample(rng)?;

@@ -226,6 +226,7 @@ impl Dataset<'_> {
     /// Empties one database; what is left of it goes to the effects, to be freed now or elsewhere by the
     /// caller. Returns the number of keys removed. O(1).
     pub fn flush(&mut self, number: usize) -> usize {
+        self.effects.meet_database(number);
         let hasher = self.keyspace.hasher;
         let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(hasher));
         let removed = old.len();
@@ -262,6 +263,7 @@ impl Dataset<'_> {
 
     /// Exchanges two databases. Both numbers must be below [`Dataset::databases`]. O(1).
     pub fn swap(&mut self, a: usize, b: usize) {
+        [a, b].into_iter().for_each(|number| self.effects.meet_database(number));
         self.keyspace.dbs.swap(a, b);
         self.effects.database_changed(DbChange::Swapped(a, b), 1, None);
     }

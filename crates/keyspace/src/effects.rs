@@ -9,7 +9,7 @@ mod event;
 mod met;
 
 pub use event::{Class, Classes, Event};
-pub use met::MetKey;
+pub use met::{Met, MetKey};
 
 use crate::{Db, Key};
 use met::MetKeys;
@@ -408,16 +408,15 @@ impl Effects {
     }
 }
 
-/// What the check asks for that a command declares its keys.
+/// What the check asks for that a command declares its keys and databases.
 impl Effects {
-    /// From now on records the keys that are met, until [`Effects::take_met_keys`].
-    pub fn record_met_keys(&mut self) {
+    /// From now on records what is met, until [`Effects::take_met`].
+    pub fn record_met(&mut self) {
         self.met.start();
     }
 
-    /// The keys that were met since recording began, in order, some of them more than once. Nothing where the
-    /// build has no debug assertions.
-    pub fn take_met_keys(&mut self) -> Vec<MetKey> {
+    /// What was met since recording began. Nothing where the build has no debug assertions.
+    pub fn take_met(&mut self) -> Met {
         self.met.take()
     }
 
@@ -425,6 +424,12 @@ impl Effects {
     #[inline(always)]
     pub(crate) fn meet(&mut self, db: usize, key: Key<'_>) {
         self.met.add(db, key, false);
+    }
+
+    /// A command meets a database as a whole.
+    #[inline(always)]
+    pub(crate) fn meet_database(&self, db: usize) {
+        self.met.add_database(db);
     }
 
     /// A command has changed a key.

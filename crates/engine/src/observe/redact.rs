@@ -1,5 +1,5 @@
-//! Secrets in arguments: what MONITOR and the command log show in their place. A call that is no valid one may
-//! hold a secret too, such as one with a blank in it: in doubt more is hidden than in the reference.
+//! Secrets in arguments: what MONITOR and the command log show in their place. A call that is no valid one
+//! may hold a secret too, such as one with a blank in it: in doubt more is hidden than in the reference.
 
 use sluice_command::specs::{connection, generic, server};
 use sluice_command::{Named, Spec, is_word, resolve};

@@ -45,6 +45,42 @@ pub struct PubSub {
     client_count: usize,
     /// What the running command has published.
     pub(crate) outgoing: Outgoing,
+    /// The channels that the running command meets.
+    pub(crate) met: MetChannels,
+}
+
+/// The channels and patterns that a command subscribes to or publishes in, for the check that they are those
+/// of which rights are asked. A build without debug assertions records nothing.
+#[derive(Debug, Default)]
+pub(crate) struct MetChannels {
+    #[cfg(debug_assertions)]
+    names: Option<Vec<Box<[u8]>>>,
+}
+
+impl MetChannels {
+    /// Begins an empty list.
+    pub(crate) fn start(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            self.names = Some(Vec::new());
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, _name: &[u8]) {
+        #[cfg(debug_assertions)]
+        if let Some(names) = &mut self.names {
+            names.push(_name.into());
+        }
+    }
+
+    /// Ends the list and gives it back.
+    pub(crate) fn take(&mut self) -> Vec<Box<[u8]>> {
+        #[cfg(debug_assertions)]
+        return self.names.take().unwrap_or_default();
+        #[cfg(not(debug_assertions))]
+        Vec::new()
+    }
 }
 
 /// What is published and not done with.
@@ -143,6 +179,7 @@ impl PubSub {
 
     /// Subscribes a client; nothing is done where it has subscribed already.
     pub(crate) fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+        self.met.add(name);
         let before = self.has_listeners();
         let slot = self.topics[kind as usize].slot_of(name);
         let place = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
@@ -214,6 +251,7 @@ impl PubSub {
     /// Has the running command send its message to the subscribers of a channel, or of a shard channel.
     /// Returns how many there are; a client counts once for each of its subscriptions that match.
     pub fn publish(&mut self, kind: TopicKind, channel: &[u8]) -> usize {
+        self.met.add(channel);
         let mut targets = std::mem::take(&mut self.outgoing.targets);
         self.find_targets(kind, channel, &mut targets);
         let receivers = targets.iter().map(|topic| self.subscribers(*topic).len()).sum();

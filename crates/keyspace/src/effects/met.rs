@@ -1,9 +1,12 @@
-//! The keys that a command meets, recorded for the check that a command declares its keys.
+//! What a command meets of the keyspace, recorded for the check that a command declares its keys and
+//! databases.
 //!
 //! Invariants: (1) a build without debug assertions has no list and records nothing; (2) between commands the
 //! list is empty.
 
 use crate::Key;
+#[cfg(debug_assertions)]
+use std::cell::RefCell;
 
 /// A key that a command has looked up by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,15 @@ pub struct MetKey {
     pub is_written: bool,
 }
 
+/// What a command has met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Keys, in order, some of them more than once.
+    pub keys: Vec<MetKey>,
+    /// Databases that were met as wholes: counted, walked, drawn from, emptied, swapped.
+    pub databases: Vec<usize>,
+}
+
 /// The list.
 #[derive(Debug, Default)]
 pub(super) struct MetKeys {
@@ -24,6 +36,8 @@ pub(super) struct MetKeys {
     is_on: bool,
     #[cfg(debug_assertions)]
     keys: Vec<MetKey>,
+    #[cfg(debug_assertions)]
+    databases: RefCell<Vec<usize>>,
 }
 
 impl MetKeys {
@@ -42,15 +56,29 @@ impl MetKeys {
     pub(super) fn start(&mut self) {
         #[cfg(debug_assertions)]
         {
-            *self = MetKeys { is_on: true, keys: Vec::new() };
+            *self = MetKeys { is_on: true, ..MetKeys::default() };
         }
     }
 
     /// Ends the list and gives it back.
-    pub(super) fn take(&mut self) -> Vec<MetKey> {
+    pub(super) fn take(&mut self) -> Met {
         #[cfg(debug_assertions)]
-        return std::mem::take(self).keys;
+        {
+            let MetKeys { keys, databases, .. } = std::mem::take(self);
+            Met { keys, databases: databases.into_inner() }
+        }
         #[cfg(not(debug_assertions))]
-        Vec::new()
+        Met::default()
     }
+
+    #[cfg(debug_assertions)]
+    pub(super) fn add_database(&self, db: usize) {
+        if self.is_on {
+            self.databases.borrow_mut().push(db);
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    pub(super) fn add_database(&self, _: usize) {}
 }

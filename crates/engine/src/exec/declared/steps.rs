@@ -1,11 +1,11 @@
-//! How commands are held to the keys that they declare.
+//! How commands are held to the keys, databases and channels that they declare, and rights to all of these.
 
-use super::DeclaredKeysCheck;
+use super::{DeclaredKeysCheck, RightsProbes};
 use crate::engine::Engine;
 use sluice_command::derive::{databases::databases, keys::keys_that_fit};
 use sluice_command::{Flags, KeyFlags, Spec, is_word};
 use sluice_commands::Args;
-use sluice_keyspace::MetKey;
+use sluice_keyspace::{Met, MetKey};
 use std::collections::BTreeMap;
 
 /// What a command may do that its declaration does not say.
@@ -91,34 +91,93 @@ impl Engine {
         self.probes.declared_keys = check;
     }
 
-    /// Begins to record the keys that a command meets.
+    /// Begins to record what a command meets.
     #[cold]
     pub(in crate::exec) fn record_declared_keys(&mut self) {
-        self.effects.record_met_keys();
+        self.effects.record_met();
+        self.control.clients.pubsub.met.start();
     }
 
-    /// Ends the process where the command that ran in database `db` did what its declaration does not say.
+    /// Ends the process where the command that ran in database `db` did what its declaration does not say, or
+    /// what a user may do without the right to it.
     ///
     /// # Panics
     /// Then.
     #[cold]
-    pub(in crate::exec) fn check_declared_keys(&mut self, spec: &Spec, args: Args<'_>, db: usize) {
-        let met = self.effects.take_met_keys();
+    pub(in crate::exec) fn check_declared_keys(&mut self, spec: &'static Spec, args: Args<'_>, db: usize) {
+        let met = self.effects.take_met();
+        let channels = self.control.clients.pubsub.met.take();
         let args: Vec<&[u8]> = args.iter_from(0).collect();
         let is_strict = self.probes.declared_keys == DeclaredKeysCheck::WithoutExemptions;
         let exempt = if is_strict { &[] } else { EXEMPT };
-        let finding = undeclared(spec, &args, db, &met, exempt);
+        let finding = undeclared(spec, &args, db, &met.keys, exempt)
+            .or_else(|| undeclared_database(spec, &args, db, &met.databases, exempt))
+            .or_else(|| undeclared_channel(spec, &args, &channels))
+            .or_else(|| self.unasked(spec, &args, db, &met, &channels, exempt));
         assert!(finding.is_none(), "{}", finding.unwrap_or_default());
     }
+
+    fn unasked(
+        &mut self,
+        spec: &'static Spec,
+        args: &[&[u8]],
+        db: usize,
+        met: &Met,
+        channels: &[Box<[u8]>],
+        exempt: &[(&str, Exempt, &str)],
+    ) -> Option<String> {
+        let is_exempt =
+            exempt.iter().any(|(name, exempt, _)| *name == spec.full_name && *exempt == Exempt::Keys(&[]));
+        let meets_db = !met.keys.is_empty() || !met.databases.is_empty();
+        let met = [!met.keys.is_empty(), meets_db, !channels.is_empty()];
+        let is_nothing = met == [false; 3];
+        let databases = self.control.limits.databases;
+        if is_exempt || is_nothing {
+            return None;
+        }
+        let probes = self.probes.rights.get_or_insert_with(|| Box::new(RightsProbes::new()));
+        probes.unasked(spec, args, db, databases, met)
+    }
+}
+
+/// A database met as a whole that the command does not name, or that is not its own.
+fn undeclared_database(
+    spec: &Spec,
+    args: &[&[u8]],
+    db: usize,
+    met: &[usize],
+    exempt: &[(&str, Exempt, &str)],
+) -> Option<String> {
+    let is_exempt =
+        exempt.iter().any(|(name, exempt, _)| *name == spec.full_name && *exempt == Exempt::Keys(&[]));
+    if is_exempt || spec.flags.has(Flags::ALL_DBS) {
+        return None;
+    }
+    let mut dbs = vec![db];
+    databases(spec, args, &mut dbs);
+    let other = met.iter().find(|met| !dbs.contains(met))?;
+    Some(format!("{} met database {other}, which it does not name", spec.full_name))
+}
+
+/// A channel that the command does not name.
+fn undeclared_channel(spec: &Spec, args: &[&[u8]], met: &[Box<[u8]>]) -> Option<String> {
+    let mut declared = Vec::new();
+    sluice_acl::channels(spec, args, &mut declared);
+    let other = met.iter().find(|met| declared.iter().all(|channel| *channel.name != ***met))?;
+    Some(format!(
+        "{} met channel {:?}, which it does not name",
+        spec.full_name,
+        other.escape_ascii().to_string()
+    ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EXEMPT, MetKey, undeclared};
+    use super::{EXEMPT, MetKey, RightsProbes, undeclared, undeclared_channel, undeclared_database};
     use sluice_command::{Named, lookup_full, resolve};
 
     #[test]
-    fn what_is_not_declared_is_found() {
+    fn keys_that_are_not_declared_are_found() {
         // The call, in database 0; the keys that are met: a database, a key, and `!` where the key is
         // changed.
         let cases = [
@@ -167,6 +226,55 @@ mod tests {
             });
             let met: Vec<MetKey> = met.collect();
             let found = undeclared(spec, &args, 0, &met, EXEMPT);
+            assert_eq!(found.is_none(), wanted, "{line}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn databases_and_channels_that_are_not_named_are_found() {
+        let args = |line: &'static str| -> Vec<&[u8]> { line.split(' ').map(str::as_bytes).collect() };
+        let spec = |args: &[&[u8]]| match resolve(args) {
+            Named::Command(spec) => spec,
+            Named::Unknown | Named::UnknownSubcommand(_) => panic!("a command"),
+        };
+        for (line, met, wanted) in [
+            ("DBSIZE", 0, true),
+            ("DBSIZE", 1, false),
+            ("FLUSHALL", 9, true),
+            ("FLUSHDB", 9, false),
+            ("SWAPDB 3 4", 4, true),
+            ("SWAPDB 3 4", 5, false),
+        ] {
+            let args = args(line);
+            let found = undeclared_database(spec(&args), &args, 0, &[met], EXEMPT);
+            assert_eq!(found.is_none(), wanted, "{line}: {found:?}");
+        }
+        for (line, met, wanted) in [
+            ("PUBLISH news text", "news", true),
+            ("PUBLISH news text", "text", false),
+            ("SUBSCRIBE a b", "b", true),
+            ("GET a", "a", false),
+        ] {
+            let args = args(line);
+            let found = undeclared_channel(spec(&args), &args, &[met.as_bytes().into()]);
+            assert_eq!(found.is_none(), wanted, "{line}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_right_is_asked_for_is_found() {
+        let probes = RightsProbes::new();
+        for (line, met, wanted) in [
+            ("GET a", [true, true, false], true),
+            ("PING", [true, false, false], false),
+            ("PING", [false, true, false], false),
+            ("DBSIZE", [false, true, false], true),
+            ("PUBLISH a b", [false, false, true], true),
+            ("PUBSUB CHANNELS", [false, false, true], false),
+        ] {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let Named::Command(spec) = resolve(&args) else { panic!("{line}") };
+            let found = probes.unasked(spec, &args, 0, 16, met);
             assert_eq!(found.is_none(), wanted, "{line}: {found:?}");
         }
     }
