@@ -55,7 +55,7 @@ impl RightsProbes {
         RightsProbes { users }
     }
 
-    /// What of `met` a user could meet without a right to anything of the kind; `None` where there is nothing.
+    /// What of `met` a user could meet without a right to anything of the kind.
     fn unasked(
         &self,
         spec: &'static Spec,

@@ -60,11 +60,12 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Whether it came before this server asked another one to take over, and has waited since.
-    fn waits_for_failover(&self) -> bool {
+    /// Whether it came before this server's role changed, and has waited since for something that is not over:
+    /// another server to take over, or the end of a CLIENT PAUSE.
+    fn waits_through_failover(&self) -> bool {
         let is_in_progress =
             self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);
-        self.session.was_postponed && is_in_progress
+        self.session.was_postponed && (is_in_progress || self.control.clients.pause.active(self.now))
     }
 
     /// Whether it may change data. Of a script without flags nothing is known.
@@ -302,8 +303,9 @@ pub(crate) const CHECKS: &[Check] = &[
         ask: |asked| {
             let refuses = asked.control.replication.replica.is_some()
                 && asked.control.config.bool(param::REPLICA_READ_ONLY);
-            (refuses && asked.flags.has(Flags::WRITE)).then(|| match asked.waits_for_failover() {
-                // What else was over has released it. Who had to wait is told nothing before the outcome.
+            (refuses && asked.flags.has(Flags::WRITE)).then(|| match asked.waits_through_failover() {
+                // What else was over has released it. Who had to wait is told nothing before the end of that:
+                // a sentinel has clients wait until it closes them.
                 true => Verdict::Postpone,
                 false => Verdict::Reject(CmdError::READ_ONLY_REPLICA),
             })

@@ -161,6 +161,26 @@ fn a_write_that_waits_is_not_refused_while_the_target_is_asked() {
     rig.check("GET a", "\"2\"");
 }
 
+/// A sentinel's coordinated failover: CLIENT PAUSE goes on behind the failover, until the sentinel closes the
+/// clients, who are told no error.
+#[test]
+fn regress_a_write_that_waits_waits_on_where_a_pause_outlasts_the_failover() {
+    let (mut rig, behind) = with_replica();
+    rig.run("SET a 1");
+    rig.end_iteration();
+    rig.check("CLIENT PAUSE 10000 WRITE", "+OK");
+    rig.check("FAILOVER", "+OK");
+    let writer = rig.connect();
+    rig.check_as(writer, "SET a 2", "");
+    acknowledge(&mut rig, behind);
+    rig.engine.end_failover(&mut rig.process);
+    rig.end_iteration();
+    assert_eq!((state(&mut rig).as_str(), rig.output(writer)), ("no-failover", Vec::new()));
+    rig.check("SET a 3", "-READONLY You can't write against a read only replica.");
+    rig.check("CLIENT UNPAUSE", "+OK");
+    assert!(rig.output(writer).starts_with(b"-READONLY "));
+}
+
 #[test]
 fn a_replica_that_never_catches_up_ends_it() {
     let (mut rig, _) = with_replica();
