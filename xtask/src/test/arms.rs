@@ -21,8 +21,17 @@ const RING: (&str, &str) = ("SLUICE_TEST_RING", "2");
 /// Tests that hold however the server is run.
 const ANY_WAY: &[&str] = &["config", "limits", "operation", "protocol", "pubsub", "replica", "slow_reads"];
 /// Tests that hold with I/O threads too; of event loops they know nothing.
-const WITH_IO_THREADS: &[&str] =
-    &["aof_loading", "dual_channel", "failover", "loading", "migrate", "open_units", "saving", "tools"];
+const WITH_IO_THREADS: &[&str] = &[
+    "aof_loading",
+    "dual_channel",
+    "failover",
+    "loading",
+    "migrate",
+    "open_units",
+    "saving",
+    "tools",
+    "users",
+];
 /// Tests of I/O threads, which choose how many there are.
 const OF_IO_THREADS: &[&str] = &[IO_THREADS];
 /// The module of the tests of I/O threads.

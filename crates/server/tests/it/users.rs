@@ -16,7 +16,7 @@ fn configured(dir: Dir, text: &str, arguments: &[&str]) -> Server {
     let port = free_port();
     let file = dir.file("server.conf", &format!("port {port}\ndir {}\nsave ''\n{text}", dir.join("")));
     let mut command = Command::new(common::BINARY);
-    command.arg(&file).args(arguments);
+    command.arg(&file).args(common::arm()).args(arguments);
     let server = Server::spawn(command, port, dir);
     let ready = server.log.wait("Ready to accept");
     assert!(ready.is_some(), "{}\n{}", server.log.all(), server.stderr.all());
