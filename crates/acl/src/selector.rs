@@ -56,6 +56,33 @@ pub struct SelectorView {
     pub databases: Vec<u8>,
 }
 
+/// Bits of a category.
+const CATEGORIES: usize = u64::BITS as usize;
+
+/// By category: the commands in it, and all subcommands of these. A file of ten thousand users names thirty
+/// thousand categories.
+static MEMBERS: [[u64; WORDS]; CATEGORIES] = {
+    let mut members = [[0; WORDS]; CATEGORIES];
+    let mut at = 0;
+    while at < table::ALL.len() {
+        let spec = table::ALL[at];
+        let mut left = categories(spec).bits() as u64;
+        while left != 0 {
+            let of = &mut members[left.trailing_zeros() as usize];
+            of[(spec.id.0 / 64) as usize] |= 1 << (spec.id.0 % 64);
+            let mut sub = 0;
+            while sub < spec.subcommands.len() {
+                let id = spec.subcommands[sub].id.0;
+                of[(id / 64) as usize] |= 1 << (id % 64);
+                sub += 1;
+            }
+            left &= left - 1;
+        }
+        at += 1;
+    }
+    members
+};
+
 impl Selector {
     /// No command, no key, every database; every channel or none, as `acl-pubsub-default` says.
     pub(crate) fn new(all_channels: bool) -> Selector {
@@ -197,11 +224,17 @@ impl Selector {
     fn change_category(&mut self, name: &[u8], allow: bool) -> Result<(), RuleError> {
         let category = Cat::named(name).ok_or(RuleError::Unknown)?;
         self.note(&[b"@", name].concat(), allow);
-        for spec in table::ALL {
-            if categories(spec).has_any(category) {
-                self.change(spec, allow);
+        let members = &MEMBERS[category.bits().trailing_zeros() as usize % CATEGORIES];
+        for (word, members) in self.commands.iter_mut().zip(members) {
+            if allow {
+                *word |= members;
+            } else {
+                *word &= !members;
             }
         }
+        let is_member = |id: u16| members[usize::from(id / 64)] & 1 << (id % 64) != 0;
+        self.first_args.retain(|(id, _)| !is_member(*id));
+        self.all_commands = self.commands.iter().all(|word| *word == u64::MAX);
         Ok(())
     }
 
