@@ -39,8 +39,8 @@ pub struct UserChanges {
     pub gone: Vec<Arc<User>>,
     /// Users that lost channels: their new form, and what is left of the channels.
     pub revoked: Vec<(Arc<User>, RevokedChannels)>,
-    /// How many users have the flags, passwords and rights that they had.
-    pub unchanged: usize,
+    /// What others took the place of: to be freed where nobody waits, where there are many.
+    pub replaced: Vec<Arc<User>>,
 }
 
 impl Users {
@@ -182,7 +182,7 @@ impl Users {
     /// Takes over the users of a file. A user whose name stays is the same user changed, as in the reference:
     /// its clients stay. Cost: the users of both.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
-        let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), unchanged: 0 };
+        let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);
         for (name, user) in &mut loaded.by_name {
             let old = before.get(name);
@@ -197,15 +197,15 @@ impl Users {
                 }
             }
             let Some(old) = old else { continue };
-            change.unchanged += usize::from(old.is_same_definition(user));
             if let Some(left) = user.revoked_channels(old) {
                 change.revoked.push((Arc::clone(user), left));
             }
         }
         for (name, user) in before {
             user.retire();
-            if !loaded.by_name.contains_key(&name) {
-                change.gone.push(user);
+            match loaded.by_name.contains_key(&name) {
+                true => change.replaced.push(user),
+                false => change.gone.push(user),
             }
         }
         self.by_name = loaded.by_name;

@@ -201,7 +201,8 @@ fn a_loaded_file_tells_who_is_gone_and_who_lost_channels() {
     let held = users.get(b"u").cloned().unwrap();
     let change = users.replace(Users::parse_file(b"user u on &a\n", b"f", false).unwrap());
     assert_eq!(change.gone.iter().map(|user| user.name()).collect::<Vec<_>>(), [b"v"]);
-    assert_eq!(change.unchanged, 1, "the default user");
+    let replaced: Vec<&[u8]> = change.replaced.iter().map(|user| user.name()).collect();
+    assert_eq!(replaced, [&b"default"[..], b"u"]);
     let (user, left) = &change.revoked[0];
     assert!(user.name() == b"u" && left.allows(b"a", false) && !left.allows(b"b", false));
     assert!(held.is_stale() && users.renew(&held).is_some());

@@ -15,6 +15,8 @@ pub enum WaitFor {
     Unit,
     /// The end of the load that it has begun.
     Load,
+    /// A file of users that another thread reads.
+    Users,
     /// The end of the server: replicas are waited for.
     Shutdown,
     /// A thread that can produce its reply.
@@ -73,6 +75,7 @@ impl WaitFor {
     pub fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load
+            | WaitFor::Users
             | WaitFor::Reply
             | WaitFor::Migration(_)
             | WaitFor::Held
@@ -94,6 +97,7 @@ impl WaitFor {
             | WaitFor::Turn
             | WaitFor::Unit
             | WaitFor::Load
+            | WaitFor::Users
             | WaitFor::Shutdown
             | WaitFor::SlowRead { .. }
             | WaitFor::Reply

@@ -2,6 +2,7 @@
 //! users change, `users/rights.rs` the question whether a request is allowed, `users/refusals.rs` what is
 //! counted and logged of refusals.
 
+pub(crate) mod load;
 pub(crate) mod refusals;
 pub(crate) mod rights;
 mod steps;
@@ -50,10 +51,12 @@ impl UsersState {
         }
     }
 
-    /// Takes over other users, as a file describes them. How many are as they were, and how many are gone.
-    pub(crate) fn replace(&mut self, loaded: Users) -> (usize, usize) {
-        let UserChanges { revoked, unchanged, gone } = self.change().replace(loaded);
+    /// Takes over other users, as a file describes them. How many are gone, and what is to be freed.
+    pub(crate) fn replace(&mut self, loaded: Users) -> (usize, Vec<Arc<User>>) {
+        let UserChanges { revoked, mut replaced, gone } = self.change().replace(loaded);
         self.revoked.extend(revoked);
-        (unchanged, gone.len())
+        let count = gone.len();
+        replaced.extend(gone);
+        (count, replaced)
     }
 }

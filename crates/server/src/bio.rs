@@ -2,6 +2,7 @@
 
 use crate::replica::main_channel::StreamBuffer;
 use crate::threads::Thread;
+use sluice_acl::User;
 use sluice_engine::ScriptGarbage;
 use sluice_evloop::Shared;
 use sluice_keyspace::{Captured, Db};
@@ -21,6 +22,8 @@ pub enum Garbage {
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
     /// What scripts have left.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
+    /// Users that others have taken the place of.
+    Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
     /// What a reply shared with the keyspace.
     Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
     /// What a primary has sent behind a snapshot that is not used.
@@ -107,7 +110,7 @@ fn bytes_of(garbage: &Garbage) -> usize {
         Garbage::Value(value) => value.heap_bytes(),
         Garbage::Db(db) => db.allocated_bytes(),
         // What only a snapshot held did not count, and what a reply held is counted as its output.
-        Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) => 0,
+        Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
         Garbage::Stream(buffer) => buffer.footprint(),
     }
 }
@@ -118,6 +121,6 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Db(db) => db.len() as u64,
         Garbage::Stream(buffer) => buffer.blocks() as u64,
         // Otherwise only what keys held is counted.
-        Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) => 0,
+        Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
     }
 }

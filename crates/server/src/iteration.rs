@@ -36,6 +36,7 @@ use crate::replica::Follower;
 use crate::signals::{self, Signals};
 use crate::slow_reads::SlowReads;
 use crate::switches;
+use crate::users::loads::UserLoads;
 use batches::Batches;
 use save_pace::SavePace;
 use sluice_base::LogLevel;
@@ -61,6 +62,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("follow the primary", Server::follow_primary),
     ("take pieces of slow reads", Server::take_slow_reads),
     ("end migrations", Server::end_migrations),
+    ("end loads of users", Server::end_user_loads),
     ("cron", Server::cron),
     ("expire", Server::expire),
     ("act", Server::act),
@@ -88,6 +90,7 @@ pub struct Server {
     slow_reads: SlowReads,
     /// Keys on their way to other servers.
     migrator: Migrator,
+    user_loads: UserLoads,
     timing: Timing,
     /// The link to the primary.
     follower: Follower,
@@ -137,6 +140,7 @@ impl Server {
         let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
         engine.set_slow_read_threads(slow_reads.threads());
         let migrator = Migrator::new(host.kept_links.clone(), event_loop.waker());
+        let user_loads = UserLoads::new(host.storage.clone(), event_loop.waker());
         let sockets = Sockets {
             event_loop,
             clients: Clients::default(),
@@ -157,6 +161,7 @@ impl Server {
             batches: Batches::default(),
             slow_reads,
             migrator,
+            user_loads,
             timing: Timing::default(),
             follower: Follower::new(),
             save: SavePace::default(),
@@ -397,6 +402,7 @@ impl Server {
             match action {
                 Action::FreeValue(value) => self.free_value(value),
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
+                Action::FreeUsers(garbage) => self.free(Garbage::Users(garbage)),
                 Action::FreeScripts(garbage) => self.free(Garbage::Scripts(garbage)),
                 Action::FreeCaptured(pieces) => self.free(Garbage::Captured(pieces)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
@@ -408,6 +414,7 @@ impl Server {
                     let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
                     self.migrator.begin(*migration, source);
                 }
+                Action::LoadUsers(load) => self.user_loads.begin(*load),
                 Action::DelayAof(microseconds) => {
                     self.host.aof.set_delay(Duration::from_micros(microseconds))
                 }
@@ -478,6 +485,13 @@ impl Server {
         self.host.remove_files_silently();
         self.ends_at_once = true;
         self.ending = Some(1);
+    }
+
+    /// Takes up files of users that were judged.
+    fn end_user_loads(&mut self) {
+        while let Some((client, judged)) = self.user_loads.ended() {
+            self.engine.end_user_load(client, judged, &mut self.host);
+        }
     }
 
     /// Takes up what came of migrations.

@@ -69,6 +69,8 @@ pub enum Thread<'a> {
     /// Puts the replication stream behind a snapshot into a spool. Refused: the replica's synchronisation
     /// fails.
     StreamSpool,
+    /// Reads and judges a file of users. Refused: ACL LOAD fails.
+    Users,
 }
 
 impl Thread<'_> {
@@ -89,6 +91,7 @@ impl Thread<'_> {
             Thread::SnapshotLoad => "snapshot-load".into(),
             Thread::SnapshotWrite => "snapshot-write".into(),
             Thread::StreamSpool => "stream-spool".into(),
+            Thread::Users => "users".into(),
         }
     }
 
@@ -107,7 +110,8 @@ impl Thread<'_> {
             | Thread::Snapshot
             | Thread::SnapshotLoad
             | Thread::SnapshotWrite
-            | Thread::StreamSpool => "",
+            | Thread::StreamSpool
+            | Thread::Users => "",
         }
     }
 
@@ -197,6 +201,7 @@ mod tests {
             Thread::SnapshotLoad,
             Thread::SnapshotWrite,
             Thread::StreamSpool,
+            Thread::Users,
         ];
         let mut names: Vec<_> = all.iter().map(|thread| thread.name()).collect();
         assert!(names.iter().all(|name| name.len() <= 15), "{names:?}");

@@ -3,6 +3,8 @@
 //! Invariants: (1) a fault ends the start: no server begins with other users than those that were configured;
 //! (2) no line of the log holds a password.
 
+pub mod loads;
+
 use crate::os::plain_error;
 use crate::storage::{self, Storage};
 use sluice_acl::{ConfigUsers, Users};

@@ -522,6 +522,8 @@ impl SimNode {
                 | Action::FillPackets(_)
                 // No client of the simulation asks for one.
                 | Action::Migrate(_)
+                | Action::LoadUsers(_)
+                | Action::FreeUsers(_)
                 | Action::DelayAof(_)
                 | Action::KeepRunning
                 | Action::Crash(_) => {}

@@ -297,6 +297,10 @@ impl Rig {
             match action {
                 Action::Load(job) => self.loads.push(*job),
                 Action::Migrate(migration) => self.migrations.push(*migration),
+                Action::LoadUsers(load) => {
+                    let judged = load.run(&mut self.process);
+                    self.engine.end_user_load(load.client, judged, &mut self.process);
+                }
                 Action::Produce(client, read) => self.reads.push((client, read)),
                 action => self.actions.push(action),
             }

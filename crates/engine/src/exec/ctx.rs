@@ -65,8 +65,12 @@ pub struct UsersCtx<'a> {
     pub stats: &'a mut Stats,
     /// The process around: the file of users, randomness, the log.
     pub process: &'a mut dyn Process,
+    /// Requests to it.
+    pub actions: &'a mut Vec<Action>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
 }
 
 /// For MULTI, DISCARD, WATCH and UNWATCH.

@@ -142,14 +142,26 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Engine { control, stats, .. } = self;
+        let Engine { control, stats, actions, .. } = self;
         let Control { clients: ClientRelations { users, watching, .. }, config, limits, renames, .. } =
             control;
         let mut outbox = std::mem::take(&mut session.outbox);
         let reply = Reply::new(&mut outbox, session.caller.proto);
-        let now = unit.now;
-        let mut ctx =
-            UsersCtx { now, session, users, watching, config, limits, renames, stats, process, reply };
+        let (now, may_wait) = (unit.now, unit.standing.row().may_wait);
+        let mut ctx = UsersCtx {
+            now,
+            session,
+            users,
+            watching,
+            config,
+            limits,
+            renames,
+            stats,
+            process,
+            actions,
+            reply,
+            may_wait,
+        };
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         result

@@ -60,8 +60,8 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Whether it came before this server's role changed, and has waited since for something that is not over:
-    /// another server to take over, or the end of a CLIENT PAUSE.
+    /// Whether it came before this server's role changed, and has waited since for something that is not
+    /// over: another server to take over, or the end of a CLIENT PAUSE.
     fn waits_through_failover(&self) -> bool {
         let is_in_progress =
             self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);

@@ -267,6 +267,7 @@ impl Engine {
             | WaitFor::Unit
             | WaitFor::Replicas { .. }
             | WaitFor::Load
+            | WaitFor::Users
             | WaitFor::Shutdown
             | WaitFor::Reply
             | WaitFor::Migration(_) => CommandEnding::Parked,

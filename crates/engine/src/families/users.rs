@@ -1,19 +1,24 @@
 //! AUTH, and the ACL container: who is allowed what.
 
 use crate::exec::ctx::{Handler, Route, UsersCtx, route};
+use crate::host::action::Action;
+use crate::host::process::Process;
 use crate::pubsub::watch::Watching;
 use crate::session::Session;
 use crate::session::identity::Identity;
 use crate::users::UsersState;
+use crate::users::load::UserLoad;
 use crate::users::refusals::{LoggedRefusal, RefusalCounts, line_of};
-use sluice_acl::{AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Selector, genpass, random_bytes_for};
+use sluice_acl::{
+    AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Selector, Users, genpass, random_bytes_for,
+};
 use sluice_base::{LogLevel, Now};
 use sluice_command::derive::acl::categories;
 use sluice_command::derive::help;
 use sluice_command::spec::Cat;
 use sluice_command::specs::{connection, server as specs};
 use sluice_command::{Named, Spec, table};
-use sluice_commands::{Args, CmdError, Outcome, Run, resolve_renamed, shown, until_zero};
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, resolve_renamed, shown, until_zero};
 use sluice_config::{Config, param};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -286,24 +291,35 @@ fn log(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
 /// Entries shown when ACL LOG names no number.
 const LOG_SHOWN_BY_DEFAULT: usize = 10;
 
+/// The file is read and judged by another thread, and clients are served meanwhile.
 fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
-    let text = ctx.process.read_user_file(&path).map_err(|reason| {
-        let reason = reason.as_bytes();
-        CmdError::owned([b"ERR Error loading ACLs, opening file '", &*path, b"': ", reason].concat())
-    })?;
     let all_channels = ctx.users.users().all_channels();
-    let loaded = sluice_acl::Users::parse_file(&text, &path, all_channels)
-        .map_err(|faults| CmdError::owned([b"ERR ", &faults[..]].concat()))?;
-    let count = loaded.count();
-    let (unchanged, gone) = ctx.users.replace(loaded);
-    let path = String::from_utf8_lossy(&path).into_owned();
-    let line = format!(
-        "{count} users loaded from the ACL file {path}: {unchanged} are as they were, {gone} others are gone"
-    );
-    ctx.process.log(LogLevel::Notice, &line);
+    let load = UserLoad { client: ctx.session.key, path, all_channels };
+    if ctx.may_wait {
+        ctx.actions.push(Action::LoadUsers(Box::new(load)));
+        return Ok(Outcome::Wait(Box::new(WaitFor::Users)));
+    }
+    let judged = load.run(ctx.process);
+    put_in_force(ctx.users, judged, ctx.actions, ctx.process)?;
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+/// Puts the users of a file in force, or says what is wrong with them and changes nothing.
+pub(crate) fn put_in_force(
+    users: &mut UsersState,
+    judged: Result<Users, Vec<u8>>,
+    actions: &mut Vec<Action>,
+    process: &mut dyn Process,
+) -> Result<(), CmdError> {
+    let loaded = judged.map_err(|faults| CmdError::owned([b"ERR ", &faults[..]].concat()))?;
+    let count = loaded.count();
+    let (gone, garbage) = users.replace(loaded);
+    actions.push(Action::FreeUsers(garbage));
+    let line = format!("ACL LOAD: {count} users are in force, and {gone} that were there are gone");
+    process.log(LogLevel::Notice, &line);
+    Ok(())
 }
 
 fn save(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {

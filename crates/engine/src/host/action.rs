@@ -2,10 +2,13 @@
 
 use crate::persistence::loading::LoadJob;
 use crate::scripting::state::ScriptGarbage;
+use crate::users::load::UserLoad;
+use sluice_acl::User;
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, SlowRead};
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
+use std::sync::Arc;
 
 /// Something the process must do for the engine.
 #[derive(Debug)]
@@ -38,6 +41,10 @@ pub enum Action {
     Produce(SessionKey, Box<SlowRead>),
     /// Move keys to another server, on a thread of its own: [`crate::Engine::end_migration`] follows.
     Migrate(Box<Migration>),
+    /// Free users that others have taken the place of, where nobody waits.
+    FreeUsers(Vec<Arc<User>>),
+    /// Read and judge a file of users on a thread of its own: [`crate::Engine::end_user_load`] follows.
+    LoadUsers(Box<UserLoad>),
     /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
     DelayAof(u64),
     /// End the process in good order.

@@ -3,13 +3,15 @@
 use crate::control::ClientRelations;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Gate};
+use crate::families::users::put_in_force;
+use crate::host::process::Process;
 use crate::pubsub::registry::PubSub;
 use crate::session::identity::{Identity, is_open};
 use crate::session::{Closing, Session, Subscribed};
 use crate::users::refusals::{LoggedRefusal, line_of};
 use crate::users::rights;
 use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
-use sluice_base::Now;
+use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
 use sluice_commands::Args;
 use std::sync::Arc;
@@ -19,6 +21,28 @@ impl Engine {
     pub fn install_users(&mut self, users: Users) {
         self.control.clients.users.replace(users);
         self.settle_users(None);
+    }
+
+    /// Puts the users of a file in force that another thread has judged, or tells the client what is wrong
+    /// with them. To be called between units. Cost: the users, and a look at each session.
+    pub fn end_user_load(
+        &mut self,
+        client: SessionKey,
+        judged: Result<Users, Vec<u8>>,
+        process: &mut dyn Process,
+    ) {
+        let result = put_in_force(&mut self.control.clients.users, judged, &mut self.actions, process);
+        // Where the client's own user is gone, the client ends behind its reply.
+        let mut own = self.sessions.take(client);
+        self.settle_users(own.as_deref_mut());
+        own.into_iter().for_each(|own| self.sessions.put_back(own));
+        if let Err(error) = &result {
+            self.stats.count_error(&error.wire());
+        }
+        self.end_wait(client, process, |reply| match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(&error.wire()),
+        });
     }
 
     /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.

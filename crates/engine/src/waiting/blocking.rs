@@ -175,7 +175,12 @@ impl Blocking {
             WaitFor::Turn => drop(self.scripts.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
+            WaitFor::Load
+            | WaitFor::Users
+            | WaitFor::Shutdown
+            | WaitFor::Reply
+            | WaitFor::Unit
+            | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -222,7 +227,12 @@ impl Blocking {
             }
             WaitFor::Turn => drop(self.scripts.remove(&waiting.order)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
-            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply | WaitFor::Unit | WaitFor::Migration(_) => {}
+            WaitFor::Load
+            | WaitFor::Users
+            | WaitFor::Shutdown
+            | WaitFor::Reply
+            | WaitFor::Unit
+            | WaitFor::Migration(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);

@@ -199,6 +199,7 @@ impl Engine {
                     WaitFor::Keys(_)
                     | WaitFor::Pause
                     | WaitFor::Load
+                    | WaitFor::Users
                     | WaitFor::Shutdown
                     | WaitFor::SlowRead { .. }
                     | WaitFor::Reply
@@ -248,6 +249,7 @@ impl Engine {
             Some(
                 WaitFor::Pause
                 | WaitFor::Load
+                | WaitFor::Users
                 | WaitFor::Shutdown
                 | WaitFor::SlowRead { .. }
                 | WaitFor::Reply

@@ -145,6 +145,7 @@ const fn tested_by(on: &WaitFor) -> &'static str {
         // The command has run: what it waits for is the rest of its reply.
         WaitFor::Unit => "in_an_exec_that_stood_still",
         WaitFor::Load
+        | WaitFor::Users
         | WaitFor::Shutdown
         | WaitFor::Reply
         | WaitFor::Migration(_)
@@ -381,6 +382,20 @@ fn a_file_is_loaded_as_a_whole_or_not_at_all() {
     rig.process.user_files.clear();
     let refusal = rig.run("ACL LOAD");
     assert_eq!(refusal, "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+}
+
+#[test]
+fn who_loads_a_file_without_its_own_user_has_the_answer_and_ends() {
+    let mut rig = Rig::with(&[("aclfile", "users.acl")]);
+    let client = user(&mut rig, "+@all ~*");
+    rig.process.user_files.insert(b"users.acl".to_vec(), b"user default on nopass +@all\n".to_vec());
+    rig.check_as(client, "ACL LOAD", "+OK");
+    assert!(rig.is_closing(client));
+    rig.run("ACL SETUSER v on nopass");
+    for (line, expected) in [("MULTI", "+OK"), ("ACL LOAD", "+QUEUED"), ("ACL USERS", "+QUEUED")] {
+        rig.check(line, expected);
+    }
+    rig.check("EXEC", "[+OK, [\"default\"]]");
 }
 
 #[test]
