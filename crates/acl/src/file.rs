@@ -15,8 +15,7 @@ impl Users {
         for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let line = trim(line, b" \t\r\n");
             if !word(line).is_empty() {
-                let place = [file, b":", (at + 1).to_string().as_bytes()].concat();
-                users.parse_line(line, &place, at + 1, &mut faults);
+                users.parse_line(line, file, at + 1, &mut faults);
             }
         }
         if !faults.is_empty() {
@@ -32,16 +31,20 @@ impl Users {
         Ok(users)
     }
 
-    fn parse_line(&mut self, line: &[u8], place: &[u8], number: usize, faults: &mut Vec<u8>) {
+    fn parse_line(&mut self, line: &[u8], file: &[u8], number: usize, faults: &mut Vec<u8>) {
+        let place = || [file, b":", number.to_string().as_bytes()].concat();
         let mut words = line.split(|&byte| byte == b' ');
         let (first, name) = (words.next().unwrap_or_default(), words.next());
         let (b"user", Some(name)) = (word(first), name) else {
-            faults.extend([place, b" should start with user keyword followed by the username. "].concat());
+            faults.extend(
+                [&place()[..], b" should start with user keyword followed by the username. "].concat(),
+            );
             return;
         };
         if has_spaces(name) {
             faults.extend(
-                [b"'", place, b": username '", word(name), b"' contains invalid characters. "].concat(),
+                [b"'", &place()[..], b": username '", word(name), b"' contains invalid characters. "]
+                    .concat(),
             );
             return;
         }
@@ -54,7 +57,9 @@ impl Users {
         }
         let mut user = self.make(name);
         match merge_selectors(words) {
-            Err(_) => faults.extend([place, b": Unmatched parenthesis in selector definition."].concat()),
+            Err(_) => {
+                faults.extend([&place()[..], b": Unmatched parenthesis in selector definition."].concat())
+            }
             Ok(rules) => {
                 let mut is_told = false;
                 for rule in &rules {
@@ -65,14 +70,14 @@ impl Users {
                             let text = RuleError::Unknown.text().as_bytes();
                             let rule = word(rule);
                             faults.extend(
-                                [place, b": Error in applying operation '", rule, b"': ", text, b". "]
+                                [&place()[..], b": Error in applying operation '", rule, b"': ", text, b". "]
                                     .concat(),
                             );
                         }
                         // Any other error may be what follows from the first: only that one is told.
                         Err(error) if !is_told => {
                             is_told = true;
-                            faults.extend([place, b": ", error.text().as_bytes(), b". "].concat());
+                            faults.extend([&place()[..], b": ", error.text().as_bytes(), b". "].concat());
                         }
                         Err(_) => {}
                     }
@@ -133,6 +138,7 @@ impl ConfigUsers {
             }
         }
         self.names.insert(name.to_vec());
+        let rules = rules.into_iter().map(std::borrow::Cow::into_owned).collect();
         self.users.push((name.to_vec(), rules));
         Ok(())
     }

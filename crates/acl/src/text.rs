@@ -1,5 +1,7 @@
 //! How words of rules are read: a word ends at a zero byte, a pattern and a password do not.
 
+use std::borrow::Cow;
+
 /// The bytes before the first zero byte.
 pub(crate) fn word(text: &[u8]) -> &[u8] {
     match text.iter().position(|&byte| byte == 0) {
@@ -31,7 +33,9 @@ pub(crate) fn trim<'a>(mut text: &'a [u8], set: &[u8]) -> &'a [u8] {
 /// Joins selectors that stand in several words: from a word that begins with `(` and does not end with `)` up
 /// to one that ends with `)`. `Err` is the position of a word whose parenthesis nothing closes. Cost: the
 /// bytes.
-pub(crate) fn merge_selectors<'a>(rules: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
+pub(crate) fn merge_selectors<'a>(
+    rules: impl Iterator<Item = &'a [u8]>,
+) -> Result<Vec<Cow<'a, [u8]>>, usize> {
     let mut merged = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;
     for (at, rule) in rules.enumerate() {
@@ -39,12 +43,12 @@ pub(crate) fn merge_selectors<'a>(rules: impl Iterator<Item = &'a [u8]>) -> Resu
             None if rule.first() == Some(&b'(') && rule.last() != Some(&b')') => {
                 open = Some((at, rule.to_vec()))
             }
-            None => merged.push(rule.to_vec()),
+            None => merged.push(Cow::Borrowed(rule)),
             Some((_, selector)) => {
                 selector.push(b' ');
                 selector.extend_from_slice(word(rule));
                 if rule.last() == Some(&b')') {
-                    merged.extend(open.take().map(|(_, selector)| selector));
+                    merged.extend(open.take().map(|(_, selector)| Cow::Owned(selector)));
                 }
             }
         }

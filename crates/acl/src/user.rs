@@ -191,7 +191,7 @@ impl User {
             .map_err(|at| SetUserError::Unmatched(rules.clone().nth(at).unwrap_or_default().to_vec()))?;
         for rule in merged {
             if let Err(error) = self.apply(&rule, all_channels) {
-                return Err(SetUserError::Rule(rule, error));
+                return Err(SetUserError::Rule(rule.into_owned(), error));
             }
         }
         Ok(())
