@@ -3,6 +3,7 @@
 //! Invariants: (1) never more than its bound of entries; (2) no text of an entry is longer than [`TEXT_MAX`].
 
 use crate::check::Reason;
+use sluice_base::heap;
 use std::collections::VecDeque;
 
 /// Refusals that are at most so far apart count as one entry, in milliseconds.
@@ -145,6 +146,14 @@ impl RefusalLog {
             self.entries.push_front(entry);
             self.entries.truncate(entries_max);
         }
+    }
+
+    /// Bytes that the allocator has given. Cost: the entries.
+    pub fn footprint(&self) -> usize {
+        let texts = |entry: &RefusalEntry| {
+            heap::vec(&entry.object) + heap::vec(&entry.username) + heap::vec(&entry.client_info)
+        };
+        heap::deque(&self.entries) + self.entries.iter().map(texts).sum::<usize>()
     }
 
     /// The entries, newest first.

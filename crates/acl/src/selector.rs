@@ -6,6 +6,7 @@
 
 use crate::rule::RuleError;
 use crate::text::{has_spaces, word};
+use sluice_base::heap;
 use sluice_base::{glob, quote};
 use sluice_command::derive::acl::categories;
 use sluice_command::spec::{Cat, KeyFlags, Spec};
@@ -347,6 +348,21 @@ impl Selector {
     pub(crate) fn allows_database(&self, database: usize) -> bool {
         self.all_databases
             || u32::try_from(database).is_ok_and(|database| self.databases.binary_search(&database).is_ok())
+    }
+
+    /// Bytes that the allocator has given, those of the selector itself apart.
+    pub(crate) fn footprint(&self) -> usize {
+        let first_args: usize = self.first_args.iter().map(|(_, word)| heap::vec(word)).sum();
+        let rules: usize = self.rules.iter().map(|rule| heap::vec(&rule.name)).sum();
+        let keys: usize = self.keys.iter().map(|key| heap::vec(&key.pattern)).sum();
+        let channels: usize = self.channels.iter().map(heap::vec).sum();
+        let texts = first_args + rules + keys + channels;
+        texts
+            + heap::vec(&self.first_args)
+            + heap::vec(&self.rules)
+            + heap::vec(&self.keys)
+            + heap::vec(&self.channels)
+            + heap::vec(&self.databases)
     }
 
     /// Appends the canonical text.

@@ -4,6 +4,7 @@ use crate::password::Digest;
 use crate::rule::RuleError;
 use crate::selector::{Selector, is_among};
 use crate::text::{merge_selectors, word};
+use sluice_base::heap;
 use sluice_base::quote;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -113,6 +114,16 @@ impl User {
     fn summarize(&mut self) {
         let allows_all = self.selectors().any(Selector::allows_all);
         self.allows_all = allows_all;
+    }
+
+    /// Bytes that the allocator has given, the user's own and its counters' with them.
+    pub(crate) fn footprint(&self) -> usize {
+        let selectors: usize = self.selectors().map(Selector::footprint).sum();
+        heap::counted::<User>()
+            + heap::block(self.name.len())
+            + heap::vec(&self.passwords)
+            + heap::vec(&self.selectors)
+            + selectors
     }
 
     /// Its name.

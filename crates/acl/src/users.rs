@@ -5,6 +5,7 @@
 
 use crate::text::has_spaces;
 use crate::user::{RevokedChannels, SetUserError, User};
+use sluice_base::heap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -65,6 +66,13 @@ impl Users {
     /// What users and selectors made from now on may hear.
     pub fn all_channels(&self) -> bool {
         self.all_channels
+    }
+
+    /// Bytes that the allocator has given. Cost: the users and their patterns.
+    pub fn footprint(&self) -> usize {
+        let users: usize = self.iter().map(|user| user.footprint()).sum();
+        let names: usize = self.by_name.keys().map(|name| heap::block(name.len())).sum();
+        users + names + heap::tree::<Box<[u8]>, Arc<User>>(self.by_name.len())
     }
 
     /// How many there are.

@@ -18,6 +18,7 @@ use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Ses
 use crate::upkeep::evict::Eviction;
 use crate::upkeep::expire::ActiveExpiry;
 use sluice_base::SessionKey;
+use sluice_base::heap;
 use sluice_base::{HashSeed, Now, Rng, hex};
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
@@ -83,6 +84,13 @@ pub(crate) struct Probes {
     pub declared_keys: DeclaredKeysCheck,
     /// Users whom the check of rights asks about, made when it first does.
     pub(crate) rights: Option<Box<RightsProbes>>,
+}
+
+impl Probes {
+    /// Bytes that the allocator has given, events apart.
+    pub(crate) fn footprint(&self) -> usize {
+        self.rights.as_deref().map_or(0, |rights| heap::boxed::<RightsProbes>() + rights.footprint())
+    }
 }
 
 /// Where the work stands that no command asks for.

@@ -33,6 +33,11 @@ impl UsersState {
         }
     }
 
+    /// Bytes that the allocator has given. O(users, entries of the log).
+    pub(crate) fn footprint(&self) -> usize {
+        self.users.footprint() + self.log.footprint() + sluice_base::heap::vec(&self.revoked)
+    }
+
     /// All users, to look at.
     pub(crate) fn users(&self) -> &Users {
         &self.users

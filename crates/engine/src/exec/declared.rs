@@ -55,6 +55,11 @@ impl RightsProbes {
         RightsProbes { users }
     }
 
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        self.users.footprint()
+    }
+
     /// What of `met` a user could meet without a right to anything of the kind.
     fn unasked(
         &self,

@@ -48,6 +48,7 @@ impl Engine {
             ("spare_outboxes", spare),
             ("lists", lists + work),
             ("pubsub", control.clients.pubsub.footprint() + control.clients.multicasts.footprint()),
+            ("users", control.clients.users.footprint() + self.probes.footprint()),
             ("watching", control.clients.watching.footprint()),
             ("blocking", control.clients.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
