@@ -6,7 +6,7 @@ pub const GENPASS_BITS_DEFAULT: i64 = 256;
 pub(crate) const GENPASS_BITS_MAX: i64 = 4096;
 
 /// How many random bytes [`genpass`] takes for so many bits, from 1 to 512; the error's words for a number of
-/// bits that is not in `1..=`[`GENPASS_BITS_MAX`].
+/// bits that is not in 1 to 4,096.
 pub fn random_bytes_for(bits: i64) -> Result<usize, &'static str> {
     if !(1..=GENPASS_BITS_MAX).contains(&bits) {
         return Err(

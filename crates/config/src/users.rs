@@ -29,7 +29,7 @@ impl Config {
         self.outside_users = users;
     }
 
-    /// Of the canonical lines of all users, `user NAME …`, those that [`crate::rewrite`] is to write: none
+    /// Of the canonical lines of all users, `user NAME …`, those that [`crate::rewrite()`] is to write: none
     /// with an `aclfile`, and none of a user that stands in an included file or on the command line, as the
     /// next start would refuse a second definition. Errors: such a user has changed since the start, which no
     /// rewrite can express; the reason. Cost: the lines, and a little for each user that stands
