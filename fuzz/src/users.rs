@@ -53,7 +53,7 @@ fn rewritten(user: &User, all_channels: bool) -> Users {
     users
 }
 
-/// By their texts: `%RW~*` is a pattern and `~*` is all keys, so the same text may be kept in two ways.
+/// By their texts.
 fn assert_same(user: &User, copy: Option<&User>) {
     let Some(copy) = copy else { panic!("no user came of {}", user.line().escape_ascii()) };
     let (line, other) = (user.line(), copy.line());

@@ -461,9 +461,11 @@ fn access_of(flags: KeyFlags) -> u8 {
 }
 
 fn push_key_pattern(out: &mut Vec<u8>, pattern: &KeyPattern) {
-    out.extend_from_slice(match pattern.access {
-        READ => b"%R~",
-        WRITE => b"%W~",
+    out.extend_from_slice(match (pattern.access, &*pattern.pattern) {
+        (READ, _) => b"%R~",
+        (WRITE, _) => b"%W~",
+        // Beside `~*`, which is all keys, no pattern may stand.
+        (_, b"*") => b"%RW~",
         _ => b"~",
     });
     out.extend_from_slice(&pattern.pattern);

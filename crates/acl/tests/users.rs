@@ -97,6 +97,16 @@ fn odd_words_of_selectors_are_read_as_they_were_written() {
     assert_eq!(check(&copy, &["GET", "a\"b"]), None);
 }
 
+/// The reference writes `~*`, and refuses its own text where another pattern follows.
+#[test]
+fn a_pattern_of_all_keys_may_stand_beside_others() {
+    let mut users = Users::new(false);
+    set(&mut users, &["%RW~*", "%R~b*", "+get"]).unwrap();
+    assert_eq!(text(&users), "off %RW~* %R~b* resetchannels -@all +get");
+    let loaded = Users::parse_file(&users.to_file(), b"f", false).unwrap();
+    assert!(users.get(b"u").unwrap().is_same_definition(loaded.get(b"u").unwrap()));
+}
+
 #[test]
 fn one_selector_has_to_allow_all_of_it() {
     let mut users = Users::new(false);
