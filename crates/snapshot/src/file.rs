@@ -1,5 +1,6 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
+use crate::history::LeftOut;
 use crate::outcome::{Brought, LoadCounts, NotLoaded};
 use crate::progress::Reporter;
 use crate::source::SnapshotSource;
@@ -286,9 +287,8 @@ const MAGIC_BYTES: usize = 9;
 #[derive(Clone, Copy)]
 enum ExpiredKeys {
     LeftOut,
-    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys:
-    /// the stream begins with their deletions. Hashes are loaded there with their expired fields, which are
-    /// deleted when somebody meets them.
+    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys,
+    /// and these fields of hashes: the stream begins with their deletions.
     ToldToReplicas,
     /// Loaded: a log goes on behind them.
     Loaded,
@@ -408,27 +408,31 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
-        let is_loaded = match self.rules.expired {
-            ExpiredKeys::LeftOut => false,
-            ExpiredKeys::ToldToReplicas => self.state.brought.history.has_id(),
-            ExpiredKeys::Loaded => true,
+        let (db, now_ms) = (self.state.db, self.rules.now.unix_ms());
+        let (is_loaded, is_told) = match self.rules.expired {
+            ExpiredKeys::LeftOut => (false, false),
+            ExpiredKeys::ToldToReplicas => (false, self.state.brought.history.has_id()),
+            ExpiredKeys::Loaded => (true, false),
         };
-        let has_expired = expiry_ms.is_some_and(|at| at < self.rules.now.unix_ms());
-        if has_expired && !matches!(self.rules.expired, ExpiredKeys::Loaded) {
+        let mut has_expired = !is_loaded && expiry_ms.is_some_and(|at| at < now_ms);
+        let mut fields = Vec::new();
+        if !has_expired
+            && !is_loaded
+            && let Loaded::Hash(hash) = &mut value
+        {
+            let note = |name: &[u8]| fields.extend(is_told.then(|| name.to_vec()));
+            hash.remove_expired(now_ms, usize::MAX, &mut HashContext::default(), note);
+            has_expired = hash.is_empty();
+        }
+        if is_told && (has_expired || !fields.is_empty()) {
+            let fields = if has_expired { Vec::new() } else { fields };
+            self.state.brought.history.note_expired(LeftOut { db, key: (&*key).into(), fields });
+        }
+        if has_expired {
             self.state.brought.counts.expired += 1;
-            if matches!(self.rules.expired, ExpiredKeys::ToldToReplicas) {
-                self.state.brought.history.note_expired(self.state.db, &key);
-            }
             return Ok(());
         }
-        if !is_loaded && let Loaded::Hash(hash) = &mut value {
-            hash.remove_expired(self.rules.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
-            if hash.is_empty() {
-                self.state.brought.counts.expired += 1;
-                return Ok(());
-            }
-        }
-        let number = self.state.db;
+        let number = db;
         if self.keyspace.is_nearly_full(number) {
             return Err(format!("Database {number} has no room for the keys of the RDB file"));
         }

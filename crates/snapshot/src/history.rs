@@ -9,6 +9,17 @@ use std::mem::take;
 
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 
+/// A key, or fields of a hash, that had expired and were left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The key's database.
+    pub db: usize,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// The fields; none where the whole key was left out.
+    pub fields: Vec<Vec<u8>>,
+}
+
 /// What the files that were loaded have told so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedHistory {
@@ -16,9 +27,8 @@ pub struct LoadedHistory {
     offset: Option<u64>,
     /// The database that the stream has selected there.
     db: Option<usize>,
-    /// Keys that had expired and were left out, with their databases. Replicas that go on from there have
-    /// these keys.
-    expired: Vec<(usize, Box<[u8]>)>,
+    /// What had expired and was left out. Replicas that go on from there have it.
+    expired: Vec<LeftOut>,
     /// Nothing of the present file has changed the data yet: where the file before it has left them.
     left_at: Option<(Option<String>, Option<u64>)>,
     /// The end of a file is missing, and another follows.
@@ -85,15 +95,16 @@ impl LoadedHistory {
         self.db = db;
     }
 
-    /// A key was left out, because it has expired: replicas of the history have it, if there is one.
-    pub(crate) fn note_expired(&mut self, db: usize, key: &[u8]) {
-        if self.replid.is_some() {
-            self.expired.push((db, key.into()));
+    /// A key was left out, because it has expired, or fields of a hash: replicas of the history have it, if
+    /// there is one.
+    pub(crate) fn note_expired(&mut self, left_out: LeftOut) {
+        if self.has_id() {
+            self.expired.push(left_out);
         }
     }
 
-    /// The keys that had expired, with their databases.
-    pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
+    /// What had expired, in the order of the file.
+    pub fn take_expired(&mut self) -> Vec<LeftOut> {
         take(&mut self.expired)
     }
 

@@ -21,7 +21,7 @@ mod staged;
 mod write;
 
 pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, piece_bytes};
-pub use history::LoadedHistory;
+pub use history::{LeftOut, LoadedHistory};
 pub use outcome::{Brought, LoadCounts, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};
 pub use source::SnapshotSource;

@@ -240,6 +240,29 @@ fn keys_that_expired_while_the_server_was_away_are_deleted_at_replicas_that_go_o
 }
 
 #[test]
+fn fields_that_expired_while_the_server_was_away_are_deleted_at_replicas_that_go_on() {
+    let (mut rig, replica, old) = with_replica(&[]);
+    rig.run("HSETEX all PX 1 FIELDS 1 f v");
+    rig.run("HSETEX some PX 1 FIELDS 2 a 1 b 2");
+    rig.run("HSET some kept 3");
+    rig.output(replica);
+    let offset = number(&mut rig, "master_repl_offset");
+    let mut restarted = restarted_from(&mut rig);
+    // HLEN counts fields that have expired and are not deleted.
+    restarted.check("HLEN some", ":1");
+    restarted.check("DBSIZE", ":1");
+    let (_, line, missed) = psync(&mut restarted, &old, offset + 1);
+    assert!(line.starts_with("+CONTINUE "), "{line}");
+    let missed = missed.escape_ascii().to_string();
+    for told in [
+        "*2\\r\\n$6\\r\\nUNLINK\\r\\n$3\\r\\nall\\r\\n",
+        "*4\\r\\n$4\\r\\nHDEL\\r\\n$4\\r\\nsome\\r\\n$1\\r\\na\\r\\n$1\\r\\nb\\r\\n",
+    ] {
+        assert!(missed.contains(told), "{told} in {missed}");
+    }
+}
+
+#[test]
 fn a_replica_goes_on_only_where_the_backlog_holds_all_keys_that_expired_meanwhile() {
     let (mut rig, replica, old) = with_replica(&[("repl-backlog-size", "16kb")]);
     for i in 0..2000 {

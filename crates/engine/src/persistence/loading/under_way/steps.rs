@@ -14,7 +14,7 @@ use sluice_base::Now;
 use sluice_config::param;
 use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
 use sluice_replication::{Audience, Grouping, UnitCommands};
-use sluice_snapshot::{Duplicates, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
+use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -181,17 +181,26 @@ impl Control {
         }
     }
 
-    /// Deletes keys at replicas that go on where the file ends. What the backlog does not hold, no replica
-    /// has been sent yet.
-    fn tell_of_expired(&mut self, expired: &[(usize, Box<[u8]>)]) {
+    /// Deletes at replicas that go on where the file ends what had expired and was left out. What the backlog
+    /// does not hold, no replica has been sent yet.
+    fn tell_of_expired(&mut self, expired: &[LeftOut]) {
         let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
-        let mut unit = UnitCommands::default();
-        for (db, key) in expired {
-            unit.command(*db, Audience::Replicas, [name, key].into_iter());
-            self.replication.stream.add_unit(&unit, Grouping::Loose);
-            unit.clear();
-            self.replication.stream.trim(self.limits.backlog_bytes);
+        for LeftOut { db, key, fields } in expired {
+            if fields.is_empty() {
+                self.tell_replicas(*db, [name, key].into_iter());
+            }
+            for fields in fields.chunks(FIELDS_TOLD_MAX) {
+                let fields = fields.iter().map(Vec::as_slice);
+                self.tell_replicas(*db, [&b"HDEL"[..], key].into_iter().chain(fields));
+            }
         }
+    }
+
+    fn tell_replicas<'a>(&mut self, db: usize, argv: impl Iterator<Item = &'a [u8]> + Clone) {
+        let mut unit = UnitCommands::default();
+        unit.command(db, Audience::Replicas, argv.collect::<Vec<_>>().into_iter());
+        self.replication.stream.add_unit(&unit, Grouping::Loose);
+        self.replication.stream.trim(self.limits.backlog_bytes);
     }
 
     /// Ends a load that was run where it began: inside a transaction, whose commands do not wait.
@@ -358,6 +367,9 @@ impl Engine {
 fn access_between_units(now: Now) -> Access {
     Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete }
 }
+
+/// Fields that one HDEL names.
+const FIELDS_TOLD_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
