@@ -170,7 +170,8 @@ impl User {
     ) -> R {
         let (mut several, mut channels_found, mut named) = (Vec::new(), Vec::new(), Vec::new());
         let one;
-        let keys = if self.selectors().all(Selector::has_all_keys) || is_without_keys(spec) {
+        let asks = self.asks();
+        let keys = if !asks.keys || is_without_keys(spec) {
             &[][..]
         } else if let Some((position, flags)) = one_key(spec)
             && let Some(name) = args.get(position)
@@ -185,10 +186,10 @@ impl User {
             ));
             &several[..]
         };
-        if !self.selectors().all(Selector::has_all_channels) {
+        if asks.channels {
             channels(spec, args, &mut channels_found);
         }
-        if !self.selectors().all(Selector::has_all_databases) {
+        if asks.databases {
             named_databases(spec, args, database_count, &mut named);
         }
         ask(&Call {

@@ -1,22 +1,29 @@
-//! Users in files: a file of users, and `user` lines of the configuration file.
+//! Users and roles in files: a file of users, and `user` and `role` lines of the configuration file.
 
+use crate::role::{Role, SetRoleError, check_name};
 use crate::rule::RuleError;
 use crate::text::{has_spaces, merge_selectors, trim, word};
-use crate::user::User;
+use crate::user::{RuleScope, User};
 use crate::users::Users;
+use std::borrow::Cow;
 
 impl Users {
-    /// The users that a file describes, one on each line, and `default` as a server begins with it where the
-    /// file has none. `Err` is the text of all faults found, as ACL LOAD answers it; `file` is the name shown
-    /// there. Nothing else changes. Cost: the file's bytes and what its rules cost.
+    /// The users and roles that a file describes, one on each line, and `default` as a server begins with it
+    /// where the file has none. A user may stand ahead of its roles. `Err` is the text of all faults found,
+    /// as ACL LOAD answers it; `file` is the name shown there. Nothing else changes. Cost: the file's bytes
+    /// and what its rules cost.
     pub fn parse_file(text: &[u8], file: &[u8], all_channels: bool) -> Result<Users, Vec<u8>> {
         let mut users = Users::empty(all_channels);
         let mut faults = Vec::new();
-        for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            let line = trim(line, b" \t\r\n");
-            if !word(line).is_empty() {
-                users.parse_line(line, file, at + 1, &mut faults);
-            }
+        let lines = || {
+            let lines = text.split(|&byte| byte == b'\n').map(|line| trim(line, b" \t\r\n"));
+            lines.enumerate().filter(|(_, line)| !word(line).is_empty())
+        };
+        for (at, line) in lines().filter(|(_, line)| is_role(line)) {
+            users.parse_role(line, FileLine { file, number: at + 1 }, &mut faults);
+        }
+        for (at, line) in lines().filter(|(_, line)| !is_role(line)) {
+            users.parse_user(line, FileLine { file, number: at + 1 }, &mut faults);
         }
         if !faults.is_empty() {
             faults.extend_from_slice(
@@ -31,74 +38,122 @@ impl Users {
         Ok(users)
     }
 
-    fn parse_line(&mut self, line: &[u8], file: &[u8], number: usize, faults: &mut Vec<u8>) {
-        let place = || [file, b":", number.to_string().as_bytes()].concat();
+    fn parse_role(&mut self, line: &[u8], place: FileLine<'_>, faults: &mut Vec<u8>) {
+        let mut words = line.split(|&byte| byte == b' ');
+        let name = words.by_ref().nth(1).unwrap_or_default();
+        if name.is_empty() {
+            faults.extend([&place.text()[..], b": role keyword requires a role name. "].concat());
+            return;
+        }
+        if let Err(error) = check_name(name) {
+            faults.extend([&place.text()[..], b": ", &error.text(), b". "].concat());
+            return;
+        }
+        if self.roles().get(name).is_some() {
+            let number = place.number.to_string();
+            faults.extend(
+                [b"WARNING: Duplicate role '", name, b"' found on line ", number.as_bytes(), b". "].concat(),
+            );
+            return;
+        }
+        let all_channels = self.all_channels();
+        let mut role = Role::new(name, all_channels);
+        apply_line(words, place, faults, |rule| role.apply(rule, all_channels));
+        self.insert_role(role);
+    }
+
+    fn parse_user(&mut self, line: &[u8], place: FileLine<'_>, faults: &mut Vec<u8>) {
         let mut words = line.split(|&byte| byte == b' ');
         let (first, name) = (words.next().unwrap_or_default(), words.next());
         let (b"user", Some(name)) = (word(first), name) else {
             faults.extend(
-                [&place()[..], b" should start with user keyword followed by the username. "].concat(),
+                [&place.text()[..], b" should start with user keyword followed by the username. "].concat(),
             );
             return;
         };
         if has_spaces(name) {
             faults.extend(
-                [b"'", &place()[..], b": username '", word(name), b"' contains invalid characters. "]
+                [b"'", &place.text()[..], b": username '", word(name), b"' contains invalid characters. "]
                     .concat(),
             );
             return;
         }
         if self.get(name).is_some() {
-            let number = number.to_string();
+            let number = place.number.to_string();
             faults.extend(
                 [b"WARNING: Duplicate user '", name, b"' found on line ", number.as_bytes(), b". "].concat(),
             );
             return;
         }
         let mut user = self.make(name);
-        match merge_selectors(words) {
-            Err(_) => {
-                faults.extend([&place()[..], b": Unmatched parenthesis in selector definition."].concat())
-            }
-            Ok(rules) => {
-                let mut is_told = false;
-                for rule in &rules {
-                    let rule = trim(rule, b"\t\r\n");
-                    match user.apply(rule, self.all_channels()) {
-                        Ok(()) => {}
-                        Err(RuleError::Unknown) => {
-                            let text = RuleError::Unknown.text().as_bytes();
-                            let rule = word(rule);
-                            faults.extend(
-                                [&place()[..], b": Error in applying operation '", rule, b"': ", text, b". "]
-                                    .concat(),
-                            );
-                        }
-                        // Any other error may be what follows from the first: only that one is told.
-                        Err(error) if !is_told => {
-                            is_told = true;
-                            faults.extend([&place()[..], b": ", error.text().as_bytes(), b". "].concat());
-                        }
-                        Err(_) => {}
-                    }
-                }
-            }
-        }
+        apply_line(words, place, faults, |rule| user.apply(rule, self.scope()));
         self.insert(user);
     }
 
-    /// The text of a file with all users: what ACL SAVE writes. Cost: the text.
+    /// The text of a file with all roles and users: what ACL SAVE writes. Cost: the text.
     pub fn to_file(&self) -> Vec<u8> {
         let mut text = Vec::new();
-        for user in self.iter() {
-            text.extend_from_slice(&user.line());
+        for line in self.lines() {
+            text.extend_from_slice(&line);
             text.push(b'\n');
         }
         text
     }
 }
 
-/// A `user` line that cannot be taken.
+/// Where a line stands.
+#[derive(Clone, Copy)]
+struct FileLine<'a> {
+    file: &'a [u8],
+    number: usize,
+}
+
+impl FileLine<'_> {
+    fn text(self) -> Vec<u8> {
+        [self.file, b":", self.number.to_string().as_bytes()].concat()
+    }
+}
+
+/// Whether a line of a file describes a role.
+fn is_role(line: &[u8]) -> bool {
+    line.split(|&byte| byte == b' ').next().is_some_and(|first| word(first) == b"role")
+}
+
+/// Applies the rules of a line of a file, and adds what is wrong with them.
+fn apply_line<'a>(
+    rules: impl Iterator<Item = &'a [u8]>,
+    place: FileLine<'_>,
+    faults: &mut Vec<u8>,
+    mut apply: impl FnMut(&[u8]) -> Result<(), RuleError>,
+) {
+    let Ok(rules) = merge_selectors(rules) else {
+        faults.extend([&place.text()[..], b": Unmatched parenthesis in selector definition."].concat());
+        return;
+    };
+    let mut is_told = false;
+    for rule in &rules {
+        let rule = trim(rule, b"\t\r\n");
+        match apply(rule) {
+            Ok(()) => {}
+            Err(RuleError::Unknown) => {
+                let text = RuleError::Unknown.text().as_bytes();
+                let rule = word(rule);
+                faults.extend(
+                    [&place.text()[..], b": Error in applying operation '", rule, b"': ", text, b". "]
+                        .concat(),
+                );
+            }
+            // Any other error may be what follows from the first: only that one is told.
+            Err(error) if !is_told => {
+                is_told = true;
+                faults.extend([&place.text()[..], b": ", error.text().as_bytes(), b". "].concat());
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// A `user` or `role` line that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFault {
     /// Which word, as the reference counts: 0 for `user`, 1 for the name; of a faulty rule its number from 0,
@@ -108,66 +163,93 @@ pub struct LineFault {
     pub error: RuleError,
 }
 
-/// The `user` lines of a configuration file, until the server begins.
+/// The `user` and `role` lines of a configuration file, until the server begins.
 #[derive(Debug, Default)]
 pub struct ConfigUsers {
-    users: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
+    users: Lines,
+    roles: Lines,
+}
+
+/// Lines that name something and give it rules.
+#[derive(Debug, Default)]
+struct Lines {
+    lines: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     names: std::collections::BTreeSet<Vec<u8>>,
 }
 
+impl Lines {
+    fn add(&mut self, name: &[u8], rules: Vec<Cow<'_, [u8]>>) {
+        self.names.insert(name.to_vec());
+        self.lines.push((name.to_vec(), rules.into_iter().map(Cow::into_owned).collect()));
+    }
+}
+
 impl ConfigUsers {
-    /// Takes the words of one line, the word `user` first. Names of commands are looked at later. Cost: as
-    /// the rules.
+    /// Takes the words of one line, the word `user` or `role` first. Names of commands and of roles are
+    /// looked at later. Cost: as the rules.
     pub fn add(&mut self, words: &[&[u8]], all_channels: bool) -> Result<(), LineFault> {
         let [keyword, name, rules @ ..] = words else {
             return Err(LineFault { shown: 0, error: RuleError::Unmatched });
         };
-        if !word(keyword).eq_ignore_ascii_case(b"user") {
-            return Err(LineFault { shown: 0, error: RuleError::Unmatched });
-        }
-        if self.names.contains(*name) {
-            return Err(LineFault { shown: 1, error: RuleError::Duplicate });
+        let is = |text: &str| word(keyword).eq_ignore_ascii_case(text.as_bytes());
+        let (lines, is_role) = match (is("user"), is("role")) {
+            (true, _) => (&mut self.users, false),
+            (_, true) => (&mut self.roles, true),
+            _ => return Err(LineFault { shown: 0, error: RuleError::Unmatched }),
+        };
+        if lines.names.contains(*name) {
+            let error = if is_role { RuleError::DuplicateRole } else { RuleError::Duplicate };
+            return Err(LineFault { shown: 1, error });
         }
         let rules = merge_selectors(rules.iter().copied())
             .map_err(|at| LineFault { shown: at, error: RuleError::Unmatched })?;
-        let mut trial = User::new(name, 0, all_channels);
+        let roles = Default::default();
+        let scope = RuleScope { all_channels, roles: &roles };
+        let (mut user, mut role) = (User::new(name, 0, all_channels), Role::new(name, all_channels));
         for (shown, rule) in rules.iter().enumerate() {
-            match trial.apply(rule, all_channels) {
-                Ok(()) | Err(RuleError::Unknown) => {}
+            match if is_role { role.apply(rule, all_channels) } else { user.apply(rule, scope) } {
+                Ok(()) | Err(RuleError::Unknown | RuleError::NoSuchRole) => {}
                 Err(error) => return Err(LineFault { shown, error }),
             }
         }
-        self.names.insert(name.to_vec());
-        let rules = rules.into_iter().map(std::borrow::Cow::into_owned).collect();
-        self.users.push((name.to_vec(), rules));
+        lines.add(name, rules);
         Ok(())
     }
 
     /// Whether there is no line.
     pub fn is_empty(&self) -> bool {
-        self.users.is_empty()
+        self.users.lines.is_empty() && self.roles.lines.is_empty()
     }
 
-    /// Defines the users. `Ok` names those that are disabled, of which the log should warn; `Err` is the
-    /// log's line with which the server ends.
+    /// Defines the roles, then the users. `Ok` names those that are disabled, of which the log should warn;
+    /// `Err` is the log's line with which the server ends.
     pub fn define(&self, users: &mut Users) -> Result<Vec<Vec<u8>>, Vec<u8>> {
+        for (name, rules) in &self.roles.lines {
+            let failed = |error: SetRoleError| {
+                [b"Error loading the ACL role named '", word(name), b"': ", &error.text()].concat()
+            };
+            check_name(name).map_err(failed)?;
+            let mut role = Role::new(name, users.all_channels());
+            role.apply_all(rules.iter().map(Vec::as_slice), users.all_channels()).map_err(failed)?;
+            users.insert_role(role);
+        }
         let mut disabled = Vec::new();
-        for (name, rules) in &self.users {
+        for (name, rules) in &self.users.lines {
             if has_spaces(name) {
                 return Err(b"Spaces not allowed in ACL usernames".to_vec());
             }
-            let all_channels = users.all_channels();
+            let scope = users.scope();
             let mut user = match users.get(name) {
                 Some(known) => {
                     let mut user = User::clone(known);
                     // The word is known, so nothing can fail.
-                    let _ = user.apply(b"reset", all_channels);
+                    let _ = user.apply(b"reset", scope);
                     user
                 }
                 None => users.make(name),
             };
             for rule in rules {
-                user.apply(rule, all_channels).map_err(|error| {
+                user.apply(rule, scope).map_err(|error| {
                     let text = error.text().as_bytes();
                     let (rule, name) = (word(rule), word(name));
                     [b"Error loading ACL rule '", rule, b"' for the user named '", name, b"': ", text]

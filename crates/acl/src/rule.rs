@@ -17,12 +17,16 @@ pub enum RuleError {
     BadHash,
     /// A user stands twice in the configuration file.
     Duplicate,
+    /// A role stands twice in the configuration file.
+    DuplicateRole,
     /// A first argument of a subcommand.
     FirstArgOfSubcommand,
     /// The number of a database is negative or above 2³¹ - 1.
     DatabaseOutOfRange,
     /// A parenthesis that nothing closes.
     Unmatched,
+    /// A user cannot hold a role that is not there.
+    NoSuchRole,
 }
 
 impl RuleError {
@@ -44,9 +48,13 @@ impl RuleError {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }
             RuleError::Duplicate => "Duplicate user found. A user can only be defined once in config files",
+            RuleError::DuplicateRole => {
+                "Duplicate role found. A role can only be defined once in config files"
+            }
             RuleError::FirstArgOfSubcommand => "Allowing first-arg of a subcommand is not supported",
             RuleError::DatabaseOutOfRange => "The provided database ID is out of range",
             RuleError::Unmatched => "Wrong format",
+            RuleError::NoSuchRole => "The specified role does not exist",
         }
     }
 }

@@ -1,11 +1,13 @@
-//! A user: its passwords and its selectors.
+//! A user: its passwords, its rights and its roles.
 
 use crate::password::Digest;
+use crate::rights::Rights;
+use crate::role::{Role, Roles};
 use crate::rule::RuleError;
 use crate::selector::{Selector, is_among};
 use crate::text::{merge_selectors, word};
 use sluice_base::heap;
-use sluice_base::quote;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A user as it was defined at some moment. A session holds one and asks [`User::is_stale`] before it trusts
@@ -18,10 +20,37 @@ pub struct User {
     stale: AtomicBool,
     enabled: bool,
     nopass: bool,
-    allows_all: bool,
+    asks: Asks,
     passwords: Vec<Digest>,
-    root: Selector,
-    selectors: Vec<Selector>,
+    rights: Rights,
+    roles: Vec<Arc<Role>>,
+}
+
+/// What the rights of a user depend on. Known for users that are in a set: [`User::summarize`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks {
+    /// A selector allows everything.
+    allows_all: bool,
+    /// Some selector does not allow every key.
+    pub keys: bool,
+    /// Some selector does not allow every channel.
+    pub channels: bool,
+    /// Some selector does not allow every database.
+    pub databases: bool,
+}
+
+impl Asks {
+    /// Nothing is known yet.
+    const EVERYTHING: Asks = Asks { allows_all: false, keys: true, channels: true, databases: true };
+}
+
+/// What rules refer to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuleScope<'a> {
+    /// What new users, roles and selectors may hear: `acl-pubsub-default allchannels`.
+    pub all_channels: bool,
+    /// The roles that there are.
+    pub roles: &'a Roles,
 }
 
 impl Clone for User {
@@ -32,10 +61,10 @@ impl Clone for User {
             stale: AtomicBool::new(false),
             enabled: self.enabled,
             nopass: self.nopass,
-            allows_all: self.allows_all,
+            asks: self.asks,
             passwords: self.passwords.clone(),
-            root: self.root.clone(),
-            selectors: self.selectors.clone(),
+            rights: self.rights.clone(),
+            roles: self.roles.clone(),
         }
     }
 }
@@ -91,10 +120,10 @@ impl User {
             stale: AtomicBool::new(false),
             enabled: false,
             nopass: false,
-            allows_all: false,
+            asks: Asks::EVERYTHING,
             passwords: Vec::new(),
-            root: Selector::new(all_channels),
-            selectors: Vec::new(),
+            rights: Rights::new(all_channels),
+            roles: Vec::new(),
         }
     }
 
@@ -104,26 +133,31 @@ impl User {
         user.enabled = true;
         user.nopass = true;
         for rule in [&b"+@all"[..], b"~*", b"&*"] {
-            let applied = user.root.apply(rule);
+            let applied = user.rights.apply(rule, true);
             debug_assert!(applied.is_ok());
         }
-        user.summarize();
         user
     }
 
-    fn summarize(&mut self) {
-        let allows_all = self.selectors().any(Selector::allows_all);
-        self.allows_all = allows_all;
+    /// Finds out what the user's rights depend on; to be called when its rules are complete, before anybody
+    /// asks it. Cost: its selectors.
+    pub(crate) fn summarize(&mut self) {
+        let asks = Asks {
+            allows_all: self.selectors().any(Selector::allows_all),
+            keys: !self.selectors().all(Selector::has_all_keys),
+            channels: !self.selectors().all(Selector::has_all_channels),
+            databases: !self.selectors().all(Selector::has_all_databases),
+        };
+        self.asks = asks;
     }
 
     /// Bytes that the allocator has given, the user's own and its counters' with them.
     pub(crate) fn footprint(&self) -> usize {
-        let selectors: usize = self.selectors().map(Selector::footprint).sum();
         heap::counted::<User>()
             + heap::block(self.name.len())
             + heap::vec(&self.passwords)
-            + heap::vec(&self.selectors)
-            + selectors
+            + heap::vec(&self.roles)
+            + self.rights.footprint()
     }
 
     /// Its name.
@@ -151,24 +185,41 @@ impl User {
         &self.passwords
     }
 
-    /// The rights that stand outside of parentheses.
-    pub fn root(&self) -> &Selector {
-        &self.root
+    /// What it may do by rules of its own.
+    pub fn rights(&self) -> &Rights {
+        &self.rights
     }
 
-    /// The rights that stand in parentheses, in order.
-    pub fn extra_selectors(&self) -> &[Selector] {
-        &self.selectors
+    /// The roles that it holds, in the order given.
+    pub fn roles(&self) -> &[Arc<Role>] {
+        &self.roles
     }
 
+    /// Whether it holds the role of this name. Cost: its roles.
+    pub fn holds(&self, role: &[u8]) -> bool {
+        self.roles.iter().any(|held| held.name() == role)
+    }
+
+    /// Takes the present form of a role in the place of an older one.
+    pub(crate) fn renew_role(&mut self, role: &Arc<Role>) {
+        for held in self.roles.iter_mut().filter(|held| held.name() == role.name()) {
+            *held = Arc::clone(role);
+        }
+    }
+
+    /// All selectors: its own, then those of its roles.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
-        std::iter::once(&self.root).chain(&self.selectors)
+        self.rights.selectors().chain(self.roles.iter().flat_map(|role| role.selectors()))
+    }
+
+    pub(crate) fn asks(&self) -> Asks {
+        self.asks
     }
 
     /// Whether every request is allowed: nothing more has to be asked. O(1).
     #[inline]
     pub fn allows_all(&self) -> bool {
-        self.allows_all
+        self.asks.allows_all
     }
 
     /// Whether the user was changed or deleted since. O(1).
@@ -196,12 +247,12 @@ impl User {
     pub(crate) fn apply_all<'a>(
         &mut self,
         rules: impl Iterator<Item = &'a [u8]> + Clone,
-        all_channels: bool,
+        scope: RuleScope<'_>,
     ) -> Result<(), SetUserError> {
         let merged = merge_selectors(rules.clone())
             .map_err(|at| SetUserError::Unmatched(rules.clone().nth(at).unwrap_or_default().to_vec()))?;
         for rule in merged {
-            if let Err(error) = self.apply(&rule, all_channels) {
+            if let Err(error) = self.apply(&rule, scope) {
                 return Err(SetUserError::Rule(rule.into_owned(), error));
             }
         }
@@ -209,13 +260,7 @@ impl User {
     }
 
     /// Applies one rule, its selector joined. Cost: as the rule's kind has it, linear in what the user has.
-    pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
-        let applied = self.apply_one(rule, all_channels);
-        self.summarize();
-        applied
-    }
-
-    fn apply_one(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+    pub(crate) fn apply(&mut self, rule: &[u8], scope: RuleScope<'_>) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());
         }
@@ -239,20 +284,20 @@ impl User {
             let at =
                 self.passwords.iter().position(|known| *known == digest).ok_or(RuleError::NoSuchPassword)?;
             self.passwords.remove(at);
-        } else if let [b'(', inner @ .., b')'] = rule {
-            self.selectors.push(Selector::parse(inner, all_channels)?);
-        } else if is("clearselectors") {
-            self.selectors.clear();
+        } else if is("resetroles") {
+            self.roles.clear();
+        } else if op.get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"role=")) {
+            self.roles = scope.roles.named(&op[5..])?;
         } else if is("reset") {
-            *self = User::new(&self.name, self.identity, all_channels);
+            *self = User::new(&self.name, self.identity, scope.all_channels);
         } else {
-            self.root.apply(rule)?;
+            self.rights.apply(rule, scope.all_channels)?;
         }
         Ok(())
     }
 
-    /// The canonical text of its flags, passwords and rights: what follows `user NAME ` in ACL LIST and in
-    /// files.
+    /// The canonical text of its flags, passwords, roles and rights: what follows `user NAME ` in ACL LIST
+    /// and in files.
     pub fn describe(&self) -> UserText {
         let mut out = Vec::new();
         for flag in self.flags() {
@@ -264,16 +309,11 @@ impl User {
             out.extend_from_slice(password.hex().as_bytes());
             out.push(b' ');
         }
-        self.root.describe(&mut out);
-        for selector in &self.selectors {
-            // Within parentheses words are read with their quotes, and one that ends with a parenthesis
-            // closes. The reference writes such words as they are, and reads another selector out of them.
-            let mut words = Vec::new();
-            selector.describe(&mut words);
-            out.extend_from_slice(b" (");
-            quote::push_words(&mut out, &words, |word| word.ends_with(b")"));
-            out.push(b')');
+        if !self.roles.is_empty() {
+            let names: Vec<&[u8]> = self.roles.iter().map(|role| role.name()).collect();
+            out.extend([b"role=", &names.join(&b',')[..], b" "].concat());
         }
+        self.rights.describe(&mut out);
         out
     }
 
@@ -282,13 +322,13 @@ impl User {
         [b"user ", &*self.name, b" ", &self.describe()].concat()
     }
 
-    /// Whether both have the same flags, passwords and rights.
+    /// Whether both have the same flags, passwords, rights and names of roles.
     pub fn is_same_definition(&self, other: &User) -> bool {
         self.enabled == other.enabled
             && self.nopass == other.nopass
             && self.passwords == other.passwords
-            && self.root == other.root
-            && self.selectors == other.selectors
+            && self.rights == other.rights
+            && self.roles.iter().map(|role| role.name()).eq(other.roles.iter().map(|role| role.name()))
     }
 
     /// What is left of the channels, where `before` could reach channels that this user cannot be said to

@@ -1,20 +1,23 @@
-//! All users.
+//! All users, and the roles that they hold.
 //!
 //! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a user that
-//! is not in the set any more, or in another form, is stale.
+//! is not in the set any more, or in another form, is stale; (4) a role that a user holds is in the set, in
+//! the form in which the user holds it.
 
+use crate::role::{Role, Roles, SetRoleError, check_name};
 use crate::text::has_spaces;
-use crate::user::{RevokedChannels, SetUserError, User};
+use crate::user::{RevokedChannels, RuleScope, SetUserError, User};
 use sluice_base::heap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const DEFAULT: &[u8] = b"default";
 
-/// All users, by name.
+/// All users, by name, and all roles.
 #[derive(Debug)]
 pub struct Users {
     by_name: BTreeMap<Box<[u8]>, Arc<User>>,
+    roles: Roles,
     next_identity: u64,
     all_channels: bool,
 }
@@ -48,14 +51,15 @@ impl Users {
     /// The user `default` alone, who may do everything. `all_channels` is `acl-pubsub-default allchannels`:
     /// what new users and selectors may hear.
     pub fn new(all_channels: bool) -> Users {
-        let mut users = Users { by_name: BTreeMap::new(), next_identity: 1, all_channels };
+        let mut users =
+            Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 1, all_channels };
         users.insert(User::new_default(0));
         users
     }
 
     /// Without any user, while a file is read.
     pub(crate) fn empty(all_channels: bool) -> Users {
-        Users { by_name: BTreeMap::new(), next_identity: 0, all_channels }
+        Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 0, all_channels }
     }
 
     /// Sets what users and selectors made from now on may hear.
@@ -68,11 +72,11 @@ impl Users {
         self.all_channels
     }
 
-    /// Bytes that the allocator has given. Cost: the users and their patterns.
+    /// Bytes that the allocator has given. Cost: the users, the roles and their patterns.
     pub fn footprint(&self) -> usize {
         let users: usize = self.iter().map(|user| user.footprint()).sum();
         let names: usize = self.by_name.keys().map(|name| heap::block(name.len())).sum();
-        users + names + heap::tree::<Box<[u8]>, Arc<User>>(self.by_name.len())
+        users + names + heap::tree::<Box<[u8]>, Arc<User>>(self.by_name.len()) + self.roles.footprint()
     }
 
     /// How many there are.
@@ -85,12 +89,35 @@ impl Users {
         self.by_name.values()
     }
 
+    /// The roles that there are.
+    pub fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// What rules refer to.
+    pub(crate) fn scope(&self) -> RuleScope<'_> {
+        RuleScope { all_channels: self.all_channels, roles: &self.roles }
+    }
+
+    /// The names of the users that hold a role. Cost: the users and what they hold.
+    pub fn holders<'a>(&'a self, role: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.iter().filter(move |user| user.holds(role)).map(|user| user.name())
+    }
+
+    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE. Cost: the
+    /// text.
+    pub fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
+        let roles = self.roles.iter().map(|role| role.line());
+        roles.chain(self.iter().map(|user| user.line()))
+    }
+
     /// The fingerprint of all users, as ACL DIGEST of 9.2 shows it: the digests of their lines without the
-    /// word `user`, combined by exclusive or. Cost: the text of all users.
+    /// word `user`, combined by exclusive or. Lines of roles count whole: a user's line has only the names of
+    /// its roles. Cost: the text of all users and roles.
     pub fn digest(&self) -> String {
         let mut all = [0; 32];
-        for user in self.iter() {
-            let line = [user.name(), b" ", &user.describe()].concat();
+        let users = self.iter().map(|user| [user.name(), b" ", &user.describe()].concat());
+        for line in users.chain(self.roles.iter().map(|role| role.line())) {
             for (byte, other) in all.iter_mut().zip(crate::Digest::of(&line).bytes()) {
                 *byte ^= other;
             }
@@ -143,10 +170,55 @@ impl Users {
             Some(user) => User::clone(user),
             None => User::new(name, self.next_identity, self.all_channels),
         };
-        user.apply_all(rules, self.all_channels)?;
+        user.apply_all(rules, self.scope())?;
         let revoked = before.and_then(|before| user.revoked_channels(&before));
         self.insert(user);
         Ok(revoked)
+    }
+
+    /// Makes a role or changes one, as ACL SETROLE does: all rules, or none. Users that hold the role have
+    /// its new form at once. Returns those that lost channels, with what is left of their channels. Cost: as
+    /// the rules have it, and the users with what they hold.
+    pub fn set_role<'a>(
+        &mut self,
+        name: &[u8],
+        rules: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Vec<(Arc<User>, RevokedChannels)>, SetRoleError> {
+        check_name(name)?;
+        let mut role = match self.roles.get(name) {
+            Some(role) => Role::clone(role),
+            None => Role::new(name, self.all_channels),
+        };
+        role.apply_all(rules, self.all_channels)?;
+        let role = Arc::new(role);
+        self.roles.insert(Arc::clone(&role));
+        let holders: Vec<_> = self.iter().filter(|user| user.holds(name)).cloned().collect();
+        let mut lost = Vec::new();
+        for before in holders {
+            let mut user = User::clone(&before);
+            user.renew_role(&role);
+            let revoked = user.revoked_channels(&before);
+            let user = self.insert(user);
+            lost.extend(revoked.map(|left| (user, left)));
+        }
+        Ok(lost)
+    }
+
+    /// Deletes roles; names of none are passed over. Returns how many there were. `Err` names a role that a
+    /// user holds, and nothing is deleted. Cost: the names times the users.
+    pub fn delete_roles<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<usize, &'a [u8]> {
+        if let Some(held) = names.clone().find(|name| self.holders(name).next().is_some()) {
+            return Err(held);
+        }
+        Ok(names.filter(|name| self.roles.remove(name).is_some()).count())
+    }
+
+    /// A role as a file has it.
+    pub(crate) fn insert_role(&mut self, role: Role) {
+        self.roles.insert(Arc::new(role));
     }
 
     /// Sets the password of `default`, as `requirepass` does; none lets everybody in.
@@ -154,7 +226,7 @@ impl Users {
         let mut user = User::clone(self.default_user());
         let rule = password.map(|password| [b">", password].concat());
         for rule in [b"resetpass", rule.as_deref().unwrap_or(b"nopass")] {
-            let applied = user.apply(rule, self.all_channels);
+            let applied = user.apply(rule, self.scope());
             debug_assert!(applied.is_ok(), "passwords are any bytes");
         }
         self.insert(user);
@@ -180,15 +252,19 @@ impl Users {
         User::new_default(self.next_identity)
     }
 
-    pub(crate) fn insert(&mut self, user: User) {
+    /// Takes a user whose rules are complete, in the place of the one of its name.
+    pub(crate) fn insert(&mut self, mut user: User) -> Arc<User> {
         self.next_identity = self.next_identity.max(user.identity + 1);
-        if let Some(before) = self.by_name.insert(user.name.clone(), Arc::new(user)) {
+        user.summarize();
+        let user = Arc::new(user);
+        if let Some(before) = self.by_name.insert(user.name.clone(), Arc::clone(&user)) {
             before.retire();
         }
+        user
     }
 
-    /// Takes over the users of a file. A user whose name stays is the same user changed, as in the reference:
-    /// its clients stay. Cost: the users of both.
+    /// Takes over the users and roles of a file. A user whose name stays is the same user changed, as in the
+    /// reference: its clients stay. Cost: the users of both.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);
@@ -217,6 +293,7 @@ impl Users {
             }
         }
         self.by_name = loaded.by_name;
+        self.roles = loaded.roles;
         change
     }
 }

@@ -274,3 +274,168 @@ fn ten_thousand_users_are_loaded() {
     assert!(users.authenticate(b"u9999", b"p9999").is_ok());
     assert_eq!(Users::parse_file(&users.to_file(), b"f", false).unwrap().to_file(), users.to_file());
 }
+
+fn set_role(users: &mut Users, name: &str, rules: &[&str]) -> Result<Vec<String>, String> {
+    let rules = rules.iter().map(|rule| rule.as_bytes());
+    let lost = users.set_role(name.as_bytes(), rules);
+    let lost = lost.map_err(|error| String::from_utf8(error.text()).unwrap())?;
+    Ok(lost.iter().map(|(user, _)| String::from_utf8(user.name().to_vec()).unwrap()).collect())
+}
+
+#[test]
+fn roles_add_to_what_a_user_may() {
+    let mut users = Users::new(false);
+    set_role(&mut users, "reader", &["+get", "~r:*", "(+set", "~w:*)", "db=0"]).unwrap();
+    set_role(&mut users, "Reader", &["+del", "~d:*"]).unwrap();
+    set(&mut users, &["on", "+ping", "role=reader,Reader,reader"]).unwrap();
+    assert_eq!(text(&users), "on role=reader,Reader resetchannels -@all +ping");
+    for allowed in [&["PING"][..], &["GET", "r:1"], &["SET", "w:1", "v"], &["DEL", "d:1"]] {
+        assert_eq!(check(&users, allowed), None, "{allowed:?}");
+    }
+    assert_eq!(check(&users, &["GET", "w:1"]), Some((Reason::Key, 1)));
+    assert_eq!(check(&users, &["DEL", "r:1"]), Some((Reason::Key, 1)));
+    // A role that changes, changes its users; those who hold it are stale.
+    let held = users.get(b"u").unwrap().clone();
+    set_role(&mut users, "reader", &["resetkeys", "~x:*", "clearselectors"]).unwrap();
+    assert!(held.is_stale());
+    assert_eq!(check(&users, &["GET", "x:1"]), None);
+    assert_eq!(check(&users, &["GET", "r:1"]), Some((Reason::Key, 1)));
+    assert_eq!(check(&users, &["SET", "w:1", "v"]), Some((Reason::Command, 0)));
+    // All of a user's rights may come from a role.
+    set_role(&mut users, "all", &[]).unwrap_err();
+    set_role(&mut users, "everything", &["+@all", "~*", "&*"]).unwrap();
+    set(&mut users, &["reset", "role=everything"]).unwrap();
+    assert!(users.get(b"u").unwrap().allows_all());
+    set(&mut users, &["resetroles"]).unwrap();
+    assert_eq!(text(&users), "off resetchannels -@all");
+    set(&mut users, &["role=reader", "reset"]).unwrap();
+    assert_eq!(text(&users), "off resetchannels -@all");
+}
+
+#[test]
+fn roles_that_cannot_be_are_refused_and_change_nothing() {
+    let mut users = Users::new(false);
+    set_role(&mut users, "r", &["+get"]).unwrap();
+    let line = |users: &Users| String::from_utf8(users.roles().get(b"r").unwrap().line()).unwrap();
+    let modifier = |rule: &str| format!("Error in ACL SETROLE modifier '{rule}': Syntax error");
+    for rule in
+        ["on", "off", "reset", ">p", "<p", "#aa", "!aa", "nopass", "resetpass", "role=r", "resetroles"]
+    {
+        assert_eq!(set_role(&mut users, "r", &["+set", rule]), Err(modifier(rule)));
+        assert_eq!(line(&users), "role r resetchannels -@all +get");
+    }
+    let unmatched = "Unmatched parenthesis in acl selector starting at '(+get'.";
+    assert_eq!(set_role(&mut users, "r", &["(+get", "~a"]), Err(unmatched.to_owned()));
+    for (name, expected) in [
+        ("", "Role names can't be empty"),
+        ("a b", "Role names can't contain spaces or null characters"),
+        ("a\0b", "Role names can't contain spaces or null characters"),
+        ("a\"b", "Role names can't contain quotes or backslashes"),
+        ("a\\b", "Role names can't contain quotes or backslashes"),
+        ("a,b", "Role names can't contain commas"),
+        ("GET", "Role name conflicts with a command or category name"),
+        ("read", "Role name conflicts with a command or category name"),
+    ] {
+        assert_eq!(set_role(&mut users, name, &[]), Err(expected.to_owned()), "{name:?}");
+    }
+    let missing = "Error in ACL SETUSER modifier 'role=r,s': The specified role does not exist";
+    assert_eq!(set(&mut users, &["role=r,s"]), Err(missing.to_owned()));
+    for rule in ["role=", "role=r,", "role=,r"] {
+        let expected = format!("Error in ACL SETUSER modifier '{rule}': Syntax error");
+        assert_eq!(set(&mut users, &[rule]), Err(expected));
+    }
+    assert!(users.get(b"u").is_none());
+}
+
+#[test]
+fn roles_are_deleted_when_nobody_holds_them() {
+    let mut users = Users::new(false);
+    for name in ["a1", "a2", "a3"] {
+        set_role(&mut users, name, &[]).unwrap();
+    }
+    set(&mut users, &["role=a2"]).unwrap();
+    let names = |names: &'static [&'static str]| names.iter().map(|name| name.as_bytes());
+    assert_eq!(users.delete_roles(names(&["a1", "a2"])), Err(&b"a2"[..]));
+    assert_eq!(users.roles().count(), 3);
+    assert_eq!(users.delete_roles(names(&["a1", "none", "a3", "a1"])), Ok(2));
+    users.delete(b"u");
+    assert_eq!(users.delete_roles(names(&["a2"])), Ok(1));
+}
+
+#[test]
+fn users_that_lose_channels_with_a_role_are_named() {
+    let mut users = Users::new(false);
+    set_role(&mut users, "news", &["&news:*", "&more"]).unwrap();
+    for (name, rule) in [(&b"v"[..], &b"&*"[..]), (b"w", b"&news:*"), (b"u", b"+get")] {
+        users.set_user(name, [&b"role=news"[..], rule].into_iter()).unwrap();
+    }
+    assert_eq!(set_role(&mut users, "news", &["+get"]).unwrap(), Vec::<String>::new());
+    assert_eq!(set_role(&mut users, "news", &["resetchannels", "&more"]).unwrap(), ["u"]);
+    assert_eq!(set_role(&mut users, "news", &["resetchannels"]).unwrap(), ["u", "w"]);
+    set_role(&mut users, "news", &["&more"]).unwrap();
+    let lost = users.set_user(b"u", [&b"resetroles"[..]].into_iter()).unwrap().unwrap();
+    assert!(!lost.allows(b"more", false));
+}
+
+#[test]
+fn files_have_roles_ahead_of_users() {
+    let text = "user u on role=b\nrole b ~k +get (+set ~a)\nrole a\nuser default role=b on nopass\n";
+    let users = Users::parse_file(text.as_bytes(), b"f", false).unwrap();
+    let expected = "role a resetchannels -@all\n\
+        role b ~k resetchannels -@all +get (~a resetchannels -@all +set)\n\
+        user default on nopass role=b resetchannels -@all\nuser u on role=b resetchannels -@all\n";
+    assert_eq!(String::from_utf8(users.to_file()).unwrap(), expected);
+    assert_eq!(Users::parse_file(expected.as_bytes(), b"f", false).unwrap().to_file(), users.to_file());
+    let mut present = Users::new(false);
+    set_role(&mut present, "old", &["&gone"]).unwrap();
+    set(&mut present, &["role=old"]).unwrap();
+    let changes = present.replace(users);
+    assert_eq!(changes.revoked.len(), 2, "the default user has lost channels too");
+    assert_eq!(String::from_utf8(present.to_file()).unwrap(), expected);
+    let faults = "role\nrole get\nrole b >p\nrole b\nrole c +nosuch\nuser u role=d\nrole e (+get\n";
+    let told = Users::parse_file(faults.as_bytes(), b"f", false).unwrap_err();
+    let expected = "f:1: role keyword requires a role name. \
+        f:2: Role name conflicts with a command or category name. f:3: Syntax error. \
+        WARNING: Duplicate role 'b' found on line 4. \
+        f:5: Error in applying operation '+nosuch': Unknown command or category name in ACL. \
+        f:7: Unmatched parenthesis in selector definition.f:6: The specified role does not exist. \
+        WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
+    assert_eq!(String::from_utf8(told).unwrap(), expected);
+}
+
+#[test]
+fn lines_of_the_configuration_define_roles() {
+    let mut lines = sluice_acl::ConfigUsers::default();
+    lines.add(&[b"user", b"u", b"on", b"role=r"], false).unwrap();
+    lines.add(&[b"ROLE", b"r", b"(+get", b"~a)"], false).unwrap();
+    let fault = lines.add(&[b"role", b"r"], false).unwrap_err();
+    assert_eq!(fault.error.text(), "Duplicate role found. A role can only be defined once in config files");
+    assert_eq!(lines.add(&[b"role", b"s", b"on"], false).unwrap_err().error.text(), "Syntax error");
+    let mut users = Users::new(false);
+    lines.define(&mut users).unwrap();
+    let expected = "role r resetchannels -@all (~a resetchannels -@all +get)\n\
+        user default on nopass ~* &* +@all\nuser u on role=r resetchannels -@all\n";
+    assert_eq!(String::from_utf8(users.to_file()).unwrap(), expected);
+    let told = |words: &[&[u8]]| {
+        let mut lines = sluice_acl::ConfigUsers::default();
+        lines.add(words, false).unwrap();
+        String::from_utf8(lines.define(&mut Users::new(false)).unwrap_err()).unwrap()
+    };
+    let missing = "Error loading ACL rule 'role=r' for the user named 'u': The specified role does not exist";
+    assert_eq!(told(&[b"user", b"u", b"role=r"]), missing);
+    let taken = "Error loading the ACL role named 'get': Role name conflicts with a command or category name";
+    assert_eq!(told(&[b"role", b"get"]), taken);
+}
+
+#[test]
+fn a_changed_role_changes_the_digest() {
+    let mut users = Users::new(false);
+    let alone = users.digest();
+    set_role(&mut users, "r", &["+get"]).unwrap();
+    let with_role = users.digest();
+    assert_ne!(with_role, alone);
+    set_role(&mut users, "r", &["+set"]).unwrap();
+    assert_ne!(users.digest(), with_role);
+    users.delete_roles([&b"r"[..]].into_iter()).unwrap();
+    assert_eq!(users.digest(), alone);
+}

@@ -178,7 +178,7 @@ impl<'a, 'b> Load<'a, 'b> {
                 self.config.renames.push(Rename { from: from.to_vec(), to: to.to_vec(), place: place() });
                 Ok(())
             }
-            [_, ..] if is("user") => {
+            [_, ..] if is("user") || is("role") => {
                 let words = std::iter::once(&name).chain(arguments).map(|word| word.to_vec()).collect();
                 let line = UserLine::new(words, self.config.all_channels_by_default(), place());
                 self.config.user_lines.push(line);

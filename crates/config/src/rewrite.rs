@@ -29,8 +29,8 @@ pub enum Force {
 }
 
 /// The text of the config file that had the text `old` (`None`: there was no file). `users` are canonical
-/// lines `user NAME …`, as [`Config::lines_to_rewrite`] has chosen them: they take the places of the old
-/// `user` lines, in order.
+/// lines `role NAME …` and `user NAME …`, as [`Config::lines_to_rewrite`] has chosen them: they take the
+/// places of the old `role` and `user` lines, in order.
 ///
 /// Cost: parameters times lines of parameters, and the lines of users.
 pub fn rewrite(old: Option<&[u8]>, config: &Config, users: &[Vec<u8>], force: Force) -> Vec<u8> {
@@ -142,7 +142,7 @@ fn meaning(line: &[u8]) -> Meaning {
     let is_directive = DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     match ParamId::find(name) {
         Some(id) => Meaning::Param(id),
-        None if name.eq_ignore_ascii_case(b"user") => Meaning::User,
+        None if name.eq_ignore_ascii_case(b"user") || name.eq_ignore_ascii_case(b"role") => Meaning::User,
         None if is_directive => Meaning::Kept,
         None => Meaning::Strange,
     }

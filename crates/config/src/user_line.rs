@@ -1,8 +1,8 @@
-//! `user` lines: kept as they stand, for whoever knows what a user is.
+//! `user` and `role` lines: kept as they stand, for whoever knows what a user is.
 
 use crate::error::{BadLine, COMMAND_LINE, LoadError, Location};
 
-/// A `user` line of the configuration, not judged yet.
+/// A `user` or `role` line of the configuration, not judged yet.
 #[derive(Clone)]
 pub struct UserLine {
     words: Vec<Vec<u8>>,
@@ -24,12 +24,12 @@ impl std::fmt::Debug for UserLine {
     }
 }
 
-/// A user whose line does not stand in the config file itself: a rewrite cannot change that line.
+/// A user or role whose line does not stand in the config file itself: a rewrite cannot change that line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutsideUser {
     /// What it is called.
     pub name: Vec<u8>,
-    /// Its canonical line, `user NAME …`, at the start.
+    /// Its canonical line, `user NAME …` or `role NAME …`, at the start.
     pub line: Vec<u8>,
     /// The included file, or [`COMMAND_LINE`].
     pub source: String,
@@ -40,8 +40,8 @@ impl UserLine {
         UserLine { words, all_channels, place }
     }
 
-    /// The words of the line, `user` in whatever case first, then a name; what they mean is for the caller to
-    /// say.
+    /// The words of the line, `user` or `role` in whatever case first, then a name; what they mean is for the
+    /// caller to say.
     pub fn words(&self) -> Vec<&[u8]> {
         self.words.iter().map(Vec::as_slice).collect()
     }
@@ -61,7 +61,13 @@ impl UserLine {
     pub fn error(&self, word: usize, reason: &str) -> LoadError {
         let shown = self.words.get(word).map_or(&[][..], |word| crate::number::until_zero(word));
         let shown = String::from_utf8_lossy(shown);
-        self.bad_line(format!("Error in user declaration '{shown}': {reason}"))
+        let what = if self.is_role() { "role" } else { "user" };
+        self.bad_line(format!("Error in {what} declaration '{shown}': {reason}"))
+    }
+
+    /// Whether the line describes a role.
+    pub fn is_role(&self) -> bool {
+        self.words.first().is_some_and(|first| first.eq_ignore_ascii_case(b"role"))
     }
 
     /// The error that the line cannot be taken, with a reason of the caller's own.

@@ -14,12 +14,12 @@ impl Config {
         self.choice::<AclPubsubDefault>(param::ACL_PUBSUB_DEFAULT) == AclPubsubDefault::AllChannels
     }
 
-    /// The `user` lines, in the order read.
+    /// The `user` and `role` lines, in the order read.
     pub fn user_lines(&self) -> &[UserLine] {
         &self.user_lines
     }
 
-    /// Takes the `user` lines away: they hold passwords, and nobody needs them behind the start.
+    /// Takes the `user` and `role` lines away: they hold passwords, and nobody needs them behind the start.
     pub fn take_user_lines(&mut self) -> Vec<UserLine> {
         std::mem::take(&mut self.user_lines)
     }
@@ -29,11 +29,11 @@ impl Config {
         self.outside_users = users;
     }
 
-    /// Of the canonical lines of all users, `user NAME …`, those that [`crate::rewrite()`] is to write: none
-    /// with an `aclfile`, and none of a user that stands in an included file or on the command line, as the
-    /// next start would refuse a second definition. Errors: such a user has changed since the start, which no
-    /// rewrite can express; the reason. Cost: the lines, and a little for each user that stands
-    /// elsewhere.
+    /// Of the canonical lines of all roles and users, `role NAME …` and `user NAME …`, those that
+    /// [`crate::rewrite()`] is to write: none with an `aclfile`, and none of a user that stands in an
+    /// included file or on the command line, as the next start would refuse a second definition. Errors: such
+    /// a user has changed since the start, which no rewrite can express; the reason. Cost: the lines, and a
+    /// little for each user that stands elsewhere.
     pub fn lines_to_rewrite(&self, mut users: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
         if !self.bytes(param::ACLFILE).is_empty() {
             return Ok(Vec::new());
@@ -47,7 +47,8 @@ impl Config {
                 COMMAND_LINE => COMMAND_LINE.to_owned(),
                 file => format!("included file '{file}'"),
             };
-            return Err(format!("user '{name}' of the {place} has changed since the start"));
+            let what = if changed.line.starts_with(b"role ") { "role" } else { "user" };
+            return Err(format!("{what} '{name}' of the {place} has changed since the start"));
         }
         Ok(users)
     }

@@ -7,7 +7,7 @@ pub(crate) mod refusals;
 pub(crate) mod rights;
 mod steps;
 
-use sluice_acl::{RefusalLog, RevokedChannels, User, UserChanges, Users};
+use sluice_acl::{RefusalLog, RevokedChannels, SetRoleError, User, UserChanges, Users};
 use std::sync::Arc;
 
 /// See the module.
@@ -54,6 +54,17 @@ impl UsersState {
         if let Some(user) = self.users.get(name) {
             self.revoked.push((Arc::clone(user), left));
         }
+    }
+
+    /// Makes a role or changes one: [`Users::set_role`].
+    pub(crate) fn set_role<'a>(
+        &mut self,
+        name: &[u8],
+        rules: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), SetRoleError> {
+        let lost = self.change().set_role(name, rules)?;
+        self.revoked.extend(lost);
+        Ok(())
     }
 
     /// Takes over other users, as a file describes them. How many are gone, and what is to be freed.

@@ -1,4 +1,4 @@
-//! The users with which the server starts: `user` lines or a file of users, and `requirepass`.
+//! The users with which the server starts: `user` and `role` lines or a file of users, and `requirepass`.
 //!
 //! Invariants: (1) a fault ends the start: no server begins with other users than those that were configured;
 //! (2) no line of the log holds a password.
@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// `user` lines that were judged, as far as a line can be judged alone.
+/// `user` and `role` lines that were judged, as far as a line can be judged alone.
 #[derive(Debug, Default)]
 pub struct JudgedLines {
     users: ConfigUsers,
@@ -34,7 +34,7 @@ pub struct StartUsers {
     pub notes: Vec<(LogLevel, String)>,
 }
 
-/// Takes the `user` lines out of a configuration and judges them. Errors: the first faulty line.
+/// Takes the `user` and `role` lines out of a configuration and judges them. Errors: the first faulty line.
 pub fn take_lines(config: &mut Config) -> Result<JudgedLines, LoadError> {
     let mut judged = JudgedLines { users: ConfigUsers::default(), lines: config.take_user_lines() };
     for line in &judged.lines {
@@ -82,9 +82,13 @@ pub fn at_start(
         }
     }
     let outside = judged.lines.iter().filter_map(|line| {
-        let user = users.get(line.words().get(1)?)?;
         let source = line.outside_source()?.to_owned();
-        Some(OutsideUser { name: user.name().to_vec(), line: user.line(), source })
+        let name = *line.words().get(1)?;
+        let canonical = match line.is_role() {
+            true => users.roles().get(name)?.line(),
+            false => users.get(name)?.line(),
+        };
+        Some(OutsideUser { name: name.to_vec(), line: canonical, source })
     });
     let outside = outside.collect();
     Ok(StartUsers { users, outside, notes })
@@ -143,13 +147,15 @@ pub fn check(config: &Config, storage: &dyn Storage) -> UserFindings {
     let mut findings = UserFindings::default();
     let all_channels = config.all_channels_by_default();
     let mut known = ConfigUsers::default();
-    for line in config.user_lines() {
+    let mut users = Users::new(all_channels);
+    let (roles, others): (Vec<_>, Vec<_>) = config.user_lines().iter().partition(|line| line.is_role());
+    for line in roles.into_iter().chain(others) {
         let mut alone = ConfigUsers::default();
         if let Err(error) = add(&mut known, line).and_then(|()| add(&mut alone, line)) {
             findings.errors.push(error);
             continue;
         }
-        match alone.define(&mut Users::new(all_channels)) {
+        match alone.define(&mut users) {
             Ok(disabled) => {
                 let notes = disabled.iter().map(|name| line.bad_line(disabled_text(name)));
                 findings.notes.extend(notes);

@@ -209,7 +209,7 @@ pub(crate) fn metadata_differences(ours: &mut Connection, peer: &mut Connection)
 }
 
 /// Subcommands of versions behind that of the reference.
-const NEWER: &[&str] = &["acl|digest"];
+const NEWER: &[&str] = &["acl|delrole", "acl|digest", "acl|getrole", "acl|roles", "acl|setrole"];
 
 /// Notes where two replies differ, as paths; maps and sets without order, prose left out.
 fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {

@@ -7,16 +7,20 @@ specs! {
     server:
     ACL,
     ACL_CAT,
+    ACL_DELROLE,
     ACL_DELUSER,
     ACL_DIGEST,
     ACL_DRYRUN,
     ACL_GENPASS,
+    ACL_GETROLE,
     ACL_GETUSER,
     ACL_HELP,
     ACL_LIST,
     ACL_LOAD,
     ACL_LOG,
+    ACL_ROLES,
     ACL_SAVE,
+    ACL_SETROLE,
     ACL_SETUSER,
     ACL_USERS,
     ACL_WHOAMI,
@@ -88,16 +92,20 @@ pub static ACL: Spec = Spec {
     full_name: "acl",
     subcommands: &[
         &ACL_CAT,
+        &ACL_DELROLE,
         &ACL_DELUSER,
         &ACL_DIGEST,
         &ACL_DRYRUN,
         &ACL_GENPASS,
+        &ACL_GETROLE,
         &ACL_GETUSER,
         &ACL_HELP,
         &ACL_LIST,
         &ACL_LOAD,
         &ACL_LOG,
+        &ACL_ROLES,
         &ACL_SAVE,
+        &ACL_SETROLE,
         &ACL_SETUSER,
         &ACL_USERS,
         &ACL_WHOAMI,
@@ -134,6 +142,25 @@ pub static ACL_CAT: Spec = Spec {
     complexity: "O(1), the categories and commands being a fixed set",
     deprecated: None,
     id: id::ACL_CAT,
+};
+
+/// `ACL DELROLE`
+pub static ACL_DELROLE: Spec = Spec {
+    full_name: "acl|delrole",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("rolename").repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Deletes roles that no user holds.",
+    complexity: "O(N*M), N being the number of roles named and M that of users",
+    deprecated: None,
+    id: id::ACL_DELROLE,
 };
 
 /// `ACL DELUSER`
@@ -210,6 +237,25 @@ pub static ACL_GENPASS: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::ACL_GENPASS,
+};
+
+/// `ACL GETROLE`
+pub static ACL_GETROLE: Spec = Spec {
+    full_name: "acl|getrole",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("rolename")],
+    tips: &[],
+    history: &[],
+    summary: "Shows what a role allows, and which users hold it.",
+    complexity: "O(N), N being the number of rules of the role, and the number of users",
+    deprecated: None,
+    id: id::ACL_GETROLE,
 };
 
 /// `ACL GETUSER`
@@ -311,6 +357,25 @@ pub static ACL_LOG: Spec = Spec {
     id: id::ACL_LOG,
 };
 
+/// `ACL ROLES`
+pub static ACL_ROLES: Spec = Spec {
+    full_name: "acl|roles",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Lists the names of all roles.",
+    complexity: "O(N), N being the number of roles",
+    deprecated: None,
+    id: id::ACL_ROLES,
+};
+
 /// `ACL SAVE`
 pub static ACL_SAVE: Spec = Spec {
     full_name: "acl|save",
@@ -328,6 +393,25 @@ pub static ACL_SAVE: Spec = Spec {
     complexity: "O(N), N being the number of users",
     deprecated: None,
     id: id::ACL_SAVE,
+};
+
+/// `ACL SETROLE`
+pub static ACL_SETROLE: Spec = Spec {
+    full_name: "acl|setrole",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("rolename"), string("rule").optional().repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Makes a role, or changes its rules for all users that hold it.",
+    complexity: "O(N+M*C), N being the number of rules, M that of users and C that of clients",
+    deprecated: None,
+    id: id::ACL_SETROLE,
 };
 
 /// `ACL SETUSER`

@@ -1,4 +1,4 @@
-//! AUTH, and the ACL container: who is allowed what.
+//! AUTH, and the ACL container: who is allowed what, by rules of its own and by roles.
 
 use crate::exec::ctx::{Handler, Route, UsersCtx, route};
 use crate::host::action::Action;
@@ -10,7 +10,7 @@ use crate::users::UsersState;
 use crate::users::load::UserLoad;
 use crate::users::refusals::{LoggedRefusal, RefusalCounts, line_of};
 use sluice_acl::{
-    AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Selector, Users, genpass, random_bytes_for,
+    AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Rights, Selector, Users, genpass, random_bytes_for,
 };
 use sluice_base::{LogLevel, Now};
 use sluice_command::derive::acl::categories;
@@ -24,16 +24,20 @@ use sluice_config::{Config, param};
 pub(crate) const ROUTES: &[Route] = &[
     route(&connection::AUTH, Handler::Users(auth)),
     route(&specs::ACL_CAT, Handler::Users(cat)),
+    route(&specs::ACL_DELROLE, Handler::Users(delrole)),
     route(&specs::ACL_DELUSER, Handler::Users(deluser)),
     route(&specs::ACL_DIGEST, Handler::Users(digest)),
     route(&specs::ACL_DRYRUN, Handler::Users(dryrun)),
     route(&specs::ACL_GENPASS, Handler::Users(generate_password)),
+    route(&specs::ACL_GETROLE, Handler::Users(getrole)),
     route(&specs::ACL_GETUSER, Handler::Users(getuser)),
     route(&specs::ACL_HELP, Handler::Users(acl_help)),
     route(&specs::ACL_LIST, Handler::Users(list)),
     route(&specs::ACL_LOAD, Handler::Users(load)),
     route(&specs::ACL_LOG, Handler::Users(log)),
+    route(&specs::ACL_ROLES, Handler::Users(roles)),
     route(&specs::ACL_SAVE, Handler::Users(save)),
+    route(&specs::ACL_SETROLE, Handler::Users(setrole)),
     route(&specs::ACL_SETUSER, Handler::Users(setuser)),
     route(&specs::ACL_USERS, Handler::Users(users)),
     route(&specs::ACL_WHOAMI, Handler::Users(whoami)),
@@ -108,8 +112,8 @@ fn users(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
 
 fn list(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let users = ctx.users.users();
-    ctx.reply.array(users.count());
-    users.iter().for_each(|user| ctx.reply.bulk(&user.line()));
+    ctx.reply.array(users.roles().count() + users.count());
+    users.lines().for_each(|line| ctx.reply.bulk(&line));
     Ok(Outcome::Done)
 }
 
@@ -119,12 +123,15 @@ fn digest(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn getuser(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
-    let Some(user) = ctx.users.users().get(args.at(2)) else {
+    let users = ctx.users.users();
+    let Some(user) = users.get(args.at(2)) else {
         ctx.reply.null();
         return Ok(Outcome::Done);
     };
+    // Clients of 9.1 see what 9.1 shows until somebody makes a role.
+    let has_roles = users.roles().count() > 0;
     let reply = &mut ctx.reply;
-    reply.map(7);
+    reply.map(7 + usize::from(has_roles));
     reply.bulk(b"flags");
     let flags: Vec<&str> = user.flags().collect();
     reply.set(flags.len());
@@ -132,14 +139,62 @@ fn getuser(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
     reply.bulk(b"passwords");
     reply.array(user.passwords().len());
     user.passwords().iter().for_each(|password| reply.bulk(password.hex().as_bytes()));
-    push_selector(reply, user.root());
+    push_rights(reply, user.rights());
+    if has_roles {
+        reply.bulk(b"roles");
+        reply.array(user.roles().len());
+        user.roles().iter().for_each(|role| reply.bulk(role.name()));
+    }
+    Ok(Outcome::Done)
+}
+
+fn getrole(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
+    let users = ctx.users.users();
+    let Some(role) = users.roles().get(args.at(2)) else {
+        ctx.reply.null();
+        return Ok(Outcome::Done);
+    };
+    ctx.reply.map(6);
+    push_rights(&mut ctx.reply, role.rights());
+    ctx.reply.bulk(b"users");
+    let holders: Vec<&[u8]> = users.holders(role.name()).collect();
+    ctx.reply.array(holders.len());
+    holders.iter().for_each(|name| ctx.reply.bulk(name));
+    Ok(Outcome::Done)
+}
+
+fn roles(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
+    let roles = ctx.users.users().roles();
+    ctx.reply.array(roles.count());
+    roles.iter().for_each(|role| ctx.reply.bulk(role.name()));
+    Ok(Outcome::Done)
+}
+
+fn setrole(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
+    let changed = ctx.users.set_role(args.at(2), args.iter_from(3));
+    changed.map_err(|error| CmdError::owned([b"ERR ", &error.text()[..]].concat()))?;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn delrole(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
+    let deleted = ctx.users.change().delete_roles(args.iter_from(2)).map_err(|held| {
+        let text = b"' is assigned to one or more users. Remove it from them first.";
+        CmdError::owned([b"ERR Role '", until_zero(held), text].concat())
+    })?;
+    ctx.reply.int(deleted as i64);
+    Ok(Outcome::Done)
+}
+
+/// Five names with their values: the rights outside of parentheses, and `selectors`.
+fn push_rights(reply: &mut sluice_resp::Reply<'_>, rights: &Rights) {
+    push_selector(reply, rights.root());
     reply.bulk(b"selectors");
-    reply.array(user.extra_selectors().len());
-    for selector in user.extra_selectors() {
+    reply.array(rights.extra_selectors().len());
+    for selector in rights.extra_selectors() {
         reply.map(4);
         push_selector(reply, selector);
     }
-    Ok(Outcome::Done)
 }
 
 /// Four names with their values.

@@ -442,3 +442,64 @@ fn users_with_rules_slow_nobody_else() {
     rig.check("ACL SETUSER u &*", "+OK");
     assert_eq!(mask(&rig, client), mask(&rig, rig.client));
 }
+
+#[test]
+fn roles_are_shown_by_their_commands() {
+    let mut rig = Rig::new();
+    rig.check("ACL ROLES", "[]");
+    rig.check("ACL GETROLE none", "nil");
+    let before = rig.run("ACL GETUSER default");
+    assert!(!before.contains("roles"), "as 9.1 until there is a role: {before}");
+    rig.check("ACL SETROLE reader ~app:* +@read (+info)", "+OK");
+    rig.check("ACL SETROLE Reader +get", "+OK");
+    rig.check("ACL ROLES", "[\"Reader\", \"reader\"]");
+    rig.check("ACL SETUSER alice on role=reader", "+OK");
+    rig.check(
+        "ACL GETROLE reader",
+        "[\"commands\", \"-@all +@read\", \"keys\", \"~app:*\", \"channels\", \"\", \"databases\", \"alldbs\", \
+         \"selectors\", [[\"commands\", \"-@all +info\", \"keys\", \"\", \"channels\", \"\", \"databases\", \
+         \"alldbs\"]], \"users\", [\"alice\"]]",
+    );
+    assert!(rig.run("ACL GETUSER alice").ends_with("\"selectors\", [], \"roles\", [\"reader\"]]"));
+    rig.check(
+        "ACL LIST",
+        "[\"role Reader resetchannels -@all +get\", \
+         \"role reader ~app:* resetchannels -@all +@read (resetchannels -@all +info)\", \
+         \"user alice on role=reader resetchannels -@all\", \"user default on nopass ~* &* +@all\"]",
+    );
+    let held = "-ERR Role 'reader' is assigned to one or more users. Remove it from them first.";
+    rig.check("ACL DELROLE Reader reader", held);
+    rig.check("ACL SETUSER alice resetroles", "+OK");
+    rig.check("ACL DELROLE Reader reader none", ":2");
+    rig.check("ACL ROLES", "[]");
+}
+
+#[test]
+fn a_changed_role_changes_those_who_act_by_it() {
+    let mut rig = Rig::new();
+    rig.check("ACL SETROLE writer +@all -@admin ~k* &a", "+OK");
+    let client = user(&mut rig, "role=writer");
+    rig.check_as(client, "SET k v", "+OK");
+    rig.check_as(client, "SORT kl BY w_*", NO_KEY_FOR_BY);
+    rig.check_as(client, "MULTI", "+OK");
+    rig.check_as(client, "SET k w", "+QUEUED");
+    rig.check("ACL SETROLE writer -set", "+OK");
+    assert!(rig.run_as(client, "EXEC").contains("NOPERM"), "EXEC asks again");
+    rig.check_as(client, "SET k v", NO_SET);
+    rig.check_as(client, "GET k", "\"v\"");
+    // Who listens to a channel that the role had is closed.
+    rig.run_as(client, "SUBSCRIBE a");
+    assert!(!rig.is_closing(client));
+    rig.check("ACL SETROLE writer +get", "+OK");
+    assert!(!rig.is_closing(client));
+    rig.check("ACL SETROLE writer resetchannels &b", "+OK");
+    assert!(rig.is_closing(client));
+    rig.check("PUBLISH a x", ":0");
+    let other = rig.connect();
+    rig.check_as(other, "AUTH u pw", "+OK");
+    rig.run_as(other, "SUBSCRIBE b");
+    rig.check("ACL SETUSER u resetroles", "+OK");
+    assert!(rig.is_closing(other));
+}
+
+const NO_KEY_FOR_BY: &str = "-ERR BY option of SORT denied due to insufficient ACL permissions.";

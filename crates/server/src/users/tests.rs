@@ -186,6 +186,25 @@ fn a_check_names_each_faulty_user() {
     assert!(fine.errors.is_empty() && fine.notes.is_empty() && fine.file_errors.is_empty());
 }
 
+#[test]
+fn a_check_knows_the_roles_of_all_lines() {
+    let found = check(&config("user a on role=r\nuser b on role=s\nrole r +get\nrole r\nrole q on\n"), &Real);
+    let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert!(
+        errors[0].starts_with("test.conf:4: Error in role declaration 'r': Duplicate role"),
+        "{errors:?}"
+    );
+    assert!(
+        errors[1].starts_with("test.conf:5: Error in role declaration 'role': Syntax error"),
+        "{errors:?}"
+    );
+    assert!(
+        errors[2].starts_with("test.conf:2: Error loading ACL rule 'role=s' for the user named 'b'"),
+        "{errors:?}"
+    );
+}
+
 const OLD: &str = "user old on\n";
 const NEW: &str = "user new on\nuser default on nopass ~* &* +@all\n";
 

@@ -257,6 +257,35 @@ fn a_rewrite_writes_users_that_the_next_start_has() {
 }
 
 #[test]
+fn roles_of_lines_and_files_are_saved_loaded_and_rewritten() {
+    let server = configured(Dir::new(), "user alice on nopass role=reader\nrole reader +@all ~k*\n", &[]);
+    let mut client = server.client();
+    client.check("ACL SETROLE zone ~z (+get ~a)", "+OK\r\n").check("ACL SETUSER bob role=zone", "+OK\r\n");
+    client.check("CONFIG REWRITE", "+OK\r\n");
+    let before = users(&mut client);
+    let server = restarted(server);
+    let mut client = server.client();
+    assert_eq!(users(&mut client), before);
+    assert_eq!(before.len(), 5);
+    client.check("AUTH alice x", "+OK\r\n").check("SET k v", "+OK\r\n");
+    client.check("SET z v", "-NOPERM No permissions to access a key\r\n");
+    let dir = Dir::new();
+    let acl = dir.file("users.acl", &format!("{}\n", before.join("\n")));
+    let server = configured(dir, "", &["--aclfile", &acl]);
+    let mut client = server.client();
+    assert_eq!(users(&mut client), before);
+    client.check("ACL SETROLE reader -@all", "+OK\r\n").check("ACL SAVE", "+OK\r\n");
+    client.check("ACL SETUSER alice resetroles", "+OK\r\n").check("ACL DELROLE reader", ":1\r\n");
+    client.check("ACL LOAD", "+OK\r\n");
+    assert_eq!(users(&mut client).len(), 5);
+    client
+        .check("ACL DRYRUN alice GET k", "$54\r\nUser alice has no permissions to run the 'get' command\r\n");
+    let file = server.dir.file("bad.conf", "role on +get\nrole on +get\n");
+    let told = failure(&[&file]);
+    assert!(told.contains("Error in role declaration 'on': Duplicate role found."), "{told}");
+}
+
+#[test]
 fn a_rewrite_leaves_users_of_other_places_where_they_are() {
     let dir = Dir::new();
     let inner = dir.file("inner.conf", "user inner on nopass +ping\n");

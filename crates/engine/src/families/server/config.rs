@@ -173,7 +173,7 @@ pub(super) fn rewrite_file(
     process.rewrite_config(&mut make).map_err(failed)
 }
 
-/// The canonical line of each user.
+/// The canonical line of each role and user.
 fn lines_of_users(control: &Control) -> Vec<Vec<u8>> {
-    control.clients.users.users().iter().map(|user| user.line()).collect()
+    control.clients.users.users().lines().collect()
 }
