@@ -1,0 +1,177 @@
+//! What is read out of certificates: serial number, dates, names.
+//!
+//! Bytes of peers come here only after webpki has verified them, those of operators always; neither may
+//! panic.
+
+use x509_cert::certificate::{CertificateInner, Raw, Version};
+use x509_cert::der::asn1::{
+    Ia5StringRef, ObjectIdentifier, PrintableStringRef, TeletexStringRef, Utf8StringRef,
+};
+use x509_cert::der::{Decode, Tag, Tagged};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+
+use rustls_pki_types::CertificateDer;
+
+use crate::BuildError;
+
+/// commonName.
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+
+/// subjectAltName.
+const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+
+/// What INFO shows of a certificate, or of the one in a bundle that expires first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertFacts {
+    /// Serial number in upper-case hexadecimal, two digits a byte.
+    pub serial: String,
+    /// When the certificate expires, in unix seconds.
+    pub expires_at_s: i64,
+}
+
+/// What INFO shows of the files in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Of `tls-cert-file`.
+    pub server: Option<CertFacts>,
+    /// Of `tls-client-cert-file`.
+    pub client: Option<CertFacts>,
+    /// Of all CA certificates.
+    pub ca: Option<CertFacts>,
+}
+
+/// Where the name of a client stands in its certificate (`tls-auth-clients-user`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameField {
+    /// The common name of the subject.
+    Cn,
+    /// The URIs of subjectAltName.
+    Uri,
+}
+
+/// A certificate that was read.
+pub(crate) struct Certificate(CertificateInner<Raw>);
+
+impl Certificate {
+    /// Reads DER; `None` where it is none.
+    pub(crate) fn read(der: &[u8]) -> Option<Certificate> {
+        CertificateInner::from_der(der).ok().map(Certificate)
+    }
+
+    /// Whether it is of version 1, which has no extensions.
+    pub(crate) fn is_version_1(&self) -> bool {
+        self.0.tbs_certificate.version == Version::V1
+    }
+
+    /// From when it is valid, in unix seconds.
+    pub(crate) fn valid_from_s(&self) -> i64 {
+        seconds(self.0.tbs_certificate.validity.not_before)
+    }
+
+    /// Up to when it is valid, in unix seconds.
+    pub(crate) fn expires_at_s(&self) -> i64 {
+        seconds(self.0.tbs_certificate.validity.not_after)
+    }
+
+    /// For INFO.
+    pub(crate) fn facts(&self) -> CertFacts {
+        CertFacts { serial: self.serial(), expires_at_s: self.expires_at_s() }
+    }
+
+    /// As the reference prints it: no sign byte, `0` for zero.
+    fn serial(&self) -> String {
+        let bytes = self.0.tbs_certificate.serial_number.as_bytes();
+        let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+        match &bytes[first..] {
+            [] => "0".to_owned(),
+            digits => digits.iter().map(|byte| format!("{byte:02X}")).collect(),
+        }
+    }
+
+    /// The names in that field, in order; none that has a NUL byte.
+    pub(crate) fn names(&self, field: NameField) -> Vec<Vec<u8>> {
+        let names = match field {
+            NameField::Cn => self.common_name().into_iter().collect(),
+            NameField::Uri => self.uris(),
+        };
+        names.into_iter().filter(|name: &Vec<u8>| !name.contains(&0)).collect()
+    }
+
+    /// The first common name of the subject, as UTF-8.
+    fn common_name(&self) -> Option<Vec<u8>> {
+        let parts = self.0.tbs_certificate.subject.0.iter();
+        let value = &parts.flat_map(|part| part.0.iter()).find(|pair| pair.oid == COMMON_NAME)?.value;
+        match value.tag() {
+            Tag::Utf8String => {
+                value.decode_as::<Utf8StringRef<'_>>().ok().map(|text| text.as_bytes().to_vec())
+            }
+            Tag::PrintableString => {
+                value.decode_as::<PrintableStringRef<'_>>().ok().map(|text| text.as_bytes().to_vec())
+            }
+            Tag::Ia5String => value.decode_as::<Ia5StringRef<'_>>().ok().map(|text| text.as_bytes().to_vec()),
+            Tag::TeletexString => {
+                value.decode_as::<TeletexStringRef<'_>>().ok().map(|text| text.as_bytes().to_vec())
+            }
+            _ => None,
+        }
+    }
+
+    /// The URIs of subjectAltName.
+    fn uris(&self) -> Vec<Vec<u8>> {
+        let extensions = self.0.tbs_certificate.extensions.iter().flatten();
+        let Some(extension) = extensions.into_iter().find(|extension| extension.extn_id == SUBJECT_ALT_NAME)
+        else {
+            return Vec::new();
+        };
+        let Ok(names) = SubjectAltName::from_der(extension.extn_value.as_bytes()) else { return Vec::new() };
+        let uris = names.0.into_iter().filter_map(|name| match name {
+            GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_bytes().to_vec()),
+            _ => None,
+        });
+        uris.collect()
+    }
+
+    /// Whether the key usages that it names, if any, allow `usage`.
+    pub(crate) fn allows(&self, usage: ObjectIdentifier) -> bool {
+        use x509_cert::ext::pkix::ExtendedKeyUsage;
+        match self.0.tbs_certificate.get::<ExtendedKeyUsage>() {
+            Ok(Some((_, usages))) => usages.0.contains(&usage),
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+/// A time of a certificate.
+fn seconds(time: x509_cert::time::Time) -> i64 {
+    i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Of several certificates the facts of the one that expires first.
+pub(crate) fn earliest<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> Option<CertFacts> {
+    certificates.min_by_key(|certificate| certificate.expires_at_s()).map(Certificate::facts)
+}
+
+/// Reads certificates of `name` and checks their dates.
+pub(crate) fn read_valid(
+    name: &str,
+    ders: &[CertificateDer<'static>],
+    now_s: i64,
+) -> Result<Vec<Certificate>, BuildError> {
+    let read = |der: &CertificateDer<'static>| {
+        let certificate = Certificate::read(der).ok_or_else(|| {
+            BuildError::new(format!(
+                "{name}: a certificate in the file cannot be read: it is no DER of X.509"
+            ))
+        })?;
+        if certificate.expires_at_s() < now_s {
+            return Err(BuildError::new(format!("{name}: the certificate has expired")));
+        }
+        if certificate.valid_from_s() > now_s {
+            return Err(BuildError::new(format!("{name}: the certificate is not valid yet")));
+        }
+        Ok(certificate)
+    };
+    ders.iter().map(read).collect()
+}

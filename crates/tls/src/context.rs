@@ -1,0 +1,322 @@
+//! Certificates, keys and the operator's words, made into what sessions are made of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
+use rustls_pki_types::UnixTime;
+
+use crate::cache::Cache;
+use crate::certificate::{Certificate, Facts, earliest, read_valid};
+use crate::pem::SourceFile;
+use crate::tickets::Tickets;
+use crate::verify::{Authorities, ClientVerifier, ServerVerifier};
+use crate::{BuildError, Session, SessionError, key, pem, provider, words};
+
+/// Files, as they were read.
+#[derive(Clone, Default)]
+pub struct Sources {
+    /// `tls-cert-file`: the certificate and those between it and the CA's.
+    pub cert: Option<SourceFile>,
+    /// `tls-key-file`.
+    pub key: Option<SourceFile>,
+    /// `tls-key-file-pass`.
+    pub key_pass: Option<Vec<u8>>,
+    /// `tls-client-cert-file`.
+    pub client_cert: Option<SourceFile>,
+    /// `tls-client-key-file`.
+    pub client_key: Option<SourceFile>,
+    /// `tls-client-key-file-pass`.
+    pub client_key_pass: Option<Vec<u8>>,
+    /// `tls-ca-cert-file` and each file of `tls-ca-cert-dir`.
+    pub ca: Vec<SourceFile>,
+}
+
+/// Whether clients show certificates (`tls-auth-clients`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// `yes`: a client without one is refused.
+    Required,
+    /// `optional`: one that is shown must be good.
+    Optional,
+    /// `no`: none is asked for.
+    Off,
+}
+
+/// The operator's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// `tls-auth-clients`.
+    pub client_auth: ClientAuth,
+    /// `tls-protocols`: words with blanks between; TLSv1.2 and TLSv1.3 where it is empty.
+    pub protocols: String,
+    /// `tls-ciphers`: OpenSSL's words for suites of TLS 1.2; all where it is empty.
+    pub ciphers: String,
+    /// `tls-ciphersuites`: names of TLS 1.3 with colons between; all where it is empty.
+    pub ciphersuites: String,
+    /// `tls-prefer-server-ciphers`: our order counts, not the client's.
+    pub prefer_server_ciphers: bool,
+    /// `tls-session-caching`: whether sessions can be resumed at all.
+    pub session_caching: bool,
+    /// `tls-session-cache-size`: sessions kept for clients that take no tickets.
+    pub session_cache_size: usize,
+    /// `tls-session-cache-timeout`, in seconds: how long a session can be resumed.
+    pub session_timeout_s: u64,
+}
+
+/// What sessions are made of: cheap to clone, shared by all threads.
+#[derive(Clone)]
+pub struct Context(Arc<Built>);
+
+struct Built {
+    server: Arc<ServerConfig>,
+    client: Option<Arc<ClientConfig>>,
+    facts: Facts,
+}
+
+impl Context {
+    /// Reads and checks everything. `now_s` decides whether certificates are in date, in unix seconds; `now`
+    /// is the clock that handshakes ask.
+    ///
+    /// # Errors
+    /// A file that is missing, unreadable, out of date or does not belong to its pair, and a word that is not
+    /// understood or not supported: a text with the file or the parameter.
+    pub fn build(
+        sources: &Sources,
+        options: &TlsOptions,
+        now_s: i64,
+        now: fn() -> i64,
+    ) -> Result<Context, BuildError> {
+        let versions = words::protocols(&options.protocols)?;
+        let provider = Arc::new(restrict(provider::all(), options)?);
+        let mut facts = Facts::default();
+        let authorities = Arc::new(read_authorities(&sources.ca, &provider, now_s, &mut facts)?);
+        if authorities.is_empty() && options.client_auth != ClientAuth::Off {
+            return Err(BuildError::new(
+                "tls-ca-cert-file or tls-ca-cert-dir must be set while tls-auth-clients is not no",
+            ));
+        }
+        let (pair, certificates) = Pair::server(sources).read(now_s)?;
+        facts.server = earliest(certificates.iter());
+        let mut client_pair = Arc::clone(&pair);
+        if sources.client_cert.is_some() {
+            let (pair, certificates) = Pair::client(sources).read(now_s)?;
+            client_pair = pair;
+            facts.client = earliest(certificates.iter());
+        }
+        let parts = ConfigParts { provider, versions, authorities, options, now };
+        let server = parts.server(pair)?;
+        let client = if parts.authorities.is_empty() { None } else { Some(parts.client(client_pair)?) };
+        Ok(Context(Arc::new(Built { server, client, facts })))
+    }
+
+    /// Serial numbers and dates of the files.
+    pub fn facts(&self) -> &Facts {
+        &self.0.facts
+    }
+
+    /// A session for a connection that was accepted: it waits for the client's first bytes.
+    ///
+    /// # Errors
+    /// None today that [`Context::build`] does not give.
+    pub fn accept(&self) -> Result<Session, SessionError> {
+        Session::accept(Arc::clone(&self.0.server))
+    }
+
+    /// A session for a connection of ours to a server: [`Session::start`] gives its first bytes.
+    ///
+    /// # Errors
+    /// [`SessionError::NoAuthority`] where there is no CA certificate.
+    pub fn connect(&self) -> Result<Session, SessionError> {
+        Session::connect(Arc::clone(self.0.client.as_ref().ok_or(SessionError::NoAuthority)?))
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Context").field("facts", &self.0.facts).finish_non_exhaustive()
+    }
+}
+
+/// The primitives with the suites that the operator chose, in that order.
+fn restrict(mut provider: CryptoProvider, options: &TlsOptions) -> Result<CryptoProvider, BuildError> {
+    let chosen = [words::ciphersuites(&options.ciphersuites)?, words::ciphers(&options.ciphers)?].concat();
+    let all = std::mem::take(&mut provider.cipher_suites);
+    let find = |suite| all.iter().copied().find(|candidate| candidate.suite() == suite);
+    provider.cipher_suites = chosen.into_iter().filter_map(find).collect();
+    Ok(provider)
+}
+
+/// CA certificates of all files, each once. A file without any, as a folder may have, is passed over while
+/// another has some.
+fn read_authorities(
+    files: &[SourceFile],
+    provider: &CryptoProvider,
+    now_s: i64,
+    facts: &mut Facts,
+) -> Result<Authorities, BuildError> {
+    let mut authorities = Authorities::new(provider.signature_verification_algorithms);
+    let mut all = Vec::new();
+    for file in files {
+        let ders = pem::certificates(file)?;
+        let certificates = read_valid(&file.name, &ders, now_s)?;
+        for (der, certificate) in ders.into_iter().zip(certificates) {
+            if !authorities.has(&der) {
+                authorities.add(&file.name, der, &certificate)?;
+                all.push(certificate);
+            }
+        }
+    }
+    if let (true, Some(file)) = (authorities.is_empty(), files.first()) {
+        return Err(BuildError::new(format!("{}: the file has no certificate in PEM form", file.name)));
+    }
+    facts.ca = earliest(all.iter());
+    Ok(authorities)
+}
+
+/// A certificate and its key, not read yet.
+struct Pair<'a> {
+    cert: Option<&'a SourceFile>,
+    key: Option<&'a SourceFile>,
+    pass: Option<&'a [u8]>,
+    /// Names of the three parameters.
+    parameters: [&'static str; 3],
+}
+
+impl<'a> Pair<'a> {
+    fn server(sources: &'a Sources) -> Pair<'a> {
+        Pair {
+            cert: sources.cert.as_ref(),
+            key: sources.key.as_ref(),
+            pass: sources.key_pass.as_deref(),
+            parameters: ["tls-cert-file", "tls-key-file", "tls-key-file-pass"],
+        }
+    }
+
+    fn client(sources: &'a Sources) -> Pair<'a> {
+        Pair {
+            cert: sources.client_cert.as_ref(),
+            key: sources.client_key.as_ref(),
+            pass: sources.client_key_pass.as_deref(),
+            parameters: ["tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"],
+        }
+    }
+
+    /// Reads both, and checks that they belong together and are in date.
+    fn read(&self, now_s: i64) -> Result<(Arc<CertifiedKey>, Vec<Certificate>), BuildError> {
+        let [cert_parameter, key_parameter, pass_parameter] = self.parameters;
+        let missing = |parameter| BuildError::new(format!("{parameter} is not set"));
+        let cert = self.cert.ok_or_else(|| missing(cert_parameter))?;
+        let key = self.key.ok_or_else(|| missing(key_parameter))?;
+        let chain = pem::certificates(cert)?;
+        let certificates = read_valid(&cert.name, &chain, now_s)?;
+        let Some(own) = certificates.first() else {
+            return Err(BuildError::new(format!("{}: the file has no certificate in PEM form", cert.name)));
+        };
+        if own.is_version_1() {
+            return Err(BuildError::new(format!(
+                "{0}: the certificate is of X.509 version 1, which is not supported; make one of version 3 with: \
+                 openssl x509 -req -extfile <(echo basicConstraints=CA:FALSE) ... -out {0}",
+                cert.name
+            )));
+        }
+        let signing = provider::signing_key(key::read(key, self.pass, pass_parameter)?).ok_or_else(|| {
+            BuildError::new(format!(
+                "{}: the private key cannot be used: RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384 and Ed25519 can",
+                key.name
+            ))
+        })?;
+        let pair = CertifiedKey::new(chain, signing);
+        match pair.keys_match() {
+            Ok(()) => Ok((Arc::new(pair), certificates)),
+            Err(rustls::Error::InconsistentKeys(_)) => Err(BuildError::new(format!(
+                "{}: the private key does not belong to the certificate {}",
+                key.name, cert.name
+            ))),
+            Err(error) => {
+                Err(BuildError::new(format!("{}: the certificate cannot be used: {error}", cert.name)))
+            }
+        }
+    }
+}
+
+/// What both sides' configurations are made of.
+struct ConfigParts<'a> {
+    provider: Arc<CryptoProvider>,
+    versions: Vec<&'static SupportedProtocolVersion>,
+    authorities: Arc<Authorities>,
+    options: &'a TlsOptions,
+    now: fn() -> i64,
+}
+
+impl ConfigParts<'_> {
+    fn server(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, BuildError> {
+        let authorities = Arc::clone(&self.authorities);
+        let verifier = match self.options.client_auth {
+            ClientAuth::Required => Arc::new(ClientVerifier { authorities, is_required: true }),
+            ClientAuth::Optional => Arc::new(ClientVerifier { authorities, is_required: false }),
+            ClientAuth::Off => WebPkiClientVerifier::no_client_auth(),
+        };
+        let builder =
+            ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(Clock(self.now)))
+                .with_protocol_versions(&self.versions)
+                .map_err(unusable)?;
+        let mut config = builder
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        config.ignore_client_order = self.options.prefer_server_ciphers;
+        if self.options.session_caching {
+            let (size, timeout_s) = (self.options.session_cache_size, self.options.session_timeout_s);
+            config.session_storage = Arc::new(Cache::new(size, timeout_s, self.now));
+            config.ticketer = Arc::new(Tickets::new(self.provider.secure_random, timeout_s, self.now));
+        } else {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        Ok(Arc::new(config))
+    }
+
+    fn client(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ClientConfig>, BuildError> {
+        let authorities = Arc::clone(&self.authorities);
+        let builder =
+            ClientConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(Clock(self.now)))
+                .with_protocol_versions(&self.versions)
+                .map_err(unusable)?;
+        let mut config = builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(ServerVerifier { authorities }))
+            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        // Servers are not told apart by name, so a ticket of one could be shown to another.
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Words that rustls refuses together.
+fn unusable(error: rustls::Error) -> BuildError {
+    BuildError::new(format!(
+        "tls-protocols, tls-ciphers and tls-ciphersuites cannot be used together: {error}"
+    ))
+}
+
+/// The server's clock, for rustls.
+struct Clock(fn() -> i64);
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from((self.0)()).ok()?;
+        Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds)))
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Clock")
+    }
+}

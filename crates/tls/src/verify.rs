@@ -1,0 +1,244 @@
+//! Whether a peer is who a CA of ours says: chain, dates and usage, never a name.
+//!
+//! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number of
+//! signatures; (2) a CA certificate that is out of date vouches for nobody, although webpki does not ask; (3)
+//! a certificate that itself stands among the CA certificates is trusted, as OpenSSL does: those that sign
+//! themselves are used so.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
+};
+use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use webpki::{EndEntityCert, KeyUsage};
+use x509_cert::der::asn1::ObjectIdentifier;
+
+use crate::BuildError;
+use crate::certificate::Certificate;
+
+/// What a certificate is shown for.
+#[derive(Clone, Copy)]
+enum Usage {
+    Client,
+    Server,
+}
+
+/// CA certificates.
+#[derive(Debug)]
+pub(crate) struct Authorities {
+    list: Vec<Authority>,
+    anchors: Vec<TrustAnchor<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+    /// The span in which every one of them is valid, in unix seconds.
+    all_valid_from_s: i64,
+    all_valid_to_s: i64,
+}
+
+#[derive(Debug)]
+struct Authority {
+    der: CertificateDer<'static>,
+    valid_from_s: i64,
+    valid_to_s: i64,
+}
+
+impl Authorities {
+    /// Without any.
+    pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Authorities {
+        let (all_valid_from_s, all_valid_to_s) = (i64::MIN, i64::MAX);
+        Authorities { list: Vec::new(), anchors: Vec::new(), algorithms, all_valid_from_s, all_valid_to_s }
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether it is there already.
+    pub(crate) fn has(&self, der: &CertificateDer<'_>) -> bool {
+        self.list.iter().any(|authority| authority.der == *der)
+    }
+
+    /// One more, of the file `name`.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        der: CertificateDer<'static>,
+        certificate: &Certificate,
+    ) -> Result<(), BuildError> {
+        let anchor = webpki::anchor_from_trusted_cert(&der)
+            .map_err(|error| BuildError::new(format!("{name}: a CA certificate cannot be used: {error}")))?;
+        self.anchors.push(anchor.to_owned());
+        let (valid_from_s, valid_to_s) = (certificate.valid_from_s(), certificate.expires_at_s());
+        self.all_valid_from_s = self.all_valid_from_s.max(valid_from_s);
+        self.all_valid_to_s = self.all_valid_to_s.min(valid_to_s);
+        self.list.push(Authority { der, valid_from_s, valid_to_s });
+        Ok(())
+    }
+
+    /// Whether a peer's certificate is good for `usage`.
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        usage: Usage,
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let valid = |authority: &Authority| (authority.valid_from_s..=authority.valid_to_s).contains(&now_s);
+        let pairs = || self.list.iter().zip(&self.anchors);
+        if let Some((own, _)) = pairs().find(|(authority, _)| authority.der == *end_entity) {
+            return verify_trusted(own, usage, now_s);
+        }
+        let in_date: Vec<TrustAnchor<'static>>;
+        let anchors = if (self.all_valid_from_s..=self.all_valid_to_s).contains(&now_s) {
+            &self.anchors
+        } else {
+            in_date = pairs().filter(|(own, _)| valid(own)).map(|(_, anchor)| anchor.clone()).collect();
+            &in_date
+        };
+        let parsed = EndEntityCert::try_from(end_entity).map_err(|error| explain(error, end_entity))?;
+        let usage = match usage {
+            Usage::Client => KeyUsage::client_auth(),
+            Usage::Server => KeyUsage::server_auth(),
+        };
+        parsed
+            .verify_for_usage(self.algorithms.all, anchors, intermediates, now, usage, None, None)
+            .map(|_path| ())
+            .map_err(|error| explain(error, end_entity))
+    }
+}
+
+/// For a certificate that is one of ours: dates and usage.
+fn verify_trusted(own: &Authority, usage: Usage, now_s: i64) -> Result<(), Error> {
+    let purpose = match usage {
+        Usage::Client => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2"),
+        Usage::Server => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1"),
+    };
+    let reason = if now_s > own.valid_to_s {
+        CertificateError::Expired
+    } else if now_s < own.valid_from_s {
+        CertificateError::NotValidYet
+    } else if !Certificate::read(&own.der).is_some_and(|certificate| certificate.allows(purpose)) {
+        CertificateError::InvalidPurpose
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidCertificate(reason))
+}
+
+/// A reason of webpki, with the alert that belongs to it.
+fn explain(error: webpki::Error, end_entity: &CertificateDer<'_>) -> Error {
+    let reason = match error {
+        webpki::Error::CertExpired { .. } => CertificateError::Expired,
+        webpki::Error::CertNotValidYet { .. } => CertificateError::NotValidYet,
+        webpki::Error::UnknownIssuer => CertificateError::UnknownIssuer,
+        webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
+        webpki::Error::RequiredEkuNotFoundContext(_) => CertificateError::InvalidPurpose,
+        webpki::Error::BadDer => CertificateError::BadEncoding,
+        _ if Certificate::read(end_entity).is_some_and(|certificate| certificate.is_version_1()) => {
+            CertificateError::Other(OtherError(Arc::new(BuildError::new(
+                "it is of X.509 version 1, which is not supported; make one of version 3, with openssl x509 -req \
+                 -extfile",
+            ))))
+        }
+        other => CertificateError::Other(OtherError(Arc::new(other))),
+    };
+    Error::InvalidCertificate(reason)
+}
+
+/// Verifies clients.
+#[derive(Debug)]
+pub(crate) struct ClientVerifier {
+    pub(crate) authorities: Arc<Authorities>,
+    /// Whether a client without a certificate is refused.
+    pub(crate) is_required: bool,
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        self.is_required
+    }
+
+    /// None, as the reference sends none: clients choose by themselves.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.authorities.verify(end_entity, intermediates, Usage::Client, now)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signed, &self.authorities.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signed, &self.authorities.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.algorithms.supported_schemes()
+    }
+}
+
+/// Verifies servers.
+#[derive(Debug)]
+pub(crate) struct ServerVerifier {
+    pub(crate) authorities: Arc<Authorities>,
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.authorities.verify(end_entity, intermediates, Usage::Server, now)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signed, &self.authorities.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signed, &self.authorities.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.algorithms.supported_schemes()
+    }
+}

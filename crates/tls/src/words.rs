@@ -1,0 +1,249 @@
+//! OpenSSL's words for versions and suites.
+//!
+//! A word that OpenSSL knows and this build cannot serve (RSA key exchange, CBC, DHE) is refused by name
+//! where it asks for something; where it takes something away it is accepted.
+
+use rustls::{CipherSuite, SupportedProtocolVersion};
+
+use crate::BuildError;
+
+/// A suite of TLS 1.2 with the groups that it belongs to.
+struct Suite {
+    suite: CipherSuite,
+    name: &'static str,
+    /// Bits of its key, for `@STRENGTH`.
+    bits: u32,
+    groups: &'static [&'static str],
+}
+
+/// Those that rustls has, in OpenSSL's order.
+const SUITES: &[Suite] = &[
+    Suite {
+        suite: CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        name: "ECDHE-ECDSA-AES256-GCM-SHA384",
+        bits: 256,
+        groups: &["aECDSA", "ECDSA", "AES", "AES256", "AESGCM", "SHA384"],
+    },
+    Suite {
+        suite: CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        name: "ECDHE-RSA-AES256-GCM-SHA384",
+        bits: 256,
+        groups: &["aRSA", "AES", "AES256", "AESGCM", "SHA384"],
+    },
+    Suite {
+        suite: CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        name: "ECDHE-ECDSA-CHACHA20-POLY1305",
+        bits: 256,
+        groups: &["aECDSA", "ECDSA", "CHACHA20"],
+    },
+    Suite {
+        suite: CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        name: "ECDHE-RSA-CHACHA20-POLY1305",
+        bits: 256,
+        groups: &["aRSA", "CHACHA20"],
+    },
+    Suite {
+        suite: CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        name: "ECDHE-ECDSA-AES128-GCM-SHA256",
+        bits: 128,
+        groups: &["aECDSA", "ECDSA", "AES", "AES128", "AESGCM", "SHA256"],
+    },
+    Suite {
+        suite: CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        name: "ECDHE-RSA-AES128-GCM-SHA256",
+        bits: 128,
+        groups: &["aRSA", "AES", "AES128", "AESGCM", "SHA256"],
+    },
+];
+
+/// Groups that every suite belongs to.
+const EVERY: &[&str] =
+    &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "kECDH", "TLSv1.2", "FIPS"];
+
+/// Groups that OpenSSL has too and whose suites it does not offer either, or only beside others: they ask for
+/// nothing by themselves.
+const EMPTY: &[&str] = &["MEDIUM", "LOW", "EXP", "EXPORT", "COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL"];
+
+/// Groups whose suites this build lacks.
+const LACKING: &[&str] = &[
+    "kRSA",
+    "RSA",
+    "DHE",
+    "EDH",
+    "kDHE",
+    "kEDH",
+    "DH",
+    "kDH",
+    "kDHr",
+    "kDHd",
+    "aDH",
+    "ADH",
+    "AECDH",
+    "aNULL",
+    "eNULL",
+    "NULL",
+    "PSK",
+    "kPSK",
+    "aPSK",
+    "kECDHEPSK",
+    "kDHEPSK",
+    "kRSAPSK",
+    "SRP",
+    "kSRP",
+    "aSRP",
+    "DSS",
+    "aDSS",
+    "kGOST",
+    "aGOST",
+    "GOST94",
+    "GOST89MAC",
+    "3DES",
+    "DES",
+    "RC4",
+    "RC2",
+    "IDEA",
+    "SEED",
+    "CAMELLIA",
+    "CAMELLIA128",
+    "CAMELLIA256",
+    "ARIA",
+    "ARIA128",
+    "ARIA256",
+    "ARIAGCM",
+    "AESCCM",
+    "AESCCM8",
+    "MD5",
+    "SHA",
+    "SHA1",
+    "SSLv3",
+    "TLSv1",
+    "TLSv1.0",
+    "CBC",
+];
+
+/// Names of TLS 1.3, in OpenSSL's order.
+const SUITES_13: &[(&str, CipherSuite)] = &[
+    ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
+    ("TLS_CHACHA20_POLY1305_SHA256", CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
+    ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
+];
+
+/// The name of a suite as OpenSSL has it.
+pub(crate) fn suite_name(suite: CipherSuite) -> String {
+    let old = SUITES.iter().find(|row| row.suite == suite).map(|row| row.name);
+    let new = SUITES_13.iter().find(|row| row.1 == suite).map(|row| row.0);
+    old.or(new).map_or_else(|| format!("{suite:?}"), str::to_owned)
+}
+
+/// The versions that `tls-protocols` names; both where the text is empty.
+pub(crate) fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, BuildError> {
+    let (mut has_12, mut has_13) = (false, false);
+    for word in text.split_ascii_whitespace() {
+        match word.to_ascii_lowercase().as_str() {
+            "tlsv1.2" => has_12 = true,
+            "tlsv1.3" => has_13 = true,
+            "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv2" | "sslv3" => {
+                return Err(BuildError::new(format!(
+                    "tls-protocols: {word} is not supported, TLSv1.2 and TLSv1.3 are"
+                )));
+            }
+            _ => return Err(BuildError::new(format!("tls-protocols: {word} is no version of TLS"))),
+        }
+    }
+    let versions: [(bool, &'static SupportedProtocolVersion); 2] =
+        [(has_13, &rustls::version::TLS13), (has_12, &rustls::version::TLS12)];
+    let any = has_12 || has_13;
+    Ok(versions.into_iter().filter(|(has, _)| *has || !any).map(|(_, version)| version).collect())
+}
+
+/// The suites of TLS 1.3 that `tls-ciphersuites` names, in that order; all where the text is empty.
+pub(crate) fn ciphersuites(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
+    let mut suites = Vec::new();
+    for word in text.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
+        let found = SUITES_13.iter().find(|(name, _)| *name == word);
+        let (_, suite) = found.ok_or_else(|| {
+            BuildError::new(format!("tls-ciphersuites: {word} is not supported by this build"))
+        })?;
+        if !suites.contains(suite) {
+            suites.push(*suite);
+        }
+    }
+    if suites.is_empty() {
+        suites.extend(SUITES_13.iter().map(|(_, suite)| *suite));
+    }
+    Ok(suites)
+}
+
+/// The suites of TLS 1.2 that `tls-ciphers` chooses, in order of preference; all where the text is empty.
+pub(crate) fn ciphers(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
+    let text = if text.trim().is_empty() { "DEFAULT" } else { text };
+    let (mut chosen, mut killed): (Vec<&Suite>, Vec<&str>) = (Vec::new(), Vec::new());
+    for word in text.split([':', ',', ' ', ';']).filter(|word| !word.is_empty()) {
+        let (operator, rest) = match word.as_bytes()[0] {
+            sign @ (b'!' | b'-' | b'+' | b'@') => (sign, &word[1..]),
+            _ => (b' ', word),
+        };
+        if operator == b'@' {
+            command(word, &mut chosen)?;
+            continue;
+        }
+        let matching = select(rest, operator == b' ')?;
+        match operator {
+            b'!' => {
+                killed.extend(matching.iter().map(|suite| suite.name));
+                chosen.retain(|suite| !killed.contains(&suite.name));
+            }
+            b'-' => chosen.retain(|suite| !matching.iter().any(|other| other.name == suite.name)),
+            b'+' => {
+                let is_matching = |suite: &&Suite| matching.iter().any(|other| other.name == suite.name);
+                // A stable sort: what matches moves behind what does not.
+                chosen.sort_by_key(is_matching);
+            }
+            _ => {
+                for suite in matching {
+                    if !killed.contains(&suite.name) && !chosen.iter().any(|other| other.name == suite.name) {
+                        chosen.push(suite);
+                    }
+                }
+            }
+        }
+    }
+    if chosen.is_empty() {
+        return Err(BuildError::new(format!(
+            "tls-ciphers: {text} leaves no cipher that this build supports"
+        )));
+    }
+    Ok(chosen.into_iter().map(|suite| suite.suite).collect())
+}
+
+/// `@STRENGTH` sorts; `@SECLEVEL=n` asks for no more than every suite here gives up to level 3.
+fn command(word: &str, chosen: &mut [&Suite]) -> Result<(), BuildError> {
+    match word {
+        "@STRENGTH" => chosen.sort_by_key(|suite| std::cmp::Reverse(suite.bits)),
+        "@SECLEVEL=0" | "@SECLEVEL=1" | "@SECLEVEL=2" | "@SECLEVEL=3" => {}
+        _ => return Err(BuildError::new(format!("tls-ciphers: {word} is not supported"))),
+    }
+    Ok(())
+}
+
+/// The suites of a word: a name, a group, or groups joined by `+`. `asks` where the word is there to add
+/// some, so that one that stands for nothing here is an error.
+fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
+    if let Some(suite) = SUITES.iter().find(|suite| suite.name == word) {
+        return Ok(vec![suite]);
+    }
+    let mut matching: Vec<&'static Suite> = SUITES.iter().collect();
+    for group in word.split('+') {
+        if EVERY.contains(&group) {
+            continue;
+        }
+        let known = SUITES.iter().any(|suite| suite.groups.contains(&group));
+        if !known && asks && !EMPTY.contains(&group) {
+            let known = LACKING.contains(&group) || group.contains('-');
+            let reason = if known { "is not supported by this build" } else { "is no cipher that is known" };
+            return Err(BuildError::new(format!("tls-ciphers: {word} {reason}")));
+        }
+        matching.retain(|suite| suite.groups.contains(&group));
+    }
+    Ok(matching)
+}

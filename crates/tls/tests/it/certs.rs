@@ -1,0 +1,81 @@
+//! Certificates, made once for the process.
+
+use std::sync::LazyLock;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256,
+};
+use sluice_tls::Named;
+
+/// The time of the tests' clock, in unix seconds: in 2026.
+pub const NOW_S: i64 = 1_780_000_000;
+
+/// The clock of contexts.
+pub fn now() -> i64 {
+    NOW_S
+}
+
+/// A CA that signs what the tests show.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate with its key, as files.
+#[derive(Clone)]
+pub struct Pair {
+    pub cert: Named,
+    pub key: Named,
+}
+
+/// The CA that both sides trust.
+pub static CA: LazyLock<Authority> = LazyLock::new(|| Authority::new("test CA"));
+
+/// A server's certificate with a key on P-256.
+pub static SERVER: LazyLock<Pair> = LazyLock::new(|| CA.issue("server.crt", "server"));
+
+/// A client's certificate.
+pub static CLIENT: LazyLock<Pair> = LazyLock::new(|| CA.issue("client.crt", "alice"));
+
+/// A file.
+pub fn named(name: &str, text: &str) -> Named {
+    Named { name: name.to_owned(), bytes: text.as_bytes().to_vec() }
+}
+
+/// Parameters of a certificate with that common name, valid from 2020 to 2040.
+pub fn params(common_name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2040, 1, 1);
+    params
+}
+
+impl Authority {
+    /// One more CA.
+    pub fn new(common_name: &str) -> Authority {
+        let mut params = params(common_name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().expect("a key");
+        Authority { issuer: CertifiedIssuer::self_signed(params, key).expect("a CA") }
+    }
+
+    /// Its certificate as a file.
+    pub fn file(&self) -> Named {
+        named("ca.crt", &self.issuer.pem())
+    }
+
+    /// A certificate for that common name with a new key on P-256.
+    pub fn issue(&self, file: &str, common_name: &str) -> Pair {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+        self.issue_for(file, &params(common_name), &key)
+    }
+
+    /// A certificate of `params` for `key`.
+    pub fn issue_for(&self, file: &str, params: &CertificateParams, key: &KeyPair) -> Pair {
+        let issuer: &Issuer<'_, KeyPair> = &self.issuer;
+        let certificate = params.signed_by(key, issuer).expect("a certificate");
+        Pair { cert: named(file, &certificate.pem()), key: named("server.key", &key.serialize_pem()) }
+    }
+}
