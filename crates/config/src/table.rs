@@ -26,12 +26,9 @@ const CORPSE: &str = "crash reports";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "the rest of replication";
 const MPTCP: &str = "multipath TCP";
-const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
-// Refused rather than ignored, where serving without the feature would be dangerous: a configuration with
-// encryption must not serve plain text.
-const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
+// Refused rather than ignored, where serving without the feature would be dangerous.
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
@@ -40,6 +37,7 @@ const REPLICA_GOES_ON: &str = "a replica whose disk fails always goes on";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const OWN_FSYNC: &str = "another thread than the main one forces the append-only file to disk";
+const NO_DH: &str = "Diffie-Hellman is done on elliptic curves alone, which need no parameters";
 const NO_RDMA: &str = "RDMA is not built in";
 
 impl ParamId {
@@ -121,8 +119,8 @@ params! {
             "Mark for our sockets, for the firewall or router to recognise; 0 sets none.";
         MAX_NEW_CONNECTIONS_PER_CYCLE: Int = number("max-new-connections-per-cycle", 10, 1, 1000),
             "Connections accepted in one iteration of the event loop.";
-        MAX_NEW_TLS_CONNECTIONS_PER_CYCLE: Int = number("max-new-tls-connections-per-cycle", 1, 1, 1000).later(TLS),
-            "TLS connections accepted in one iteration of the event loop; their handshakes cost more.";
+        MAX_NEW_TLS_CONNECTIONS_PER_CYCLE: Int = number("max-new-tls-connections-per-cycle", 1, 1, 1000),
+            "TLS connections whose handshake is over that one iteration of the event loop takes up as clients.";
         RDMA_BIND: List = list("rdma-bind", &[]).ignored(NO_RDMA),
             "Addresses to listen on for RDMA.";
         RDMA_PORT: Int = number("rdma-port", 0, 0, 65535).ignored(NO_RDMA),
@@ -133,49 +131,49 @@ params! {
             "Completion vector for RDMA; -1 picks one.";
     }
     Tls {
-        TLS_PORT: Int = number("tls-port", 0, 0, 65535).refused(NO_TLS).later(TLS),
+        TLS_PORT: Int = number("tls-port", 0, 0, 65535),
             "TCP port for TLS clients; 0 opens none.";
-        TLS_CERT_FILE: Text = optional("tls-cert-file").volatile().later(TLS),
+        TLS_CERT_FILE: Text = optional("tls-cert-file").volatile(),
             "File with this server's certificate.";
-        TLS_KEY_FILE: Text = optional("tls-key-file").volatile().later(TLS),
+        TLS_KEY_FILE: Text = optional("tls-key-file").volatile(),
             "File with the certificate's private key.";
-        TLS_KEY_FILE_PASS: Text = optional("tls-key-file-pass").sensitive().later(TLS),
+        TLS_KEY_FILE_PASS: Text = optional("tls-key-file-pass").sensitive(),
             "Password of the private key's file.";
-        TLS_CLIENT_CERT_FILE: Text = optional("tls-client-cert-file").volatile().later(TLS),
+        TLS_CLIENT_CERT_FILE: Text = optional("tls-client-cert-file").volatile(),
             "Certificate for connections that this server opens; without it the server's own is used.";
-        TLS_CLIENT_KEY_FILE: Text = optional("tls-client-key-file").volatile().later(TLS),
+        TLS_CLIENT_KEY_FILE: Text = optional("tls-client-key-file").volatile(),
             "Private key for connections that this server opens.";
-        TLS_CLIENT_KEY_FILE_PASS: Text = optional("tls-client-key-file-pass").sensitive().later(TLS),
+        TLS_CLIENT_KEY_FILE_PASS: Text = optional("tls-client-key-file-pass").sensitive(),
             "Password of that key's file.";
-        TLS_DH_PARAMS_FILE: Text = optional("tls-dh-params-file").volatile().later(TLS),
+        TLS_DH_PARAMS_FILE: Text = optional("tls-dh-params-file").volatile().ignored(NO_DH),
             "Parameters for Diffie-Hellman, for old clients.";
-        TLS_CA_CERT_FILE: Text = optional("tls-ca-cert-file").volatile().later(TLS),
+        TLS_CA_CERT_FILE: Text = optional("tls-ca-cert-file").volatile(),
             "File with the certificates of the authorities that we trust.";
-        TLS_CA_CERT_DIR: Text = optional("tls-ca-cert-dir").volatile().later(TLS),
+        TLS_CA_CERT_DIR: Text = optional("tls-ca-cert-dir").volatile(),
             "Directory with the certificates of the authorities that we trust.";
-        TLS_AUTH_CLIENTS: Choice<TlsAuthClients> = one_of::<TlsAuthClients>("tls-auth-clients", TlsAuthClients::Yes as u8).later(TLS),
+        TLS_AUTH_CLIENTS: Choice<TlsAuthClients> = one_of::<TlsAuthClients>("tls-auth-clients", TlsAuthClients::Yes as u8),
             "Whether clients must show a certificate: 'no', 'yes', or 'optional'.";
-        TLS_AUTH_CLIENTS_USER: Choice<TlsUserField> = one_of::<TlsUserField>("tls-auth-clients-user", TlsUserField::Off as u8).later(TLS),
+        TLS_AUTH_CLIENTS_USER: Choice<TlsUserField> = one_of::<TlsUserField>("tls-auth-clients-user", TlsUserField::Off as u8),
             "Log a client in as the user that this field of its certificate names.";
-        TLS_REPLICATION: Bool = boolean("tls-replication", false).refused(NO_TLS).later(TLS),
+        TLS_REPLICATION: Bool = boolean("tls-replication", false),
             "Use TLS on the connection to the primary.";
-        TLS_CLUSTER: Bool = boolean("tls-cluster", false).refused(NO_TLS).later(TLS),
-            "Use TLS between the nodes of a cluster.";
-        TLS_PROTOCOLS: Text = optional("tls-protocols").later(TLS),
+        TLS_CLUSTER: Bool = boolean("tls-cluster", false),
+            "Use TLS between the nodes of a cluster, and for MIGRATE.";
+        TLS_PROTOCOLS: Text = optional("tls-protocols"),
             "Versions of TLS that are allowed, separated by spaces.";
-        TLS_CIPHERS: Text = optional("tls-ciphers").later(TLS),
+        TLS_CIPHERS: Text = optional("tls-ciphers"),
             "Ciphers for TLS 1.2 and older.";
-        TLS_CIPHERSUITES: Text = optional("tls-ciphersuites").later(TLS),
+        TLS_CIPHERSUITES: Text = optional("tls-ciphersuites"),
             "Cipher suites for TLS 1.3.";
-        TLS_PREFER_SERVER_CIPHERS: Bool = boolean("tls-prefer-server-ciphers", false).later(TLS),
+        TLS_PREFER_SERVER_CIPHERS: Bool = boolean("tls-prefer-server-ciphers", false),
             "Choose the cipher by our order instead of the client's.";
-        TLS_SESSION_CACHING: Bool = boolean("tls-session-caching", true).later(TLS),
+        TLS_SESSION_CACHING: Bool = boolean("tls-session-caching", true),
             "Let clients resume sessions, which saves most of the handshake.";
-        TLS_SESSION_CACHE_SIZE: Int = number("tls-session-cache-size", 20480, 0, INT).later(TLS),
+        TLS_SESSION_CACHE_SIZE: Int = number("tls-session-cache-size", 20480, 0, INT),
             "Sessions that are remembered; 0 is no limit.";
-        TLS_SESSION_CACHE_TIMEOUT: Int = number("tls-session-cache-timeout", 300, 0, INT).later(TLS),
+        TLS_SESSION_CACHE_TIMEOUT: Int = number("tls-session-cache-timeout", 300, 0, INT),
             "Seconds for which a session is remembered.";
-        TLS_AUTO_RELOAD_INTERVAL: Int = number("tls-auto-reload-interval", 0, 0, INT).later(TLS),
+        TLS_AUTO_RELOAD_INTERVAL: Int = number("tls-auto-reload-interval", 0, 0, INT),
             "Seconds between looks whether certificate files have changed; 0 is never.";
     }
     General {

@@ -27,9 +27,10 @@ pub use exec::batch::{Flow, Submitted};
 pub use exec::declared::DeclaredKeysCheck;
 pub use host::action::{Action, Crash};
 pub use host::process::{
-    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile, Counts,
-    CpuTimes, Facts, IoThreads, Process, ProcessClock, ProcessMemory, ProcessSettings, SaveError,
-    SnapshotFiles, SnapshotSink, StreamBufferFacts, SyncFacts, UserFile,
+    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile,
+    CertificateFact, CertificateFacts, Counts, CpuTimes, Facts, IoThreads, Process, ProcessClock,
+    ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, StreamBufferFacts, SyncFacts,
+    UserFile,
 };
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;

@@ -5,6 +5,7 @@
 //! the line, where a line is to blame.
 
 use crate::listen::{self, BindProblem};
+use crate::net::tls;
 use crate::os::{can_create, can_write_into, plain_error};
 use crate::storage;
 use crate::users;
@@ -34,6 +35,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) ->
     }
     findings.folders(&config);
     findings.users(&config);
+    findings.certificates(&config);
     findings.addresses(&config);
     findings
 }
@@ -77,6 +79,13 @@ impl Findings {
         found.file_notes.iter().for_each(|text| self.warning(config, param::ACLFILE, text));
     }
 
+    /// Certificates and settings of TLS, whose paths count from `dir`.
+    fn certificates(&mut self, config: &Config) {
+        if let Err(text) = tls::check(config, storage::of_process().as_ref()) {
+            self.error(config, param::TLS_CERT_FILE, &text);
+        }
+    }
+
     /// What a start would listen on.
     fn addresses(&mut self, config: &Config) {
         for found in listen::try_tcp(config) {
@@ -93,7 +102,8 @@ impl Findings {
         if let Err(text) = listen::try_unix_group(config) {
             self.error(config, param::UNIXSOCKETGROUP, &text);
         }
-        let no_address = config.int(param::PORT) == 0 || config.list(param::BIND).is_empty();
+        let no_port = config.int(param::PORT) == 0 && config.int(param::TLS_PORT) == 0;
+        let no_address = no_port || config.list(param::BIND).is_empty();
         if no_address && config.text(param::UNIXSOCKET).is_none() {
             self.error(config, param::PORT, "Configured to not listen anywhere");
         }

@@ -10,10 +10,11 @@
 
 pub mod input;
 pub mod output;
+mod plain_output;
 pub mod spare;
 pub mod transport;
 
-use crate::net::Stream;
+use crate::net::{PeerSide, Stream};
 use crate::os::plain_error;
 use input::{Input, InputState};
 use output::{Next, Output, Piece};
@@ -22,7 +23,7 @@ use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Event, Received, SendBuf, Sending, Sent};
 use sluice_resp::{Admission, Outbox};
 use spare::SpareBuffers;
-use transport::Transport;
+use transport::{CodedSend, Transport};
 
 /// A connection.
 pub struct Connection {
@@ -132,6 +133,9 @@ pub const QUERY_BUF_IDLE_S: i64 = 2;
 /// Room beyond this is given back by a connection that has not used half of it lately.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
+/// Parts of a large reply that are encoded and sent in one go: a mebibyte, 0.4 ms about.
+const PARTS_AT_ONCE: u32 = 4;
+
 /// Why a connection ends whose client closed it: for the log.
 pub const CLIENT_CLOSED: &str = "Client closed connection";
 /// Why a connection ends after the last reply: for the log.
@@ -165,7 +169,10 @@ impl Connection {
 
     /// Bytes that the allocator has given for it; the event loop's own are not among them.
     pub fn footprint(&self) -> usize {
-        heap::boxed::<Connection>() + self.input.footprint() + self.output.footprint()
+        heap::boxed::<Connection>()
+            + self.input.footprint()
+            + self.output.footprint()
+            + self.transport.footprint()
     }
 
     /// Whether it can move to another thread just now.
@@ -238,6 +245,7 @@ pub fn handle<O: Owner>(owner: &mut O, key: SessionKey, event: Event) {
     match event {
         Event::Received { received, .. } => receive(owner, key, received),
         Event::Sent { sent, .. } => send_is_over(owner, key, sent),
+        Event::Ready { .. } => has_room(owner, key),
         Event::Filled { buf, error, .. } => filled(owner, key, buf, error.is_some()),
         Event::Detached { fd, .. } => {
             if let Some(connection) = owner.take(key) {
@@ -258,24 +266,35 @@ fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
         }
     };
     let Some(mut connection) = owner.take(key) else { return owner.event_loop().give_back(chunk) };
-    owner.count_received(&mut connection, chunk.len());
-    let flushed = match connection.transport.is_coded() {
-        true => receive_coded(owner, &mut connection, &chunk),
-        false => {
-            process(owner, &mut connection, &chunk);
-            Flushed::Open
-        }
-    };
-    owner.event_loop().give_back(chunk);
-    match flushed {
-        Flushed::Open => {
-            if !connection.input.query_buf.is_empty() {
-                owner.note_unfinished(&connection);
+    if connection.transport.is_coded() {
+        let decoded = receive_coded(owner, &mut connection, &chunk);
+        owner.event_loop().give_back(chunk);
+        return match decoded {
+            Ok(PeerSide::Open) => note_received(owner, connection),
+            // A plain connection would not receive meanwhile: it meets the end when the batch has come back.
+            Ok(PeerSide::Ended) => {
+                connection.transport.note_peer_end();
+                match end_is_due(&connection) {
+                    true => owner.input_ended(connection),
+                    false => note_received(owner, connection),
+                }
             }
-            go_on_receiving(owner, connection);
-        }
-        Flushed::Over(why) => owner.end(connection, &why),
+            Err(why) => owner.end(connection, &why),
+        };
     }
+    owner.count_received(&mut connection, chunk.len());
+    process(owner, &mut connection, &chunk);
+    owner.event_loop().give_back(chunk);
+    note_received(owner, connection);
+}
+
+/// What was received is processed.
+#[inline(always)]
+fn note_received<O: Owner>(owner: &mut O, connection: Box<Connection>) {
+    if !connection.input.query_buf.is_empty() {
+        owner.note_unfinished(&connection);
+    }
+    go_on_receiving(owner, connection);
 }
 
 #[cold]
@@ -292,17 +311,33 @@ fn end<O: Owner>(owner: &mut O, key: SessionKey, why: &str) {
     }
 }
 
-#[cold]
-fn receive_coded<O: Owner>(owner: &mut O, connection: &mut Connection, chunk: &[u8]) -> Flushed {
-    let (mut plain, mut answer) = (Vec::new(), Vec::new());
-    if let Err(why) = connection.transport.decode(chunk, &mut plain, &mut answer) {
-        return Flushed::Over(why);
+/// Decodes and processes what has come. Errors: the connection is over, and why.
+#[inline(never)]
+fn receive_coded<O: Owner>(
+    owner: &mut O,
+    connection: &mut Connection,
+    chunk: &[u8],
+) -> Result<PeerSide, String> {
+    let mut buffers = owner.spare().decoded();
+    let decoded = connection.transport.decode(chunk, &mut buffers);
+    // Counted as the client has written it, as the reference does.
+    owner.count_received(connection, buffers.plain.len());
+    if decoded.is_err() {
+        connection.transport.send_last(owner.event_loop(), &buffers.answer);
+    } else {
+        if !buffers.answer.is_empty() {
+            connection.output.push(Piece::Answer(std::mem::take(&mut buffers.answer)));
+        }
+        if !buffers.plain.is_empty() {
+            process(owner, connection, &buffers.plain);
+        }
     }
-    if !answer.is_empty() {
-        connection.output.push(Piece::Answer(answer));
+    owner.spare().keep_decoded(buffers);
+    let side = decoded?;
+    match flush(owner, connection) {
+        Flushed::Open => Ok(side),
+        Flushed::Over(why) => Err(why),
     }
-    process(owner, connection, &plain);
-    flush(owner, connection)
 }
 
 /// Executes what has come, as far as the state of the input lets.
@@ -328,10 +363,21 @@ pub fn go_on_receiving<O: Owner>(owner: &mut O, mut connection: Box<Connection>)
     owner.put(connection);
 }
 
+/// Whether the peer has told the end by the codec, and was sent all that was owed.
+#[inline]
+fn end_is_due(connection: &Connection) -> bool {
+    connection.transport.peer_has_ended()
+        && connection.input.state() != InputState::Executing
+        && connection.output.is_idle()
+}
+
 /// Executes what is kept, lets the event loop receive whatever the state was before, and puts the connection
 /// back.
 pub fn resume<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
+    if end_is_due(&connection) {
+        return owner.input_ended(connection);
+    }
     connection.receive(owner.event_loop());
     owner.report_usage(&mut connection);
     owner.put(connection);
@@ -405,7 +451,9 @@ pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox
     let piece = Piece::Output(outbox);
     match connection.output.is_idle() {
         true => match start_send(owner, connection, piece) {
-            Flushed::Open if connection.output.closes_when_sent() => flush(owner, connection),
+            Flushed::Open if connection.output.closes_when_sent() || connection.output.has_more() => {
+                flush(owner, connection)
+            }
             ended => ended,
         },
         false => {
@@ -418,7 +466,17 @@ pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox
 /// Sends what waits, until a send is in flight.
 #[inline(never)]
 pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
+    let mut parts = 0;
     while !connection.output.is_sending() {
+        if connection.output.next_is_rest() {
+            parts += 1;
+            if parts == PARTS_AT_ONCE {
+                // A client that takes a large reply as fast as it is encoded would keep everybody else waiting.
+                connection.output.begin_send();
+                connection.transport.watch_room(owner.event_loop());
+                return Flushed::Open;
+            }
+        }
         let started = match connection.output.next() {
             Next::Send(piece) => start_send(owner, connection, piece),
             Next::Idle => return Flushed::Open,
@@ -439,7 +497,14 @@ fn start_send<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece
         // A batch without replies.
         return Flushed::Open;
     }
-    match connection.transport.send(owner.event_loop(), piece) {
+    let sending = match connection.transport.is_coded() {
+        false => connection.transport.send(owner.event_loop(), piece),
+        true => match send_coded(owner, connection, piece) {
+            Ok(sending) => sending,
+            Err(why) => return Flushed::Over(why),
+        },
+    };
+    match sending {
         Sending::InFlight => {
             connection.output.begin_send();
             Flushed::Open
@@ -448,17 +513,54 @@ fn start_send<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece
     }
 }
 
+/// Sends a piece through the codec. What is left of a large piece is sent next. Errors: the connection is
+/// over, and why.
+#[inline(never)]
+fn send_coded<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Result<Sending, String> {
+    let out = owner.spare().encoded();
+    let CodedSend { sending, rest, used } = connection.transport.send_coded(owner.event_loop(), piece, out);
+    if let Some(rest) = rest {
+        connection.output.push_front(rest);
+    }
+    if let Some(used) = used {
+        // Its memory is that of the next encoded output, in turn with the buffer that is sent.
+        let SendBuf { head, shared } = used;
+        owner.spare().keep_encoded(head);
+        if !shared.is_empty() {
+            owner.recycle(SendBuf { head: Vec::new(), shared });
+        }
+    }
+    sending
+}
+
+/// The socket takes more of a large reply that is encoded part by part.
+#[cold]
+fn has_room<O: Owner>(owner: &mut O, key: SessionKey) {
+    let Some(mut connection) = owner.take(key) else { return };
+    connection.output.end_send();
+    let flushed = flush(owner, &mut connection);
+    flushed_after_send(owner, connection, flushed);
+}
+
 fn send_is_over<O: Owner>(owner: &mut O, key: SessionKey, sent: Sent) {
     let Some(mut connection) = owner.take(key) else { return };
     connection.output.end_send();
-    let ended = match end_send(owner, &mut connection, sent) {
+    let flushed = match end_send(owner, &mut connection, sent) {
         Flushed::Open => flush(owner, &mut connection),
         over => over,
     };
-    match ended {
+    flushed_after_send(owner, connection, flushed);
+}
+
+fn flushed_after_send<O: Owner>(owner: &mut O, mut connection: Box<Connection>, flushed: Flushed) {
+    let key = connection.key;
+    match flushed {
         Flushed::Open => {
             if connection.output.is_idle() {
                 owner.output_is_idle(key);
+                if end_is_due(&connection) {
+                    return owner.input_ended(connection);
+                }
                 if connection.stay == Stay::Leaving {
                     connection.receive(owner.event_loop());
                 }

@@ -23,7 +23,7 @@ use crate::alloc;
 use crate::bio::Bio;
 use crate::cli;
 use crate::log::Log;
-use crate::migrate::KeptLinks;
+use crate::migrate::{KeptLinks, MigrationSource};
 use crate::os::plain_error;
 use crate::storage::lock::DataClaims;
 use crate::storage::{self, Storage};
@@ -240,6 +240,7 @@ impl Process for Host {
         let counts = self.counts();
         let bio = self.bio.as_ref();
         Facts {
+            certificates: self.certificate_facts(),
             migrate_cached_sockets: self.kept_links.count(),
             used_memory: numbers.used(),
             used_memory_peak: self.memory.peak,
@@ -284,7 +285,9 @@ impl Process for Host {
     }
 
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
-        crate::migrate::run(&migration, "", &self.kept_links)
+        let tls = self.settings.tls.context_of_migrations();
+        let source = MigrationSource { address: String::new(), tls };
+        crate::migrate::run(&migration, &source, &self.kept_links)
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {

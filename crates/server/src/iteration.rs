@@ -27,10 +27,11 @@ use crate::connection::{self, Connection, Owner};
 use crate::host::Host;
 use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
-use crate::listen::{self, ListenerKind};
+use crate::listen::{self, Accepted, ListenerKind};
 use crate::loader;
-use crate::migrate::Migrator;
-use crate::net::{Endpoint, Stream};
+use crate::migrate::{MigrationSource, Migrator};
+use crate::net::handshakes::{Begin, Handshakes, Outcome};
+use crate::net::{Endpoint, Stream, tls};
 use crate::os::plain_error;
 use crate::replica::Follower;
 use crate::signals::{self, Signals};
@@ -63,6 +64,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("take pieces of slow reads", Server::take_slow_reads),
     ("end migrations", Server::end_migrations),
     ("end loads of users", Server::end_user_loads),
+    ("take up connections of TLS", Server::take_handshakes),
     ("cron", Server::cron),
     ("expire", Server::expire),
     ("act", Server::act),
@@ -91,6 +93,10 @@ pub struct Server {
     /// Keys on their way to other servers.
     migrator: Migrator,
     user_loads: UserLoads,
+    /// Connections that are no clients yet.
+    handshakes: Handshakes<Newcomer>,
+    /// More of them may be over than the last iteration took up.
+    more_handshakes: bool,
     timing: Timing,
     /// The link to the primary.
     follower: Follower,
@@ -106,6 +112,14 @@ pub struct Server {
     ends_at_once: bool,
     /// The folder of the append-only file that is opened when the data are loaded.
     folder_to_open: Option<Folder>,
+}
+
+/// A connection that was accepted.
+struct Newcomer {
+    /// Its addresses.
+    accepted: Accepted,
+    /// It came by a unix socket.
+    unix: bool,
 }
 
 /// The main thread's event loop and what it knows of sockets.
@@ -162,6 +176,8 @@ impl Server {
             slow_reads,
             migrator,
             user_loads,
+            handshakes: Handshakes::new(),
+            more_handshakes: false,
             timing: Timing::default(),
             follower: Follower::new(),
             save: SavePace::default(),
@@ -210,7 +226,8 @@ impl Server {
             || self.engine.has_ready()
             || pool.has_messages()
             || pool.is_behind()
-            || self.io_threads.moves.are_pending();
+            || self.io_threads.moves.are_pending()
+            || self.more_handshakes;
         if more_to_do {
             return Deadline::PAST;
         }
@@ -322,15 +339,77 @@ impl Server {
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));
         }
-        let engine = &self.engine;
-        let unguarded = engine.default_user_has_no_password();
-        if let Some(text) = listen::refusal(&accepted, engine.connections(), engine.config(), unguarded) {
+        let newcomer = Newcomer { accepted, unix: matches!(listener.kind, ListenerKind::Unix(_)) };
+        match listener.is_tls() {
+            true => self.begin_handshake(newcomer, stream),
+            false => self.admit(newcomer, stream, &[], None),
+        }
+    }
+
+    /// Has a thread do the handshake of a connection that speaks TLS.
+    #[cold]
+    fn begin_handshake(&mut self, newcomer: Newcomer, stream: Stream) {
+        let is_full = self.connections() as i64 >= self.engine.config().int(param::MAXCLIENTS);
+        let Some(context) = self.host.settings.tls.context().cloned().filter(|_| !is_full) else {
+            // Nothing can be said before the handshake, which is not worth it.
+            return self.engine.count_rejected();
+        };
+        let field = tls::name_field(self.engine.config());
+        let begin = Begin { stream, context, field, origin: newcomer };
+        if let Err(error) = self.handshakes.begin(begin, self.sockets.event_loop.waker()) {
+            let text =
+                format!("Accepting client connection: no thread for handshakes: {}", plain_error(&error));
+            self.host.note(LogLevel::Warning, &text);
+        }
+    }
+
+    /// Takes up connections whose handshake is over.
+    fn take_handshakes(&mut self) {
+        let most = self.engine.config().uint(param::MAX_NEW_TLS_CONNECTIONS_PER_CYCLE);
+        self.more_handshakes = false;
+        for number in 0.. {
+            if number == most {
+                self.more_handshakes = self.handshakes.in_progress() > 0;
+                return;
+            }
+            match self.handshakes.take() {
+                None => return,
+                Some(Outcome::Established { stream, plain, names, origin }) => {
+                    self.timing.is_busy = true;
+                    self.admit(origin, stream, &plain, names.as_deref());
+                }
+                Some(Outcome::Failed { reason, origin }) => self.note_handshake_failure(&reason, &origin),
+            }
+        }
+    }
+
+    #[cold]
+    fn note_handshake_failure(&mut self, reason: &str, origin: &Newcomer) {
+        let Accepted { addr, laddr, .. } = &origin.accepted;
+        let text = format!("Error accepting a client connection: {reason} (addr={addr} laddr={laddr})");
+        // Whoever can connect can fail: what they make the log say is bounded.
+        let now_s = self.host.recent().mono_ns / 1_000_000_000;
+        let level = if self.handshakes.failure_is_told(now_s) { LogLevel::Warning } else { LogLevel::Debug };
+        self.host.note(level, &text);
+    }
+
+    /// Clients, and connections that are to be some.
+    fn connections(&self) -> usize {
+        self.engine.connections() + self.handshakes.in_progress()
+    }
+
+    /// Makes a connection a client's, unless it is refused. `plain` has come already; `names` are those of the
+    /// client's certificate.
+    fn admit(&mut self, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
+        let Newcomer { accepted, unix } = newcomer;
+        let unguarded = self.engine.default_user_has_no_password();
+        let refusal = listen::refusal(&accepted, self.connections(), self.engine.config(), unguarded);
+        if let Some(text) = refusal {
             self.engine.count_rejected();
             stream.close_with(text);
             return;
         }
         let fd = stream.number();
-        let unix = matches!(listener.kind, ListenerKind::Unix(_));
         // Nearly always the same as that of the client before.
         if *self.sockets.laddr != *accepted.laddr {
             self.sockets.laddr = accepted.laddr.into();
@@ -339,16 +418,25 @@ impl Server {
         let client = sluice_engine::Connection { addr: accepted.addr, laddr, fd, unix };
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);
+        if let Some(names) = names {
+            self.engine.log_in_by_certificate(key, names, &mut self.host);
+        }
         if self.io_threads.pool.active() > 0 {
             self.host.shown.io_threads.accepts += 1;
-            let connection = Connection::new(key, Transport::detached());
+            let mut connection = Connection::new(key, Transport::detached());
+            connection.input.keep(plain);
             return self.hand_over(connection, stream);
         }
         let transport = Transport::attach(&mut self.sockets.event_loop, stream, key);
         let mut connection = Connection::new(key, transport);
         connection.authentication = self.engine.authentication(key);
-        connection.receive(&mut self.sockets.event_loop);
-        self.put(connection);
+        if plain.is_empty() {
+            connection.receive(&mut self.sockets.event_loop);
+            return self.put(connection);
+        }
+        self.count_received(&mut connection, plain.len());
+        connection.input.keep(plain);
+        connection::resume(self, connection);
     }
 
     fn cron(&mut self) {
@@ -365,6 +453,8 @@ impl Server {
         }
         let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
         self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
+        let waker = self.sockets.event_loop.waker();
+        self.host.look_at_certificates(self.engine.config(), waker);
     }
 
     /// Goes on with the cycle of expiry that is under way. Ahead of the phases that act and write: what a
@@ -412,7 +502,8 @@ impl Server {
                 Action::Produce(key, read) => self.begin_slow_read(key, read),
                 Action::Migrate(migration) => {
                     let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
-                    self.migrator.begin(*migration, source);
+                    let tls = self.host.settings.tls.context_of_migrations();
+                    self.migrator.begin(*migration, MigrationSource { address: source, tls });
                 }
                 Action::LoadUsers(load) => self.user_loads.begin(*load),
                 Action::DelayAof(microseconds) => {

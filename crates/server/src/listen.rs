@@ -35,6 +35,8 @@ pub enum ListenerKind {
         word: String,
         /// The port.
         port: u16,
+        /// Whether clients speak TLS there.
+        tls: bool,
     },
     /// A path, as the configuration writes it.
     Unix(String),
@@ -42,11 +44,22 @@ pub enum ListenerKind {
 
 /// A socket that could not be opened.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ListenError(String);
+pub struct ListenError {
+    text: String,
+    /// The port and what is spoken there, for a socket of TCP.
+    place: String,
+}
+
+impl ListenError {
+    /// The port, and in parentheses what is spoken there: `6379 (tcp)`.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+}
 
 impl std::fmt::Display for ListenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -96,27 +109,25 @@ impl Listening {
         std::mem::take(&mut self.changed).then(|| self.active.clone())
     }
 
-    /// Opens the TCP listeners of `bind` and `port` that are not open yet and retires the others; none when
-    /// the port is 0. An address with `-` before it may be unavailable, any other may not. `warn` is called
+    /// Opens the TCP listeners of `bind`, `port` and `tls-port` that are not open yet and retires the others;
+    /// none for a port that is 0. An address with `-` before it may be unavailable, any other may not. `warn` is called
     /// for each that is not opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
-        let port = config.int(param::PORT) as u16;
         let backlog = config.int(param::TCP_BACKLOG) as i32;
-        let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
-        let words: Vec<String> =
-            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let wanted = wanted_tcp(config);
         let held: Vec<&Listener> = self.active.iter().chain(&self.retired).collect();
         let kept: Vec<Option<&Listener>> =
-            words.iter().map(|word| held.iter().find(|l| l.is_tcp(word, port)).copied()).collect();
-        let in_the_way = |l: &&&Listener| {
-            matches!(l.kind, ListenerKind::Tcp { port: p, .. } if p == port)
-                && !kept.iter().flatten().any(|k| k.same(l))
-        };
+            wanted.iter().map(|wanted| held.iter().find(|l| l.is_tcp(wanted)).copied()).collect();
         let mut next = Vec::new();
-        for (word, kept) in words.iter().zip(&kept) {
-            let open = || match kept {
+        for (place, kept_one) in wanted.iter().zip(&kept) {
+            let TcpPlace { word, port, .. } = place;
+            let in_the_way = |l: &&&Listener| {
+                matches!(l.kind, ListenerKind::Tcp { port: p, .. } if p == *port)
+                    && !kept.iter().flatten().any(|k| k.same(l))
+            };
+            let open = || match kept_one {
                 Some(listener) => relisten(listener, backlog).map(|()| (*listener).clone()),
-                None => open_tcp(word, config),
+                None => open_tcp(place, config),
             };
             let mut opened = open().or_else(|error| {
                 // Our own sockets may be in the way: `*` and an address exclude each other.
@@ -142,7 +153,8 @@ impl Listening {
                     if !is_tolerable(&error, word) {
                         drop(next);
                         self.active.iter().for_each(|l| drop(relisten(l, backlog)));
-                        return Err(ListenError(text));
+                        let kind = if place.tls { "tls" } else { "tcp" };
+                        return Err(ListenError { text, place: format!("{port} ({kind})") });
                     }
                 }
             }
@@ -174,7 +186,10 @@ impl Listening {
                 self.changed = true;
                 Ok(())
             }
-            Err(error) => Err(ListenError(format!("opening Unix socket: bind: {}", plain_error(&error)))),
+            Err(error) => {
+                let text = format!("opening Unix socket: bind: {}", plain_error(&error));
+                Err(ListenError { text, place: String::new() })
+            }
         }
     }
 
@@ -183,19 +198,46 @@ impl Listening {
         self.unix_file.as_deref()
     }
 
-    /// INFO's `listenerN:` values.
-    pub fn info_lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let binds: String =
-            self.active.iter().filter_map(Listener::word).map(|word| format!(",bind={word}")).collect();
-        if let Some(port) = self.active.iter().find_map(Listener::port) {
-            lines.push(format!("name=tcp{binds},port={port}"));
-        }
-        lines.extend(
-            self.active.iter().filter_map(Listener::path).map(|path| format!("name=unix,bind={path}")),
-        );
-        lines
+    /// INFO's `listenerN:` values, each with its N.
+    pub fn info_lines(&self) -> Vec<(usize, String)> {
+        let tcp = |wanted: bool, name: &str| {
+            let mut binds = String::new();
+            let mut at = None;
+            for listener in &self.active {
+                if let ListenerKind::Tcp { word, port, tls } = &listener.kind
+                    && *tls == wanted
+                {
+                    binds += &format!(",bind={word}");
+                    at = Some(*port);
+                }
+            }
+            at.map(|port| format!("name={name}{binds},port={port}"))
+        };
+        let unix = self.active.iter().find_map(Listener::path).map(|path| format!("name=unix,bind={path}"));
+        let lines = [tcp(false, "tcp"), unix, tcp(true, "tls")];
+        lines.into_iter().enumerate().filter_map(|(number, line)| Some((number, line?))).collect()
     }
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TcpPlace {
+    word: String,
+    port: u16,
+    tls: bool,
+}
+
+/// What `bind`, `port` and `tls-port` ask for.
+fn wanted_tcp(config: &Config) -> Vec<TcpPlace> {
+    let mut places = Vec::new();
+    for (port, tls) in [(config.int(param::PORT) as u16, false), (config.int(param::TLS_PORT) as u16, true)] {
+        if port != 0 {
+            let words =
+                config.list(param::BIND).iter().map(|word| String::from_utf8_lossy(word).into_owned());
+            places.extend(words.map(|word| TcpPlace { word, port, tls }));
+        }
+    }
+    places
 }
 
 impl Listener {
@@ -203,22 +245,21 @@ impl Listener {
         Arc::ptr_eq(&self.socket, &other.socket)
     }
 
-    fn is_tcp(&self, wanted: &str, wanted_port: u16) -> bool {
+    fn is_tcp(&self, wanted: &TcpPlace) -> bool {
         let plain = |word: &str| word.trim_start_matches('-').to_owned();
-        matches!(&self.kind, ListenerKind::Tcp { word, port } if *port == wanted_port && plain(word) == plain(wanted))
+        matches!(&self.kind, ListenerKind::Tcp { word, port, tls }
+            if *port == wanted.port && *tls == wanted.tls && plain(word) == plain(&wanted.word))
+    }
+
+    /// Whether clients speak TLS there.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.kind, ListenerKind::Tcp { tls: true, .. })
     }
 
     /// The address as the configuration writes it.
     pub fn word(&self) -> Option<&str> {
         match &self.kind {
             ListenerKind::Tcp { word, .. } => Some(word),
-            ListenerKind::Unix(_) => None,
-        }
-    }
-
-    fn port(&self) -> Option<u16> {
-        match &self.kind {
-            ListenerKind::Tcp { port, .. } => Some(*port),
             ListenerKind::Unix(_) => None,
         }
     }
@@ -261,11 +302,11 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     errno.is_some_and(|n| unsupported.contains(&n) || n == Errno::EADDRNOTAVAIL && word.starts_with('-'))
 }
 
-fn open_tcp(word: &str, config: &Config) -> std::io::Result<Listener> {
-    let port = config.int(param::PORT) as u16;
-    let socket = bind_tcp(address(word)?, config)?;
+fn open_tcp(place: &TcpPlace, config: &Config) -> std::io::Result<Listener> {
+    let TcpPlace { word, port, tls } = place.clone();
+    let socket = bind_tcp(address(&word)?, port, config)?;
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
-    Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word: word.to_owned(), port } })
+    Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, tls } })
 }
 
 /// The address that a word of `bind` means.
@@ -277,8 +318,8 @@ fn address(word: &str) -> std::io::Result<IpAddr> {
     }
 }
 
-/// A socket with this address and the configured port; it does not listen.
-fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
+/// A socket with this address and port; it does not listen.
+fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Socket> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     if address.is_ipv6() {
@@ -290,7 +331,7 @@ fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
     }
     // Before it listens: the first connection may come at once.
     options::tune_listener(&socket, config.int(param::TCP_KEEPALIVE));
-    socket.bind(&SocketAddr::new(address, config.int(param::PORT) as u16).into())?;
+    socket.bind(&SocketAddr::new(address, port).into())?;
     Ok(socket)
 }
 
@@ -307,22 +348,22 @@ pub enum BindProblem {
 /// Tries each address of `bind` without listening, so that no client notices. What is found is text that
 /// names the address.
 pub fn try_tcp(config: &Config) -> Vec<BindProblem> {
-    let port = config.int(param::PORT);
-    let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
-    let mut taken: Vec<(IpAddr, String)> = Vec::new();
+    let mut taken: Vec<(IpAddr, u16, String)> = Vec::new();
     let mut found = Vec::new();
-    for word in words {
-        let word = String::from_utf8_lossy(word).into_owned();
+    for TcpPlace { word, port, .. } in wanted_tcp(config) {
         let name = word.trim_start_matches('-').to_owned();
-        let tried = address(&word).and_then(|address| bind_tcp(address, config).map(|_closed| address));
+        let tried = address(&word).and_then(|address| bind_tcp(address, port, config).map(|_closed| address));
         match tried {
             Ok(address) => {
-                if let Some((_, other)) = taken.iter().find(|(other, _)| overlap(*other, address)) {
+                let is_same = |(other, other_port, _): &&(IpAddr, u16, String)| {
+                    *other_port == port && overlap(*other, address)
+                };
+                if let Some((_, _, other)) = taken.iter().find(is_same) {
                     found.push(BindProblem::Fatal(format!(
                         "{name} port {port}: '{other}' has this address already"
                     )));
                 }
-                taken.push((address, name));
+                taken.push((address, port, name));
             }
             Err(error) => {
                 let text = format!("{name} port {port}: {}", plain_error(&error));

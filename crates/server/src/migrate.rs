@@ -10,6 +10,7 @@ use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_evloop::Waker;
+use sluice_tls::Context;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -35,6 +36,15 @@ struct KeptLink {
     link: TargetLink,
     /// Seconds since its last use, as the main thread has counted them.
     age_s: u64,
+}
+
+/// How connections to other servers are made.
+#[derive(Clone)]
+pub struct MigrationSource {
+    /// The address that they are made from; empty: any.
+    pub address: String,
+    /// By what TLS is spoken; none: they are plain.
+    pub tls: Option<Context>,
 }
 
 /// A connection to another server.
@@ -87,7 +97,7 @@ impl Migrator {
     }
 
     /// Begins a migration on a thread of its own.
-    pub fn begin(&mut self, migration: Migration, source: String) {
+    pub fn begin(&mut self, migration: Migration, source: MigrationSource) {
         let (id, kept) = (migration.id, self.kept.clone());
         let (sender, waker) = (self.sender.clone(), self.waker.clone());
         self.running += 1;
@@ -160,7 +170,7 @@ impl Broken {
 }
 
 /// Does a migration. It may take its timeout for each key.
-pub fn run(migration: &Migration, source: &str, kept: &KeptLinks) -> MigrationOutcome {
+pub fn run(migration: &Migration, source: &MigrationSource, kept: &KeptLinks) -> MigrationOutcome {
     let mut outcome = MigrationOutcome::default();
     for is_last in [false, true] {
         let Err(Broken { step, is_timeout }) = attempt(migration, source, kept, &mut outcome) else {
@@ -182,7 +192,7 @@ pub fn run(migration: &Migration, source: &str, kept: &KeptLinks) -> MigrationOu
 
 fn attempt(
     migration: &Migration,
-    source: &str,
+    source: &MigrationSource,
     kept: &KeptLinks,
     outcome: &mut MigrationOutcome,
 ) -> Result<(), Broken> {
@@ -226,9 +236,10 @@ fn attempt(
     Ok(())
 }
 
-fn open(migration: &Migration, source: &str, timeout: Duration) -> Result<TargetLink, Broken> {
+fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> Result<TargetLink, Broken> {
     let (host, port) = (migration.host.clone(), migration.port);
-    let plan = ConnectPlan { host, port, source: source.to_owned(), timeout };
+    let MigrationSource { address, tls } = source.clone();
+    let plan = ConnectPlan { host, port, source: address, timeout, tls };
     let stream = Stream::connect(&plan).map_err(|error| Broken {
         // A host that refuses is met by the reference when it writes.
         step: if error.kind() == ErrorKind::ConnectionRefused {

@@ -2,9 +2,13 @@
 //! socket on its way between holders ([`Stream`]), and the options of sockets. Listening sockets are
 //! `listen.rs`; what a client's connection does with its bytes is `connection.rs`.
 
+mod codec;
 mod endpoint;
+pub mod handshakes;
 pub mod options;
 mod stream;
+pub mod tls;
 
+pub use codec::{Codec, PeerSide, TlsCodec};
 pub use endpoint::{Endpoint, LinkChannel};
-pub use stream::{BlockingStream, ConnectPlan, Ends, Stream, StreamRemote};
+pub use stream::{BlockingStream, ConnectPlan, Ends, Stream, StreamRemote, send_now};

@@ -18,12 +18,12 @@ pub mod main_channel;
 pub mod memory;
 pub mod progress;
 
+use crate::connection::transport::Transport;
 use crate::net::{Endpoint, LinkChannel, Stream};
 use connect::Connecting;
 use download::Download;
 use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
-use sluice_evloop::Source;
 
 /// Who has the connection to the primary.
 pub enum LinkHolder {
@@ -32,9 +32,9 @@ pub enum LinkHolder {
     /// A thread that makes it.
     Connecting(Connecting),
     /// The event loop, for the handshake.
-    Attached(Source),
+    Attached(Transport),
     /// The event loop lets go of it; these bytes of the snapshot have come.
-    Leaving(Vec<u8>),
+    Leaving(Transport, Vec<u8>),
     /// The main thread, until something receives the snapshot; these bytes of it have come.
     Left(Stream, Vec<u8>),
     /// A thread that receives the snapshot.
@@ -84,7 +84,7 @@ impl Follower {
     /// Whether the event loop has the holder's connection, as this one of the link's.
     pub fn is_in_event_loop(&self, channel: LinkChannel, attempt: u32) -> bool {
         self.endpoint() == Endpoint::PrimaryLink { channel, attempt }
-            && matches!(self.holder, LinkHolder::Attached(_) | LinkHolder::Leaving(_))
+            && matches!(self.holder, LinkHolder::Attached(_) | LinkHolder::Leaving(..))
     }
 
     /// Whether this one of the link's connections is the main channel of a synchronisation over two: until

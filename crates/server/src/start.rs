@@ -201,6 +201,8 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     say_mode(&mut host, &config);
     host.warn_of_container(&config);
     let users = users_of(&mut host, &mut config, user_lines)?;
+    host.apply_tls(&config)
+        .map_err(|_| fail(&mut host, "Failed to configure TLS. Check logs for more info.".to_owned()))?;
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
@@ -419,7 +421,7 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
         );
         host.note(LogLevel::Warning, &text);
     }
-    tcp.map_err(|_| format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))?;
+    tcp.map_err(|error| format!("Failed listening on port {}, aborting.", error.place()))?;
     unix.map_err(|error| format!("Failed {error}"))?;
     if nowhere { Err("Configured to not listen anywhere, exiting.".to_owned()) } else { Ok(()) }
 }
@@ -461,7 +463,11 @@ fn say_what_is_kept(host: &mut Host, config: &Config) {
 }
 
 fn say_mode(host: &mut Host, config: &Config) {
-    let (version, pid, port) = (cli::VERSION, std::process::id(), config.int(param::PORT));
+    let (version, pid) = (cli::VERSION, std::process::id());
+    let port = match config.int(param::PORT) {
+        0 => config.int(param::TLS_PORT),
+        port => port,
+    };
     let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.file().is_none();
     if config.bool(param::ALWAYS_SHOW_LOGO) || to_terminal {
         let banner = format!(
@@ -479,18 +485,22 @@ pub fn announce(host: &mut Host, config: &Config) {
     let listeners = host.settings.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {
-            listen::ListenerKind::Tcp { word, port } => {
-                format!("{} port {port}", word.trim_start_matches('-'))
+            listen::ListenerKind::Tcp { word, port, tls } => {
+                let what = if *tls { " (TLS)" } else { "" };
+                format!("{} port {port}{what}", word.trim_start_matches('-'))
             }
             listen::ListenerKind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
     }
-    if listeners.iter().any(|l| l.word().is_some()) {
+    if listeners.iter().any(|l| l.word().is_some() && !l.is_tls()) {
         host.note(LogLevel::Notice, "Ready to accept connections tcp");
     }
     if let Some(path) = listeners.iter().find_map(listen::Listener::path) {
         host.note(LogLevel::Notice, &format!("Ready to accept connections unix ({path})"));
+    }
+    if listeners.iter().any(listen::Listener::is_tls) {
+        host.note(LogLevel::Notice, "Ready to accept connections tls");
     }
     supervisor::tell(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
 }

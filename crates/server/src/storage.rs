@@ -117,3 +117,18 @@ pub enum LockRefused {
     /// It cannot be locked.
     Failed(io::Error),
 }
+
+/// All of a file. Cost: its bytes.
+pub fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = storage.open(path)?;
+    let mut text = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(text),
+            Ok(read) => text.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -69,6 +69,10 @@ pub enum Thread<'a> {
     /// Puts the replication stream behind a snapshot into a spool. Refused: the replica's synchronisation
     /// fails.
     StreamSpool,
+    /// Does the handshakes of clients that speak TLS. Refused: the connection is closed, and the log says so.
+    TlsHandshake,
+    /// Looks whether certificates have changed. Refused: those in use stay, and the log says so.
+    TlsReload,
     /// Reads and judges a file of users. Refused: ACL LOAD fails.
     Users,
 }
@@ -91,6 +95,8 @@ impl Thread<'_> {
             Thread::SnapshotLoad => "snapshot-load".into(),
             Thread::SnapshotWrite => "snapshot-write".into(),
             Thread::StreamSpool => "stream-spool".into(),
+            Thread::TlsHandshake => "tls-handshake".into(),
+            Thread::TlsReload => "tls-reload".into(),
             Thread::Users => "users".into(),
         }
     }
@@ -111,6 +117,8 @@ impl Thread<'_> {
             | Thread::SnapshotLoad
             | Thread::SnapshotWrite
             | Thread::StreamSpool
+            | Thread::TlsHandshake
+            | Thread::TlsReload
             | Thread::Users => "",
         }
     }
@@ -118,7 +126,7 @@ impl Thread<'_> {
     /// Whether the thread has a third of what others get where processors are short. On an idle processor it
     /// loses nothing.
     fn yields(self) -> bool {
-        matches!(self, Thread::Snapshot | Thread::SnapshotWrite)
+        matches!(self, Thread::Snapshot | Thread::SnapshotWrite | Thread::TlsHandshake)
     }
 
     /// Starts the thread. Cost: some system calls, 50 microseconds about.
@@ -201,6 +209,8 @@ mod tests {
             Thread::SnapshotLoad,
             Thread::SnapshotWrite,
             Thread::StreamSpool,
+            Thread::TlsHandshake,
+            Thread::TlsReload,
             Thread::Users,
         ];
         let mut names: Vec<_> = all.iter().map(|thread| thread.name()).collect();

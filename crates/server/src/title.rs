@@ -65,10 +65,11 @@ fn expand(config: &Config, name: &str, config_file: &str) -> String {
     let unix = config.str(param::UNIXSOCKET);
     let port = config.int(param::PORT);
     let tls_port = config.int(param::TLS_PORT);
-    let listen = match (port, config.list(param::BIND).first()) {
+    let served = if port == 0 { tls_port } else { port };
+    let listen = match (served, config.list(param::BIND).first()) {
         (0, _) => unix.clone().into_owned(),
-        (_, Some(first)) => format!("{}:{port}", String::from_utf8_lossy(first)),
-        (_, None) => format!("*:{port}"),
+        (_, Some(first)) => format!("{}:{served}", String::from_utf8_lossy(first)),
+        (_, None) => format!("*:{served}"),
     };
     let mut out = String::new();
     let mut rest = &*template;

@@ -6,12 +6,11 @@
 pub mod loads;
 
 use crate::os::plain_error;
-use crate::storage::{self, Storage};
+use crate::storage::{self, Storage, read_whole};
 use sluice_acl::{ConfigUsers, Users};
 use sluice_base::LogLevel;
 use sluice_config::{Config, LoadError, OutsideUser, UserLine, param};
 use std::ffi::OsStr;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -174,21 +173,6 @@ pub fn check(config: &Config, storage: &dyn Storage) -> UserFindings {
         Err(text) => findings.file_errors.push(text),
     }
     findings
-}
-
-/// All of a file.
-fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = storage.open(path)?;
-    let mut text = Vec::new();
-    let mut piece = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(text),
-            Ok(read) => text.extend_from_slice(&piece[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// The text of a file of users. Errors: the system's reason.

@@ -48,6 +48,13 @@ pub struct Buffers {
     scratch: Vec<u8>,
 }
 
+impl Buffers {
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        self.plain.capacity() + self.answer.capacity() + self.scratch.capacity()
+    }
+}
+
 /// What came of bytes that were received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
@@ -360,9 +367,10 @@ impl Side {
             match step {
                 Advance::Again => {}
                 Advance::Failed(error) => {
-                    // What is queued comes before anything is read again.
+                    // The alert is queued, and comes before anything is read again. Once: behind the alert rustls
+                    // would read the bad bytes again. What rustls keeps of a handshake lies in these bytes.
                     let rest = bytes.get_mut(used..).unwrap_or_default();
-                    while let (0, Advance::Again) = self.step(rest, &mut Vec::new(), answer) {}
+                    let _ = self.step(rest, &mut Vec::new(), answer);
                     return (used, Advance::Failed(error));
                 }
                 Advance::Waits | Advance::Closed => return (used, step),

@@ -151,8 +151,6 @@ fn what_is_missing_here_is_refused_by_name() {
         ("loadmodule x.so", "Modules"),
         ("module.param 1", "Modules"),
         ("sentinel", "Sentinel"),
-        ("tls-port 7000", "TLS"),
-        ("tls-replication yes", "TLS"),
     ] {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }

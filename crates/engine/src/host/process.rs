@@ -284,6 +284,26 @@ pub trait AofSource: SnapshotSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaveError(pub String);
 
+/// What is known of the certificates that TLS uses; none where there is no such certificate.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateFacts {
+    /// The server's own.
+    pub server: Option<CertificateFact>,
+    /// That of the connections which this server makes, where it has one for them.
+    pub client: Option<CertificateFact>,
+    /// Of the authorities, the one that expires first.
+    pub authority: Option<CertificateFact>,
+}
+
+/// What INFO shows of a certificate.
+#[derive(Clone, Debug)]
+pub struct CertificateFact {
+    /// Its serial number, hexadecimal.
+    pub serial: String,
+    /// When it expires, seconds since the epoch.
+    pub expires_at_s: i64,
+}
+
 /// What the process knows and the engine reports.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -307,8 +327,11 @@ pub struct Facts {
     pub event_loop: String,
     /// Why that one.
     pub event_loop_reason: String,
-    /// The listening sockets, as INFO writes them behind `listener0:`.
-    pub listeners: Vec<String>,
+    /// The listening sockets, as INFO writes them behind `listenerN:`, each with its N: 0 is plain TCP, 1 a
+    /// unix socket, 2 TLS.
+    pub listeners: Vec<(usize, String)>,
+    /// What is known of the certificates that TLS uses.
+    pub certificates: CertificateFacts,
     /// Size of a pointer, bits.
     pub arch_bits: u32,
     /// Name of the allocator.

@@ -52,7 +52,8 @@ impl Engine {
         let Some(role) = replication.replica.quietly().as_mut() else { return };
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
         let announced = config.int(param::REPLICA_ANNOUNCE_PORT);
-        let port = if announced > 0 { announced } else { config.int(param::PORT) };
+        let served = if config.bool(param::TLS_REPLICATION) { param::TLS_PORT } else { param::PORT };
+        let port = if announced > 0 { announced } else { config.int(served) };
         let around = Surroundings {
             now_ns: process.recent().mono_ns,
             timeout_ns: config.uint(param::REPL_TIMEOUT).saturating_mul(SECOND_NS),

@@ -11,7 +11,7 @@ use crate::session::{Closing, Session, Subscribed};
 use crate::users::refusals::{LoggedRefusal, line_of};
 use crate::users::rights;
 use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
-use sluice_base::{Now, SessionKey};
+use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_command::Spec;
 use sluice_commands::Args;
 use std::sync::Arc;
@@ -48,6 +48,30 @@ impl Engine {
     /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.
     pub fn default_user_has_no_password(&self) -> bool {
         self.control.clients.users.users().default_user().is_nopass()
+    }
+
+    /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
+    /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and logged,
+    /// or that there is none.
+    /// To be called ahead of the client's first request. Cost: the names.
+    pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let ClientRelations { users: state, watching, .. } = &mut self.control.clients;
+        let named = names.iter().find_map(|name| state.users.get(name).filter(|user| user.is_enabled()));
+        if let Some(user) = named {
+            let user = Arc::clone(user);
+            let name = String::from_utf8_lossy(user.name()).into_owned();
+            process.log(LogLevel::Verbose, &format!("TLS: Auto-authenticated client as {name}"));
+            session.caller.act_as(Identity::authenticated(user));
+            session.mask = self.gate.session_mask(session);
+        } else {
+            let name = names.first().map_or(&b""[..], Vec::as_slice);
+            let refused =
+                LoggedRefusal { refusal: Refusal::TlsCert, context: Context::Toplevel, object: b"" };
+            let (line, counts) =
+                (line_of(session, watching, process.now()), &mut self.stats.failures.refused);
+            state.note(refused, name, &line, counts, &self.control.config, process.now());
+        }
     }
 
     /// Has every session learn what has become of its user: new rights, or the end where the user is gone or

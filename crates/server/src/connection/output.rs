@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::plain_output::PlainOutput;
 use sluice_base::heap;
 use sluice_resp::{Mark, Outbox};
 
@@ -23,6 +24,8 @@ pub struct Output {
 pub enum Piece {
     /// For the client.
     Output(Outbox),
+    /// What is left of output that the transport encodes a part at a time.
+    Rest(Box<PlainOutput>),
     /// Bytes of the transport's own: they are sent as they are, and are no output of the connection.
     Answer(Vec<u8>),
 }
@@ -42,6 +45,7 @@ impl Output {
     pub fn footprint(&self) -> usize {
         let piece = |piece: &Piece| match piece {
             Piece::Output(outbox) => outbox.footprint(),
+            Piece::Rest(rest) => heap::boxed::<PlainOutput>() + rest.footprint(),
             Piece::Answer(bytes) => heap::vec(bytes),
         };
         self.waiting.as_deref().map_or(0, |waiting| {
@@ -52,6 +56,11 @@ impl Output {
     /// Appends a piece.
     pub fn push(&mut self, piece: Piece) {
         self.waiting.get_or_insert_default().push_back(piece);
+    }
+
+    /// Puts a piece ahead of all that waits.
+    pub fn push_front(&mut self, piece: Piece) {
+        self.waiting.get_or_insert_default().push_front(piece);
     }
 
     /// Appends a copy of some output to what waits; `buffer` gives memory where nothing does.
@@ -79,6 +88,18 @@ impl Output {
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.is_sending
+    }
+
+    /// Whether output waits to be sent.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Whether what comes next is the rest of a large reply.
+    #[inline]
+    pub fn next_is_rest(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(Piece::Rest(_))))
     }
 
     /// Whether nothing is in flight and nothing waits.

@@ -1,9 +1,9 @@
 use super::input::QueryBufUsage;
-use super::transport::Codec;
 use super::*;
-use crate::net::Endpoint;
+use crate::net::{Codec, Endpoint};
 use sluice_evloop::{Backend, Deadline};
 use sluice_resp::{Limits, Requests, State};
+use sluice_tls::Buffers;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -146,31 +146,40 @@ impl Owner for Rig {
 }
 
 /// Inverts every byte, holds bytes back until four have come, and answers each four with a `!` of its own,
-/// once.
+/// once. Parts that were encoded together end with a bar, the connection with a full stop.
+#[derive(Debug)]
 struct Inverting {
     held: Vec<u8>,
     greeted: bool,
 }
 
 impl Codec for Inverting {
-    fn decode(&mut self, bytes: &[u8], plain: &mut Vec<u8>, answer: &mut Vec<u8>) -> Result<(), String> {
+    fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String> {
         self.held.extend_from_slice(bytes);
         let whole = self.held.len() / 4 * 4;
-        plain.extend(self.held.drain(..whole).map(|byte| !byte));
+        buffers.plain.extend(self.held.drain(..whole).map(|byte| !byte));
         if whole > 0 && !std::mem::replace(&mut self.greeted, true) {
-            answer.extend_from_slice(b"hello");
+            buffers.answer.extend_from_slice(b"hello");
         }
-        match plain.contains(&b'~') {
-            true => Err("a tilde".to_owned()),
-            false => Ok(()),
+        if buffers.plain.contains(&b'~') {
+            buffers.answer.extend_from_slice(b"alert");
+            return Err("a tilde".to_owned());
         }
+        Ok(if buffers.plain.contains(&b'^') { PeerSide::Ended } else { PeerSide::Open })
     }
 
-    fn encode(&mut self, output: Outbox) -> Outbox {
-        let mut encoded = Outbox::new();
-        encoded.push(&output.flatten().iter().map(|byte| !byte).collect::<Vec<_>>());
-        encoded.push(b"|");
-        encoded
+    fn encode(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
+        out.extend(parts.iter().copied().flatten().map(|byte| !byte));
+        out.push(b'|');
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.push(b'.');
+    }
+
+    fn footprint(&self) -> usize {
+        self.held.capacity()
     }
 }
 
@@ -211,6 +220,41 @@ fn a_codec_transforms_holds_back_and_answers() {
 }
 
 #[test]
+fn a_peer_that_ends_by_the_codec_has_ended_its_input_and_is_told_the_end() {
+    let mut rig = Rig::new(inverting());
+    rig.client.write_all(&inverted("PING\r\n^^")).unwrap();
+    assert_eq!(rig.run(), [b"hello", &inverted("PING")[..], b"|."].concat());
+    assert_eq!(rig.ended.as_deref(), Some(CLIENT_CLOSED));
+}
+
+#[test]
+fn a_large_reply_is_encoded_part_by_part_as_the_client_takes_it() {
+    let mut rig = Rig::new(inverting());
+    let mut connection = rig.connection.take().unwrap();
+    let value = sluice_base::Bytes::from_vec(vec![b'v'; 5_000_000]);
+    let mut outbox = Outbox::new();
+    outbox.push(b"head");
+    outbox.push_shared(value);
+    outbox.push(b"tail");
+    let Flushed::Open = send(&mut rig, &mut connection, outbox) else { panic!("the socket is open") };
+    assert!(connection.output.is_sending(), "the socket has no room for all of it");
+    assert!(connection.transport.footprint() > 0);
+    let mut second = Outbox::new();
+    second.push(b"second");
+    let Flushed::Open = send(&mut rig, &mut connection, second) else { panic!("the socket is open") };
+    rig.connection = Some(connection);
+    let mut got = Vec::new();
+    while rig.sent < 5_000_014 {
+        got.extend(rig.run());
+    }
+    got.extend(rig.run());
+    got.retain(|byte| *byte != b'|');
+    let plain: Vec<u8> = got.iter().map(|byte| !byte).collect();
+    assert!(plain == [b"head", &vec![b'v'; 5_000_000][..], b"tailsecond"].concat(), "{}", plain.len());
+    assert!(rig.connection.as_ref().unwrap().is_at_rest());
+}
+
+#[test]
 fn a_codec_never_has_bytes_received_into_the_place_of_an_argument() {
     let mut rig = Rig::new(inverting());
     let value = "v".repeat(300_000);
@@ -223,14 +267,16 @@ fn a_codec_never_has_bytes_received_into_the_place_of_an_argument() {
         }
         got.extend(rig.run());
     }
-    assert!(got == [b"hello", &inverted(&format!("ECHO{value}"))[..], b"|"].concat(), "{}", got.len());
+    // The bars are where parts of the large reply end.
+    got.retain(|byte| *byte != b'|');
+    assert!(got == [b"hello", &inverted(&format!("ECHO{value}"))[..]].concat(), "{}", got.len());
 }
 
 #[test]
 fn what_a_codec_refuses_ends_the_connection() {
     let mut rig = Rig::new(inverting());
     rig.client.write_all(&inverted("ab~c")).unwrap();
-    assert_eq!(rig.run(), b"");
+    assert_eq!(rig.run(), b"helloalert");
     assert_eq!(rig.ended.as_deref(), Some("a tilde"));
 }
 

@@ -1,20 +1,22 @@
 //! The way of a connection's bytes between its socket and the rest of the connection.
 //!
 //! A plain transport hands the event loop's bytes on as they are. One with a [`Codec`] transforms them, may
-//! hold some back until more has come, and may have bytes of its own to send: TLS is to be one, and nothing
-//! else of a connection will know of it.
+//! hold some back until more has come, and may have bytes of its own to send. Nothing else of a connection
+//! knows of TLS.
 
 use super::input::Receive;
 use super::output::Piece;
-use crate::net::{Endpoint, Stream, options};
-use sluice_base::SessionKey;
-use sluice_evloop::{AnyLoop, SendBuf, Sending, Sent, Shared, Shutdown, Source};
+use super::plain_output::PlainOutput;
+use crate::net::{Codec, Endpoint, PeerSide, Stream, options, send_now};
+use sluice_base::{SessionKey, heap};
+use sluice_evloop::{AnyLoop, Interest, SendBuf, Sending, Sent, Shared, Shutdown, Source};
 use sluice_resp::Outbox;
+use sluice_tls::Buffers;
 
 /// See the module. It belongs to the event loop that it was attached to.
 pub struct Transport {
     source: Source,
-    codec: Option<Box<Coded>>,
+    coded: Option<Box<Coded>>,
 }
 
 /// A codec, and what is under way through it.
@@ -22,31 +24,56 @@ struct Coded {
     codec: Box<dyn Codec>,
     /// Bytes of output in flight, before they were encoded.
     plain_in_flight: usize,
+    /// A send is in flight: nothing else can be sent.
+    is_sending: bool,
+    /// The peer was told the end.
+    has_ended: bool,
+    /// The peer has told the end, and nobody has acted on it.
+    peer_has_ended: bool,
 }
 
-/// Transforms a connection's bytes.
-pub trait Codec: Send {
-    /// Decodes bytes from the socket: appends those for the query buffer to `plain` and those that the peer
-    /// must be sent because of them to `answer`. What is no whole unit yet is held back.
-    ///
-    /// # Errors
-    /// The bytes are invalid: the connection ends, for this reason.
-    fn decode(&mut self, bytes: &[u8], plain: &mut Vec<u8>, answer: &mut Vec<u8>) -> Result<(), String>;
+impl Coded {
+    fn new(codec: Box<dyn Codec>) -> Box<Coded> {
+        Box::new(Coded {
+            codec,
+            plain_in_flight: 0,
+            is_sending: false,
+            has_ended: false,
+            peer_has_ended: false,
+        })
+    }
+}
 
-    /// Encodes output for the socket.
-    fn encode(&mut self, output: Outbox) -> Outbox;
+/// What became of a piece that went through a codec.
+pub struct CodedSend {
+    /// What the event loop says; none where the bytes could not be encoded.
+    pub sending: Result<Sending, String>,
+    /// What is to be sent when this is done.
+    pub rest: Option<Piece>,
+    /// The buffer of the output, which nobody needs any more.
+    pub used: Option<SendBuf>,
 }
 
 impl Transport {
     /// Attaches a connection to an event loop.
     pub fn attach(event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) -> Transport {
-        Transport { source: stream.attach(event_loop, Endpoint::Client(key)), codec: None }
+        Transport::attach_as(event_loop, stream, Endpoint::Client(key))
     }
 
-    /// Takes over a socket that the event loop has already. Its events stay with the endpoint that had it,
-    /// until [`Transport::become_client`].
-    pub fn adopt(source: Source) -> Transport {
-        Transport { source, codec: None }
+    /// Attaches what is no client's, until [`Transport::become_client`].
+    pub fn attach_as(event_loop: &mut AnyLoop, stream: Stream, endpoint: Endpoint) -> Transport {
+        let (source, codec) = stream.attach(event_loop, endpoint);
+        Transport { source, coded: codec.map(Coded::new) }
+    }
+
+    /// The connection that the event loop has let go of, with its codec.
+    pub fn into_stream(self, socket: sluice_evloop::Fd) -> Stream {
+        Stream::with_codec(socket, self.coded.map(|coded| coded.codec))
+    }
+
+    /// The socket, while it is in the event loop.
+    pub fn socket<'a>(&self, event_loop: &'a mut AnyLoop) -> Option<std::os::fd::BorrowedFd<'a>> {
+        event_loop.fd(self.source)
     }
 
     /// From now on the socket's events are of this client.
@@ -56,18 +83,28 @@ impl Transport {
 
     /// A transport whose socket is in no event loop yet: [`Transport::move_to`] follows.
     pub fn detached() -> Transport {
-        Transport { source: Source::NONE, codec: None }
+        Transport { source: Source::NONE, coded: None }
     }
 
-    /// Attaches the connection, which has left another event loop, to this one. The codec stays.
+    /// Attaches the connection, which has left another event loop, to this one. The codec stays; one that was
+    /// in no event loop before brings its own.
     pub fn move_to(&mut self, event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) {
-        self.source = stream.attach(event_loop, Endpoint::Client(key));
+        let (source, codec) = stream.attach(event_loop, Endpoint::Client(key));
+        self.source = source;
+        if let Some(codec) = codec {
+            self.coded = Some(Coded::new(codec));
+        }
     }
 
     /// Lets everything go through a codec.
     #[cfg(test)]
     pub fn set_codec(&mut self, codec: Box<dyn Codec>) {
-        self.codec = Some(Box::new(Coded { codec, plain_in_flight: 0 }));
+        self.coded = Some(Coded::new(codec));
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        self.coded.as_ref().map_or(0, |coded| heap::boxed::<Coded>() + coded.codec.footprint())
     }
 
     /// Has packets filled at the price of a delay: a replica that takes a stream does not answer it.
@@ -80,19 +117,19 @@ impl Transport {
     /// Whether received bytes go through [`Transport::decode`].
     #[inline]
     pub fn is_coded(&self) -> bool {
-        self.codec.is_some()
+        self.coded.is_some()
     }
 
     /// Decodes received bytes; see [`Codec::decode`].
     ///
     /// # Errors
     /// As there.
-    pub fn decode(&mut self, bytes: &[u8], plain: &mut Vec<u8>, answer: &mut Vec<u8>) -> Result<(), String> {
-        match &mut self.codec {
-            Some(coded) => coded.codec.decode(bytes, plain, answer),
+    pub fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String> {
+        match &mut self.coded {
+            Some(coded) => coded.codec.decode(bytes, buffers),
             None => {
-                plain.extend_from_slice(bytes);
-                Ok(())
+                buffers.plain.extend_from_slice(bytes);
+                Ok(PeerSide::Open)
             }
         }
     }
@@ -114,26 +151,97 @@ impl Transport {
         event_loop.recv_into_end(self.source);
     }
 
-    /// Sends a piece of output.
+    /// Sends a piece of output, not through a codec.
     #[inline]
     pub fn send(&mut self, event_loop: &mut AnyLoop, piece: Piece) -> Sending {
-        let buf = match (piece, &mut self.codec) {
-            (Piece::Output(output), None) => into_send_buf(output),
-            (Piece::Output(output), Some(coded)) => {
-                coded.plain_in_flight = output.len();
-                into_send_buf(coded.codec.encode(output))
-            }
-            (Piece::Answer(answer), _) => SendBuf { head: answer, shared: Vec::new() },
+        let buf = match piece {
+            Piece::Output(output) => into_send_buf(output),
+            Piece::Rest(rest) => rest.into_buf(),
+            Piece::Answer(answer) => SendBuf { head: answer, shared: Vec::new() },
         };
         event_loop.send(self.source, buf)
+    }
+
+    /// Sends a piece of output through the codec, a part of it if it is large. `out` is an empty buffer.
+    pub fn send_coded(&mut self, event_loop: &mut AnyLoop, piece: Piece, mut out: Vec<u8>) -> CodedSend {
+        let Some(coded) = &mut self.coded else {
+            return CodedSend { sending: Ok(self.send(event_loop, piece)), rest: None, used: None };
+        };
+        let mut output = match piece {
+            Piece::Answer(answer) => {
+                let sending = event_loop.send(self.source, SendBuf { head: answer, shared: Vec::new() });
+                coded.is_sending = matches!(sending, Sending::InFlight);
+                return CodedSend { sending: Ok(sending), rest: None, used: None };
+            }
+            Piece::Output(output) => Box::new(PlainOutput::new(into_send_buf(output))),
+            Piece::Rest(output) => output,
+        };
+        let encoded = output.encode_part(coded.codec.as_mut(), &mut out);
+        let sending = encoded.map(|plain| {
+            coded.plain_in_flight = plain;
+            let sending = event_loop.send(self.source, SendBuf { head: out, shared: Vec::new() });
+            coded.is_sending = matches!(sending, Sending::InFlight);
+            sending
+        });
+        match output.is_over() {
+            true => CodedSend { sending, rest: None, used: Some(output.into_buf()) },
+            false => CodedSend { sending, rest: Some(Piece::Rest(output)), used: None },
+        }
+    }
+
+    /// The peer has told the end behind requests that are being executed.
+    #[cold]
+    pub fn note_peer_end(&mut self) {
+        if let Some(coded) = &mut self.coded {
+            coded.peer_has_ended = true;
+        }
+    }
+
+    /// Whether the peer has told the end behind requests that were being executed.
+    #[inline]
+    pub fn peer_has_ended(&self) -> bool {
+        self.coded.as_ref().is_some_and(|coded| coded.peer_has_ended)
+    }
+
+    /// Has [`sluice_evloop::Event::Ready`] follow when the socket has room.
+    pub fn watch_room(&self, event_loop: &mut AnyLoop) {
+        event_loop.watch(self.source, Interest::WRITABLE);
+    }
+
+    /// Sends the bytes that a codec wants to be the last ones, if there is room for them.
+    pub fn send_last(&mut self, event_loop: &mut AnyLoop, bytes: &[u8]) {
+        if let Some(coded) = &mut self.coded
+            && !coded.is_sending
+            && let Some(socket) = event_loop.fd(self.source)
+        {
+            coded.has_ended = true;
+            send_now(socket, bytes);
+        }
     }
 
     /// Bytes of output, before they were encoded, that a finished send stands for.
     #[inline]
     pub fn plain_sent(&mut self, sent: &Sent) -> usize {
-        match &mut self.codec {
+        match &mut self.coded {
             None => sent.bytes,
-            Some(coded) => std::mem::take(&mut coded.plain_in_flight),
+            Some(coded) => {
+                coded.is_sending = false;
+                std::mem::take(&mut coded.plain_in_flight)
+            }
+        }
+    }
+
+    /// Has the codec tell the peer the end, unless a send in flight is in the way.
+    fn tell_end(&mut self, event_loop: &mut AnyLoop) {
+        if let Some(coded) = &mut self.coded
+            && !coded.is_sending
+            && !coded.has_ended
+            && let Some(socket) = event_loop.fd(self.source)
+        {
+            coded.has_ended = true;
+            let mut last = Vec::new();
+            coded.codec.end(&mut last);
+            send_now(socket, &last);
         }
     }
 
@@ -146,11 +254,13 @@ impl Transport {
     /// way on it.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
+        self.tell_end(event_loop);
         event_loop.shutdown(self.source, Shutdown::Both);
     }
 
     /// Closes the socket.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
+        self.tell_end(event_loop);
         event_loop.close(self.source);
     }
 }

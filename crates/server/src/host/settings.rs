@@ -3,6 +3,7 @@
 mod steps;
 
 use crate::listen::Listening;
+use crate::net::tls::TlsState;
 use crate::oom_score::OomScore;
 use crate::title::Title;
 use std::path::PathBuf;
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 pub struct HostSettings {
     /// Path of the config file, absolute.
     pub config_file: Option<PathBuf>,
+    /// By what connections of TLS begin.
+    pub tls: TlsState,
     /// The listening sockets.
     pub listening: Listening,
     /// A CONFIG SET changed something that the server's loop must take up.
@@ -31,6 +34,7 @@ impl HostSettings {
     pub(super) fn new() -> HostSettings {
         HostSettings {
             config_file: None,
+            tls: TlsState::default(),
             listening: Listening::default(),
             changed: false,
             pid_file: None,

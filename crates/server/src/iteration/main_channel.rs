@@ -2,9 +2,10 @@
 //! execution behind the snapshot.
 
 use super::Server;
+use super::replica::{Decoded, decode_on_link};
 use crate::bio::Garbage;
 use crate::clients::SocketOwner;
-use crate::connection::input::InputState;
+use crate::connection::input::{InputState, Receive};
 use crate::connection::{self, Connection};
 use crate::replica::LinkHolder;
 use crate::replica::main_channel::{MainLink, StreamBuffer};
@@ -26,13 +27,35 @@ impl Server {
             Received::Data(chunk) => chunk,
             Received::Eof | Received::Failed(_) => return self.link_input(Input::MainEnded(attempt)),
         };
-        self.host.work.counts.net_input_bytes += chunk.len() as u64;
-        self.host.work.counts.net_repl_input_bytes += chunk.len() as u64;
-        match self.follower.main.as_ref().is_some_and(|main| main.buffer.is_some()) {
-            true => self.keep_of_stream(&chunk),
-            false => self.link_input(Input::MainReceived(attempt, &chunk)),
-        }
+        self.main_channel_received(attempt, &chunk);
         self.sockets.event_loop.give_back(chunk);
+    }
+
+    /// Takes bytes of the main channel, as they came from the socket.
+    fn main_channel_received(&mut self, attempt: u64, chunk: &[u8]) {
+        let Some(main) = &mut self.follower.main else { return };
+        let is_buffering = main.buffer.is_some();
+        let mut buffers = self.sockets.spare.decoded();
+        let decoded = match main.transport.is_coded() {
+            false => Decoded::Plain(chunk),
+            true => decode_on_link(&mut main.transport, &mut self.sockets.event_loop, chunk, &mut buffers),
+        };
+        match decoded {
+            Decoded::Plain(bytes) => {
+                self.host.work.counts.net_input_bytes += bytes.len() as u64;
+                self.host.work.counts.net_repl_input_bytes += bytes.len() as u64;
+                match is_buffering {
+                    true => self.keep_of_stream(bytes),
+                    false if bytes.is_empty() => {}
+                    false => self.link_input(Input::MainReceived(attempt, bytes)),
+                }
+            }
+            Decoded::Ended(why) => {
+                self.note_link_end(&why);
+                self.link_input(Input::MainEnded(attempt));
+            }
+        }
+        self.sockets.spare.keep_decoded(buffers);
     }
 
     /// Keeps bytes of the stream. Beyond the bound nothing more is received.
@@ -45,8 +68,8 @@ impl Server {
         self.host.incoming.stream_buffer.set(buffer.footprint());
         if is_full {
             main.is_full = true;
-            let (source, bytes) = (main.source, buffer.bytes());
-            self.sockets.event_loop.recv_stop(source);
+            let bytes = buffer.bytes();
+            main.transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
             let text = format!(
                 "Dual channel replication: Replication buffer limit reached ({bytes} bytes), stopping buffering. Further \
                  accumulation will occur on primary side."
@@ -58,16 +81,17 @@ impl Server {
     /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was
     /// buffered first.
     pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
+        let MainLink { mut transport, buffer, .. } = main;
         // Nothing is received until what has come is executed.
-        self.sockets.event_loop.recv_stop(main.source);
-        let (key, transport) = self.transport_of_link(main.source);
+        transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
+        let key = self.session_of_transport(&transport);
         self.follower.holder = LinkHolder::Session(key);
         self.sockets.clients.add(key);
         let mut connection = Connection::new(key, transport);
         connection.authentication = sluice_resp::Admission::Authenticated;
         connection.is_held_back = true;
         connection::Owner::put(self, connection);
-        self.follower.replay = Some(main.buffer.unwrap_or_default());
+        self.follower.replay = Some(buffer.unwrap_or_default());
         self.replay_stream();
     }
 
@@ -104,15 +128,30 @@ impl Server {
     /// received from: they belong behind what was buffered. An end is met again when the socket is received
     /// from.
     fn keep_late(&mut self, event: Event) {
-        let (Some(key), Some(replay)) = (self.follower.session(), &mut self.follower.replay) else { return };
+        let Some(key) = self.follower.session().filter(|_| self.follower.replay.is_some()) else { return };
         match event {
             Event::Received { received: Received::Data(chunk), .. } => {
-                replay.push(&chunk);
+                self.keep_late_bytes(key, &chunk);
                 self.sockets.event_loop.give_back(chunk);
             }
             Event::Received { .. } => {}
             other => connection::handle(self, key, other),
         }
+    }
+
+    fn keep_late_bytes(&mut self, key: SessionKey, chunk: &[u8]) {
+        let Some(mut connection) = connection::Owner::take(self, key) else { return };
+        let mut buffers = self.sockets.spare.decoded();
+        let transport = &mut connection.transport;
+        let decoded = match transport.is_coded() {
+            false => Decoded::Plain(chunk),
+            true => decode_on_link(transport, &mut self.sockets.event_loop, chunk, &mut buffers),
+        };
+        if let (Decoded::Plain(bytes), Some(replay)) = (decoded, &mut self.follower.replay) {
+            replay.push(bytes);
+        }
+        self.sockets.spare.keep_decoded(buffers);
+        connection::Owner::put(self, connection);
     }
 
     /// Whether a block of what was buffered can be executed at once.
@@ -131,8 +170,8 @@ impl Server {
 
     /// Gives up the main channel, and what it has brought.
     pub(super) fn close_main_channel(&mut self) {
-        if let Some(main) = self.follower.main.take() {
-            self.sockets.event_loop.close(main.source);
+        if let Some(mut main) = self.follower.main.take() {
+            main.transport.close(&mut self.sockets.event_loop);
             self.forget_stream(main.buffer);
         }
     }

@@ -5,9 +5,11 @@
 //! second the driver tells the time to the link.
 
 use super::Server;
+use crate::connection::input::Receive;
+use crate::connection::output::Piece;
 use crate::connection::transport::Transport;
 use crate::connection::{self, Connection};
-use crate::net::{ConnectPlan, Ends, LinkChannel, Stream};
+use crate::net::{ConnectPlan, Ends, LinkChannel, PeerSide, Stream};
 use crate::os::plain_error;
 use crate::replica::LinkHolder;
 use crate::replica::connect::Connecting;
@@ -21,12 +23,13 @@ use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_engine::ProcessClock;
 use sluice_engine::{Engine, LinkDriver, LinkTransport, Process};
-use sluice_evloop::{Event, Received, SendBuf, Source};
+use sluice_evloop::{AnyLoop, Event, Fd, Received};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::LinkState;
 use sluice_replication::{Input, Primary, SyncFailure};
-use sluice_resp::Admission;
+use sluice_resp::{Admission, Outbox};
 use sluice_snapshot::{NotLoaded, SnapshotSource};
+use sluice_tls::Buffers;
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -66,7 +69,7 @@ impl Server {
             LinkHolder::Loading(_) => self.hear_memory_sync(),
             LinkHolder::Nobody
             | LinkHolder::Attached(_)
-            | LinkHolder::Leaving(_)
+            | LinkHolder::Leaving(..)
             | LinkHolder::Left(..)
             | LinkHolder::Received(..)
             | LinkHolder::Session(_) => {}
@@ -140,7 +143,7 @@ impl Server {
             LinkHolder::Nobody
             | LinkHolder::Connecting(_)
             | LinkHolder::Attached(_)
-            | LinkHolder::Leaving(_)
+            | LinkHolder::Leaving(..)
             | LinkHolder::Left(..)
             | LinkHolder::Received(..) => self.follower.heard,
         }
@@ -155,9 +158,10 @@ impl Server {
     }
 
     fn link_opened(&mut self, attempt: u64, stream: Stream) {
-        let source = stream.attach(&mut self.sockets.event_loop, self.follower.endpoint());
-        self.follower.holder = LinkHolder::Attached(source);
-        self.sockets.event_loop.recv_start(source);
+        let endpoint = self.follower.endpoint();
+        let mut transport = Transport::attach_as(&mut self.sockets.event_loop, stream, endpoint);
+        transport.receive(&mut self.sockets.event_loop, Receive::Chunks);
+        self.follower.holder = LinkHolder::Attached(transport);
         self.link_input(Input::Opened(attempt));
     }
 
@@ -178,29 +182,61 @@ impl Server {
                     }
                     Received::Eof | Received::Failed(_) => return,
                 };
-                self.host.work.counts.net_input_bytes += chunk.len() as u64;
-                self.host.work.counts.net_repl_input_bytes += chunk.len() as u64;
-                self.note_heard();
-                match &mut self.follower.holder {
-                    LinkHolder::Leaving(first) if is_current => first.extend_from_slice(&chunk),
-                    _ if is_current => self.link_input(Input::Received(attempt, &chunk)),
-                    _ => {}
+                if is_current {
+                    self.link_received(attempt, &chunk);
                 }
                 self.sockets.event_loop.give_back(chunk);
             }
-            Event::Detached { fd, .. } if is_current => self.leave_done(Stream::detached(fd)),
+            Event::Detached { fd, .. } if is_current => self.leave_done(fd),
             _ => {}
         }
     }
 
+    /// Takes bytes of the link's connection, as they came from the socket.
+    fn link_received(&mut self, attempt: u64, chunk: &[u8]) {
+        let (LinkHolder::Attached(transport) | LinkHolder::Leaving(transport, _)) = &mut self.follower.holder
+        else {
+            return;
+        };
+        let mut buffers = self.sockets.spare.decoded();
+        let decoded = match transport.is_coded() {
+            false => Decoded::Plain(chunk),
+            true => decode_on_link(transport, &mut self.sockets.event_loop, chunk, &mut buffers),
+        };
+        match decoded {
+            Decoded::Plain(bytes) => {
+                self.host.work.counts.net_input_bytes += bytes.len() as u64;
+                self.host.work.counts.net_repl_input_bytes += bytes.len() as u64;
+                self.note_heard();
+                match &mut self.follower.holder {
+                    LinkHolder::Leaving(_, first) => first.extend_from_slice(bytes),
+                    _ if bytes.is_empty() => {}
+                    _ => self.link_input(Input::Received(attempt, bytes)),
+                }
+            }
+            Decoded::Ended(why) => {
+                self.note_link_end(&why);
+                self.link_input(Input::Ended(attempt));
+            }
+        }
+        self.sockets.spare.keep_decoded(buffers);
+    }
+
+    /// Says why a connection of the link has ended, where that is known.
+    pub(super) fn note_link_end(&mut self, why: &str) {
+        if !why.is_empty() {
+            self.host.note(LogLevel::Warning, &format!("The connection to the primary has ended: {why}"));
+        }
+    }
+
     /// The event loop has let go of the connection.
-    fn leave_done(&mut self, stream: Stream) {
-        let first = match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Leaving(first) => first,
+    fn leave_done(&mut self, socket: Fd) {
+        let (transport, first) = match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
+            LinkHolder::Leaving(transport, first) => (transport, first),
             // The attempt was given up, and another may be under way.
             other => return self.follower.holder = other,
         };
-        self.follower.holder = LinkHolder::Left(stream, first);
+        self.follower.holder = LinkHolder::Left(transport.into_stream(socket), first);
         self.link_left(self.follower.attempt);
     }
 
@@ -223,13 +259,27 @@ impl Server {
         self.link_loaded(result);
     }
 
-    pub(super) fn transport_of_link(&mut self, source: Source) -> (SessionKey, Transport) {
-        let socket = self.sockets.event_loop.fd(source);
-        let key = match socket.map(|socket| (Ends::of(socket), socket.as_raw_fd())) {
+    pub(super) fn session_of_transport(&mut self, transport: &Transport) -> SessionKey {
+        let socket = transport.socket(&mut self.sockets.event_loop);
+        match socket.map(|socket| (Ends::of(socket), socket.as_raw_fd())) {
             Some((ends, number)) => self.session_of_link(ends, number),
             None => self.add_session_of_link(String::new(), "", -1),
+        }
+    }
+
+    /// Sends bytes on a connection of the link, and counts them.
+    fn send_bytes(&mut self, transport: &mut Transport, bytes: &[u8]) {
+        self.host.work.counts.net_output_bytes += bytes.len() as u64;
+        let mut output = Outbox::new();
+        output.push(bytes);
+        let piece = Piece::Output(output);
+        let event_loop = &mut self.sockets.event_loop;
+        // The end of the connection is reported by the receive, too. What is sent here is short, and the primary
+        // answers before more follows: nothing is left to be sent.
+        let _ = match transport.is_coded() {
+            false => Ok(transport.send(event_loop, piece)),
+            true => transport.send_coded(event_loop, piece, Vec::new()).sending,
         };
-        (key, Transport::adopt(source))
     }
 
     fn session_of_link(&mut self, ends: Ends, number: i32) -> SessionKey {
@@ -266,6 +316,39 @@ impl Server {
     }
 }
 
+/// What became of bytes that came on a connection of the link.
+pub(super) enum Decoded<'a> {
+    /// These are the primary's.
+    Plain(&'a [u8]),
+    /// The connection is over; why, unless the primary has ended it in good order.
+    Ended(String),
+}
+
+/// Decodes bytes of a connection of the link, and sends what has to be sent because of them.
+pub(super) fn decode_on_link<'a>(
+    transport: &mut Transport,
+    event_loop: &mut AnyLoop,
+    chunk: &[u8],
+    buffers: &'a mut Buffers,
+) -> Decoded<'a> {
+    let decoded = transport.decode(chunk, buffers);
+    if !buffers.answer.is_empty() {
+        let answer = std::mem::take(&mut buffers.answer);
+        if decoded.is_err() {
+            transport.send_last(event_loop, &answer);
+        } else {
+            // The end of the connection is reported by the receive, too.
+            let _ = transport.send(event_loop, Piece::Answer(answer));
+        }
+    }
+    match decoded {
+        Ok(PeerSide::Open) => Decoded::Plain(&buffers.plain),
+        Ok(PeerSide::Ended) if !buffers.plain.is_empty() => Decoded::Plain(&buffers.plain),
+        Ok(PeerSide::Ended) => Decoded::Ended(String::new()),
+        Err(why) => Decoded::Ended(why),
+    }
+}
+
 impl LinkTransport for Server {
     fn engine_and_process(&mut self) -> (&mut Engine, &mut dyn Process) {
         (&mut self.engine, &mut self.host)
@@ -283,7 +366,8 @@ impl LinkTransport for Server {
     fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String> {
         let Primary { host, port } = primary;
         let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
-        let plan = ConnectPlan { host, port, source, timeout: self.repl_timeout() };
+        let tls = self.host.settings.tls.context_of_links();
+        let plan = ConnectPlan { host, port, source, timeout: self.repl_timeout(), tls };
         self.note_heard();
         self.follower.attempt = attempt;
         let connecting = Connecting::start(plan, self.sockets.event_loop.waker());
@@ -293,23 +377,26 @@ impl LinkTransport for Server {
 
     fn keep_as_main_channel(&mut self) {
         let holder = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody);
-        if let LinkHolder::Attached(source) = holder {
-            self.follower.main = Some(MainLink::new(source));
+        if let LinkHolder::Attached(transport) = holder {
+            self.follower.main = Some(MainLink::new(transport));
         }
     }
 
     fn send_on_link(&mut self, bytes: Vec<u8>) {
-        let LinkHolder::Attached(source) = self.follower.holder else { return };
-        self.host.work.counts.net_output_bytes += bytes.len() as u64;
-        // The end of the connection is reported by the receive, too.
-        let _ = self.sockets.event_loop.send(source, SendBuf { head: bytes, shared: Vec::new() });
+        match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
+            LinkHolder::Attached(mut transport) => {
+                self.send_bytes(&mut transport, &bytes);
+                self.follower.holder = LinkHolder::Attached(transport);
+            }
+            other => self.follower.holder = other,
+        }
     }
 
     fn send_on_main_channel(&mut self, bytes: Vec<u8>) {
-        let Some(main) = &self.follower.main else { return };
-        self.host.work.counts.net_output_bytes += bytes.len() as u64;
-        // The end of the connection is reported by the receive, too.
-        let _ = self.sockets.event_loop.send(main.source, SendBuf { head: bytes, shared: Vec::new() });
+        if let Some(mut main) = self.follower.main.take() {
+            self.send_bytes(&mut main.transport, &bytes);
+            self.follower.main = Some(main);
+        }
     }
 
     fn buffer_stream(&mut self, first: Vec<u8>) {
@@ -321,11 +408,15 @@ impl LinkTransport for Server {
     }
 
     fn leave_link(&mut self, first: Vec<u8>) {
-        let LinkHolder::Attached(source) = self.follower.holder else { return };
-        let event_loop = &mut self.sockets.event_loop;
-        event_loop.recv_stop(source);
-        event_loop.detach(source);
-        self.follower.holder = LinkHolder::Leaving(first);
+        match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
+            LinkHolder::Attached(mut transport) => {
+                let event_loop = &mut self.sockets.event_loop;
+                transport.receive(event_loop, Receive::Nothing);
+                transport.detach(event_loop);
+                self.follower.holder = LinkHolder::Leaving(transport, first);
+            }
+            other => self.follower.holder = other,
+        }
     }
 
     fn receive_to_disk(&mut self) -> Result<(), String> {
@@ -373,13 +464,13 @@ impl LinkTransport for Server {
         if self.follower.main.is_some() {
             return self.send_on_main_channel(b"\n".to_vec());
         }
-        match &self.follower.holder {
+        match &mut self.follower.holder {
             LinkHolder::Receiving(download) => download.keep_alive(),
             LinkHolder::Received(stream, _) => stream.keep_alive(),
             LinkHolder::Nobody
             | LinkHolder::Connecting(_)
             | LinkHolder::Attached(_)
-            | LinkHolder::Leaving(_)
+            | LinkHolder::Leaving(..)
             | LinkHolder::Left(..)
             | LinkHolder::Loading(_)
             | LinkHolder::Session(_) => {}
@@ -395,8 +486,8 @@ impl LinkTransport for Server {
             return true;
         }
         let ((key, transport), rest) = match holder {
-            LinkHolder::Attached(source) => {
-                let (key, mut transport) = self.transport_of_link(source);
+            LinkHolder::Attached(mut transport) => {
+                let key = self.session_of_transport(&transport);
                 transport.become_client(&mut self.sockets.event_loop, key);
                 ((key, transport), rest)
             }
@@ -425,8 +516,8 @@ impl LinkTransport for Server {
             self.forget_replay(key);
         }
         match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Nobody | LinkHolder::Connecting(_) | LinkHolder::Leaving(_) => {}
-            LinkHolder::Attached(source) => self.sockets.event_loop.close(source),
+            LinkHolder::Nobody | LinkHolder::Connecting(_) | LinkHolder::Leaving(..) => {}
+            LinkHolder::Attached(mut transport) => transport.close(&mut self.sockets.event_loop),
             // Dropped, it shuts its socket.
             LinkHolder::Receiving(download) => drop(download),
             LinkHolder::Loading(sync) => {

@@ -79,7 +79,7 @@ fn a_failure_leaves_everything_as_it_was() {
     let text = format!(
         "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"
     );
-    assert_eq!(failed, Err(ListenError(text)));
+    assert_eq!(failed, Err(ListenError { text, place: format!("{port} (tcp)") }));
     assert_eq!(listening.active().len(), 2);
     assert!(accepts("127.0.0.1", port) && accepts("127.0.0.2", port));
     assert!(!accepts("127.0.0.3", port));
@@ -94,7 +94,7 @@ fn an_address_of_nobody_is_passed_over_when_it_is_optional() {
     listening.listen_tcp(&lines, &mut |text| warnings.push(text)).expect("one is there");
     assert_eq!(listening.active().len(), 1);
     assert_eq!(warnings.len(), 1);
-    assert_eq!(listening.info_lines(), [format!("name=tcp,bind=127.0.0.1,port={port}")]);
+    assert_eq!(listening.info_lines(), [(0, format!("name=tcp,bind=127.0.0.1,port={port}"))]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_port_in_use_is_an_error_and_port_zero_is_silence() {
 #[test]
 fn keepalive_is_set_as_the_configuration_says() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let kind = ListenerKind::Tcp { word: "127.0.0.1".into(), port: 1 };
+    let kind = ListenerKind::Tcp { word: "127.0.0.1".into(), port: 1, tls: false };
     let own = OwnedFd::from(server.try_clone().expect("cloned"));
     tune(&Listener { socket: Arc::new(own), kind: kind.clone() }, 300);
     let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
@@ -142,7 +142,7 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).expect("tcp too");
     listen(&mut listening, "port 0").expect("no tcp any more");
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
-    assert_eq!(listening.info_lines(), [format!("name=unix,bind={}", path.display())]);
+    assert_eq!(listening.info_lines(), [(1, format!("name=unix,bind={}", path.display()))]);
     std::fs::remove_dir_all(&dir).expect("removable");
 }
 

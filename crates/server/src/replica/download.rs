@@ -193,8 +193,9 @@ impl DownloadJob {
         });
         let DownloadJob { stream, reports, .. } = self;
         match result {
-            Ok(rest) => {
-                reports.tell(Report::InForce(stream.release(), rest));
+            Ok(mut rest) => {
+                let stream = stream.release(&mut rest);
+                reports.tell(Report::InForce(stream, rest));
             }
             Err(NoFile(line)) => {
                 reports.log(LogLevel::Warning, line);

@@ -10,13 +10,13 @@
 //! a limit all of it; (2) bytes are executed in the order in which they came, and before those that are still
 //! in the socket; (3) an iteration executes one block at most.
 
-use sluice_evloop::Source;
+use crate::connection::transport::Transport;
 use std::collections::VecDeque;
 
 /// The main channel as the process has it.
 pub struct MainLink {
     /// The connection, in the main thread's event loop.
-    pub source: Source,
+    pub transport: Transport,
     /// What it has brought of the stream; none before that was promised.
     pub buffer: Option<StreamBuffer>,
     /// Nothing more is received, because the buffer is full.
@@ -25,8 +25,8 @@ pub struct MainLink {
 
 impl MainLink {
     /// A connection that has brought nothing.
-    pub fn new(source: Source) -> MainLink {
-        MainLink { source, buffer: None, is_full: false }
+    pub fn new(transport: Transport) -> MainLink {
+        MainLink { transport, buffer: None, is_full: false }
     }
 }
 

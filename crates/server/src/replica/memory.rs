@@ -190,8 +190,9 @@ impl SnapshotSource for SocketSource {
             && self.ready.is_empty()
             && let Some(stream) = self.stream.take()
         {
-            let rest = std::mem::take(&mut self.come);
-            self.tell(MemoryReport::Received(stream.release(), rest));
+            let mut rest = std::mem::take(&mut self.come);
+            let stream = stream.release(&mut rest);
+            self.tell(MemoryReport::Received(stream, rest));
         }
     }
 }

@@ -29,6 +29,7 @@ mod scripts;
 mod sentinel;
 mod slow_reads;
 mod threads;
+mod tls;
 mod tools;
 mod users;
 mod version;

@@ -3,6 +3,7 @@
 use super::lines::Lines;
 use super::numbers::{MemoryReport, difference, ratio};
 use super::view::View;
+use crate::control::Control;
 use crate::host::process::SyncFacts;
 use crate::persistence::loading::LoadUnderWay;
 use crate::pubsub::registry::TopicKind;
@@ -38,7 +39,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("process_id", facts.pid);
     out.add("process_supervised", facts.supervised.unwrap_or("no"));
     out.add("run_id", &control.run_id);
-    out.add("tcp_port", control.config.int(param::PORT));
+    out.add("tcp_port", served_port(control));
     out.add("server_time_usec", view.now.unix_us);
     out.add("uptime_in_seconds", uptime);
     out.add("uptime_in_days", uptime / 86_400);
@@ -54,8 +55,8 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
         let left_ms = pending.deadline_ms.saturating_sub(view.now.mono_ns / 1_000_000);
         out.add("shutdown_in_milliseconds", left_ms);
     }
-    for (i, listener) in facts.listeners.iter().enumerate() {
-        out.add(&format!("listener{i}"), listener);
+    for (number, listener) in &facts.listeners {
+        out.add(&format!("listener{number}"), listener);
     }
     out.add("sluice_version", facts.own_version);
     out.add("event_loop", &facts.event_loop);
@@ -64,15 +65,26 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("io_threads_reason", facts.io_threads.reason);
 }
 
-pub(super) fn tls(_: &View<'_>, out: &mut Lines) {
-    out.fixed(&[
-        ("tls_server_cert_serial", "none"),
-        ("tls_server_cert_expires_in_seconds", "0"),
-        ("tls_client_cert_serial", "none"),
-        ("tls_client_cert_expires_in_seconds", "0"),
-        ("tls_ca_cert_serial", "none"),
-        ("tls_ca_cert_expires_in_seconds", "0"),
-    ]);
+/// The port of clients: that of TLS where there is no other.
+fn served_port(control: &Control) -> i64 {
+    match control.config.int(param::PORT) {
+        0 => control.config.int(param::TLS_PORT),
+        port => port,
+    }
+}
+
+pub(super) fn tls(view: &View<'_>, out: &mut Lines) {
+    let certificates = &view.facts.certificates;
+    for (of, fact) in
+        [("server", &certificates.server), ("client", &certificates.client), ("ca", &certificates.authority)]
+    {
+        let (serial, left_s) = match fact {
+            Some(fact) => (fact.serial.as_str(), fact.expires_at_s - view.now.unix_s()),
+            None => ("none", 0),
+        };
+        out.add(&format!("tls_{of}_cert_serial"), serial);
+        out.add(&format!("tls_{of}_cert_expires_in_seconds"), left_s);
+    }
 }
 
 pub(super) fn clients(view: &View<'_>, out: &mut Lines) {

@@ -10,7 +10,9 @@ use crate::users;
 use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
-use sluice_engine::{ProcessSettings, UserFile};
+use sluice_engine::{CertificateFact, CertificateFacts, ProcessClock, ProcessSettings, UserFile};
+use sluice_evloop::Waker;
+use sluice_tls::{CertFacts, Facts};
 use std::os::unix::ffi::OsStrExt;
 
 impl Host {
@@ -58,6 +60,34 @@ impl Host {
         }
     }
 
+    /// Puts the certificates and settings of TLS in force that the configuration names. Errors: text for the
+    /// client; the log has the reason.
+    pub fn apply_tls(&mut self, config: &Config) -> Result<(), String> {
+        let storage = self.storage.clone();
+        self.settings.tls.apply(config, storage.as_ref()).map_err(|reason| {
+            self.note(LogLevel::Warning, &reason);
+            "Unable to update TLS configuration. Check server logs.".to_owned()
+        })
+    }
+
+    /// What INFO shows of the certificates in force.
+    pub fn certificate_facts(&self) -> CertificateFacts {
+        let Facts { server, client, ca } = self.settings.tls.facts();
+        let shown = |fact: Option<CertFacts>| {
+            fact.map(|fact| CertificateFact { serial: fact.serial, expires_at_s: fact.expires_at_s })
+        };
+        CertificateFacts { server: shown(server), client: shown(client), authority: shown(ca) }
+    }
+
+    /// Looks now and then whether certificates have changed. To be called by the cron.
+    pub fn look_at_certificates(&mut self, config: &Config, waker: Waker) {
+        let now_s = self.recent().mono_ns / 1_000_000_000;
+        let storage = self.storage.clone();
+        if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
+            self.note(level, &line);
+        }
+    }
+
     pub(super) fn listen_tcp(&mut self, config: &Config) -> Result<(), ()> {
         let mut warnings = Vec::new();
         let listened = self.settings.listening.listen_tcp(config, &mut |text| warnings.push(text));
@@ -102,6 +132,12 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         let refused = "Unable to listen on this port. Check server logs.";
         host.listen_tcp(config).map_err(|()| refused.to_owned())
     }),
+    (&[param::TLS_PORT.any()], |host, config| {
+        host.apply_tls(config)?;
+        let refused = "Unable to listen on this port. Check server logs.";
+        host.listen_tcp(config).map_err(|()| refused.to_owned())
+    }),
+    (TLS_DIRECTIVES, Host::apply_tls),
     (&[param::BIND.any()], |host, config| {
         host.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())
     }),
@@ -155,6 +191,30 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         host.warn_of_container(config);
         Ok(())
     }),
+];
+
+/// Directives that certificates and settings of TLS depend on.
+const TLS_DIRECTIVES: &[ParamId] = &[
+    param::TLS_CERT_FILE.any(),
+    param::TLS_KEY_FILE.any(),
+    param::TLS_KEY_FILE_PASS.any(),
+    param::TLS_CLIENT_CERT_FILE.any(),
+    param::TLS_CLIENT_KEY_FILE.any(),
+    param::TLS_CLIENT_KEY_FILE_PASS.any(),
+    param::TLS_DH_PARAMS_FILE.any(),
+    param::TLS_CA_CERT_FILE.any(),
+    param::TLS_CA_CERT_DIR.any(),
+    param::TLS_AUTH_CLIENTS.any(),
+    param::TLS_REPLICATION.any(),
+    param::TLS_CLUSTER.any(),
+    param::TLS_PROTOCOLS.any(),
+    param::TLS_CIPHERS.any(),
+    param::TLS_CIPHERSUITES.any(),
+    param::TLS_PREFER_SERVER_CIPHERS.any(),
+    param::TLS_SESSION_CACHING.any(),
+    param::TLS_SESSION_CACHE_SIZE.any(),
+    param::TLS_SESSION_CACHE_TIMEOUT.any(),
+    param::TLS_AUTO_RELOAD_INTERVAL.any(),
 ];
 
 impl ProcessSettings for Host {

@@ -1,6 +1,7 @@
 //! A real server on a free port, and raw connections to it. Each wait is for a condition, with a deadline
 //! after which the test fails.
 
+pub mod certificates;
 pub mod feeds;
 pub mod primary;
 pub mod reference;

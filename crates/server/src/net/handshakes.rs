@@ -1,0 +1,393 @@
+//! TLS handshakes of clients: a thread of their own does them, since a signature takes up to a millisecond.
+//!
+//! ```text
+//!  accepted ──Begin──► the thread's event loop: bytes ⇄ session ──established──► detached ──Established──► a client's connection
+//!                           └── deadline, alert, end of the peer ──Failed──► a line for the log
+//! ```
+//!
+//! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts as a
+//! connection for `maxclients` from its accept on, so that the thread's table is bounded; (3) it ends after
+//! [`HANDSHAKE_MAX`], however slowly it goes on; (4) what came with the handshake's last packet travels with
+//! the connection; (5) the thread has a third of what others get where processors are short: who connects
+//! waits for who is served.
+
+use crate::net::{Endpoint, Stream, TlsCodec};
+use crate::os::plain_error;
+use crate::threads::Thread;
+use sluice_base::SessionKey;
+use sluice_clock::Clock;
+use sluice_evloop::{
+    AnyLoop, Backend, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Source, Waker,
+};
+use sluice_tls::{Buffers, Context, NameField, Session};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A connection that was accepted and speaks TLS.
+pub struct Begin<T> {
+    /// The socket.
+    pub stream: Stream,
+    /// By which it is served.
+    pub context: Context,
+    /// Which name of a client's certificate is asked for, if any.
+    pub field: Option<NameField>,
+    /// What the main thread knows of it, which comes back.
+    pub origin: T,
+}
+
+/// What became of a handshake.
+pub enum Outcome<T> {
+    /// The connection can be served.
+    Established {
+        /// The socket, with its codec.
+        stream: Stream,
+        /// What was decoded of what came behind the handshake.
+        plain: Vec<u8>,
+        /// The names in the client's certificate that were asked for; none where there is no certificate, or
+        /// none was asked for.
+        names: Option<Vec<Vec<u8>>>,
+        /// See [`Begin::origin`].
+        origin: T,
+    },
+    /// It has ended.
+    Failed {
+        /// Why, for the log.
+        reason: String,
+        /// See [`Begin::origin`].
+        origin: T,
+    },
+}
+
+/// The handshakes under way, as the main thread sees them.
+pub struct Handshakes<T> {
+    thread: Option<Running<T>>,
+    in_progress: usize,
+    /// A second of the monotonic clock, and how many failures were told in it.
+    told: (u64, u32),
+}
+
+struct Running<T> {
+    sender: Sender<Begin<T>>,
+    outcomes: mpsc::Receiver<Outcome<T>>,
+}
+
+impl<T: Send + 'static> Handshakes<T> {
+    /// None, and no thread yet: the first one starts it.
+    pub fn new() -> Handshakes<T> {
+        Handshakes { thread: None, in_progress: 0, told: (0, 0) }
+    }
+
+    /// How many there are: connections that are no clients yet.
+    pub fn in_progress(&self) -> usize {
+        self.in_progress
+    }
+
+    /// Whether the log should tell of one more failure: at most [`TOLD_MAX`] a second.
+    pub fn failure_is_told(&mut self, now_s: u64) -> bool {
+        if self.told.0 != now_s {
+            self.told = (now_s, 0);
+        }
+        self.told.1 = self.told.1.saturating_add(1);
+        self.told.1 <= TOLD_MAX
+    }
+
+    /// Begins one; `main` is woken when it is over.
+    ///
+    /// # Errors
+    /// The system has no thread or no event loop for it. The connection is closed then.
+    pub fn begin(&mut self, begin: Begin<T>, main: Waker) -> io::Result<()> {
+        let running = match &mut self.thread {
+            Some(running) => running,
+            none => none.insert(start(main)?),
+        };
+        // Whether the kernel had to be asked to wake the thread is of no interest.
+        let _ = running.sender.send(begin);
+        self.in_progress += 1;
+        Ok(())
+    }
+
+    /// The next one that is over. Cost: a comparison while none is under way.
+    pub fn take(&mut self) -> Option<Outcome<T>> {
+        if self.in_progress == 0 {
+            return None;
+        }
+        let outcome = self.thread.as_ref()?.outcomes.try_recv().ok()?;
+        self.in_progress -= 1;
+        Some(outcome)
+    }
+}
+
+fn start<T: Send + 'static>(main: Waker) -> io::Result<Running<T>> {
+    let (reports, outcomes) = mpsc::channel();
+    let (ready, opened) = mpsc::channel();
+    // Nobody joins it: it ends with the process.
+    Thread::TlsHandshake.start(move || {
+        // The loop is opened by the thread that uses it.
+        let backends = [Backend::Epoll, Backend::Poll];
+        let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
+            Ok(opened) => opened.event_loop,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let (sender, inbox) = Mailbox::new(event_loop.waker());
+        let _ = ready.send(Ok(sender));
+        let thread = HandshakeThread {
+            event_loop,
+            clock: Clock::system(),
+            inbox,
+            reports,
+            main,
+            table: Vec::new(),
+            free: Vec::new(),
+            deadlines: VecDeque::new(),
+            buffers: Buffers::default(),
+        };
+        thread.run();
+    })?;
+    // The first connection of TLS waits for a thread's start, once.
+    let sender = opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
+    Ok(Running { sender, outcomes })
+}
+
+/// The thread.
+struct HandshakeThread<T> {
+    event_loop: AnyLoop,
+    clock: Clock,
+    inbox: Mailbox<Begin<T>>,
+    reports: mpsc::Sender<Outcome<T>>,
+    main: Waker,
+    table: Vec<Slot<T>>,
+    free: Vec<u32>,
+    /// When connections end that are not established by then, in the order of their coming.
+    deadlines: VecDeque<(u64, SessionKey)>,
+    buffers: Buffers,
+}
+
+struct Slot<T> {
+    generation: u32,
+    handshake: Option<Handshake<T>>,
+}
+
+/// A connection in its handshake.
+struct Handshake<T> {
+    source: Source,
+    session: Session,
+    field: Option<NameField>,
+    origin: T,
+    /// What waits behind the send in flight.
+    waiting: Vec<u8>,
+    is_sending: bool,
+    /// Its first bytes have come.
+    has_begun: bool,
+    /// Decoded bytes of the client's first requests.
+    plain: Vec<u8>,
+    stage: Stage,
+}
+
+impl<T> Handshake<T> {
+    fn is_other_than_tls(&self, bytes: &[u8]) -> bool {
+        !self.has_begun && bytes.first().is_some_and(|first| *first != HANDSHAKE)
+    }
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Shaking,
+    /// It is established; it leaves when everything was sent.
+    Established,
+    /// The event loop lets go of it.
+    Leaving,
+}
+
+impl<T> HandshakeThread<T> {
+    fn run(mut self) {
+        loop {
+            let until = match self.deadlines.front() {
+                Some((at_ns, _)) => Deadline::at_ns(*at_ns),
+                None => Deadline::NEVER,
+            };
+            let now_ns = self.clock.now().mono_ns;
+            if self.event_loop.wait(now_ns, until).is_err() {
+                return;
+            }
+            let now_ns = self.clock.now().mono_ns;
+            let begun: Vec<Begin<T>> = self.inbox.drain().collect();
+            begun.into_iter().for_each(|begin| self.begin(begin, now_ns));
+            while let Some(event) = self.event_loop.next_event(now_ns) {
+                let key = Endpoint::client(event.token());
+                self.handle(key, event);
+            }
+            self.end_late(now_ns);
+        }
+    }
+
+    fn begin(&mut self, begin: Begin<T>, now_ns: u64) {
+        let Begin { stream, context, field, origin } = begin;
+        let session = match context.accept() {
+            Ok(session) => session,
+            Err(error) => return self.report(Outcome::Failed { reason: error.to_string(), origin }),
+        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.table.push(Slot { generation: 0, handshake: None });
+            (self.table.len() - 1) as u32
+        });
+        let place = &mut self.table[slot as usize];
+        place.generation = place.generation.wrapping_add(1);
+        let key = SessionKey { slot, generation: place.generation };
+        let (source, _) = stream.attach(&mut self.event_loop, Endpoint::Client(key));
+        self.event_loop.recv_start(source);
+        place.handshake = Some(Handshake {
+            source,
+            session,
+            field,
+            origin,
+            waiting: Vec::new(),
+            is_sending: false,
+            has_begun: false,
+            plain: Vec::new(),
+            stage: Stage::Shaking,
+        });
+        self.deadlines.push_back((now_ns + HANDSHAKE_MAX.as_nanos() as u64, key));
+    }
+
+    fn handshake(&mut self, key: SessionKey) -> Option<&mut Handshake<T>> {
+        let slot = self.table.get_mut(key.slot as usize)?;
+        slot.handshake.as_mut().filter(|_| slot.generation == key.generation)
+    }
+
+    fn take(&mut self, key: SessionKey) -> Option<Handshake<T>> {
+        let slot = self.table.get_mut(key.slot as usize).filter(|slot| slot.generation == key.generation)?;
+        let handshake = slot.handshake.take()?;
+        self.free.push(key.slot);
+        Some(handshake)
+    }
+
+    fn handle(&mut self, key: SessionKey, event: Event) {
+        match event {
+            Event::Received { received: Received::Data(chunk), .. } => {
+                let ended = self.receive(key, &chunk);
+                self.event_loop.give_back(chunk);
+                match ended {
+                    Ok(()) => self.go_on(key),
+                    Err(reason) => self.fail(key, reason),
+                }
+            }
+            Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
+            Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
+            Event::Sent { sent, .. } => {
+                if let Some(handshake) = self.handshake(key) {
+                    handshake.is_sending = false;
+                    match sent.error {
+                        None => self.go_on(key),
+                        Some(error) => self.fail(key, plain_error(&error)),
+                    }
+                }
+            }
+            Event::Detached { fd, .. } => {
+                if let Some(handshake) = self.take(key) {
+                    let Handshake { session, field, origin, plain, .. } = handshake;
+                    let field = field.filter(|_| session.has_peer_certificate());
+                    let names = field.map(|field| session.peer_names(field));
+                    let stream = Stream::with_codec(fd, Some(TlsCodec::new(session)));
+                    self.report(Outcome::Established { stream, plain, names, origin });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn receive(&mut self, key: SessionKey, bytes: &[u8]) -> Result<(), String> {
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let result = match self.handshake(key) {
+            None => Ok(()),
+            // An alert would be garbage to whoever speaks something else.
+            Some(handshake) if handshake.is_other_than_tls(bytes) => {
+                Err("the client does not speak TLS".to_owned())
+            }
+            Some(handshake) => {
+                handshake.has_begun = true;
+                let received = handshake.session.receive(bytes, &mut buffers);
+                handshake.waiting.extend_from_slice(&buffers.answer);
+                handshake.plain.extend_from_slice(&buffers.plain);
+                match received {
+                    Ok(received) if received.closed => Err(CLOSED.to_owned()),
+                    Ok(_) => {
+                        if handshake.session.is_established() && handshake.stage == Stage::Shaking {
+                            handshake.stage = Stage::Established;
+                        }
+                        Ok(())
+                    }
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        };
+        buffers.plain.clear();
+        buffers.answer.clear();
+        self.buffers = buffers;
+        result
+    }
+
+    /// Sends what waits, and lets an established connection leave.
+    fn go_on(&mut self, key: SessionKey) {
+        let Some(handshake) = self.handshake(key) else { return };
+        if handshake.is_sending {
+            return;
+        }
+        let source = handshake.source;
+        if !handshake.waiting.is_empty() {
+            let head = std::mem::take(&mut handshake.waiting);
+            match self.event_loop.send(source, SendBuf { head, shared: Vec::new() }) {
+                Sending::InFlight => {
+                    if let Some(handshake) = self.handshake(key) {
+                        handshake.is_sending = true;
+                    }
+                    return;
+                }
+                Sending::Done(Sent { error: Some(error), .. }) => return self.fail(key, plain_error(&error)),
+                Sending::Done(_) => {}
+            }
+        }
+        if let Some(handshake) = self.handshake(key)
+            && handshake.stage == Stage::Established
+        {
+            handshake.stage = Stage::Leaving;
+            self.event_loop.recv_stop(source);
+            self.event_loop.detach(source);
+        }
+    }
+
+    /// Ends a connection, with the alert that waits, if there is room for it.
+    fn fail(&mut self, key: SessionKey, reason: String) {
+        let Some(handshake) = self.take(key) else { return };
+        let Handshake { source, waiting, is_sending, origin, .. } = handshake;
+        if !waiting.is_empty() && !is_sending {
+            let _ = self.event_loop.send(source, SendBuf { head: waiting, shared: Vec::new() });
+        }
+        self.event_loop.close(source);
+        self.report(Outcome::Failed { reason, origin });
+    }
+
+    fn end_late(&mut self, now_ns: u64) {
+        while let Some((_, key)) = self.deadlines.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+            let text = format!("no handshake within {} seconds", HANDSHAKE_MAX.as_secs());
+            self.fail(key, text);
+        }
+    }
+
+    fn report(&self, outcome: Outcome<T>) {
+        // Nobody listens once the server ends.
+        if self.reports.send(outcome).is_ok() {
+            self.main.wake();
+        }
+    }
+}
+
+/// How the first record of a client begins.
+const HANDSHAKE: u8 = 0x16;
+/// How long a handshake may take.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Failures that the log tells of in a second.
+const TOLD_MAX: u32 = 10;
+const CLOSED: &str = "the client closed the connection during the handshake";

@@ -1,0 +1,334 @@
+//! TLS as the configuration has it: files are read, judged and made into a [`Context`], by which connections
+//! begin.
+//!
+//! Invariants: (1) what is in force was judged whole: a file that is no good leaves the context that was in
+//! force before; (2) a connection keeps the context with which it began; (3) a reload that was begun before
+//! the configuration changed has no effect.
+
+use crate::os::plain_error;
+use crate::storage::{Storage, read_whole};
+use crate::threads::Thread;
+use sluice_base::{HashSeed, LogLevel, siphash13};
+use sluice_clock::Clock;
+use sluice_config::choice::{TlsAuthClients, TlsUserField};
+use sluice_config::{Config, param};
+use sluice_evloop::Waker;
+use sluice_tls::{ClientAuth, Context, Facts, NameField, Named, Options, Sources};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+/// What is in force, and the reload under way.
+#[derive(Default)]
+pub struct TlsState {
+    context: Option<Context>,
+    /// Links to a primary speak TLS.
+    of_links: bool,
+    /// MIGRATE speaks TLS.
+    of_migrations: bool,
+    /// Of the bytes of the files that the context was made of.
+    fingerprint: u64,
+    reload: Option<Receiver<Reloaded>>,
+    /// When files are looked at next, seconds of the monotonic clock; 0: not known.
+    next_look_s: u64,
+}
+
+/// What came of looking at the files again.
+enum Reloaded {
+    Unchanged,
+    Changed(Box<Context>, u64),
+    Failed(String),
+}
+
+impl TlsState {
+    /// By what connections begin; none while nothing of the configuration asks for TLS.
+    pub fn context(&self) -> Option<&Context> {
+        self.context.as_ref()
+    }
+
+    /// By what a link to a primary begins; none: the link is plain.
+    pub fn context_of_links(&self) -> Option<Context> {
+        self.context.clone().filter(|_| self.of_links)
+    }
+
+    /// By what MIGRATE connects; none: in plain text.
+    pub fn context_of_migrations(&self) -> Option<Context> {
+        self.context.clone().filter(|_| self.of_migrations)
+    }
+
+    /// What is known of the certificates in force.
+    pub fn facts(&self) -> Facts {
+        self.context.as_ref().map_or_else(Facts::default, |context| context.facts().clone())
+    }
+
+    /// Reads and judges what the configuration names, and puts that in force; where nothing asks for TLS,
+    /// nothing is.
+    ///
+    /// # Errors
+    /// What is wrong, for the log. What was in force stays.
+    pub fn apply(&mut self, config: &Config, storage: &dyn Storage) -> Result<(), String> {
+        // What is read in the background belongs to the configuration before.
+        self.reload = None;
+        self.next_look_s = 0;
+        (self.of_links, self.of_migrations) =
+            (config.bool(param::TLS_REPLICATION), config.bool(param::TLS_CLUSTER));
+        if !is_wanted(config) {
+            (self.context, self.fingerprint) = (None, 0);
+            return Ok(());
+        }
+        let plan = TlsPlan::of(config);
+        let sources = plan.read(storage)?;
+        self.context = Some(plan.build(&sources)?);
+        self.fingerprint = fingerprint(&sources);
+        Ok(())
+    }
+
+    /// Looks at the files again, where `tls-auto-reload-interval` says that it is time: on a thread. To be
+    /// called once a second or more often. `now_s`: seconds of the monotonic clock. Returns what the log
+    /// should say.
+    pub fn tick(
+        &mut self,
+        config: &Config,
+        storage: &Arc<dyn Storage>,
+        waker: Waker,
+        now_s: u64,
+    ) -> Option<(LogLevel, String)> {
+        if let Some(line) = self.take_reloaded() {
+            return Some(line);
+        }
+        let interval_s = config.uint(param::TLS_AUTO_RELOAD_INTERVAL);
+        if interval_s == 0 || self.context.is_none() {
+            self.next_look_s = 0;
+            return None;
+        }
+        if self.next_look_s == 0 || self.next_look_s > now_s + interval_s {
+            self.next_look_s = now_s + interval_s;
+        }
+        if now_s < self.next_look_s || self.reload.is_some() {
+            return None;
+        }
+        self.next_look_s = now_s + interval_s;
+        let (plan, storage, before) = (TlsPlan::of(config), storage.clone(), self.fingerprint);
+        let (sender, receiver) = channel();
+        let started = Thread::TlsReload.start(move || {
+            // Nobody listens once the configuration has changed.
+            if sender.send(plan.reload(storage.as_ref(), before)).is_ok() {
+                waker.wake();
+            }
+        });
+        match started {
+            Ok(_) => {
+                self.reload = Some(receiver);
+                None
+            }
+            Err(error) => Some((LogLevel::Warning, not_reloaded(&plain_error(&error)))),
+        }
+    }
+
+    fn take_reloaded(&mut self) -> Option<(LogLevel, String)> {
+        let reloaded = match self.reload.as_ref()?.try_recv() {
+            Ok(reloaded) => reloaded,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Reloaded::Failed("its thread has ended".to_owned()),
+        };
+        self.reload = None;
+        Some(match reloaded {
+            Reloaded::Unchanged => (LogLevel::Verbose, "TLS reload skipped: materials unchanged".to_owned()),
+            Reloaded::Changed(context, fingerprint) => {
+                (self.context, self.fingerprint) = (Some(*context), fingerprint);
+                (LogLevel::Notice, "TLS materials reloaded successfully".to_owned())
+            }
+            Reloaded::Failed(reason) => (LogLevel::Warning, not_reloaded(&reason)),
+        })
+    }
+}
+
+fn not_reloaded(reason: &str) -> String {
+    format!("TLS materials were not reloaded, those in use stay: {reason}")
+}
+
+/// Whether anything of the configuration asks for TLS.
+pub fn is_wanted(config: &Config) -> bool {
+    config.int(param::TLS_PORT) != 0 || config.bool(param::TLS_REPLICATION) || config.bool(param::TLS_CLUSTER)
+}
+
+/// Which name of a client's certificate makes it a user; none: no name does.
+pub fn name_field(config: &Config) -> Option<NameField> {
+    match config.choice::<TlsUserField>(param::TLS_AUTH_CLIENTS_USER) {
+        TlsUserField::CommonName => Some(NameField::Cn),
+        TlsUserField::Uri => Some(NameField::Uri),
+        TlsUserField::Off => None,
+    }
+}
+
+/// Judges what the configuration names, without putting it in force: `--check-config`.
+///
+/// # Errors
+/// What would end a start.
+pub fn check(config: &Config, storage: &dyn Storage) -> Result<(), String> {
+    if !is_wanted(config) {
+        return Ok(());
+    }
+    let plan = TlsPlan::of(config);
+    plan.build(&plan.read(storage)?).map(drop)
+}
+
+/// What is to be read, and how it is to be understood.
+struct TlsPlan {
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    key_pass: Option<Vec<u8>>,
+    client_cert: Option<PathBuf>,
+    client_key: Option<PathBuf>,
+    client_key_pass: Option<Vec<u8>>,
+    dh_params: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    ca_folder: Option<PathBuf>,
+    needs_authority: bool,
+    options: Options,
+}
+
+impl TlsPlan {
+    fn of(config: &Config) -> TlsPlan {
+        let path = |bytes: Option<&[u8]>| {
+            bytes
+                .filter(|bytes| !bytes.is_empty())
+                .map(|bytes| Path::new(OsStr::from_bytes(bytes)).to_owned())
+        };
+        let secret = |bytes: Option<&[u8]>| bytes.filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec);
+        let words = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+        let client_auth = match config.choice::<TlsAuthClients>(param::TLS_AUTH_CLIENTS) {
+            TlsAuthClients::No => ClientAuth::Off,
+            TlsAuthClients::Yes => ClientAuth::Required,
+            TlsAuthClients::Optional => ClientAuth::Optional,
+        };
+        let needs_authority = config.bool(param::TLS_CLUSTER)
+            || config.bool(param::TLS_REPLICATION)
+            || config.int(param::TLS_PORT) != 0 && client_auth != ClientAuth::Off;
+        TlsPlan {
+            cert: path(config.text(param::TLS_CERT_FILE)),
+            key: path(config.text(param::TLS_KEY_FILE)),
+            key_pass: secret(config.text(param::TLS_KEY_FILE_PASS)),
+            client_cert: path(config.text(param::TLS_CLIENT_CERT_FILE)),
+            client_key: path(config.text(param::TLS_CLIENT_KEY_FILE)),
+            client_key_pass: secret(config.text(param::TLS_CLIENT_KEY_FILE_PASS)),
+            dh_params: path(config.text(param::TLS_DH_PARAMS_FILE)),
+            ca_file: path(config.text(param::TLS_CA_CERT_FILE)),
+            ca_folder: path(config.text(param::TLS_CA_CERT_DIR)),
+            needs_authority,
+            options: Options {
+                client_auth,
+                protocols: words(config.text(param::TLS_PROTOCOLS)),
+                ciphers: words(config.text(param::TLS_CIPHERS)),
+                ciphersuites: words(config.text(param::TLS_CIPHERSUITES)),
+                prefer_server_ciphers: config.bool(param::TLS_PREFER_SERVER_CIPHERS),
+                session_caching: config.bool(param::TLS_SESSION_CACHING),
+                session_cache_size: usize::try_from(config.int(param::TLS_SESSION_CACHE_SIZE)).unwrap_or(0),
+                session_timeout_s: config.uint(param::TLS_SESSION_CACHE_TIMEOUT),
+            },
+        }
+    }
+
+    fn read(&self, storage: &dyn Storage) -> Result<Sources, String> {
+        if self.cert.is_none() {
+            return Err("No tls-cert-file configured!".to_owned());
+        }
+        if self.key.is_none() {
+            return Err("No tls-key-file configured!".to_owned());
+        }
+        if self.needs_authority && self.ca_file.is_none() && self.ca_folder.is_none() {
+            return Err("Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, \
+                        tls-replication or tls-auth-clients are enabled!"
+                .to_owned());
+        }
+        let certificate = |path: &Path| named(storage, path, "certificate");
+        let key = |path: &Path| named(storage, path, "private key");
+        if let Some(path) = &self.dh_params {
+            // It is of no use here; a name without a file is a mistake all the same.
+            storage.open(path).map_err(|error| cannot(path, "Diffie-Hellman parameters", &error))?;
+        }
+        let mut ca = Vec::new();
+        if let Some(path) = &self.ca_file {
+            ca.push(named(storage, path, "CA certificate(s)")?);
+        }
+        if let Some(folder) = &self.ca_folder {
+            ca.extend(certificates_in(storage, folder)?);
+        }
+        Ok(Sources {
+            cert: self.cert.as_deref().map(certificate).transpose()?,
+            key: self.key.as_deref().map(key).transpose()?,
+            key_pass: self.key_pass.clone(),
+            client_cert: self.client_cert.as_deref().map(certificate).transpose()?,
+            client_key: self.client_key.as_deref().map(key).transpose()?,
+            client_key_pass: self.client_key_pass.clone(),
+            ca,
+        })
+    }
+
+    fn build(&self, sources: &Sources) -> Result<Context, String> {
+        Context::build(sources, &self.options, unix_now_s(), unix_now_s).map_err(|error| error.to_string())
+    }
+
+    fn reload(&self, storage: &dyn Storage, before: u64) -> Reloaded {
+        let sources = match self.read(storage) {
+            Ok(sources) => sources,
+            Err(reason) => return Reloaded::Failed(reason),
+        };
+        let now = fingerprint(&sources);
+        if now == before {
+            return Reloaded::Unchanged;
+        }
+        match self.build(&sources) {
+            Ok(context) => Reloaded::Changed(Box::new(context), now),
+            Err(reason) => Reloaded::Failed(reason),
+        }
+    }
+}
+
+/// What time it is, for the dates of certificates. Cost: a system call or two; once a handshake.
+fn unix_now_s() -> i64 {
+    Clock::system().now().unix_s()
+}
+
+fn named(storage: &dyn Storage, path: &Path, what: &str) -> Result<Named, String> {
+    let bytes = read_whole(storage, path).map_err(|error| cannot(path, what, &error))?;
+    Ok(Named { name: path.display().to_string(), bytes })
+}
+
+fn cannot(path: &Path, what: &str, error: &std::io::Error) -> String {
+    format!("Failed to load {what}: {}: {}", path.display(), plain_error(error))
+}
+
+/// The files of a folder that have certificates, in the order of their names. The names of OpenSSL's folders,
+/// which are hashes, mean nothing here.
+fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, String> {
+    let mut names =
+        storage.list(folder).map_err(|error| cannot(folder, "CA certificate directory", &error))?;
+    names.sort();
+    let mut found: Vec<Named> = Vec::new();
+    for name in names {
+        // What cannot be read is no certificate: folders, files of others.
+        let Ok(file) = named(storage, &folder.join(name), "CA certificate(s)") else { continue };
+        let is_certificate = file.bytes.windows(CERTIFICATE.len()).any(|bytes| bytes == CERTIFICATE);
+        if is_certificate && !found.iter().any(|known| known.bytes == file.bytes) {
+            found.push(file);
+        }
+    }
+    Ok(found)
+}
+
+/// How a certificate begins in a file.
+const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// A number that differs when a file does.
+fn fingerprint(sources: &Sources) -> u64 {
+    let Sources { cert, key, client_cert, client_key, ca, .. } = sources;
+    let mut sum = 0_u64;
+    for file in [cert, key, client_cert, client_key].into_iter().flatten().chain(ca) {
+        let one = siphash13(HashSeed { k0: sum, k1: 0x5f3c_a1b2 }, &file.bytes);
+        sum = siphash13(HashSeed { k0: one, k1: sum }, file.name.as_bytes());
+    }
+    sum
+}

@@ -1,0 +1,306 @@
+//! TLS through real sockets: handshakes, who is let in, what moves and what ends, links to other servers.
+
+use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
+use crate::common::{self, Client, Dir, Server, free_port, until};
+use rustls::SupportedProtocolVersion;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::LazyLock;
+
+static SERVER: LazyLock<Certificate> = LazyLock::new(|| Certificate::named("server"));
+static ALICE: LazyLock<Certificate> = LazyLock::new(|| Certificate::with_uri("alice", "urn:alice"));
+
+/// A server that listens for both, with its port for TLS.
+fn start(more: &[&str]) -> (Server, u16) {
+    let (dir, port) = (Dir::new(), free_port());
+    let words = arguments(&dir, port, &SERVER);
+    let server = Server::start_in(dir, |command| {
+        command.args(&words).args(more);
+    });
+    (server, port)
+}
+
+const ONLY_12: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12];
+const ONLY_13: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
+const OPTIONAL: &[&str] = &["--tls-auth-clients", "optional"];
+
+#[test]
+fn clients_are_served_in_both_versions() {
+    let (server, port) = start(OPTIONAL);
+    for versions in [ONLY_12, ONLY_13] {
+        let mut client = TlsClient::connect(port, &Offer { versions: Some(versions), ..Offer::default() });
+        client.check("SET k value", "+OK\r\n").check("GET k", "$5\r\nvalue\r\n");
+        // Both sides in pieces: a pipeline, a large argument, a large reply.
+        let value = "v".repeat(3_000_000);
+        client.send(common::request(&[b"SET", b"large", value.as_bytes()])).expect("+OK\r\n");
+        client.send("GET large\r\nPING\r\n");
+        client.expect(format!("$3000000\r\n{value}\r\n+PONG\r\n"));
+        client.send("PING\r\n".repeat(5000)).expect("+PONG\r\n".repeat(5000));
+    }
+    let mut plain = server.client();
+    plain.check("GET k", "$5\r\nvalue\r\n");
+    assert_eq!(plain.info_number("tls_server_cert_expires_in_seconds") > 1_000_000, true);
+    assert_eq!(plain.info("listener2"), format!("name=tls,bind=*,bind=-::*,port={port}"));
+}
+
+/// The client's flight that ends the handshake, with a first request behind it.
+fn last_flight(port: u16, versions: &'static [&'static SupportedProtocolVersion]) -> (TlsClient, Vec<u8>) {
+    let offer = Offer { certificate: Some(&ALICE), versions: Some(versions) };
+    let mut client = TlsClient::open(port, &offer);
+    client.connection.writer().write_all(b"PING\r\n").unwrap();
+    loop {
+        let flight = client.flight();
+        if !client.connection.is_handshaking() {
+            return (client, flight);
+        }
+        client.socket.write_all(&flight).unwrap();
+        client.connection.read_tls(&mut client.socket).unwrap();
+        client.connection.process_new_packets().unwrap();
+    }
+}
+
+#[test]
+fn a_request_that_comes_with_the_handshakes_end_is_served_at_once() {
+    let (_server, port) = start(&[]);
+    for step in [usize::MAX, 1] {
+        let (mut client, flight) = last_flight(port, ONLY_13);
+        assert!(flight.len() > 100, "a certificate, the end of the handshake, and a request");
+        flight.chunks(step.min(flight.len())).for_each(|piece| client.socket.write_all(piece).unwrap());
+        client.expect("+PONG\r\n").check("ECHO more", "$4\r\nmore\r\n");
+    }
+}
+
+#[test]
+fn whoever_must_have_a_certificate_is_let_in_with_one_alone() {
+    let (server, port) = start(&[]);
+    let mut stranger = TlsClient::open(port, &Offer::default());
+    stranger.connection.writer().write_all(b"PING\r\n").unwrap();
+    assert!(stranger.receive(1).is_err());
+    assert!(server.log.wait("Error accepting a client connection: ").is_some());
+    let with = Offer { certificate: Some(&ALICE), ..Offer::default() };
+    TlsClient::connect(port, &with).check("ACL WHOAMI", "$7\r\ndefault\r\n");
+    // Certificates that do not count: expired, of nobody's authority.
+    let expired = Certificate::expired("alice");
+    let mut late = TlsClient::open(port, &Offer { certificate: Some(&expired), ..Offer::default() });
+    late.connection.writer().write_all(b"PING\r\n").unwrap();
+    assert!(late.receive(1).is_err());
+    server.client().check("CONFIG SET tls-auth-clients no", "+OK\r\n");
+    TlsClient::connect(port, &Offer::default());
+}
+
+#[test]
+fn a_certificate_makes_its_client_a_user() {
+    let (server, port) = start(&["--tls-auth-clients-user", "CN"]);
+    let mut plain = server.client();
+    let with = Offer { certificate: Some(&ALICE), ..Offer::default() };
+    TlsClient::connect(port, &with).check("ACL WHOAMI", "$7\r\ndefault\r\n");
+    assert_eq!(plain.info_number("acl_access_denied_tls_cert"), 1);
+    plain
+        .check("ACL SETUSER alice on +@all ~*", "+OK\r\n")
+        .check("ACL SETUSER urn:alice on +@all", "+OK\r\n");
+    TlsClient::connect(port, &with).check("ACL WHOAMI", "$5\r\nalice\r\n");
+    plain.check("CONFIG SET tls-auth-clients-user URI", "+OK\r\n");
+    TlsClient::connect(port, &with).check("ACL WHOAMI", "$9\r\nurn:alice\r\n");
+    plain.check("ACL SETUSER urn:alice off", "+OK\r\n");
+    TlsClient::connect(port, &with).check("ACL WHOAMI", "$7\r\ndefault\r\n");
+    assert_eq!(plain.info_number("acl_access_denied_tls_cert"), 2);
+}
+
+#[test]
+fn whoever_speaks_something_else_is_closed_without_a_word() {
+    let (server, port) = start(OPTIONAL);
+    let mut client = Client::to("127.0.0.1", port);
+    client.send("PING\r\n");
+    client.expect_end();
+    assert!(server.log.wait("the client does not speak TLS").is_some());
+    // A handshake that is begun and then garbage ends with an alert.
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.write_all(b"\x16\x03\x01\x00\x05garbage and more of it").unwrap();
+    let mut rest = Vec::new();
+    let _ = client.read_to_end(&mut rest);
+    assert!(rest.first().is_none_or(|kind| *kind == 0x15), "{rest:?}");
+    TlsClient::connect(port, &Offer::default());
+}
+
+#[test]
+fn both_sides_say_the_end() {
+    let (server, port) = start(OPTIONAL);
+    let mut plain = server.client();
+    let mut client = TlsClient::connect(port, &Offer::default());
+    client.send("QUIT\r\n").expect("+OK\r\n").expect_end();
+    let mut client = TlsClient::connect(port, &Offer::default());
+    client.check("CLIENT SETNAME victim", "+OK\r\n");
+    plain.check("CLIENT KILL TYPE normal SKIPME yes", ":1\r\n");
+    client.expect_end();
+    // The client's own end, behind a request.
+    let mut client = TlsClient::connect(port, &Offer::default());
+    client.connection.writer().write_all(b"ECHO last\r\n").unwrap();
+    client.connection.send_close_notify();
+    let flight = client.flight();
+    client.socket.write_all(&flight).unwrap();
+    client.expect("$4\r\nlast\r\n").expect_end();
+    until("the client's end", || (plain.info_number("connected_clients") == 1).then_some(()));
+}
+
+#[test]
+fn messages_and_a_large_reply_reach_a_client_that_changes_its_thread() {
+    let (server, port) = start(OPTIONAL);
+    let mut plain = server.client();
+    plain.check("SETRANGE large 60000000 x", ":60000001\r\n");
+    let mut subscriber = TlsClient::connect(port, &Offer::default());
+    subscriber.send("SUBSCRIBE c\r\n").expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    let mut reader = TlsClient::connect(port, &Offer::default());
+    reader.send("GET large\r\n").expect("$60000001\r\n");
+    for threads in ["4", "1", "3", "1"] {
+        plain.check(&format!("CONFIG SET io-threads {threads}"), "+OK\r\n");
+        plain.check("PUBLISH c text", ":1\r\n");
+        assert_eq!(reader.receive(10_000_000).unwrap().len(), 10_000_000);
+        subscriber.expect("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\ntext\r\n");
+    }
+    let rest = reader.receive(20_000_001).unwrap();
+    assert_eq!(rest.last(), Some(&b'x'));
+    reader.expect("\r\n").check("PING", "+PONG\r\n");
+}
+
+#[test]
+fn ports_and_certificates_change_while_the_server_runs() {
+    let (server, port) = start(OPTIONAL);
+    let mut old = TlsClient::connect(port, &Offer::default());
+    let refused = "Unable to update TLS configuration. Check server logs.\r\n";
+    let failed =
+        |name: &str| format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {refused}");
+    let other = Certificate::named("other").files(&server.dir, "other");
+    let expired = Certificate::expired("server").files(&server.dir, "expired");
+    let mut plain = server.client();
+    let serial = plain.info("tls_server_cert_serial");
+    // A certificate without its key, one that has expired, none at all.
+    for cert in [&other[0], &expired[0], &server.dir.join("none")] {
+        plain.check(&format!("CONFIG SET tls-cert-file {cert}"), failed("tls-cert-file"));
+    }
+    let both = format!("CONFIG SET tls-cert-file {} tls-key-file {}", expired[0], expired[1]);
+    plain.check(&both, failed("tls-cert-file"));
+    assert_eq!(plain.info("tls_server_cert_serial"), serial);
+    TlsClient::connect(port, &Offer::default());
+    plain.check(&format!("CONFIG SET tls-cert-file {} tls-key-file {}", other[0], other[1]), "+OK\r\n");
+    assert_ne!(plain.info("tls_server_cert_serial"), serial);
+    TlsClient::connect(port, &Offer::default());
+    let next = free_port();
+    plain.check(&format!("CONFIG SET tls-port {next}"), "+OK\r\n");
+    TlsClient::connect(next, &Offer::default());
+    plain.check("CONFIG SET tls-port 0", "+OK\r\n");
+    assert_eq!(plain.info("tls_server_cert_serial"), "none");
+    assert!(TcpStream::connect(("127.0.0.1", next)).is_err());
+    old.check("PING", "+PONG\r\n");
+    plain.check(&format!("CONFIG SET tls-port {port}"), "+OK\r\n").check("CONFIG SET port 0", "+OK\r\n");
+    TlsClient::connect(port, &Offer::default()).check("CONFIG GET port", "*2\r\n$4\r\nport\r\n$1\r\n0\r\n");
+}
+
+#[test]
+fn certificates_that_have_changed_are_taken_up_by_themselves() {
+    let (server, port) = start(&[
+        "--tls-auth-clients",
+        "optional",
+        "--tls-auto-reload-interval",
+        "1",
+        "--loglevel",
+        "verbose",
+    ]);
+    let mut plain = server.client();
+    let serial = plain.info("tls_server_cert_serial");
+    assert!(server.log.wait("materials unchanged").is_some());
+    Certificate::expired("server").files(&server.dir, "server");
+    assert!(server.log.wait("those in use stay").is_some());
+    assert_eq!(plain.info("tls_server_cert_serial"), serial);
+    Certificate::named("server").files(&server.dir, "server");
+    assert!(server.log.wait("TLS materials reloaded successfully").is_some());
+    assert_ne!(plain.info("tls_server_cert_serial"), serial);
+    TlsClient::connect(port, &Offer::default());
+}
+
+#[test]
+fn handshakes_that_go_nowhere_keep_nobody_out_and_count_as_clients() {
+    let (server, port) = start(&["--tls-auth-clients", "optional", "--maxclients", "60"]);
+    let mut plain = server.client();
+    let half: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    for mut socket in &half {
+        socket.write_all(b"\x16\x03\x01").unwrap();
+    }
+    let mut client = TlsClient::connect(port, &Offer::default());
+    let more: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    until("rejections", || (plain.info_number("rejected_connections") > 0).then_some(()));
+    let mut refused = Client::to("127.0.0.1", server.port);
+    refused.expect("-ERR max number of clients reached\r\n").expect_end();
+    client.check("PING", "+PONG\r\n");
+    drop((half, more));
+    until("room", || {
+        let mut next = Client::to("127.0.0.1", server.port);
+        next.send("PING\r\n");
+        let mut first = [0];
+        (next.stream.read(&mut first).is_ok() && first == *b"+").then_some(())
+    });
+}
+
+#[test]
+fn replicas_follow_over_tls() {
+    let (primary, port) = start(&["--tls-replication", "yes"]);
+    let mut source = primary.client();
+    source.check("DEBUG POPULATE 20000 key 100", "+OK\r\n");
+    let ways: [&[&str]; 3] =
+        [&[], &["--dual-channel-replication-enabled", "yes"], &["--repl-diskless-load", "swapdb"]];
+    for way in ways {
+        let dual = if way.iter().any(|word| word.contains("dual")) { "yes" } else { "no" };
+        source.check(&format!("CONFIG SET dual-channel-replication-enabled {dual}"), "+OK\r\n");
+        let primary = format!("127.0.0.1 {port}");
+        let more = [way, &["--tls-replication", "yes", "--replicaof", &primary]].concat();
+        let (replica, _) = start(&more);
+        let mut client = replica.client();
+        until("the link", || (client.info("master_link_status") == "up").then_some(()));
+        source.check("SET after x", "+OK\r\n").check("WAIT 1 60000", ":1\r\n");
+        client.check("GET after", "$1\r\nx\r\n").check("DBSIZE", ":20001\r\n");
+        assert!(source.info("slave0").contains("state=online"));
+        // The link is cut, and goes on by a partial synchronisation.
+        source.check("CLIENT KILL TYPE replica", ":1\r\n").check("SET again y", "+OK\r\n");
+        until("the stream", || {
+            client.send("GET again\r\n");
+            let line = client.line();
+            (line == "$1").then(|| client.line())
+        });
+        assert_eq!(source.info_number("sync_partial_ok") > 0, true);
+        source.check("DEL after again", ":2\r\n").check("CONFIG RESETSTAT", "+OK\r\n");
+    }
+}
+
+#[test]
+fn keys_migrate_over_tls_where_tls_cluster_says_so() {
+    let (target, port) = start(&["--tls-cluster", "yes"]);
+    let (server, _) = start(&["--tls-cluster", "yes"]);
+    let mut client = server.client();
+    client.check("SET k v", "+OK\r\n");
+    client.check(&format!("MIGRATE 127.0.0.1 {port} k 0 20000"), "+OK\r\n");
+    client.check("EXISTS k", ":0\r\n");
+    target.client().check("GET k", "$1\r\nv\r\n");
+    // Over a connection that was kept, and within a transaction.
+    client.check("SET k w", "+OK\r\n").check("MULTI", "+OK\r\n");
+    client.check(&format!("MIGRATE 127.0.0.1 {port} k 0 20000 REPLACE"), "+QUEUED\r\n");
+    client.check("EXEC", "*1\r\n+OK\r\n");
+    target.client().check("GET k", "$1\r\nw\r\n");
+}
+
+#[test]
+fn what_is_no_good_ends_the_start_and_is_named_by_a_check() {
+    let dir = Dir::new();
+    let words = arguments(&dir, free_port(), &Certificate::expired("server"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let run = |more: &[&str]| {
+        let output =
+            Command::new(common::BINARY).args(more).args(&words).args(["--port", "0"]).output().unwrap();
+        assert!(!output.status.success());
+        [output.stdout, output.stderr].concat()
+    };
+    let told = String::from_utf8(run(&[])).unwrap();
+    assert!(told.contains("Failed to configure TLS. Check logs for more info."), "{told}");
+    assert!(told.contains("server.crt") && told.contains("expired"), "{told}");
+    let told = String::from_utf8(run(&["--check-config"])).unwrap();
+    assert!(told.contains("error: ") && told.contains("expired"), "{told}");
+}
