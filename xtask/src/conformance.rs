@@ -24,6 +24,9 @@ use crate::{Result, ci, glob, shell, tidy};
 /// Names the suite's runner.
 const SUITE_VARIABLE: &str = "SLUICE_SUITE";
 
+/// Has the suite speak TLS.
+const TLS: &str = "--extra=--tls";
+
 /// Which units are run, and which of their tests may fail.
 const TABLE: &str = "conformance/excluded.toml";
 
@@ -41,6 +44,8 @@ struct Exclusion {
     at_times: bool,
     /// Whether it fails only where IO threads are forced.
     threads_only: bool,
+    /// Whether it fails only where the suite speaks TLS.
+    tls_only: bool,
     /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for
     /// several tests.
     count: Option<usize>,
@@ -68,7 +73,8 @@ struct Unit {
 }
 
 /// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
-/// `--io-threads`: the units as they are with IO threads forced.
+/// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS, and every name
+/// that fails counts, since the reference's names are those without.
 pub(crate) fn conformance(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }
@@ -80,7 +86,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let jobs = arguments.number("--jobs", 2)?;
     let suggest = arguments.flag("--suggest");
     let threads = arguments.flag("--io-threads");
-    let more = if threads { &["--io-threads"][..] } else { &[] };
+    let tls = arguments.flag("--tls");
+    let mut more = Vec::new();
+    if threads {
+        more.push("--io-threads");
+    }
+    if tls {
+        more.push(TLS);
+    }
     let mut units = arguments.words()?;
     let Some(suite) = std::env::var_os(SUITE_VARIABLE).map(PathBuf::from) else {
         println!("conformance: skipped: {SUITE_VARIABLE} names no runner of the upstream suite");
@@ -94,13 +107,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     link_tools(&server)?;
     let server = write_script(&server)?;
     let mut table = read(&shell::root().join(TABLE))?;
-    table.exclusions.retain(|entry| threads || !entry.threads_only);
+    table.exclusions.retain(|entry| (threads || !entry.threads_only) && (tls || !entry.tls_only));
+    if tls {
+        // What the suite leaves out over TLS is no reason to take an exclusion away.
+        table.exclusions.iter_mut().for_each(|entry| entry.at_times |= !entry.tls_only);
+    }
     if units.is_empty() {
         units.clone_from(&table.units);
     }
     let wanted = units;
-    let results = call_suite(&suite, &server, jobs, &table, &wanted, more)?;
-    let reference = read_reference(&suite)?;
+    let results = call_suite(&suite, &server, jobs, &table, &wanted, &more)?;
+    let reference = read_reference(&suite)?.filter(|_| !tls);
     let units: Vec<Unit> = results.iter().map(|result| judge(result, reference.as_ref())).collect();
     let failures = report(&units, &mut table, suggest) + report_absent(&wanted, &units);
     if failures > 0 {
@@ -158,7 +175,8 @@ fn read(path: &Path) -> Result<Table> {
         needed("reason")?;
         needed("feature")?;
         let flag = |name: &str| entry.get(name).and_then(toml::Value::as_bool).unwrap_or(false);
-        let (skip, ends, threads_only) = (flag("skip"), flag("ends"), flag("io-threads"));
+        let (skip, ends, threads_only, tls_only) =
+            (flag("skip"), flag("ends"), flag("io-threads"), flag("tls"));
         let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
         let at_times = flag("at-times");
         let count = entry.get("count").and_then(toml::Value::as_integer);
@@ -166,7 +184,17 @@ fn read(path: &Path) -> Result<Table> {
         if count == Some(0) || (count.is_some() && (skip || test.contains('*') || unit.contains('*'))) {
             return Err(format!("{TABLE}: {entry}: a count is of one name that is run, and not 0").into());
         }
-        exclusions.push(Exclusion { unit, test, skip, ends, at_times, threads_only, count, used: 0 });
+        exclusions.push(Exclusion {
+            unit,
+            test,
+            skip,
+            ends,
+            at_times,
+            threads_only,
+            tls_only,
+            count,
+            used: 0,
+        });
     }
     let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
     let tags = table.get("tags").and_then(toml::Value::as_table).into_iter().flatten();
@@ -190,8 +218,12 @@ fn call_suite(
         results = call_runner(suite, server, jobs, table, &plain, more)?;
     }
     for unit in tagged {
-        let tags = format!("--extra=--tags {}", table.tags[&unit]);
-        let more = [more, &[tags.as_str()]].concat();
+        // The runner takes one word of further words for the suite.
+        let is_tls = more.contains(&TLS);
+        let tags =
+            format!("{}--tags {}", if is_tls { "--extra=--tls " } else { "--extra=" }, table.tags[&unit]);
+        let more: Vec<&str> =
+            more.iter().copied().filter(|word| *word != TLS).chain([tags.as_str()]).collect();
         results.extend(call_runner(suite, server, 1, table, &[unit], &more)?);
     }
     Ok(results)
@@ -354,6 +386,7 @@ mod tests {
             ends: false,
             at_times: false,
             threads_only: false,
+            tls_only: false,
             count: None,
             used: 0,
         };
