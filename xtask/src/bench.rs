@@ -1,4 +1,4 @@
-//! `cargo xtask bench --peer SERVER`: the README's table beside any server of the protocol, printed as
+//! `cargo xtask bench --peer SERVER`: the table of docs/performance.md beside any server of the protocol, printed as
 //! markdown.
 //!
 //! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each

@@ -88,7 +88,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        about: "the README's table beside another server, as markdown: --peer SERVER (--list, --only)",
+        about: "the table of docs/performance.md beside another server, as markdown: --peer SERVER (--list, --only)",
         run: bench::bench,
     },
     Task { name: "help", about: "this list", run: help },
