@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"strconv"
@@ -21,7 +23,16 @@ func check(holds bool, what string, values ...any) {
 }
 
 func open(port string, protocol, db int) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, Protocol: protocol, DB: db, PoolSize: 1})
+	options := &redis.Options{Addr: "127.0.0.1:" + port, Protocol: protocol, DB: db, PoolSize: 1}
+	// The port is one of TLS where the authority's file is named.
+	if file := os.Getenv("SLUICE_TLS_CA"); file != "" {
+		text, err := os.ReadFile(file)
+		check(err == nil, "the authority is read", err)
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(text)
+		options.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "localhost"}
+	}
+	return redis.NewClient(options)
 }
 
 func exercise(port string, protocol int) {

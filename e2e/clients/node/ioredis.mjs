@@ -1,12 +1,16 @@
 // What a Node.js program does with a server through ioredis: node ioredis.mjs PORT
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Redis } from "ioredis";
 
 const port = Number(process.argv[2]);
+// The port is one of TLS where the authority's file is named.
+const authority = process.env.SLUICE_TLS_CA;
+const tls = authority ? { tls: { ca: readFileSync(authority), servername: "localhost" } } : {};
 
 function open(db = 0) {
-  const client = new Redis({ host: "127.0.0.1", port, db, retryStrategy: () => 20 });
+  const client = new Redis({ host: "127.0.0.1", port, db, ...tls, retryStrategy: () => 20 });
   client.on("error", () => {}); // the connection that is killed below reports it here
   return client;
 }

@@ -1,12 +1,16 @@
 // What a Node.js program does with a server through node-redis: node node-redis.mjs PORT
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createClient } from "redis";
 
 const port = Number(process.argv[2]);
+// The port is one of TLS where the authority's file is named.
+const authority = process.env.SLUICE_TLS_CA;
+const tls = authority ? { tls: true, ca: readFileSync(authority), servername: "localhost" } : {};
 
 async function open(RESP, database = 0) {
-  const client = createClient({ RESP, database, socket: { host: "127.0.0.1", port, reconnectStrategy: () => 20 } });
+  const client = createClient({ RESP, database, socket: { host: "127.0.0.1", port, ...tls, reconnectStrategy: () => 20 } });
   client.on("error", () => {}); // the connection that is killed below reports it here
   await client.connect();
   return client;

@@ -1,10 +1,15 @@
 """What a Python program does with a server: smoke.py MODULE PORT, where MODULE is redis or valkey."""
+import functools
 import importlib
+import os
 import sys
 import threading
 
 module = importlib.import_module(sys.argv[1])
 Client = getattr(module, "Redis", None) or module.Valkey
+# The port is one of TLS where the authority's file is named.
+if "SLUICE_TLS_CA" in os.environ:
+    Client = functools.partial(Client, ssl=True, ssl_ca_certs=os.environ["SLUICE_TLS_CA"])
 
 
 def exercise(port, protocol):
@@ -114,7 +119,7 @@ def exercise(port, protocol):
     assert other.ping() is True, "a killed connection is opened again"
     assert other.client_id() != victim
 
-    assert client.info("server")["tcp_port"] == port
+    assert "SLUICE_TLS_CA" in os.environ or client.info("server")["tcp_port"] == port
     assert client.config_get("databases") == {"databases": "16"}
     assert client.type("once") in (b"string", "string")
     other.close()
