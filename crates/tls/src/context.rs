@@ -269,6 +269,7 @@ impl ConfigParts<'_> {
         let mut config = builder
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        config.enable_secret_extraction = true;
         config.ignore_client_order = self.options.prefer_server_ciphers;
         if self.options.session_caching {
             let (size, timeout_s) = (self.options.session_cache_size, self.options.session_timeout_s);
@@ -294,6 +295,7 @@ impl ConfigParts<'_> {
         // Servers are not told apart by name, so a ticket of one could be shown to another.
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
+        config.enable_secret_extraction = true;
         Ok(Arc::new(config))
     }
 }
