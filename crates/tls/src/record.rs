@@ -71,7 +71,7 @@ pub(crate) enum Opened {
 }
 
 /// Why a record ends the session: the alert that the peer gets, if any, and what is said.
-pub(crate) struct Refusal {
+pub(crate) struct RecordRefusal {
     alert: Option<Alert>,
     pub(crate) error: SessionError,
 }
@@ -154,7 +154,7 @@ impl Records {
     }
 
     /// Length of what follows a header, in bytes.
-    pub(crate) fn body_len(&self, header: [u8; HEADER_LEN]) -> Result<usize, Refusal> {
+    pub(crate) fn body_len(&self, header: [u8; HEADER_LEN]) -> Result<usize, RecordRefusal> {
         let [kind, major, _, high, low] = header;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let is_kind = match self.framing {
@@ -162,7 +162,7 @@ impl Records {
             Framing::Explicit | Framing::Plain => (TYPE_ALERT..=TYPE_DATA).contains(&kind),
         };
         if !is_kind || major != 3 {
-            return Err(Refusal::new(Alert::UnexpectedMessage, "received a record of an unexpected type"));
+            return Err(RecordRefusal::new(Alert::UnexpectedMessage, "received a record of an unexpected type"));
         }
         let (least, most) = match self.framing {
             Framing::Inner => (1 + TAG_LEN, PLAIN_MAX + 256),
@@ -170,10 +170,10 @@ impl Records {
             Framing::Plain => (TAG_LEN, PLAIN_MAX + 2048),
         };
         if length > most {
-            return Err(Refusal::new(Alert::RecordOverflow, "received a record that is too long"));
+            return Err(RecordRefusal::new(Alert::RecordOverflow, "received a record that is too long"));
         }
         if length < least {
-            return Err(Refusal::new(Alert::BadRecordMac, "received a record that is too short"));
+            return Err(RecordRefusal::new(Alert::BadRecordMac, "received a record that is too short"));
         }
         Ok(length)
     }
@@ -186,7 +186,7 @@ impl Records {
         body: [&[u8]; 2],
         plain: &mut Vec<u8>,
         answer: &mut Vec<u8>,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, RecordRefusal> {
         let at = plain.len();
         plain.extend_from_slice(body[0]);
         plain.extend_from_slice(body[1]);
@@ -195,7 +195,7 @@ impl Records {
         let (kind, length) = opened?;
         if length > PLAIN_MAX {
             plain.truncate(at);
-            return Err(Refusal::new(Alert::RecordOverflow, "received a record that is too long"));
+            return Err(RecordRefusal::new(Alert::RecordOverflow, "received a record that is too long"));
         }
         if kind == TYPE_DATA && self.message.is_empty() {
             self.count_data(length)?;
@@ -206,12 +206,12 @@ impl Records {
         match kind {
             TYPE_ALERT if self.message.is_empty() => self.alert(&content),
             TYPE_HANDSHAKE if !content.is_empty() => self.handshake(content, answer),
-            _ => Err(Refusal::new(Alert::UnexpectedMessage, "received a record of an unexpected type")),
+            _ => Err(RecordRefusal::new(Alert::UnexpectedMessage, "received a record of an unexpected type")),
         }
     }
 
     /// Decrypts in place: the type of the record and how many bytes it has.
-    fn decrypt(&mut self, header: [u8; HEADER_LEN], body: &mut [u8]) -> Result<(u8, usize), Refusal> {
+    fn decrypt(&mut self, header: [u8; HEADER_LEN], body: &mut [u8]) -> Result<(u8, usize), RecordRefusal> {
         let TrafficKey { key, iv, sequence } = &mut self.receiving;
         let nonce = nonce(iv, *sequence);
         let opened = match self.framing {
@@ -229,19 +229,19 @@ impl Records {
             }
         };
         let opened = opened
-            .map_err(|_| Refusal::new(Alert::BadRecordMac, "received a record that cannot be decrypted"))?;
+            .map_err(|_| RecordRefusal::new(Alert::BadRecordMac, "received a record that cannot be decrypted"))?;
         *sequence += 1;
         if self.framing != Framing::Inner {
             return Ok((header[0], opened.len()));
         }
         match opened.iter().rposition(|byte| *byte != 0) {
             Some(end) => Ok((opened[end], end)),
-            None => Err(Refusal::new(Alert::UnexpectedMessage, "received a record without a type")),
+            None => Err(RecordRefusal::new(Alert::UnexpectedMessage, "received a record without a type")),
         }
     }
 
     /// Counts a record of data.
-    fn count_data(&mut self, length: usize) -> Result<(), Refusal> {
+    fn count_data(&mut self, length: usize) -> Result<(), RecordRefusal> {
         if length > 0 {
             (self.empty, self.key_updates, self.warnings) = (0, 0, 0);
             return Ok(());
@@ -250,9 +250,9 @@ impl Records {
     }
 
     /// An alert of the peer.
-    fn alert(&mut self, content: &[u8]) -> Result<Opened, Refusal> {
+    fn alert(&mut self, content: &[u8]) -> Result<Opened, RecordRefusal> {
         let [level, description] = *content else {
-            return Err(Refusal::new(Alert::DecodeError, "received an alert that is not two bytes"));
+            return Err(RecordRefusal::new(Alert::DecodeError, "received an alert that is not two bytes"));
         };
         if description == Alert::CloseNotify as u8 {
             return Ok(Opened::Closed);
@@ -267,11 +267,11 @@ impl Records {
             return Ok(Opened::Handled);
         }
         let name = rustls::AlertDescription::from(description);
-        Err(Refusal { alert: None, error: SessionError::Alert(format!("{name:?}")) })
+        Err(RecordRefusal { alert: None, error: SessionError::Alert(format!("{name:?}")) })
     }
 
     /// Bytes of handshake messages.
-    fn handshake(&mut self, content: Vec<u8>, answer: &mut Vec<u8>) -> Result<Opened, Refusal> {
+    fn handshake(&mut self, content: Vec<u8>, answer: &mut Vec<u8>) -> Result<Opened, RecordRefusal> {
         if self.framing != Framing::Inner {
             return self.refuse_renegotiation(&content, answer);
         }
@@ -288,13 +288,13 @@ impl Records {
                 _ => false,
             };
             if !is_expected {
-                return Err(Refusal::new(
+                return Err(RecordRefusal::new(
                     Alert::UnexpectedMessage,
                     "received an unexpected handshake message",
                 ));
             }
             if length > HANDSHAKE_MAX || kind == MESSAGE_KEY_UPDATE && length != 1 {
-                return Err(Refusal::new(
+                return Err(RecordRefusal::new(
                     Alert::DecodeError,
                     "received a handshake message of a wrong length",
                 ));
@@ -303,7 +303,7 @@ impl Records {
             if kind == MESSAGE_KEY_UPDATE {
                 let wanted = body[0];
                 if self.message.len() > 4 + length {
-                    return Err(Refusal::new(
+                    return Err(RecordRefusal::new(
                         Alert::UnexpectedMessage,
                         "received a message behind a key update",
                     ));
@@ -323,14 +323,14 @@ impl Records {
     }
 
     /// The peer has changed its key, and may want us to.
-    fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), RecordRefusal> {
         count(&mut self.key_updates, "received too many key updates")?;
         self.receiving =
-            self.next_key(Way::Receiving).ok_or_else(|| Refusal::new(Alert::InternalError, "no new key"))?;
+            self.next_key(Way::Receiving).ok_or_else(|| RecordRefusal::new(Alert::InternalError, "no new key"))?;
         match wanted {
             0 => Ok(()),
-            1 => self.update_sending(answer).map_err(|error| Refusal { alert: None, error }),
-            _ => Err(Refusal::new(Alert::IllegalParameter, "received a key update that is not understood")),
+            1 => self.update_sending(answer).map_err(|error| RecordRefusal { alert: None, error }),
+            _ => Err(RecordRefusal::new(Alert::IllegalParameter, "received a key update that is not understood")),
         }
     }
 
@@ -354,14 +354,14 @@ impl Records {
     }
 
     /// TLS 1.2: a wish to negotiate again is answered with a warning, the second one ends the session.
-    fn refuse_renegotiation(&mut self, content: &[u8], answer: &mut Vec<u8>) -> Result<Opened, Refusal> {
+    fn refuse_renegotiation(&mut self, content: &[u8], answer: &mut Vec<u8>) -> Result<Opened, RecordRefusal> {
         let wish = if self.is_server { MESSAGE_CLIENT_HELLO } else { MESSAGE_HELLO_REQUEST };
         if content.first() != Some(&wish) || self.warnings > 0 {
-            return Err(Refusal::new(Alert::UnexpectedMessage, "received an unexpected handshake message"));
+            return Err(RecordRefusal::new(Alert::UnexpectedMessage, "received an unexpected handshake message"));
         }
         self.warnings += 1;
         self.seal_message(TYPE_ALERT, &[1, Alert::NoRenegotiation as u8], answer)
-            .map_err(|error| Refusal { alert: None, error })?;
+            .map_err(|error| RecordRefusal { alert: None, error })?;
         Ok(Opened::Handled)
     }
 
@@ -405,7 +405,7 @@ impl Records {
     }
 
     /// Appends the alert that belongs to a refusal, if one does.
-    pub(crate) fn seal_refusal(&mut self, refusal: &Refusal, out: &mut Vec<u8>) {
+    pub(crate) fn seal_refusal(&mut self, refusal: &RecordRefusal, out: &mut Vec<u8>) {
         if let Some(alert) = refusal.alert {
             let _exhausted = self.seal_message(TYPE_ALERT, &[2, alert as u8], out);
         }
@@ -487,17 +487,17 @@ impl TrafficKey {
     }
 }
 
-impl Refusal {
-    fn new(alert: Alert, text: &str) -> Refusal {
-        Refusal { alert: Some(alert), error: SessionError::Protocol(text.to_owned()) }
+impl RecordRefusal {
+    fn new(alert: Alert, text: &str) -> RecordRefusal {
+        RecordRefusal { alert: Some(alert), error: SessionError::Protocol(text.to_owned()) }
     }
 }
 
 /// One more of what has no effect.
-fn count(counter: &mut u8, text: &str) -> Result<(), Refusal> {
+fn count(counter: &mut u8, text: &str) -> Result<(), RecordRefusal> {
     *counter += 1;
     if *counter > IDLE_RECORDS_MAX {
-        return Err(Refusal::new(Alert::UnexpectedMessage, text));
+        return Err(RecordRefusal::new(Alert::UnexpectedMessage, text));
     }
     Ok(())
 }

@@ -363,6 +363,15 @@ impl Handshake {
         Ok(OpenSession { records, peer, version, suite, is_resumed })
     }
 
+    /// Appends what is queued behind an error. Not a byte may be read again: rustls would fail, and queue an
+    /// alert, twice.
+    fn take_alert(&mut self, used: usize, buffers: &mut Buffers) {
+        while self.side.common().wants_write() {
+            let rest = self.records.get_mut(used..).unwrap_or_default();
+            let (_, Advance::Again) = self.side.step(rest, buffers) else { return };
+        }
+    }
+
     /// All steps over the records. Behind an error the alert is in `buffers.answer`.
     fn pump(&mut self, buffers: &mut Buffers) -> Advance {
         let mut used = 0;
@@ -373,9 +382,7 @@ impl Handshake {
             match advance {
                 Advance::Again => {}
                 Advance::Failed(error) => {
-                    // What is queued comes before anything is read again.
-                    let rest = self.records.get_mut(used..).unwrap_or_default();
-                    while let (0, Advance::Again) = self.side.step(rest, buffers) {}
+                    self.take_alert(used, buffers);
                     return Advance::Failed(error);
                 }
                 Advance::Waits | Advance::Closed => break advance,
