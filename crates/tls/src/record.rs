@@ -29,6 +29,9 @@ const PLAIN_MAX: usize = 16 * 1024;
 /// Most bytes of a handshake message behind the handshake that are kept until it is complete.
 const HANDSHAKE_MAX: usize = 64 * 1024;
 
+/// What rustls keeps to make new keys in TLS 1.3, in bytes, about: measured by `tests/memory.rs`.
+const KERNEL_BYTES: usize = 736;
+
 /// Most records in a row without effect, each kind for itself.
 const IDLE_RECORDS_MAX: u8 = 32;
 
@@ -148,9 +151,21 @@ impl Records {
         })
     }
 
-    /// Bytes of a message that waits for its rest.
+    /// Bytes of the heap: a message that waits for its rest, and about what rustls keeps to make new keys.
     pub(crate) fn kept(&self) -> usize {
-        self.message.capacity()
+        self.message.capacity() + self.kernel.as_ref().map_or(0, |_| KERNEL_BYTES)
+    }
+
+    /// A key that is used up sooner, for tests.
+    #[cfg(test)]
+    pub(crate) fn limit_key(&mut self, records: u64) {
+        self.key_limit = records;
+    }
+
+    /// Goes on with a new key, without telling: for tests. Whether there is one.
+    #[cfg(test)]
+    pub(crate) fn next_sending(&mut self) -> bool {
+        self.next_key(Way::Sending).map(|key| self.sending = key).is_some()
     }
 
     /// Length of what follows a header, in bytes.
@@ -162,7 +177,10 @@ impl Records {
             Framing::Explicit | Framing::Plain => (TYPE_ALERT..=TYPE_DATA).contains(&kind),
         };
         if !is_kind || major != 3 {
-            return Err(RecordRefusal::new(Alert::UnexpectedMessage, "received a record of an unexpected type"));
+            return Err(RecordRefusal::new(
+                Alert::UnexpectedMessage,
+                "received a record of an unexpected type",
+            ));
         }
         let (least, most) = match self.framing {
             Framing::Inner => (1 + TAG_LEN, PLAIN_MAX + 256),
@@ -228,8 +246,9 @@ impl Records {
                 key.open_within(nonce, Aad::from(aad), body, EXPLICIT_LEN..)
             }
         };
-        let opened = opened
-            .map_err(|_| RecordRefusal::new(Alert::BadRecordMac, "received a record that cannot be decrypted"))?;
+        let opened = opened.map_err(|_| {
+            RecordRefusal::new(Alert::BadRecordMac, "received a record that cannot be decrypted")
+        })?;
         *sequence += 1;
         if self.framing != Framing::Inner {
             return Ok((header[0], opened.len()));
@@ -325,12 +344,16 @@ impl Records {
     /// The peer has changed its key, and may want us to.
     fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), RecordRefusal> {
         count(&mut self.key_updates, "received too many key updates")?;
-        self.receiving =
-            self.next_key(Way::Receiving).ok_or_else(|| RecordRefusal::new(Alert::InternalError, "no new key"))?;
+        self.receiving = self
+            .next_key(Way::Receiving)
+            .ok_or_else(|| RecordRefusal::new(Alert::InternalError, "no new key"))?;
         match wanted {
             0 => Ok(()),
             1 => self.update_sending(answer).map_err(|error| RecordRefusal { alert: None, error }),
-            _ => Err(RecordRefusal::new(Alert::IllegalParameter, "received a key update that is not understood")),
+            _ => Err(RecordRefusal::new(
+                Alert::IllegalParameter,
+                "received a key update that is not understood",
+            )),
         }
     }
 
@@ -354,10 +377,17 @@ impl Records {
     }
 
     /// TLS 1.2: a wish to negotiate again is answered with a warning, the second one ends the session.
-    fn refuse_renegotiation(&mut self, content: &[u8], answer: &mut Vec<u8>) -> Result<Opened, RecordRefusal> {
+    fn refuse_renegotiation(
+        &mut self,
+        content: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Opened, RecordRefusal> {
         let wish = if self.is_server { MESSAGE_CLIENT_HELLO } else { MESSAGE_HELLO_REQUEST };
         if content.first() != Some(&wish) || self.warnings > 0 {
-            return Err(RecordRefusal::new(Alert::UnexpectedMessage, "received an unexpected handshake message"));
+            return Err(RecordRefusal::new(
+                Alert::UnexpectedMessage,
+                "received an unexpected handshake message",
+            ));
         }
         self.warnings += 1;
         self.seal_message(TYPE_ALERT, &[1, Alert::NoRenegotiation as u8], answer)
@@ -412,7 +442,12 @@ impl Records {
     }
 
     /// A record of another type than data.
-    fn seal_message(&mut self, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
+    pub(crate) fn seal_message(
+        &mut self,
+        kind: u8,
+        content: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         let at = self.begin(out);
         out.extend_from_slice(content);
         self.finish(kind, at, out)

@@ -91,7 +91,8 @@ pub static KINDS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
     [rsa, p256, ed25519].map(|key| CA.issue_for("server.crt", &params("server"), &key))
 });
 
-/// A chain of `depth` CA certificates, each signed by the one before, with a client's at its end; and the root.
+/// A chain of `depth` CA certificates, each signed by the one before, with a client's at its end; and the
+/// root.
 pub fn deep(depth: usize) -> (Pair, Named) {
     let root = Authority::new("root");
     let mut issuers: Vec<CertifiedIssuer<'static, KeyPair>> = Vec::new();

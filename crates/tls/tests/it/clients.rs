@@ -12,11 +12,8 @@ fn shake(auth: ClientAuth, pair: Option<&Pair>, version: &str) -> Result<End, Se
     let options = |client_auth| Options { client_auth, protocols: version.to_owned(), ..options() };
     let server = context(&sources(), &options(auth));
     if let Some(pair) = pair {
-        let sources = Sources {
-            client_cert: Some(pair.cert.clone()),
-            client_key: Some(pair.key.clone()),
-            ..sources()
-        };
+        let sources =
+            Sources { client_cert: Some(pair.cert.clone()), client_key: Some(pair.key.clone()), ..sources() };
         let client = context(&sources, &options(auth));
         return handshake(&server, &client, usize::MAX).map(|(server, _)| server);
     }
@@ -114,11 +111,8 @@ fn a_client_is_refused_by_dates() {
     let pair = issue(|params| params.not_after = rcgen::date_time_ymd(2026, 6, 1));
     let later = || 1_790_000_000;
     let server = sluice_tls::Context::build(&sources(), &options(), later(), later).expect("a context");
-    let client = Sources {
-        client_cert: Some(pair.cert.clone()),
-        client_key: Some(pair.key.clone()),
-        ..sources()
-    };
+    let client =
+        Sources { client_cert: Some(pair.cert.clone()), client_key: Some(pair.key.clone()), ..sources() };
     let refused = handshake(&server, &context(&client, &options()), usize::MAX).err();
     assert_eq!(refused, Some(SessionError::Certificate("Expired".to_owned())));
 }
@@ -152,7 +146,8 @@ fn a_certificate_that_signs_itself_is_trusted_where_it_is_among_the_authorities(
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     let cert = params.self_signed(&key).expect("a certificate");
-    let file = |name: &str, text: String| sluice_tls::Named { name: name.to_owned(), bytes: text.into_bytes() };
+    let file =
+        |name: &str, text: String| sluice_tls::Named { name: name.to_owned(), bytes: text.into_bytes() };
     let sources = Sources {
         cert: Some(file("self.crt", cert.pem())),
         key: Some(file("self.key", key.serialize_pem())),

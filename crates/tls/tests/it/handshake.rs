@@ -42,8 +42,7 @@ fn every_version_suite_and_key_shakes_hands() {
             ..options()
         };
         for (pair, _) in KINDS.iter().zip(kinds).filter(|(_, goes)| *goes) {
-            let sources =
-                Sources { cert: Some(pair.cert.clone()), key: Some(pair.key.clone()), ..sources() };
+            let sources = Sources { cert: Some(pair.cert.clone()), key: Some(pair.key.clone()), ..sources() };
             let context = context(&sources, &options);
             for step in [usize::MAX, 1] {
                 let (mut server, mut client) = handshake(&context, &context, step).expect("a handshake");
@@ -112,9 +111,7 @@ fn a_plain_server_is_spoken_to() {
 
 #[test]
 fn versions_without_an_intersection_are_refused_with_an_alert() {
-    let of = |protocols: &str| {
-        context(&sources(), &Options { protocols: protocols.to_owned(), ..options() })
-    };
+    let of = |protocols: &str| context(&sources(), &Options { protocols: protocols.to_owned(), ..options() });
     let (server, client) = (of("TLSv1.3"), of("TLSv1.2"));
     let mut server = End::new(server.accept().expect("one"));
     let mut client = End::new(client.connect().expect("one"));
@@ -122,10 +119,7 @@ fn versions_without_an_intersection_are_refused_with_an_alert() {
     let hello = client.answer();
     assert!(server.receive(&hello, usize::MAX).is_err());
     let alert = server.answer();
-    assert_eq!(
-        client.receive(&alert, usize::MAX),
-        Err(SessionError::Alert("ProtocolVersion".to_owned()))
-    );
+    assert_eq!(client.receive(&alert, usize::MAX), Err(SessionError::Alert("ProtocolVersion".to_owned())));
     assert!(server.receive(&hello, usize::MAX).is_err(), "over");
 }
 

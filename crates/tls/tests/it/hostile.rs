@@ -87,7 +87,8 @@ fn show(chain: &Pair) -> Option<SessionError> {
 /// A client's certificate with an extension of that many bytes.
 fn large(length: usize) -> Pair {
     let mut params: CertificateParams = params("alice");
-    params.custom_extensions = vec![CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![4; length])];
+    params.custom_extensions =
+        vec![CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![4; length])];
     CA.issue_for("client.crt", &params, &KeyPair::generate().expect("a key"))
 }
 
@@ -156,8 +157,8 @@ fn a_wish_to_negotiate_again_is_refused() {
         &Options { client_auth: ClientAuth::Off, protocols: "TLSv1.2".to_owned(), ..options() },
     );
     let (mut server, mut client) = handshake(&context, &context, usize::MAX).expect("a handshake");
-    // A handshake record under the client's key is what plain rustls does not make: one that was not encrypted
-    // is refused too.
+    // A handshake record under the client's key is what plain rustls does not make: one that was not
+    // encrypted is refused too.
     assert!(server.receive(b"\x16\x03\x03\x00\x04\x01\x00\x00\x00", usize::MAX).is_err());
     let alert = server.answer();
     assert!(matches!(client.receive(&alert, 1), Err(SessionError::Alert(_))));

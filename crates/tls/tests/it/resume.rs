@@ -21,7 +21,11 @@ fn connect(context: &Context, config: &Arc<ClientConfig>) -> bool {
 }
 
 /// Of a client's second and third connection, whether they were resumed.
-fn again(context: &Context, version: &'static SupportedProtocolVersion, tickets: Tls12Resumption) -> [bool; 2] {
+fn again(
+    context: &Context,
+    version: &'static SupportedProtocolVersion,
+    tickets: Tls12Resumption,
+) -> [bool; 2] {
     let mut config = plain::client(&[version], Some(&CLIENT));
     config.resumption = config.resumption.tls12_resumption(tickets);
     let config = Arc::new(config);
@@ -65,7 +69,9 @@ fn sessions_resume_for_as_long_as_the_timeout_says() {
     let options = Options { session_timeout_s: 100, client_auth: ClientAuth::Required, ..options() };
     let context = Context::build(&sources(), &options, NOW_S, now).expect("a context");
     let ways = [Tls12Resumption::SessionIdOrTickets, Tls12Resumption::SessionIdOnly];
-    for (wait_s, resumes) in [(0, true), (60, true), (99, true), (101, false), (250, false), (1_000_000, false)] {
+    for (wait_s, resumes) in
+        [(0, true), (60, true), (99, true), (101, false), (250, false), (1_000_000, false)]
+    {
         for way in ways {
             // TLS 1.3 looks at the age that the client tells too, and plain rustls has the machine's clock.
             let mut config = plain::client(&[&rustls::version::TLS12], Some(&CLIENT));
