@@ -11,6 +11,7 @@
 
 mod mutate;
 mod targets;
+mod tls;
 mod users;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

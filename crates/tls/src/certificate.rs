@@ -21,10 +21,10 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// subjectAltName.
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
-/// What INFO shows of a certificate, or of the one in a bundle that expires first.
+/// What INFO shows of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertFacts {
-    /// Serial number in upper-case hexadecimal, two digits a byte.
+    /// Serial number in upper-case hexadecimal, two digits a byte; `0`, and `-05` as the reference has them.
     pub serial: String,
     /// When the certificate expires, in unix seconds.
     pub expires_at_s: i64,
@@ -33,11 +33,11 @@ pub struct CertFacts {
 /// What INFO shows of the files in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Of `tls-cert-file`.
+    /// Of the first certificate of `tls-cert-file`, which is the server's own.
     pub server: Option<CertFacts>,
-    /// Of `tls-client-cert-file`.
+    /// Of the first certificate of `tls-client-cert-file`.
     pub client: Option<CertFacts>,
-    /// Of all CA certificates.
+    /// Of the CA certificate that expires first, also where it is out of date already.
     pub ca: Option<CertFacts>,
 }
 
@@ -79,13 +79,24 @@ impl Certificate {
         CertFacts { serial: self.serial(), expires_at_s: self.expires_at_s() }
     }
 
-    /// As the reference prints it: no sign byte, `0` for zero.
+    /// As the reference prints it: `-` and the magnitude of a negative one, `0` for zero.
     fn serial(&self) -> String {
         let bytes = self.0.tbs_certificate.serial_number.as_bytes();
-        let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
-        match &bytes[first..] {
-            [] => "0".to_owned(),
-            digits => digits.iter().map(|byte| format!("{byte:02X}")).collect(),
+        let is_negative = bytes.first().is_some_and(|first| *first >= 0x80);
+        let mut magnitude = bytes.to_vec();
+        if is_negative {
+            // Two's complement: inverted, plus one.
+            let mut carry = true;
+            for byte in magnitude.iter_mut().rev() {
+                (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
+            }
+        }
+        let zeros = magnitude.iter().take_while(|byte| **byte == 0).count();
+        let digits: String = magnitude[zeros..].iter().map(|byte| format!("{byte:02X}")).collect();
+        match (is_negative, digits.is_empty()) {
+            (_, true) => "0".to_owned(),
+            (true, false) => format!("-{digits}"),
+            (false, false) => digits,
         }
     }
 
@@ -153,25 +164,32 @@ pub(crate) fn earliest<'a>(certificates: impl Iterator<Item = &'a Certificate>) 
     certificates.min_by_key(|certificate| certificate.expires_at_s()).map(Certificate::facts)
 }
 
-/// Reads certificates of `name` and checks their dates.
-pub(crate) fn read_valid(
-    name: &str,
-    ders: &[CertificateDer<'static>],
-    now_s: i64,
-) -> Result<Vec<Certificate>, BuildError> {
-    let read = |der: &CertificateDer<'static>| {
-        let certificate = Certificate::read(der).ok_or_else(|| {
-            BuildError::new(format!(
-                "{name}: a certificate in the file cannot be read: it is no DER of X.509"
-            ))
-        })?;
-        if certificate.expires_at_s() < now_s {
-            return Err(BuildError::new(format!("{name}: the certificate has expired")));
-        }
-        if certificate.valid_from_s() > now_s {
-            return Err(BuildError::new(format!("{name}: the certificate is not valid yet")));
-        }
-        Ok(certificate)
+/// Reads the certificates of the file `name`.
+pub(crate) fn read_all(name: &str, ders: &[CertificateDer<'static>]) -> Result<Vec<Certificate>, BuildError> {
+    let unreadable = || {
+        BuildError::new(format!("{name}: a certificate in the file cannot be read: it is no DER of X.509"))
     };
-    ders.iter().map(read).collect()
+    ders.iter().map(|der| Certificate::read(der).ok_or_else(unreadable)).collect()
+}
+
+/// Checks the dates of a certificate of the file `name`.
+pub(crate) fn check_dates(name: &str, certificate: &Certificate, now_s: i64) -> Result<(), BuildError> {
+    if certificate.expires_at_s() < now_s {
+        return Err(BuildError::new(format!("{name}: the certificate has expired")));
+    }
+    if certificate.valid_from_s() > now_s {
+        return Err(BuildError::new(format!("{name}: the certificate is not valid yet")));
+    }
+    Ok(())
+}
+
+/// What the fuzzer calls: reads bytes as a certificate and asks for all that is ever asked.
+pub fn fuzz_certificate(data: &[u8]) {
+    let Some(certificate) = Certificate::read(data) else { return };
+    let facts = certificate.facts();
+    assert!(!facts.serial.is_empty() && facts.expires_at_s >= 0);
+    for field in [NameField::Cn, NameField::Uri] {
+        assert!(certificate.names(field).iter().all(|name| !name.contains(&0)));
+    }
+    let _allowed = certificate.allows(COMMON_NAME);
 }

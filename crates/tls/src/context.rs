@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 use rustls_pki_types::UnixTime;
 
 use crate::cache::Cache;
-use crate::certificate::{Certificate, Facts, earliest, read_valid};
+use crate::certificate::{CertFacts, Facts, check_dates, earliest, read_all};
 use crate::pem::SourceFile;
 use crate::tickets::Tickets;
 use crate::verify::{Authorities, ClientVerifier, ServerVerifier};
@@ -101,13 +101,13 @@ impl Context {
                 "tls-ca-cert-file or tls-ca-cert-dir must be set while tls-auth-clients is not no",
             ));
         }
-        let (pair, certificates) = Pair::server(sources).read(now_s)?;
-        facts.server = earliest(certificates.iter());
+        let (pair, server_facts) = Pair::server(sources).read(now_s)?;
+        facts.server = Some(server_facts);
         let mut client_pair = Arc::clone(&pair);
         if sources.client_cert.is_some() {
-            let (pair, certificates) = Pair::client(sources).read(now_s)?;
+            let (pair, client_facts) = Pair::client(sources).read(now_s)?;
             client_pair = pair;
-            facts.client = earliest(certificates.iter());
+            facts.client = Some(client_facts);
         }
         let parts = ConfigParts { provider, versions, authorities, options, now };
         let server = parts.server(pair)?;
@@ -152,8 +152,8 @@ fn restrict(mut provider: CryptoProvider, options: &TlsOptions) -> Result<Crypto
     Ok(provider)
 }
 
-/// CA certificates of all files, each once. A file without any, as a folder may have, is passed over while
-/// another has some.
+/// CA certificates of all files, each once. A file without any, as a folder may have, and certificates that
+/// are out of date, as a bundle may have, are passed over while others are good.
 fn read_authorities(
     files: &[SourceFile],
     provider: &CryptoProvider,
@@ -164,18 +164,27 @@ fn read_authorities(
     let mut all = Vec::new();
     for file in files {
         let ders = pem::certificates(file)?;
-        let certificates = read_valid(&file.name, &ders, now_s)?;
+        let certificates = read_all(&file.name, &ders)?;
         for (der, certificate) in ders.into_iter().zip(certificates) {
             if !authorities.has(&der) {
                 authorities.add(&file.name, der, &certificate)?;
-                all.push(certificate);
+                all.push((&file.name, certificate));
             }
         }
     }
     if let (true, Some(file)) = (authorities.is_empty(), files.first()) {
         return Err(BuildError::new(format!("{}: the file has no certificate in PEM form", file.name)));
     }
-    facts.ca = earliest(all.iter());
+    let mut errors = Vec::new();
+    for (name, certificate) in &all {
+        errors.extend(check_dates(name, certificate, now_s).err());
+    }
+    if errors.len() == all.len()
+        && let Some(error) = errors.into_iter().next()
+    {
+        return Err(error);
+    }
+    facts.ca = earliest(all.iter().map(|(_, certificate)| certificate));
     Ok(authorities)
 }
 
@@ -208,13 +217,14 @@ impl<'a> Pair<'a> {
     }
 
     /// Reads both, and checks that they belong together and are in date.
-    fn read(&self, now_s: i64) -> Result<(Arc<CertifiedKey>, Vec<Certificate>), BuildError> {
+    fn read(&self, now_s: i64) -> Result<(Arc<CertifiedKey>, CertFacts), BuildError> {
         let [cert_parameter, key_parameter, pass_parameter] = self.parameters;
         let missing = |parameter| BuildError::new(format!("{parameter} is not set"));
         let cert = self.cert.ok_or_else(|| missing(cert_parameter))?;
         let key = self.key.ok_or_else(|| missing(key_parameter))?;
         let chain = pem::certificates(cert)?;
-        let certificates = read_valid(&cert.name, &chain, now_s)?;
+        // Those between it and the CA's may be out of date: a peer may know others.
+        let certificates = read_all(&cert.name, &chain)?;
         let Some(own) = certificates.first() else {
             return Err(BuildError::new(format!("{}: the file has no certificate in PEM form", cert.name)));
         };
@@ -225,6 +235,7 @@ impl<'a> Pair<'a> {
                 cert.name
             )));
         }
+        check_dates(&cert.name, own, now_s)?;
         let signing = provider::signing_key(key::read(key, self.pass, pass_parameter)?).ok_or_else(|| {
             BuildError::new(format!(
                 "{}: the private key cannot be used: RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384 and Ed25519 can",
@@ -233,7 +244,7 @@ impl<'a> Pair<'a> {
         })?;
         let pair = CertifiedKey::new(chain, signing);
         match pair.keys_match() {
-            Ok(()) => Ok((Arc::new(pair), certificates)),
+            Ok(()) => Ok((Arc::new(pair), own.facts())),
             Err(rustls::Error::InconsistentKeys(_)) => Err(BuildError::new(format!(
                 "{}: the private key does not belong to the certificate {}",
                 key.name, cert.name
@@ -269,6 +280,7 @@ impl ConfigParts<'_> {
         let mut config = builder
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        config.enable_secret_extraction = true;
         config.ignore_client_order = self.options.prefer_server_ciphers;
         if self.options.session_caching {
             let (size, timeout_s) = (self.options.session_cache_size, self.options.session_timeout_s);
@@ -294,6 +306,7 @@ impl ConfigParts<'_> {
         // Servers are not told apart by name, so a ticket of one could be shown to another.
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
+        config.enable_secret_extraction = true;
         Ok(Arc::new(config))
     }
 }

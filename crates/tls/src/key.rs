@@ -1,5 +1,6 @@
 //! Private keys: plain ones in three forms, encrypted ones in the form of PKCS#8.
 
+use pkcs8::pkcs5::Error as Pkcs5Error;
 use rustls_pki_types::pem::SectionKind;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
 
@@ -47,14 +48,19 @@ fn decrypt(
     let pass = pass.ok_or_else(|| {
         BuildError::new(format!("{name}: the private key is encrypted and {pass_parameter} is not set"))
     })?;
-    let info = pkcs8::EncryptedPrivateKeyInfo::try_from(encrypted).map_err(|_| {
+    let unsupported = || {
         BuildError::new(format!(
             "{name}: the private key is encrypted in a way that is not supported; convert it with: openssl pkcs8 \
              -topk8 -v2 aes-256-cbc -in {name} -out {name}.pk8"
         ))
-    })?;
-    let plain = info.decrypt(pass).map_err(|_| {
-        BuildError::new(format!("{name}: the private key cannot be decrypted with {pass_parameter}"))
+    };
+    let info = pkcs8::EncryptedPrivateKeyInfo::try_from(encrypted).map_err(|_| unsupported())?;
+    let plain = info.decrypt(pass).map_err(|error| match error {
+        pkcs8::Error::EncryptedPrivateKey(Pkcs5Error::DecryptFailed | Pkcs5Error::EncryptFailed)
+        | pkcs8::Error::Asn1(_) => {
+            BuildError::new(format!("{name}: the private key cannot be decrypted with {pass_parameter}"))
+        }
+        _ => unsupported(),
     })?;
     Ok(PrivatePkcs8KeyDer::from(plain.as_bytes().to_vec()).into())
 }

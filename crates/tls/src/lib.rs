@@ -1,9 +1,9 @@
 //! TLS as a transducer: bytes of a socket in, bytes of the protocol and bytes for the socket out.
 //!
 //! [`Context::build`] reads certificates, keys and the operator's words, refuses what cannot work with a text
-//! for the operator, and makes [`Session`]s: one for each connection, of either side. rustls is the state
-//! machine, webpki checks chains, `ring` computes; what is ours is how buffers are owned, what OpenSSL's
-//! words mean, and the errors.
+//! for the operator, and makes [`Session`]s: one for each connection, of either side. rustls makes
+//! handshakes, webpki checks chains, `ring` computes; ours are the records behind a handshake, how buffers
+//! are owned, what OpenSSL's words mean, and the errors.
 //!
 //! Invariants: (1) this crate knows no socket, file, thread or clock: the time comes from a function that the
 //! caller gives; (2) what a peer's bytes may make a session keep is at most [`PENDING_MAX`] bytes, and a
@@ -20,12 +20,13 @@ mod error;
 mod key;
 mod pem;
 mod provider;
+mod record;
 mod session;
 mod tickets;
 mod verify;
 mod words;
 
-pub use certificate::{CertFacts, Facts, NameField};
+pub use certificate::{CertFacts, Facts, NameField, fuzz_certificate};
 pub use context::{ClientAuth, Context, Sources, TlsOptions as Options};
 pub use error::{BuildError, SessionError};
 pub use pem::SourceFile as Named;

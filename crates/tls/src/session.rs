@@ -1,57 +1,46 @@
 //! One connection's session, of either side.
 //!
-//! Invariants: (1) `pending` holds the record that is not complete yet, and handshake messages whose rest is
-//! in records to come: rustls finds them again where they lie, changed in place; (2) `record_at` is where the
-//! first incomplete record begins in it, and nothing before it has to be read for its length; (3) behind an
-//! error or close_notify nothing is read any more.
+//! Invariants: (1) rustls is given one record at a time and never sees one behind the handshake: those go to
+//! [`Records`]; (2) `pending` is the beginning of the record that is not complete, as it was received, and
+//! its length is not looked at twice; (3) behind an error or close_notify nothing is read any more; (4) a
+//! session at rest has no buffer: those of the handshake go with it, `pending` with its record.
 
 use std::sync::Arc;
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ProtocolVersion, ServerConfig};
 use rustls_pki_types::{IpAddr, Ipv4Addr, ServerName};
 
 use crate::certificate::Certificate;
+use crate::record::{HEADER_LEN, Kernel, Opened, Records};
 use crate::{NameField, SessionError, words};
 
-/// Most bytes that a session keeps of what it has received, in bytes. A handshake message is at most 64 KiB
-/// to rustls; a record is at most 16 KiB and some. Without a bound, messages in pieces of one byte, each
-/// padded to a whole record, would keep a gigabyte.
+/// Most bytes that a handshake keeps of what it has received. A message is at most 64 KiB to rustls. Without
+/// a bound, messages in pieces of one byte, each padded to a whole record, would keep a gigabyte.
 pub const PENDING_MAX: usize = 128 * 1024;
-
-/// Bytes of a record's header.
-const HEADER_LEN: usize = 5;
 
 /// Most bytes of a record behind its header, as TLS 1.2 has it.
 const RECORD_MAX: usize = 16 * 1024 + 2048;
 
-/// Most plain bytes in a record.
-const PLAIN_MAX: usize = 16 * 1024;
-
-/// Room for a record around its plain bytes; rustls says so when it needs more.
-const OVERHEAD: usize = 64;
-
-/// What rustls keeps of a session at rest without certificates, in bytes: keys, states, hashes. Measured by
+/// What rustls keeps during a handshake beside its connection, in bytes, about: measured by
 /// `tests/memory.rs`.
-const STATE_BYTES: usize = 4096;
+const HANDSHAKE_BYTES: usize = 3500;
 
 /// Bytes on their way through a thread: emptied by the caller, reused for all its sessions.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Decrypted bytes, appended.
+    /// Decrypted bytes, appended. Records are decrypted here, in place.
     pub plain: Vec<u8>,
     /// What the peer must be sent, appended.
     pub answer: Vec<u8>,
-    /// Where records are decrypted in place.
-    scratch: Vec<u8>,
 }
 
 impl Buffers {
     /// Bytes that the allocator has given.
     pub fn footprint(&self) -> usize {
-        self.plain.capacity() + self.answer.capacity() + self.scratch.capacity()
+        self.plain.capacity() + self.answer.capacity()
     }
 }
 
@@ -60,7 +49,7 @@ impl Buffers {
 pub struct Received {
     /// The handshake ended with these bytes.
     pub established_now: bool,
-    /// The peer's close_notify was among them: it sends no more, and may still be sent to.
+    /// The peer has sent close_notify: it sends no more, and may still be sent to.
     pub closed: bool,
 }
 
@@ -68,14 +57,35 @@ pub struct Received {
 pub struct Session(Box<SessionState>);
 
 struct SessionState {
-    connection: Side,
+    phase: Phase,
     pending: Vec<u8>,
-    /// Where the first incomplete record begins in `pending`.
-    record_at: usize,
-    /// Nothing can be read any more: an error or close_notify came.
-    is_read_over: bool,
-    has_failed: bool,
+    /// The peer has closed its side.
+    is_closed: bool,
     has_sent_close: bool,
+}
+
+enum Phase {
+    Handshake(Box<Handshake>),
+    Open(Box<OpenSession>),
+    /// An error ended it.
+    Over,
+}
+
+struct Handshake {
+    side: Side,
+    /// Records of a handshake message that is not complete, as rustls has left them: it finds them again
+    /// where they lie.
+    records: Vec<u8>,
+}
+
+/// What is left when the handshake is over.
+struct OpenSession {
+    records: Records,
+    /// The peer's own certificate, without its chain.
+    peer: Option<Box<[u8]>>,
+    version: &'static str,
+    suite: rustls::CipherSuite,
+    is_resumed: bool,
 }
 
 enum Side {
@@ -109,13 +119,12 @@ impl Session {
         Ok(Session::new(Side::Client(connection)))
     }
 
-    fn new(connection: Side) -> Session {
+    fn new(side: Side) -> Session {
+        let phase = Phase::Handshake(Box::new(Handshake { side, records: Vec::new() }));
         Session(Box::new(SessionState {
-            connection,
+            phase,
             pending: Vec::new(),
-            record_at: 0,
-            is_read_over: false,
-            has_failed: false,
+            is_closed: false,
             has_sent_close: false,
         }))
     }
@@ -127,7 +136,12 @@ impl Session {
     /// # Errors
     /// The session is over: nothing more can be received or sent; `buffers.plain` has what came before.
     pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
-        self.0.receive(bytes, buffers)
+        let received = self.0.receive(bytes, buffers);
+        if received.is_err() {
+            self.0.phase = Phase::Over;
+            self.0.pending = Vec::new();
+        }
+        received
     }
 
     /// Client side: appends its first flight to `buffers.answer`, before anything was received. Does nothing
@@ -136,16 +150,23 @@ impl Session {
     /// # Errors
     /// As [`Session::receive`].
     pub fn start(&mut self, buffers: &mut Buffers) -> Result<(), SessionError> {
-        self.0.receive(&[], buffers).map(|_| ())
+        let Phase::Handshake(handshake) = &mut self.0.phase else { return Ok(()) };
+        match handshake.pump(buffers) {
+            Advance::Failed(error) => {
+                self.0.phase = Phase::Over;
+                Err(SessionError::of(error))
+            }
+            Advance::Again | Advance::Waits | Advance::Closed => Ok(()),
+        }
     }
 
-    /// Whether the handshake is over and data may be sent.
+    /// Whether the handshake is over and the session has not failed: data may be sent.
     pub fn is_established(&self) -> bool {
-        !self.0.has_failed && !self.0.connection.common().is_handshaking()
+        matches!(self.0.phase, Phase::Open(_))
     }
 
-    /// Encrypts `parts`, in order, and appends the records to `out`: as few as hold them, at most 16 KiB
-    /// each.
+    /// Encrypts `parts`, in order, and appends the records to `out`: as few as hold them, at most 16 KiB of
+    /// data each. Each byte is copied once, and encrypted where it lies then.
     ///
     /// # Errors
     /// Where the session is not established or has ended; `out` has what was encrypted before.
@@ -154,55 +175,63 @@ impl Session {
         parts: impl Iterator<Item = &'a [u8]>,
         out: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        if self.0.has_failed || self.0.has_sent_close {
+        if self.0.has_sent_close {
             return Err(SessionError::Ended);
         }
-        self.0.send(parts, out)
+        match &mut self.0.phase {
+            Phase::Open(open) => open.records.seal(parts, out),
+            Phase::Handshake(_) => Err(SessionError::NotEstablished),
+            Phase::Over => Err(SessionError::Ended),
+        }
     }
 
-    /// Appends close_notify to `out`, the first time. Nothing can be sent behind it. During a handshake there
-    /// is none: nothing is appended.
+    /// Appends close_notify to `out`, the first time. Nothing can be sent behind it. During a handshake and
+    /// behind an error there is none: nothing is appended.
     pub fn close(&mut self, out: &mut Vec<u8>) {
-        if !self.0.has_failed && !self.0.has_sent_close {
-            self.0.close(out);
+        if let Phase::Open(open) = &mut self.0.phase
+            && !self.0.has_sent_close
+        {
+            open.records.seal_close(out);
         }
+        self.0.has_sent_close = true;
     }
 
     /// Names of the peer's certificate: the subject's first common name, or the URIs of subjectAltName in
-    /// order. A name with a NUL byte is none. Parses the certificate.
+    /// order. A name with a NUL byte is none. Empty before the handshake is over. Parses the certificate.
     pub fn peer_names(&self, field: NameField) -> Vec<Vec<u8>> {
-        let chain = self.0.connection.common().peer_certificates();
-        let own = chain.and_then(|chain| chain.first()).and_then(|der| Certificate::read(der));
+        let own = self.0.open().and_then(|open| open.peer.as_deref()).and_then(Certificate::read);
         own.map(|certificate| certificate.names(field)).unwrap_or_default()
     }
 
-    /// Whether the peer has shown a certificate, which was verified then.
+    /// Whether the peer has shown a certificate, which was verified then. False before the handshake is over.
     pub fn has_peer_certificate(&self) -> bool {
-        self.0.connection.common().peer_certificates().is_some_and(|chain| !chain.is_empty())
+        self.0.open().is_some_and(|open| open.peer.is_some())
     }
 
-    /// Whether the handshake went on with an earlier session.
+    /// Whether the handshake went on with an earlier session. False before the handshake is over.
     pub fn is_resumed(&self) -> bool {
-        self.0.connection.common().handshake_kind() == Some(HandshakeKind::Resumed)
+        self.0.open().is_some_and(|open| open.is_resumed)
     }
 
-    /// Version and suite by OpenSSL's names, as soon as they are agreed.
+    /// Version and suite by OpenSSL's names, when the handshake is over.
     pub fn version_and_suite(&self) -> Option<(&'static str, String)> {
-        let common = self.0.connection.common();
-        let version = match common.protocol_version()? {
-            ProtocolVersion::TLSv1_2 => "TLSv1.2",
-            ProtocolVersion::TLSv1_3 => "TLSv1.3",
-            _ => return None,
-        };
-        Some((version, words::suite_name(common.negotiated_cipher_suite()?.suite())))
+        self.0.open().map(|open| (open.version, words::suite_name(open.suite)))
     }
 
-    /// Bytes of the heap that the session takes, its own box included: an estimate for what rustls keeps,
-    /// exact for what was received and waits, and for the peer's certificates.
+    /// Bytes of the heap that the session takes, its own box included: exact but for what rustls keeps, which
+    /// is estimated.
     pub fn footprint(&self) -> usize {
-        let chain = self.0.connection.common().peer_certificates().unwrap_or_default();
-        let certificates: usize = chain.iter().map(|der| der.len()).sum();
-        size_of::<SessionState>() + STATE_BYTES + certificates + self.0.pending.capacity()
+        let phase = match &self.0.phase {
+            Phase::Handshake(handshake) => {
+                size_of::<Handshake>() + HANDSHAKE_BYTES + handshake.records.capacity()
+            }
+            Phase::Open(open) => {
+                let peer = open.peer.as_ref().map_or(0, |der| der.len());
+                size_of::<OpenSession>() + peer + open.records.kept()
+            }
+            Phase::Over => 0,
+        };
+        size_of::<SessionState>() + phase + self.0.pending.capacity()
     }
 }
 
@@ -213,132 +242,162 @@ impl std::fmt::Debug for Session {
 }
 
 impl SessionState {
-    fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
-        if self.has_failed {
-            return Err(SessionError::Ended);
+    fn open(&self) -> Option<&OpenSession> {
+        match &self.phase {
+            Phase::Open(open) => Some(open),
+            Phase::Handshake(_) | Phase::Over => None,
         }
-        if self.is_read_over {
-            return Ok(Received { established_now: false, closed: true });
-        }
-        let was_handshaking = self.connection.common().is_handshaking();
-        let step = if self.is_whole_with(bytes) {
-            self.process(bytes, buffers)
-        } else {
-            self.pending.extend_from_slice(bytes);
-            Advance::Waits
-        };
-        if self.pending.len() > PENDING_MAX {
-            return Err(self.fail(SessionError::Protocol("peer's handshake message is too large".to_owned())));
-        }
-        let established_now = was_handshaking && !self.connection.common().is_handshaking();
-        match step {
-            Advance::Failed(error) => Err(self.fail(SessionError::of(error))),
-            Advance::Closed => {
-                self.is_read_over = true;
-                self.pending = Vec::new();
-                Ok(Received { established_now, closed: true })
+    }
+
+    fn receive(&mut self, mut bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
+        let mut established_now = false;
+        while !bytes.is_empty() && !self.is_closed {
+            let Some((header, length)) = self.next_record(bytes, buffers)? else {
+                self.pending.extend_from_slice(bytes);
+                break;
+            };
+            let (rest_of_record, behind) = bytes.split_at(HEADER_LEN + length - self.pending.len());
+            bytes = behind;
+            // Given back with the record: a session at rest has no buffer.
+            let pending = std::mem::take(&mut self.pending);
+            match &mut self.phase {
+                Phase::Handshake(handshake) => {
+                    handshake.records.extend_from_slice(&pending);
+                    handshake.records.extend_from_slice(rest_of_record);
+                    established_now |= self.advance(buffers)?;
+                }
+                Phase::Open(open) => {
+                    let first = pending.get(HEADER_LEN..).unwrap_or_default();
+                    let skip = HEADER_LEN.saturating_sub(pending.len());
+                    let body = [first, &rest_of_record[skip..]];
+                    let opened = open.records.open(header, body, &mut buffers.plain, &mut buffers.answer);
+                    self.is_closed |= opened.map_err(|refusal| {
+                        open.records.seal_refusal(&refusal, &mut buffers.answer);
+                        refusal.error
+                    })? == Opened::Closed;
+                }
+                Phase::Over => return Err(SessionError::Ended),
             }
-            Advance::Again | Advance::Waits => Ok(Received { established_now, closed: false }),
         }
-    }
-
-    /// The session is over.
-    fn fail(&mut self, error: SessionError) -> SessionError {
-        self.has_failed = true;
-        self.pending = Vec::new();
-        error
-    }
-
-    /// Whether a record is complete with `bytes` behind what is pending, or nothing is pending.
-    fn is_whole_with(&self, bytes: &[u8]) -> bool {
-        let old = &self.pending[self.record_at..];
-        if old.is_empty() {
-            return true;
-        }
-        let mut header = old.iter().chain(bytes).copied();
-        let header: [Option<u8>; HEADER_LEN] = std::array::from_fn(|_| header.next());
-        match header {
-            [_, _, _, Some(high), Some(low)] => {
-                let length = usize::from(u16::from_be_bytes([high, low]));
-                // rustls refuses a length above the limit as soon as it sees the header.
-                length > RECORD_MAX || old.len() + bytes.len() >= HEADER_LEN + length
-            }
-            _ => false,
-        }
-    }
-
-    /// Lets rustls work on what is pending and `bytes`, in the thread's buffer.
-    fn process(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Advance {
-        let Buffers { plain, answer, scratch } = buffers;
-        scratch.clear();
-        scratch.extend_from_slice(&self.pending);
-        scratch.extend_from_slice(bytes);
-        let record_at = last_record(scratch, self.record_at);
-        let (used, step) = self.connection.pump(scratch, plain, answer);
-        let rest = scratch.get(used..).unwrap_or_default();
-        if rest.is_empty() {
+        if self.is_closed {
             self.pending = Vec::new();
-        } else {
-            self.pending.clear();
-            self.pending.shrink_to(rest.len());
-            self.pending.extend_from_slice(rest);
         }
-        self.record_at = record_at.saturating_sub(used).min(self.pending.len());
-        step
+        Ok(Received { established_now, closed: self.is_closed })
     }
 
-    fn send<'a>(
+    /// Header and length of the record that begins in `pending` or, behind it, in `bytes`; `None` where it is
+    /// not complete.
+    fn next_record(
         &mut self,
-        parts: impl Iterator<Item = &'a [u8]>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), SessionError> {
-        if self.connection.common().is_handshaking() {
-            return Err(SessionError::NotEstablished);
+        bytes: &[u8],
+        buffers: &mut Buffers,
+    ) -> Result<Option<([u8; HEADER_LEN], usize)>, SessionError> {
+        let received = self.pending.len() + bytes.len();
+        if received < HEADER_LEN {
+            return Ok(None);
         }
-        if let Advance::Failed(error) = self.connection.flush(&mut self.pending, out) {
-            return Err(self.fail(SessionError::of(error)));
-        }
-        let sent = match &mut self.connection {
-            Side::Server(server) => with_writer(server.process_tls_records(&mut self.pending), parts, out),
-            Side::Client(client) => with_writer(client.process_tls_records(&mut self.pending), parts, out),
+        let mut both = self.pending.iter().chain(bytes).copied();
+        let header: [u8; HEADER_LEN] = std::array::from_fn(|_| both.next().unwrap_or(0));
+        let length = match &mut self.phase {
+            Phase::Open(open) => open.records.body_len(header).map_err(|refusal| {
+                open.records.seal_refusal(&refusal, &mut buffers.answer);
+                refusal.error
+            })?,
+            Phase::Handshake(_) => {
+                let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+                let is_tls = (20..=23).contains(&header[0]) && header[1] == 3 && length <= RECORD_MAX;
+                // rustls refuses the others as soon as it sees a header, and says why.
+                if is_tls { length } else { 0 }
+            }
+            Phase::Over => return Err(SessionError::Ended),
         };
-        sent.map_err(|error| self.fail(error))
+        Ok((received >= HEADER_LEN + length).then_some((header, length)))
     }
 
-    fn close(&mut self, out: &mut Vec<u8>) {
-        self.has_sent_close = true;
-        if self.connection.common().is_handshaking()
-            || matches!(self.connection.flush(&mut self.pending, out), Advance::Failed(_))
-        {
-            return;
+    /// Lets rustls work on the record that was added. Whether the handshake is over.
+    fn advance(&mut self, buffers: &mut Buffers) -> Result<bool, SessionError> {
+        let Phase::Handshake(handshake) = &mut self.phase else { return Ok(false) };
+        match handshake.pump(buffers) {
+            Advance::Failed(error) => return Err(SessionError::of(error)),
+            Advance::Closed => self.is_closed = true,
+            Advance::Again | Advance::Waits => {}
         }
-        match &mut self.connection {
-            Side::Server(server) => close_notify(server.process_tls_records(&mut self.pending), out),
-            Side::Client(client) => close_notify(client.process_tls_records(&mut self.pending), out),
+        if handshake.records.len() > PENDING_MAX {
+            return Err(SessionError::Protocol("peer's handshake message is too large".to_owned()));
+        }
+        if handshake.side.common().is_handshaking() {
+            return Ok(false);
+        }
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Handshake(handshake) => {
+                self.phase = Phase::Open(Box::new(handshake.into_open()?));
+                Ok(true)
+            }
+            Phase::Open(_) | Phase::Over => Ok(false),
         }
     }
 }
 
-/// Appends close_notify in the state that allows it.
-fn close_notify<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) {
-    if let Ok(ConnectionState::WriteTraffic(mut writer)) = status.state {
-        let at = out.len();
-        out.resize(at + OVERHEAD, 0);
-        let written = writer.queue_close_notify(&mut out[at..]).unwrap_or(0);
-        out.truncate(at + written);
-    }
-}
-
-/// Where the first incomplete record begins, when the record at `at` is the first one to look at.
-fn last_record(bytes: &[u8], mut at: usize) -> usize {
-    while let Some([_, _, _, high, low]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEADER_LEN>()) {
-        let length = usize::from(u16::from_be_bytes([*high, *low]));
-        if bytes.len() - at < HEADER_LEN + length {
-            break;
+impl Handshake {
+    /// Takes the secrets over.
+    fn into_open(self) -> Result<OpenSession, SessionError> {
+        let common = self.side.common();
+        let chain = common.peer_certificates().unwrap_or_default();
+        let peer = chain.first().map(|der| Box::from(der.as_ref()));
+        let is_resumed = common.handshake_kind() == Some(HandshakeKind::Resumed);
+        let version = match common.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            _ => "TLSv1.2",
+        };
+        let unknown = || SessionError::Protocol("the handshake ended without a known suite".to_owned());
+        let suite = common.negotiated_cipher_suite().ok_or_else(unknown)?.suite();
+        if !self.records.is_empty() {
+            return Err(SessionError::Protocol("received a message in the record of Finished".to_owned()));
         }
-        at += HEADER_LEN + length;
+        let (secrets, kernel) = match self.side {
+            Side::Server(server) => {
+                let (secrets, kernel) =
+                    server.dangerous_into_kernel_connection().map_err(SessionError::of)?;
+                (secrets, Kernel::Server(kernel))
+            }
+            Side::Client(client) => {
+                let (secrets, kernel) =
+                    client.dangerous_into_kernel_connection().map_err(SessionError::of)?;
+                (secrets, Kernel::Client(kernel))
+            }
+        };
+        let records = Records::new(secrets, kernel).ok_or_else(unknown)?;
+        Ok(OpenSession { records, peer, version, suite, is_resumed })
     }
-    at
+
+    /// Appends what is queued behind an error. Not a byte may be read again: rustls would fail, and queue an
+    /// alert, twice.
+    fn take_alert(&mut self, used: usize, buffers: &mut Buffers) {
+        while self.side.common().wants_write() {
+            let rest = self.records.get_mut(used..).unwrap_or_default();
+            let (_, Advance::Again) = self.side.step(rest, buffers) else { return };
+        }
+    }
+
+    /// All steps over the records. Behind an error the alert is in `buffers.answer`.
+    fn pump(&mut self, buffers: &mut Buffers) -> Advance {
+        let mut used = 0;
+        let advance = loop {
+            let rest = self.records.get_mut(used..).unwrap_or_default();
+            let (done, advance) = self.side.step(rest, buffers);
+            used += done;
+            match advance {
+                Advance::Again => {}
+                Advance::Failed(error) => {
+                    self.take_alert(used, buffers);
+                    return Advance::Failed(error);
+                }
+                Advance::Waits | Advance::Closed => break advance,
+            }
+        };
+        self.records.drain(..used.min(self.records.len()));
+        advance
+    }
 }
 
 impl Side {
@@ -350,76 +409,25 @@ impl Side {
     }
 
     /// One step over `bytes`, with how many of them are done with.
-    fn step(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>, answer: &mut Vec<u8>) -> (usize, Advance) {
+    fn step(&mut self, bytes: &mut [u8], buffers: &mut Buffers) -> (usize, Advance) {
         match self {
-            Side::Server(server) => handle(server.process_tls_records(bytes), plain, answer),
-            Side::Client(client) => handle(client.process_tls_records(bytes), plain, answer),
+            Side::Server(server) => handle(server.process_tls_records(bytes), buffers),
+            Side::Client(client) => handle(client.process_tls_records(bytes), buffers),
         }
-    }
-
-    /// All steps over `bytes`, with how many of them are done with. Behind an error the alert is in `answer`.
-    fn pump(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>, answer: &mut Vec<u8>) -> (usize, Advance) {
-        let mut used = 0;
-        loop {
-            let rest = bytes.get_mut(used..).unwrap_or_default();
-            let (done, step) = self.step(rest, plain, answer);
-            used += done;
-            match step {
-                Advance::Again => {}
-                Advance::Failed(error) => {
-                    // The alert is queued, and comes before anything is read again. Once: behind the alert rustls
-                    // would read the bad bytes again. What rustls keeps of a handshake lies in these bytes.
-                    let rest = bytes.get_mut(used..).unwrap_or_default();
-                    let _ = self.step(rest, &mut Vec::new(), answer);
-                    return (used, Advance::Failed(error));
-                }
-                Advance::Waits | Advance::Closed => return (used, step),
-            }
-        }
-    }
-
-    /// Appends what is queued for the peer, while nothing new was received.
-    fn flush(&mut self, pending: &mut [u8], out: &mut Vec<u8>) -> Advance {
-        let (_, step) = self.pump(pending, &mut Vec::new(), out);
-        step
     }
 }
 
 /// What a state of rustls asks for.
-fn handle<D>(
-    status: UnbufferedStatus<'_, '_, D>,
-    plain: &mut Vec<u8>,
-    answer: &mut Vec<u8>,
-) -> (usize, Advance) {
-    let mut used = status.discard;
+fn handle<D>(status: UnbufferedStatus<'_, '_, D>, buffers: &mut Buffers) -> (usize, Advance) {
     let step = match status.state {
         Err(error) => Advance::Failed(error),
-        Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-            let mut step = Advance::Again;
-            while let Some(record) = traffic.next_record() {
-                match record {
-                    Ok(record) => {
-                        plain.extend_from_slice(record.payload);
-                        used += record.discard;
-                    }
-                    Err(error) => step = Advance::Failed(error),
-                }
-            }
-            step
-        }
         Ok(ConnectionState::EncodeTlsData(mut data)) => {
-            let mut room = 0;
+            let answer = &mut buffers.answer;
             let at = answer.len();
-            loop {
-                answer.resize(at + room, 0);
-                match data.encode(&mut answer[at..]) {
-                    Ok(written) => {
-                        answer.truncate(at + written);
-                        break;
-                    }
-                    Err(EncodeError::InsufficientSize(size)) => room = size.required_size,
-                    Err(EncodeError::AlreadyEncoded) => break,
-                }
+            if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
+                answer.resize(at + size.required_size, 0);
+                let written = data.encode(&mut answer[at..]).unwrap_or(0);
+                answer.truncate(at + written);
             }
             Advance::Again
         }
@@ -429,74 +437,13 @@ fn handle<D>(
         }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Advance::Closed,
         Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Advance::Waits,
-        // Early data, which is never agreed to.
-        Ok(_) => Advance::Failed(rustls::Error::General("early data came unasked".to_owned())),
+        // Data before the end of the handshake, which are never agreed to.
+        Ok(_) => {
+            Advance::Failed(rustls::Error::General("data came before the end of the handshake".to_owned()))
+        }
     };
-    (used, step)
+    (status.discard, step)
 }
 
-/// Encrypts `parts` in the state that allows it.
-fn with_writer<'a, D>(
-    status: UnbufferedStatus<'_, '_, D>,
-    parts: impl Iterator<Item = &'a [u8]>,
-    out: &mut Vec<u8>,
-) -> Result<(), SessionError> {
-    match status.state {
-        Ok(ConnectionState::WriteTraffic(mut writer)) => encrypt(&mut writer, parts, out),
-        Ok(_) => Err(SessionError::Ended),
-        Err(error) => Err(SessionError::of(error)),
-    }
-}
-
-/// Gathers small parts into records; what fills a record by itself is encrypted where it lies.
-fn encrypt<'a, D>(
-    writer: &mut WriteTraffic<'_, D>,
-    parts: impl Iterator<Item = &'a [u8]>,
-    out: &mut Vec<u8>,
-) -> Result<(), SessionError> {
-    let mut gathered: Vec<u8> = Vec::new();
-    for mut part in parts {
-        while !part.is_empty() {
-            if gathered.is_empty() && part.len() >= PLAIN_MAX {
-                let (record, rest) = part.split_at(PLAIN_MAX);
-                encrypt_record(writer, record, out)?;
-                part = rest;
-                continue;
-            }
-            let (more, rest) = part.split_at(part.len().min(PLAIN_MAX - gathered.len()));
-            gathered.extend_from_slice(more);
-            part = rest;
-            if gathered.len() == PLAIN_MAX {
-                encrypt_record(writer, &gathered, out)?;
-                gathered.clear();
-            }
-        }
-    }
-    if gathered.is_empty() { Ok(()) } else { encrypt_record(writer, &gathered, out) }
-}
-
-/// Appends one record.
-fn encrypt_record<D>(
-    writer: &mut WriteTraffic<'_, D>,
-    plain: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<(), SessionError> {
-    let at = out.len();
-    let mut room = plain.len() + OVERHEAD;
-    loop {
-        out.resize(at + room, 0);
-        match writer.encrypt(plain, &mut out[at..]) {
-            Ok(written) => {
-                out.truncate(at + written);
-                return Ok(());
-            }
-            Err(EncryptError::InsufficientSize(size)) if size.required_size > room => {
-                room = size.required_size
-            }
-            Err(error) => {
-                out.truncate(at);
-                return Err(SessionError::Protocol(error.to_string()));
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -247,3 +247,107 @@ fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
     }
     Ok(matching)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ciphers, ciphersuites, protocols, suite_name};
+
+    /// Names of what a text chooses, or the error.
+    fn chosen(text: &str) -> String {
+        match ciphers(text) {
+            Ok(suites) => suites.into_iter().map(suite_name).collect::<Vec<_>>().join(":"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn words_of_openssl_choose_suites() {
+        let all = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:\
+                   ECDHE-RSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256";
+        let aes = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256:\
+                   ECDHE-RSA-AES128-GCM-SHA256";
+        let rsa = "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256";
+        let small_first = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+                           ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
+                           ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+        let chacha_last = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
+                           ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+                           ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+        for (text, wanted) in [
+            ("", all),
+            ("DEFAULT", all),
+            ("ALL", all),
+            ("HIGH", all),
+            ("HIGH:!aNULL:!MD5", all),
+            ("HIGH:MEDIUM:!LOW", all),
+            ("DEFAULT:!MEDIUM", all),
+            ("DEFAULT@", "tls-ciphers: DEFAULT@ is no cipher that is known"),
+            ("DEFAULT:@SECLEVEL=2", all),
+            ("ECDHE", all),
+            ("EECDH+AESGCM", aes),
+            ("ECDHE+AESGCM:!kRSA:!DHE", aes),
+            ("AESGCM", aes),
+            ("HIGH:!CHACHA20", aes),
+            ("HIGH:-CHACHA20", aes),
+            ("aRSA", rsa),
+            ("HIGH:!ECDSA", rsa),
+            ("AES128:HIGH", small_first),
+            ("AES128:HIGH:@STRENGTH", all_by_strength()),
+            ("HIGH:+CHACHA20", chacha_last),
+            ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+            (
+                "ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES256-GCM-SHA384",
+                "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384",
+            ),
+            ("ECDHE-RSA-AES128-GCM-SHA256,ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+            ("aRSA+AES128", "ECDHE-RSA-AES128-GCM-SHA256"),
+            ("!AES128:aRSA+AES128:aRSA+AES256", "ECDHE-RSA-AES256-GCM-SHA384"),
+        ] {
+            assert_eq!(chosen(text), wanted, "{text}");
+        }
+    }
+
+    /// The order of `AES128:HIGH:@STRENGTH`.
+    fn all_by_strength() -> &'static str {
+        "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:\
+         ECDHE-RSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"
+    }
+
+    #[test]
+    fn what_is_lacking_is_refused_by_name() {
+        for (text, reason) in [
+            ("AES128-SHA", "AES128-SHA is not supported by this build"),
+            ("HIGH:AES256-GCM-SHA384", "AES256-GCM-SHA384 is not supported by this build"),
+            ("ECDHE-RSA-AES128-SHA256", "ECDHE-RSA-AES128-SHA256 is not supported by this build"),
+            ("DHE-RSA-AES128-GCM-SHA256", "DHE-RSA-AES128-GCM-SHA256 is not supported by this build"),
+            ("kRSA", "kRSA is not supported by this build"),
+            ("DHE+AESGCM", "DHE+AESGCM is not supported by this build"),
+            ("HIGH:3DES", "3DES is not supported by this build"),
+            ("foo", "foo is no cipher that is known"),
+            ("HIGH:@BEST", "@BEST is not supported"),
+            ("HIGH:@SECLEVEL=5", "@SECLEVEL=5 is not supported"),
+            ("HIGH:!ALL", "HIGH:!ALL leaves no cipher that this build supports"),
+            ("!aNULL", "!aNULL leaves no cipher that this build supports"),
+            ("aRSA+ECDSA", "aRSA+ECDSA leaves no cipher that this build supports"),
+        ] {
+            assert_eq!(chosen(text), format!("tls-ciphers: {reason}"));
+        }
+    }
+
+    #[test]
+    fn suites_of_tls_13_come_in_the_order_that_is_given() {
+        let names =
+            |text| ciphersuites(text).expect("suites").into_iter().map(suite_name).collect::<Vec<_>>();
+        let text = "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+        assert_eq!(names(text).join(":"), text);
+        assert_eq!(names("").len(), 3);
+        assert!(ciphersuites("TLS_AES_128_CCM_8_SHA256").is_err());
+    }
+
+    #[test]
+    fn protocols_default_to_both() {
+        for (text, count) in [("", 2), ("TLSv1.2", 1), ("tlsv1.3", 1), (" TLSv1.3  TLSv1.2 ", 2)] {
+            assert_eq!(protocols(text).expect("versions").len(), count);
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256,
+    PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
 };
 use sluice_tls::Named;
 
@@ -78,4 +78,35 @@ impl Authority {
         let certificate = params.signed_by(key, issuer).expect("a certificate");
         Pair { cert: named(file, &certificate.pem()), key: named("server.key", &key.serialize_pem()) }
     }
+}
+
+/// A key of 2048 bits for RSA, which rcgen cannot make with `ring`. It is used nowhere else.
+pub const RSA_KEY: &str = include_str!("rsa.key");
+
+/// A server's certificate with a key of each kind: RSA, P-256, Ed25519.
+pub static KINDS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
+    let rsa = KeyPair::from_pem(RSA_KEY).expect("a key");
+    let p256 = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+    let ed25519 = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
+    [rsa, p256, ed25519].map(|key| CA.issue_for("server.crt", &params("server"), &key))
+});
+
+/// A chain of `depth` CA certificates, each signed by the one before, with a client's at its end; and the
+/// root.
+pub fn deep(depth: usize) -> (Pair, Named) {
+    let root = Authority::new("root");
+    let mut issuers: Vec<CertifiedIssuer<'static, KeyPair>> = Vec::new();
+    for index in 0..depth {
+        let mut params = params(&format!("link {index}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let above = issuers.last().unwrap_or(&root.issuer);
+        issuers.push(CertifiedIssuer::signed_by(params, key, above).expect("a CA"));
+    }
+    let key = KeyPair::generate().expect("a key");
+    let last: &Issuer<'_, KeyPair> = issuers.last().unwrap_or(&root.issuer);
+    let leaf = params("alice").signed_by(&key, last).expect("a certificate");
+    let links = issuers.iter().rev().map(|issuer| issuer.pem());
+    let text: String = std::iter::once(leaf.pem()).chain(links).collect();
+    (Pair { cert: named("deep.crt", &text), key: named("deep.key", &key.serialize_pem()) }, root.file())
 }

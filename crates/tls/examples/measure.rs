@@ -1,0 +1,116 @@
+//! What records and handshakes cost, on one thread: `cargo run --release -p sluice-tls --example measure`.
+//!
+//! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second: of
+//! the server's side alone, as the time inside its calls, and of both sides.
+
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use sluice_tls::{Buffers, ClientAuth, Context, Named, Options, Session, Sources};
+
+/// A key of 2048 bits for RSA, which rcgen cannot make with `ring`. It is used nowhere else.
+const RSA_KEY: &str = include_str!("../tests/it/rsa.key");
+
+fn main() {
+    for (name, key) in [
+        ("RSA 2048", KeyPair::from_pem(RSA_KEY).expect("a key")),
+        ("P-256", KeyPair::generate().expect("a key")),
+    ] {
+        let context = context(key);
+        handshakes(name, &context);
+    }
+    let context = context(KeyPair::generate().expect("a key"));
+    let (mut server, mut client) = connect(&context, &mut Duration::default());
+    for length in [64, 1024, 16 * 1024] {
+        records(&mut server, &mut client, length);
+    }
+}
+
+/// A context with a certificate for `key`, and defaults.
+fn context(key: KeyPair) -> Context {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA");
+    let cert = CertificateParams::default().signed_by(&key, &ca).expect("a certificate");
+    let named = |name: &str, text: String| Named { name: name.to_owned(), bytes: text.into_bytes() };
+    let sources = Sources {
+        cert: Some(named("cert", cert.pem())),
+        key: Some(named("key", key.serialize_pem())),
+        ca: vec![named("ca", ca.pem())],
+        ..Sources::default()
+    };
+    let options = Options {
+        client_auth: ClientAuth::Off,
+        protocols: String::new(),
+        ciphers: String::new(),
+        ciphersuites: String::new(),
+        prefer_server_ciphers: false,
+        session_caching: true,
+        session_cache_size: 20_480,
+        session_timeout_s: 300,
+    };
+    Context::build(&sources, &options, 1_780_000_000, || 1_780_000_000).expect("a context")
+}
+
+/// A session of each side, established; adds the time inside the server's calls.
+fn connect(context: &Context, server_time: &mut Duration) -> (Session, Session) {
+    let (mut at_server, mut at_client) = (Buffers::default(), Buffers::default());
+    let mut client = context.connect().expect("a session");
+    client.start(&mut at_client).expect("a flight");
+    let begin = Instant::now();
+    let mut server = context.accept().expect("a session");
+    server.receive(&at_client.answer, &mut at_server).expect("received");
+    *server_time += begin.elapsed();
+    at_client.answer.clear();
+    client.receive(&at_server.answer, &mut at_client).expect("received");
+    at_server.answer.clear();
+    let begin = Instant::now();
+    server.receive(&at_client.answer, &mut at_server).expect("received");
+    *server_time += begin.elapsed();
+    client.receive(&at_server.answer, &mut at_client).expect("received");
+    (server, client)
+}
+
+/// Full handshakes: the best of many, as other programs run beside.
+fn handshakes(name: &str, context: &Context) {
+    let (mut server_best, mut best) = (Duration::MAX, Duration::MAX);
+    for _ in 0..2000 {
+        let (mut server_time, begin) = (Duration::default(), Instant::now());
+        connect(context, &mut server_time);
+        best = best.min(begin.elapsed());
+        server_best = server_best.min(server_time);
+    }
+    let rate = |time: Duration| 1.0 / time.as_secs_f64();
+    println!("{name}: {:.0} handshakes/s server, {:.0} both sides", rate(server_best), rate(best));
+}
+
+/// Records of `length` from the server to the client: the best of many batches.
+fn records(server: &mut Session, client: &mut Session, length: usize) {
+    const BATCH: u32 = 32;
+    let part = vec![7; length];
+    let (mut out, mut buffers) = (Vec::new(), Buffers::default());
+    let (mut encrypting, mut decrypting) = (Duration::MAX, Duration::MAX);
+    for _ in 0..3000 {
+        out.clear();
+        buffers.plain.clear();
+        let begin = Instant::now();
+        let mut ends = [0; BATCH as usize];
+        for end in &mut ends {
+            server.send([part.as_slice()].into_iter(), &mut out).expect("sent");
+            *end = out.len();
+        }
+        let middle = Instant::now();
+        let mut at = 0;
+        for end in ends {
+            client.receive(&out[at..end], &mut buffers).expect("received");
+            at = end;
+        }
+        decrypting = decrypting.min(middle.elapsed());
+        encrypting = encrypting.min(middle - begin);
+        assert_eq!(buffers.plain.len(), length * BATCH as usize);
+    }
+    let each = |time: Duration| (time / BATCH).as_nanos();
+    println!("{length} bytes: encrypt {} ns, decrypt {} ns", each(encrypting), each(decrypting));
+}

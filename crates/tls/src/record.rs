@@ -1,0 +1,561 @@
+//! Records of an established session: encrypted where they are gathered, decrypted where they are wanted.
+//!
+//! rustls makes the handshake and hands its secrets over ([`rustls::kernel`]); what follows is here, for
+//! three reasons. Its record layer allocates and copies twice for each record, which costs several times what
+//! the cipher does. It ends a connection of TLS 1.2 with AES-GCM behind 2^24 records, which a busy client
+//! reaches in minutes. What it keeps for the handshake is several times what a session at rest needs.
+//!
+//! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record and
+//! begins anew only with a new key; (2) a record that does not authenticate leaves no byte behind; (3) of a
+//! peer's bytes at most [`HANDSHAKE_MAX`] are kept, of a handshake message that comes in pieces; (4) messages
+//! without effect (empty records, key updates, warnings) are counted, and too many in a row end the session.
+
+use ring::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
+};
+use rustls::client::ClientConnectionData;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{ConnectionTrafficSecrets, ExtractedSecrets, ProtocolVersion, SupportedCipherSuite};
+
+use crate::SessionError;
+
+/// Bytes of a record's header.
+pub(crate) const HEADER_LEN: usize = 5;
+
+/// Most plain bytes in a record.
+const PLAIN_MAX: usize = 16 * 1024;
+
+/// Most bytes of a handshake message behind the handshake that are kept until it is complete.
+const HANDSHAKE_MAX: usize = 64 * 1024;
+
+/// What rustls keeps to make new keys in TLS 1.3, in bytes, about: measured by `tests/memory.rs`.
+const KERNEL_BYTES: usize = 736;
+
+/// Most records in a row without effect, each kind for itself.
+const IDLE_RECORDS_MAX: u8 = 32;
+
+/// Bytes of the part of a nonce that stands in each record of AES-GCM in TLS 1.2.
+const EXPLICIT_LEN: usize = 8;
+
+/// Bytes of an authentication tag.
+const TAG_LEN: usize = 16;
+
+const TYPE_ALERT: u8 = 21;
+const TYPE_HANDSHAKE: u8 = 22;
+const TYPE_DATA: u8 = 23;
+
+const MESSAGE_HELLO_REQUEST: u8 = 0;
+const MESSAGE_CLIENT_HELLO: u8 = 1;
+const MESSAGE_NEW_SESSION_TICKET: u8 = 4;
+const MESSAGE_KEY_UPDATE: u8 = 24;
+
+/// Alerts by their numbers in RFC 8446 6.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alert {
+    CloseNotify = 0,
+    UnexpectedMessage = 10,
+    BadRecordMac = 20,
+    RecordOverflow = 22,
+    IllegalParameter = 47,
+    DecodeError = 50,
+    InternalError = 80,
+    UserCanceled = 90,
+    NoRenegotiation = 100,
+}
+
+/// What a record was.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// Data, or something that has been dealt with.
+    Handled,
+    /// The peer's close_notify.
+    Closed,
+}
+
+/// Why a record ends the session: the alert that the peer gets, if any, and what is said.
+pub(crate) struct RecordRefusal {
+    alert: Option<Alert>,
+    pub(crate) error: SessionError,
+}
+
+/// Which side of the protocol this one is, with what makes new keys in TLS 1.3.
+pub(crate) enum Kernel {
+    Server(KernelConnection<ServerConnectionData>),
+    Client(KernelConnection<ClientConnectionData>),
+}
+
+/// Both directions.
+pub(crate) struct Records {
+    receiving: TrafficKey,
+    sending: TrafficKey,
+    /// `None` for TLS 1.2, whose keys stay.
+    kernel: Option<Kernel>,
+    is_server: bool,
+    framing: Framing,
+    /// Records under one key, above which the next one has a new key (TLS 1.3).
+    key_limit: u64,
+    /// The beginning of a handshake message whose rest is in records to come.
+    message: Vec<u8>,
+    empty: u8,
+    key_updates: u8,
+    warnings: u8,
+}
+
+/// What a record looks like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    /// TLS 1.3: the type is encrypted behind the data.
+    Inner,
+    /// TLS 1.2 with AES-GCM: a part of the nonce stands before the data.
+    Explicit,
+    /// TLS 1.2 with ChaCha20.
+    Plain,
+}
+
+/// Key, initialization vector, and the number of the next record.
+struct TrafficKey {
+    key: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+    sequence: u64,
+}
+
+impl Records {
+    /// From where the handshake ended. `None` for a suite that is not known, which cannot have been agreed.
+    pub(crate) fn new(secrets: ExtractedSecrets, kernel: Kernel) -> Option<Records> {
+        let (version, suite) = match &kernel {
+            Kernel::Server(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
+            Kernel::Client(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
+        };
+        let is_13 = version == ProtocolVersion::TLSv1_3;
+        let framing = match &secrets.tx.1 {
+            _ if is_13 => Framing::Inner,
+            ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => Framing::Plain,
+            _ => Framing::Explicit,
+        };
+        let key_limit = match suite {
+            SupportedCipherSuite::Tls13(suite) => suite.common.confidentiality_limit,
+            SupportedCipherSuite::Tls12(_) => u64::MAX,
+        };
+        Some(Records {
+            receiving: TrafficKey::new(secrets.rx)?,
+            sending: TrafficKey::new(secrets.tx)?,
+            is_server: matches!(kernel, Kernel::Server(_)),
+            kernel: is_13.then_some(kernel),
+            framing,
+            key_limit,
+            message: Vec::new(),
+            empty: 0,
+            key_updates: 0,
+            warnings: 0,
+        })
+    }
+
+    /// Bytes of the heap: a message that waits for its rest, and about what rustls keeps to make new keys.
+    pub(crate) fn kept(&self) -> usize {
+        self.message.capacity() + self.kernel.as_ref().map_or(0, |_| KERNEL_BYTES)
+    }
+
+    /// A key that is used up sooner, for tests.
+    #[cfg(test)]
+    pub(crate) fn limit_key(&mut self, records: u64) {
+        self.key_limit = records;
+    }
+
+    /// Goes on with a new key, without telling: for tests. Whether there is one.
+    #[cfg(test)]
+    pub(crate) fn next_sending(&mut self) -> bool {
+        self.next_key(Way::Sending).map(|key| self.sending = key).is_some()
+    }
+
+    /// Length of what follows a header, in bytes.
+    pub(crate) fn body_len(&self, header: [u8; HEADER_LEN]) -> Result<usize, RecordRefusal> {
+        let [kind, major, _, high, low] = header;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let is_kind = match self.framing {
+            Framing::Inner => kind == TYPE_DATA,
+            Framing::Explicit | Framing::Plain => (TYPE_ALERT..=TYPE_DATA).contains(&kind),
+        };
+        if !is_kind || major != 3 {
+            return Err(RecordRefusal::new(
+                Alert::UnexpectedMessage,
+                "received a record of an unexpected type",
+            ));
+        }
+        let (least, most) = match self.framing {
+            Framing::Inner => (1 + TAG_LEN, PLAIN_MAX + 256),
+            Framing::Explicit => (EXPLICIT_LEN + TAG_LEN, PLAIN_MAX + 2048),
+            Framing::Plain => (TAG_LEN, PLAIN_MAX + 2048),
+        };
+        if length > most {
+            return Err(RecordRefusal::new(Alert::RecordOverflow, "received a record that is too long"));
+        }
+        if length < least {
+            return Err(RecordRefusal::new(Alert::BadRecordMac, "received a record that is too short"));
+        }
+        Ok(length)
+    }
+
+    /// Decrypts a record whose body lies in two pieces, appends its data to `plain`, and what the peer must
+    /// be sent to `answer`. Costs one copy beside the cipher.
+    pub(crate) fn open(
+        &mut self,
+        header: [u8; HEADER_LEN],
+        body: [&[u8]; 2],
+        plain: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> Result<Opened, RecordRefusal> {
+        let at = plain.len();
+        plain.extend_from_slice(body[0]);
+        plain.extend_from_slice(body[1]);
+        let opened = self.decrypt(header, &mut plain[at..]);
+        plain.truncate(at + opened.as_ref().map_or(0, |(_, length)| *length));
+        let (kind, length) = opened?;
+        if length > PLAIN_MAX {
+            plain.truncate(at);
+            return Err(RecordRefusal::new(Alert::RecordOverflow, "received a record that is too long"));
+        }
+        if kind == TYPE_DATA && self.message.is_empty() {
+            self.count_data(length)?;
+            return Ok(Opened::Handled);
+        }
+        let content = plain[at..].to_vec();
+        plain.truncate(at);
+        match kind {
+            TYPE_ALERT if self.message.is_empty() => self.alert(&content),
+            TYPE_HANDSHAKE if !content.is_empty() => self.handshake(content, answer),
+            _ => Err(RecordRefusal::new(Alert::UnexpectedMessage, "received a record of an unexpected type")),
+        }
+    }
+
+    /// Decrypts in place: the type of the record and how many bytes it has.
+    fn decrypt(&mut self, header: [u8; HEADER_LEN], body: &mut [u8]) -> Result<(u8, usize), RecordRefusal> {
+        let TrafficKey { key, iv, sequence } = &mut self.receiving;
+        let nonce = nonce(iv, *sequence);
+        let opened = match self.framing {
+            Framing::Inner => key.open_in_place(nonce, Aad::from(header), body),
+            Framing::Plain => {
+                let aad = additional(*sequence, header[0], body.len() - TAG_LEN);
+                key.open_in_place(nonce, Aad::from(aad), body)
+            }
+            Framing::Explicit => {
+                let mut nonce = *iv;
+                nonce[NONCE_LEN - EXPLICIT_LEN..].copy_from_slice(&body[..EXPLICIT_LEN]);
+                let aad = additional(*sequence, header[0], body.len() - EXPLICIT_LEN - TAG_LEN);
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                key.open_within(nonce, Aad::from(aad), body, EXPLICIT_LEN..)
+            }
+        };
+        let opened = opened.map_err(|_| {
+            RecordRefusal::new(Alert::BadRecordMac, "received a record that cannot be decrypted")
+        })?;
+        *sequence += 1;
+        if self.framing != Framing::Inner {
+            return Ok((header[0], opened.len()));
+        }
+        match opened.iter().rposition(|byte| *byte != 0) {
+            Some(end) => Ok((opened[end], end)),
+            None => Err(RecordRefusal::new(Alert::UnexpectedMessage, "received a record without a type")),
+        }
+    }
+
+    /// Counts a record of data.
+    fn count_data(&mut self, length: usize) -> Result<(), RecordRefusal> {
+        if length > 0 {
+            (self.empty, self.key_updates, self.warnings) = (0, 0, 0);
+            return Ok(());
+        }
+        count(&mut self.empty, "received too many empty records")
+    }
+
+    /// An alert of the peer.
+    fn alert(&mut self, content: &[u8]) -> Result<Opened, RecordRefusal> {
+        let [level, description] = *content else {
+            return Err(RecordRefusal::new(Alert::DecodeError, "received an alert that is not two bytes"));
+        };
+        if description == Alert::CloseNotify as u8 {
+            return Ok(Opened::Closed);
+        }
+        // In TLS 1.3 the level says nothing, and every alert but these two ends the session.
+        let is_warning = match self.framing {
+            Framing::Inner => description == Alert::UserCanceled as u8,
+            Framing::Explicit | Framing::Plain => level == 1,
+        };
+        if is_warning {
+            count(&mut self.warnings, "received too many warnings")?;
+            return Ok(Opened::Handled);
+        }
+        let name = rustls::AlertDescription::from(description);
+        Err(RecordRefusal { alert: None, error: SessionError::Alert(format!("{name:?}")) })
+    }
+
+    /// Bytes of handshake messages.
+    fn handshake(&mut self, content: Vec<u8>, answer: &mut Vec<u8>) -> Result<Opened, RecordRefusal> {
+        if self.framing != Framing::Inner {
+            return self.refuse_renegotiation(&content, answer);
+        }
+        if self.message.is_empty() {
+            self.message = content;
+        } else {
+            self.message.extend_from_slice(&content);
+        }
+        while let Some([kind, high, middle, low]) = self.message.first_chunk::<4>().copied() {
+            let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+            let is_expected = match kind {
+                MESSAGE_KEY_UPDATE => true,
+                MESSAGE_NEW_SESSION_TICKET => !self.is_server,
+                _ => false,
+            };
+            if !is_expected {
+                return Err(RecordRefusal::new(
+                    Alert::UnexpectedMessage,
+                    "received an unexpected handshake message",
+                ));
+            }
+            if length > HANDSHAKE_MAX || kind == MESSAGE_KEY_UPDATE && length != 1 {
+                return Err(RecordRefusal::new(
+                    Alert::DecodeError,
+                    "received a handshake message of a wrong length",
+                ));
+            }
+            let Some(body) = self.message.get(4..4 + length) else { return Ok(Opened::Handled) };
+            if kind == MESSAGE_KEY_UPDATE {
+                let wanted = body[0];
+                if self.message.len() > 4 + length {
+                    return Err(RecordRefusal::new(
+                        Alert::UnexpectedMessage,
+                        "received a message behind a key update",
+                    ));
+                }
+                self.message = Vec::new();
+                self.update_receiving(wanted, answer)?;
+            } else {
+                // Sessions are not resumed from this side.
+                count(&mut self.warnings, "received too many tickets")?;
+                self.message.drain(..4 + length);
+            }
+        }
+        if self.message.is_empty() {
+            self.message = Vec::new();
+        }
+        Ok(Opened::Handled)
+    }
+
+    /// The peer has changed its key, and may want us to.
+    fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), RecordRefusal> {
+        count(&mut self.key_updates, "received too many key updates")?;
+        self.receiving = self
+            .next_key(Way::Receiving)
+            .ok_or_else(|| RecordRefusal::new(Alert::InternalError, "no new key"))?;
+        match wanted {
+            0 => Ok(()),
+            1 => self.update_sending(answer).map_err(|error| RecordRefusal { alert: None, error }),
+            _ => Err(RecordRefusal::new(
+                Alert::IllegalParameter,
+                "received a key update that is not understood",
+            )),
+        }
+    }
+
+    /// Tells the peer that the next record has a new key.
+    fn update_sending(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.seal_message(TYPE_HANDSHAKE, &[MESSAGE_KEY_UPDATE, 0, 0, 1, 0], out)?;
+        let no_key = || SessionError::Protocol("no new key".to_owned());
+        self.sending = self.next_key(Way::Sending).ok_or_else(no_key)?;
+        Ok(())
+    }
+
+    /// The key that follows in that direction.
+    fn next_key(&mut self, way: Way) -> Option<TrafficKey> {
+        let secrets = match (self.kernel.as_mut()?, way) {
+            (Kernel::Server(kernel), Way::Receiving) => kernel.update_rx_secret(),
+            (Kernel::Server(kernel), Way::Sending) => kernel.update_tx_secret(),
+            (Kernel::Client(kernel), Way::Receiving) => kernel.update_rx_secret(),
+            (Kernel::Client(kernel), Way::Sending) => kernel.update_tx_secret(),
+        };
+        TrafficKey::new(secrets.ok()?)
+    }
+
+    /// TLS 1.2: a wish to negotiate again is answered with a warning, the second one ends the session.
+    fn refuse_renegotiation(
+        &mut self,
+        content: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Opened, RecordRefusal> {
+        let wish = if self.is_server { MESSAGE_CLIENT_HELLO } else { MESSAGE_HELLO_REQUEST };
+        if content.first() != Some(&wish) || self.warnings > 0 {
+            return Err(RecordRefusal::new(
+                Alert::UnexpectedMessage,
+                "received an unexpected handshake message",
+            ));
+        }
+        self.warnings += 1;
+        self.seal_message(TYPE_ALERT, &[1, Alert::NoRenegotiation as u8], answer)
+            .map_err(|error| RecordRefusal { alert: None, error })?;
+        Ok(Opened::Handled)
+    }
+
+    /// Encrypts `parts` into records behind `out`. Each byte is copied once and encrypted where it lies then.
+    pub(crate) fn seal<'a>(
+        &mut self,
+        parts: impl Iterator<Item = &'a [u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let mut record: Option<usize> = None;
+        for mut part in parts {
+            while !part.is_empty() {
+                let at = match record {
+                    Some(at) => at,
+                    None => {
+                        if self.sending.sequence >= self.key_limit {
+                            self.update_sending(out)?;
+                        }
+                        *record.insert(self.begin(out))
+                    }
+                };
+                let room = PLAIN_MAX - (out.len() - at - self.prefix_len());
+                let (now, rest) = part.split_at(part.len().min(room));
+                out.extend_from_slice(now);
+                part = rest;
+                if now.len() == room {
+                    self.finish(TYPE_DATA, at, out)?;
+                    record = None;
+                }
+            }
+        }
+        match record {
+            Some(at) => self.finish(TYPE_DATA, at, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends close_notify.
+    pub(crate) fn seal_close(&mut self, out: &mut Vec<u8>) {
+        let _exhausted = self.seal_message(TYPE_ALERT, &[1, Alert::CloseNotify as u8], out);
+    }
+
+    /// Appends the alert that belongs to a refusal, if one does.
+    pub(crate) fn seal_refusal(&mut self, refusal: &RecordRefusal, out: &mut Vec<u8>) {
+        if let Some(alert) = refusal.alert {
+            let _exhausted = self.seal_message(TYPE_ALERT, &[2, alert as u8], out);
+        }
+    }
+
+    /// A record of another type than data.
+    pub(crate) fn seal_message(
+        &mut self,
+        kind: u8,
+        content: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let at = self.begin(out);
+        out.extend_from_slice(content);
+        self.finish(kind, at, out)
+    }
+
+    /// Bytes before the data of a record.
+    fn prefix_len(&self) -> usize {
+        HEADER_LEN + if self.framing == Framing::Explicit { EXPLICIT_LEN } else { 0 }
+    }
+
+    /// Room for what stands before a record's data; where it begins.
+    fn begin(&self, out: &mut Vec<u8>) -> usize {
+        let at = out.len();
+        out.resize(at + self.prefix_len(), 0);
+        at
+    }
+
+    /// Encrypts what was gathered behind `at`, and fills in what stands before it.
+    fn finish(&mut self, kind: u8, at: usize, out: &mut Vec<u8>) -> Result<(), SessionError> {
+        let data_at = at + self.prefix_len();
+        let (outer, sequence) = match self.framing {
+            Framing::Inner => {
+                out.push(kind);
+                (TYPE_DATA, self.sending.sequence)
+            }
+            Framing::Explicit | Framing::Plain => (kind, self.sending.sequence),
+        };
+        let length = out.len() - data_at;
+        let body_len = out.len() - at - HEADER_LEN + TAG_LEN;
+        let [high, low] = u16::try_from(body_len).unwrap_or(u16::MAX).to_be_bytes();
+        let header = [outer, 3, 3, high, low];
+        out[at..at + HEADER_LEN].copy_from_slice(&header);
+        let bytes = nonce_bytes(&self.sending.iv, sequence);
+        if self.framing == Framing::Explicit {
+            out[at + HEADER_LEN..data_at].copy_from_slice(&bytes[NONCE_LEN - EXPLICIT_LEN..]);
+        }
+        let nonce = Nonce::assume_unique_for_key(bytes);
+        let key = &self.sending.key;
+        let data = &mut out[data_at..];
+        let tag: Result<Tag, _> = if self.framing == Framing::Inner {
+            key.seal_in_place_separate_tag(nonce, Aad::from(header), data)
+        } else {
+            key.seal_in_place_separate_tag(nonce, Aad::from(additional(sequence, kind, length)), data)
+        };
+        let Ok(tag) = tag else {
+            out.truncate(at);
+            return Err(SessionError::Protocol("a record cannot be encrypted".to_owned()));
+        };
+        out.extend_from_slice(tag.as_ref());
+        self.sending.sequence += 1;
+        Ok(())
+    }
+}
+
+/// A direction, as this side sees it.
+#[derive(Clone, Copy)]
+enum Way {
+    Receiving,
+    Sending,
+}
+
+impl TrafficKey {
+    fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Option<TrafficKey> {
+        let (algorithm, key, iv) = match &secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return None,
+        };
+        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
+        Some(TrafficKey { key, iv: iv.as_ref().try_into().ok()?, sequence })
+    }
+}
+
+impl RecordRefusal {
+    fn new(alert: Alert, text: &str) -> RecordRefusal {
+        RecordRefusal { alert: Some(alert), error: SessionError::Protocol(text.to_owned()) }
+    }
+}
+
+/// One more of what has no effect.
+fn count(counter: &mut u8, text: &str) -> Result<(), RecordRefusal> {
+    *counter += 1;
+    if *counter > IDLE_RECORDS_MAX {
+        return Err(RecordRefusal::new(Alert::UnexpectedMessage, text));
+    }
+    Ok(())
+}
+
+/// The nonce of a record.
+fn nonce_bytes(iv: &[u8; NONCE_LEN], sequence: u64) -> [u8; NONCE_LEN] {
+    let mut bytes = *iv;
+    for (byte, part) in bytes[NONCE_LEN - 8..].iter_mut().zip(sequence.to_be_bytes()) {
+        *byte ^= part;
+    }
+    bytes
+}
+
+/// That of ring.
+fn nonce(iv: &[u8; NONCE_LEN], sequence: u64) -> Nonce {
+    Nonce::assume_unique_for_key(nonce_bytes(iv, sequence))
+}
+
+/// What TLS 1.2 authenticates beside the data.
+fn additional(sequence: u64, kind: u8, length: usize) -> [u8; 13] {
+    let mut bytes = [0; 13];
+    bytes[..8].copy_from_slice(&sequence.to_be_bytes());
+    let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
+    bytes[8..].copy_from_slice(&[kind, 3, 3, high, low]);
+    bytes
+}
