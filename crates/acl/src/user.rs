@@ -127,6 +127,12 @@ impl User {
         }
     }
 
+    /// Who its clients are once it is deleted: its name, and no right at all. Nobody authenticates as this
+    /// user, which is in no set and never stale.
+    pub fn without_rights(&self) -> User {
+        User::new(&self.name, self.identity, false)
+    }
+
     /// The user `default` as a server begins with it: everything, without a password.
     pub(crate) fn new_default(identity: u64) -> User {
         let mut user = User::new(b"default", identity, true);

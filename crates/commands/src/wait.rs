@@ -17,6 +17,8 @@ pub enum WaitFor {
     Load,
     /// A file of users that another thread reads.
     Users,
+    /// The files of users that others have asked for before: then it is run again.
+    UserLoads,
     /// The end of the server: replicas are waited for.
     Shutdown,
     /// A thread that can produce its reply.
@@ -76,6 +78,7 @@ impl WaitFor {
         match self {
             WaitFor::Load
             | WaitFor::Users
+            | WaitFor::UserLoads
             | WaitFor::Reply
             | WaitFor::Migration(_)
             | WaitFor::Held
@@ -98,6 +101,7 @@ impl WaitFor {
             | WaitFor::Unit
             | WaitFor::Load
             | WaitFor::Users
+            | WaitFor::UserLoads
             | WaitFor::Shutdown
             | WaitFor::SlowRead { .. }
             | WaitFor::Reply

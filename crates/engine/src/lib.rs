@@ -43,5 +43,5 @@ pub use replication::role::{LinkCounts, SyncSource};
 pub use replication::transport::{LinkDriver, LinkTransport};
 pub use scripting::state::ScriptGarbage;
 pub use session::{Caller, Closing, Connection, Session};
-pub use users::load::UserLoad;
+pub use users::load::{JudgedUsers, UserLoad};
 pub use waiting::slow_reads::PieceRoom;

@@ -7,6 +7,7 @@ pub(crate) mod refusals;
 pub(crate) mod rights;
 mod steps;
 
+use load::UserLoading;
 use sluice_acl::{RefusalLog, RevokedChannels, SetRoleError, User, UserChanges, Users};
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub struct UsersState {
     has_changed: bool,
     /// Users whose subscribers may have to go, with what is left of their channels.
     revoked: Vec<(Arc<User>, RevokedChannels)>,
+    /// ACL LOAD.
+    pub(crate) loading: UserLoading,
 }
 
 impl UsersState {
@@ -30,12 +33,14 @@ impl UsersState {
             log: RefusalLog::default(),
             has_changed: false,
             revoked: Vec::new(),
+            loading: UserLoading::default(),
         }
     }
 
     /// Bytes that the allocator has given. O(users, entries of the log).
     pub(crate) fn footprint(&self) -> usize {
-        self.users.footprint() + self.log.footprint() + sluice_base::heap::vec(&self.revoked)
+        let lists = self.log.footprint() + sluice_base::heap::vec(&self.revoked);
+        self.users.footprint() + lists + self.loading.footprint()
     }
 
     /// All users, to look at.
@@ -46,6 +51,7 @@ impl UsersState {
     /// All users, to change. Sessions learn of it by `Engine::settle_users`.
     pub(crate) fn change(&mut self) -> &mut Users {
         self.has_changed = true;
+        self.loading.note_change();
         &mut self.users
     }
 

@@ -578,10 +578,10 @@ impl Server {
         self.ending = Some(1);
     }
 
-    /// Takes up files of users that were judged.
+    /// Takes up a file of users that was judged.
     fn end_user_loads(&mut self) {
-        while let Some((client, judged)) = self.user_loads.ended() {
-            self.engine.end_user_load(client, judged, &mut self.host);
+        if let Some(judged) = self.user_loads.ended() {
+            self.engine.end_user_load(judged, &mut self.host);
         }
     }
 

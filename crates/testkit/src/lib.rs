@@ -24,7 +24,7 @@ use sluice_base::{HashSeed, Now};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::ProcessClock;
-use sluice_engine::{Action, Closing, Connection, Engine, LoadEnded, LoadJob, Seeds, Slice};
+use sluice_engine::{Action, Closing, Connection, Engine, JudgedUsers, LoadEnded, LoadJob, Seeds, Slice};
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 use sluice_snapshot::LoadThread;
 
@@ -47,6 +47,11 @@ pub struct Rig {
     /// Whether slow reads are left in [`Rig::reads`] until [`Rig::produce`]; otherwise each is produced at
     /// once.
     pub holds_reads: bool,
+    /// Whether judged files of users are left in [`Rig::user_loads`] until [`Rig::finish_user_loads`];
+    /// otherwise the engine takes each up at once. They are read when they are asked for, either way.
+    pub holds_user_loads: bool,
+    /// Files of users that were judged.
+    pub user_loads: Vec<JudgedUsers>,
     /// Slow reads that are under way, with their clients.
     pub reads: Vec<(SessionKey, Box<SlowRead>)>,
     /// Microseconds that loads have waited.
@@ -100,6 +105,8 @@ impl Rig {
             holds_loads: false,
             loads: Vec::new(),
             holds_reads: false,
+            holds_user_loads: false,
+            user_loads: Vec::new(),
             reads: Vec::new(),
             migrations: Vec::new(),
             slept_us: 0,
@@ -290,6 +297,19 @@ impl Rig {
         ended
     }
 
+    /// Has the engine take up the files of users that were judged; how many there were.
+    pub fn finish_user_loads(&mut self) -> usize {
+        let judged = std::mem::take(&mut self.user_loads);
+        let count = judged.len();
+        for users in judged {
+            self.engine.end_user_load(users, &mut self.process);
+        }
+        if count > 0 {
+            self.collect();
+        }
+        count
+    }
+
     fn collect(&mut self) {
         let mut actions = Vec::new();
         self.engine.take_actions(&mut actions);
@@ -298,8 +318,9 @@ impl Rig {
                 Action::Load(job) => self.loads.push(*job),
                 Action::Migrate(migration) => self.migrations.push(*migration),
                 Action::LoadUsers(load) => {
+                    // The file is read when the thread runs, and judged users may come later.
                     let judged = load.run(&mut self.process);
-                    self.engine.end_user_load(load.client, judged, &mut self.process);
+                    self.user_loads.push(judged);
                 }
                 Action::Produce(client, read) => self.reads.push((client, read)),
                 action => self.actions.push(action),
@@ -307,6 +328,9 @@ impl Rig {
         }
         if !self.loads.is_empty() && !self.holds_loads {
             self.finish_loads();
+        }
+        if !self.holds_user_loads {
+            self.finish_user_loads();
         }
         while !self.holds_reads && !self.reads.is_empty() {
             self.finish_read();

@@ -2,7 +2,7 @@
 //!
 //! A unit that stands still has changed a part of what it will change. Whatever shows the data to somebody
 //! who was not there before, or changes the data or their history in a way that the rest of the unit would
-//! meet, waits for its end. Each such place asks [`Control::between_units`], and comes again later when the
+//! meet, waits for its end; so do the users of a file, whose rights the rest of the unit would meet. Each such place asks [`Control::between_units`], and comes again later when the
 //! answer is no: in the next iteration, at the cron, or at the end of the unit
 //! ([`Engine::end_open_unit`](crate::Engine)).
 //!
@@ -43,11 +43,13 @@ pub(crate) enum BetweenUnits {
     Service,
     /// The server ends, and saves for that.
     End,
+    /// The users of a file are put in force: the rest of the unit would meet other rights.
+    Users,
 }
 
 impl BetweenUnits {
     /// All of them.
-    const ALL: [BetweenUnits; 11] = [
+    const ALL: [BetweenUnits; 12] = [
         BetweenUnits::Save,
         BetweenUnits::Rewrite,
         BetweenUnits::FullSync,
@@ -59,6 +61,7 @@ impl BetweenUnits {
         BetweenUnits::Eviction,
         BetweenUnits::Service,
         BetweenUnits::End,
+        BetweenUnits::Users,
     ];
 }
 
@@ -97,7 +100,7 @@ mod tests {
         let list: Vec<String> = BetweenUnits::ALL.iter().map(|what| format!("{what:?}")).collect();
         assert_eq!(
             list.join(" "),
-            "Save Rewrite FullSync Load Role History Migration Expiry Eviction Service End"
+            "Save Rewrite FullSync Load Role History Migration Expiry Eviction Service End Users"
         );
     }
 }

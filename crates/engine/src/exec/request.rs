@@ -268,6 +268,7 @@ impl Engine {
             | WaitFor::Replicas { .. }
             | WaitFor::Load
             | WaitFor::Users
+            | WaitFor::UserLoads
             | WaitFor::Shutdown
             | WaitFor::Reply
             | WaitFor::Migration(_) => CommandEnding::Parked,

@@ -7,10 +7,10 @@ use crate::pubsub::watch::Watching;
 use crate::session::Session;
 use crate::session::identity::Identity;
 use crate::users::UsersState;
-use crate::users::load::UserLoad;
+use crate::users::load::{JudgedUsers, UserLoad};
 use crate::users::refusals::{LoggedRefusal, RefusalCounts, line_of};
 use sluice_acl::{
-    AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Rights, Selector, Users, genpass, random_bytes_for,
+    AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Rights, Selector, genpass, random_bytes_for,
 };
 use sluice_base::{LogLevel, Now};
 use sluice_command::derive::acl::categories;
@@ -350,8 +350,12 @@ const LOG_SHOWN_BY_DEFAULT: usize = 10;
 fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let all_channels = ctx.users.users().all_channels();
-    let load = UserLoad { client: ctx.session.key, path, all_channels };
-    if ctx.may_wait {
+    let load = UserLoad { path, all_channels };
+    if ctx.may_wait && ctx.users.loading.is_under_way() {
+        return Ok(Outcome::Wait(Box::new(WaitFor::UserLoads)));
+    }
+    if ctx.may_wait && !ctx.users.loading.must_run_at_once() {
+        ctx.users.loading.begin(ctx.session.key);
         ctx.actions.push(Action::LoadUsers(Box::new(load)));
         return Ok(Outcome::Wait(Box::new(WaitFor::Users)));
     }
@@ -364,7 +368,7 @@ fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
 /// Puts the users of a file in force, or says what is wrong with them and changes nothing.
 pub(crate) fn put_in_force(
     users: &mut UsersState,
-    judged: Result<Users, Vec<u8>>,
+    judged: JudgedUsers,
     actions: &mut Vec<Action>,
     process: &mut dyn Process,
 ) -> Result<(), CmdError> {
@@ -380,6 +384,8 @@ pub(crate) fn put_in_force(
 fn save(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let text = ctx.users.users().to_file();
+    // What a load reads at the moment is another text.
+    ctx.users.loading.note_change();
     if let Err(reason) = ctx.process.replace_user_file(&path, &text) {
         let path = String::from_utf8_lossy(&path).into_owned();
         ctx.process.log(LogLevel::Warning, &format!("Cannot write the ACL file {path}: {reason}"));

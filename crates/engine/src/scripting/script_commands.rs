@@ -6,7 +6,7 @@ use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::run::{EvalKind, NO_SCRIPT};
-use crate::scripting::state::machine_limits;
+use crate::scripting::state::{EarlyEnd, machine_limits};
 use crate::session::Session;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run};
@@ -153,7 +153,7 @@ impl Engine {
         if is_eval != running.is_eval {
             return Err(running.busy_error());
         }
-        running.is_killed = true;
+        running.ending = Some(EarlyEnd::Killed);
         Reply::new(&mut session.outbox, session.caller.proto).ok();
         Ok(Outcome::Done)
     }

@@ -177,6 +177,15 @@ pub(crate) fn memory_limit(config: &Config) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
+/// Why a script ends in its middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EarlyEnd {
+    /// SCRIPT KILL or FUNCTION KILL.
+    Killed,
+    /// Its client has gone, and it has changed nothing.
+    Unneeded,
+}
+
 /// What everybody may know of the script that runs: it stands still, or nobody could ask.
 #[derive(Debug)]
 pub(crate) struct RunningScript {
@@ -190,8 +199,8 @@ pub(crate) struct RunningScript {
     pub is_obeyed: bool,
     /// It has called a command that writes.
     pub has_written: bool,
-    /// SCRIPT KILL or FUNCTION KILL: it ends instead of going on.
-    pub is_killed: bool,
+    /// It ends instead of going on.
+    pub ending: Option<EarlyEnd>,
     /// When it began, ns of the monotonic clock.
     pub began_ns: u64,
 }

@@ -9,7 +9,7 @@ pub struct Identity {
     /// The user, as it is defined now.
     pub(crate) user: Arc<User>,
     /// The client has proved who it is, or came when nobody had to. Otherwise the user is `default`, and the
-    /// client may act as that only while `default` is open.
+    /// client may act as that only while `default` is open; or the client's user was deleted.
     pub(crate) is_authenticated: bool,
 }
 
@@ -25,9 +25,10 @@ impl Identity {
         Identity { user, is_authenticated: true }
     }
 
-    /// A client whose user was deleted.
-    pub(crate) fn of_nobody(users: &Users) -> Identity {
-        Identity { user: Arc::clone(users.default_user()), is_authenticated: false }
+    /// A client whose user was deleted: without any right for what is left of its unit, also where `default` is
+    /// open, which the client never was.
+    pub(crate) fn of_nobody(deleted: &User) -> Identity {
+        Identity { user: Arc::new(deleted.without_rights()), is_authenticated: false }
     }
 }
 

@@ -2,12 +2,14 @@
 
 use crate::control::ClientRelations;
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::gate::{self, Gate};
 use crate::families::users::put_in_force;
 use crate::host::process::Process;
 use crate::pubsub::registry::PubSub;
 use crate::session::identity::{Identity, is_open};
 use crate::session::{Closing, Session, Subscribed};
+use crate::users::load::{EndedLoad, JudgedUsers};
 use crate::users::refusals::{LoggedRefusal, line_of};
 use crate::users::rights;
 use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
@@ -24,13 +26,58 @@ impl Engine {
     }
 
     /// Puts the users of a file in force that another thread has judged, or tells the client what is wrong
-    /// with them. To be called between units. Cost: the users, and a look at each session.
-    pub fn end_user_load(
-        &mut self,
-        client: SessionKey,
-        judged: Result<Users, Vec<u8>>,
-        process: &mut dyn Process,
-    ) {
+    /// with them; behind the unit that stands open, if one does. Where users were changed meanwhile, or the
+    /// file was written, the client's request is run again. Cost: the users, and a look at each session.
+    pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
+        self.control.clients.users.loading.note_judged(judged);
+        self.settle_user_load(process);
+        self.serve_waiting(process);
+    }
+
+    /// Ends the load of users whose file was judged, if there is one and no unit stands open.
+    pub(crate) fn settle_user_load(&mut self, process: &mut dyn Process) {
+        if self.control.clients.users.loading.is_judged() && self.control.between_units(BetweenUnits::Users) {
+            self.end_judged_load(process);
+        }
+    }
+
+    #[cold]
+    fn end_judged_load(&mut self, process: &mut dyn Process) {
+        let Some(ended) = self.control.clients.users.loading.take_judged() else { return };
+        let EndedLoad { client, judged, is_overtaken } = ended;
+        // What is wrong with a file changes nothing.
+        match (judged, is_overtaken) {
+            (Ok(_), true) => self.repeat_user_load(client, process),
+            (judged, _) => self.put_load_in_force(client, judged, process),
+        }
+        let loading = &mut self.control.clients.users.loading;
+        if !loading.is_under_way() {
+            loading.forget_overtaken();
+            self.control.clients.blocking.user_load_ended();
+        }
+    }
+
+    /// Runs a load again that was overtaken: ahead of the loads that wait, and only if the client may still
+    /// load users.
+    fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
+        if self.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
+            let text = "ACL LOAD: given up, because users were changed meanwhile and the client has gone";
+            process.log(LogLevel::Notice, text);
+        }
+        self.control.clients.users.loading.note_overtaken();
+        self.run_waiting(client, process);
+    }
+
+    /// Runs the loads of users that wait, until one is under way.
+    pub(crate) fn serve_user_loads(&mut self, process: &mut dyn Process) {
+        while !self.control.clients.users.loading.is_under_way()
+            && let Some(client) = self.control.clients.blocking.next_user_load()
+        {
+            self.run_waiting(client, process);
+        }
+    }
+
+    fn put_load_in_force(&mut self, client: SessionKey, judged: JudgedUsers, process: &mut dyn Process) {
         let result = put_in_force(&mut self.control.clients.users, judged, &mut self.actions, process);
         // Where the client's own user is gone, the client ends behind its reply.
         let mut own = self.sessions.take(client);
@@ -183,7 +230,8 @@ fn tell(
     gate: &Gate,
 ) -> Told {
     let Some(user) = users.renew(session.caller.user()) else {
-        session.caller.act_as(Identity::of_nobody(users));
+        let nobody = Identity::of_nobody(session.caller.user());
+        session.caller.act_as(nobody);
         session.mask = gate.session_mask(session);
         return Told::Ends;
     };

@@ -55,6 +55,10 @@ pub struct Blocking {
     scripts: BTreeMap<u64, SessionKey>,
     /// Clients whose slow reads wait for a thread, in the order of their coming.
     slow_reads: BTreeMap<u64, SessionKey>,
+    /// Clients whose loads of users wait for those of others, in the order of their coming.
+    user_loads: BTreeMap<u64, SessionKey>,
+    /// No load of users is under way.
+    may_load_users: bool,
     /// A thread is free for one of them.
     has_free_thread: bool,
     /// Keys that may have what a client waits for.
@@ -100,6 +104,8 @@ pub(crate) enum Due {
     Unblocked(SessionKey),
     /// Look at the clients of WAIT.
     Acknowledged,
+    /// Begin a load of users.
+    UserLoads,
     /// Begin slow reads.
     SlowReads,
 }
@@ -116,8 +122,10 @@ impl Blocking {
         let ready: usize = self.ready.iter().map(|(_, key)| heap::block(key.len())).sum();
         let lists = [&self.replicas, &self.paused, &self.resumed, &self.slow_reads, &self.scripts];
         let clients = lists.map(BTreeMap::len);
+        let user_loads = heap::tree::<u64, SessionKey>(self.user_loads.len());
         keys + heap::tree::<(u64, SessionKey), ()>(self.deadlines.len())
             + clients.map(heap::tree::<u64, SessionKey>).iter().sum::<usize>()
+            + user_loads
             + heap::deque(&self.ready)
             + ready
             + heap::deque(&self.unblocked)
@@ -174,6 +182,7 @@ impl Blocking {
             WaitFor::Pause | WaitFor::Held => drop(self.paused.insert(waiting.order, client)),
             WaitFor::Turn => drop(self.scripts.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
+            WaitFor::UserLoads => drop(self.user_loads.insert(waiting.order, client)),
             // The load, the end of the server, or what is produced, names its client.
             WaitFor::Load
             | WaitFor::Users
@@ -227,6 +236,7 @@ impl Blocking {
             }
             WaitFor::Turn => drop(self.scripts.remove(&waiting.order)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.remove(&waiting.order)),
+            WaitFor::UserLoads => drop(self.user_loads.remove(&waiting.order)),
             WaitFor::Load
             | WaitFor::Users
             | WaitFor::Shutdown
@@ -317,6 +327,17 @@ impl Blocking {
         self.slow_reads.len()
     }
 
+    /// A load of users has ended: the next may begin.
+    pub(crate) fn user_load_ended(&mut self) {
+        self.may_load_users = !self.user_loads.is_empty();
+        self.due |= self.may_load_users;
+    }
+
+    /// The client whose load of users waits longest for those of others.
+    pub(crate) fn next_user_load(&self) -> Option<SessionKey> {
+        self.user_loads.first_key_value().map(|(_, client)| *client)
+    }
+
     /// CLIENT UNBLOCK named a client.
     pub(crate) fn unblock(&mut self, client: SessionKey) {
         self.unblocked.push_back(client);
@@ -342,6 +363,10 @@ impl Blocking {
         }
         if std::mem::take(&mut self.acknowledged) {
             return Some(Due::Acknowledged);
+        }
+        // Ahead of what was held: a load that comes later has the last word.
+        if std::mem::take(&mut self.may_load_users) {
+            return Some(Due::UserLoads);
         }
         if let Some((_, client)) = self.resumed.pop_first() {
             return Some(Due::Resumed(client));

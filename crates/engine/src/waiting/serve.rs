@@ -80,6 +80,7 @@ impl Engine {
                 Due::Resumed(client) => self.run_waiting(client, process),
                 Due::Unblocked(client) => self.end_by_request(client, process),
                 Due::Acknowledged => self.serve_acknowledged(process),
+                Due::UserLoads => self.serve_user_loads(process),
                 Due::SlowReads => self.serve_slow_reads(process),
             }
         }
@@ -200,6 +201,7 @@ impl Engine {
                     | WaitFor::Pause
                     | WaitFor::Load
                     | WaitFor::Users
+                    | WaitFor::UserLoads
                     | WaitFor::Shutdown
                     | WaitFor::SlowRead { .. }
                     | WaitFor::Reply
@@ -250,6 +252,7 @@ impl Engine {
                 WaitFor::Pause
                 | WaitFor::Load
                 | WaitFor::Users
+                | WaitFor::UserLoads
                 | WaitFor::Shutdown
                 | WaitFor::SlowRead { .. }
                 | WaitFor::Reply

@@ -207,6 +207,9 @@ fn a_script_whose_client_has_gone_ends_if_it_has_not_written() {
     go_on(&mut rig, 1);
     assert!(!rig.engine.has_open_unit());
     rig.check_as(other, "PING", "+PONG");
+    let log: Vec<&str> = rig.process.log.iter().map(|(_, line)| line.as_str()).collect();
+    assert!(log.contains(&"A script that had changed nothing was ended: its client has gone"), "{log:?}");
+    assert!(!log.iter().any(|line| line.contains("KILL")), "nobody has killed it: {log:?}");
 }
 
 #[test]

@@ -142,6 +142,7 @@ const fn tested_by(on: &WaitFor) -> &'static str {
         WaitFor::Turn => "behind_the_scripts_of_others",
         WaitFor::SlowRead { .. } => "behind_slow_reads_of_others",
         WaitFor::Keys(_) => "behind_a_key",
+        WaitFor::UserLoads => "behind_the_loads_of_others",
         // The command has run: what it waits for is the rest of its reply.
         WaitFor::Unit => "in_an_exec_that_stood_still",
         WaitFor::Load
@@ -335,13 +336,246 @@ fn clients_of_a_deleted_user_are_closed() {
 }
 
 #[test]
-fn who_deletes_its_own_user_in_a_transaction_goes_on_as_a_stranger() {
-    let (mut rig, client) = with_user("+@all ~*");
-    for line in ["MULTI", "ACL DELUSER u", "ACL WHOAMI"] {
+fn who_deletes_its_own_user_in_a_transaction_has_no_rights_for_the_rest() {
+    let (mut rig, client) = with_user("+@all ~p*");
+    rig.check("SET secret s", "+OK");
+    let lines = [
+        "MULTI",
+        "ACL DELUSER u",
+        "ACL WHOAMI",
+        "EVAL \"return server.call('SET', 'p:out', server.call('GET', 'secret'))\" 0",
+        "DEBUG STAND-STILL 1000",
+        "SET p 1",
+    ];
+    for line in lines {
         rig.run_as(client, line);
     }
-    rig.check_as(client, "EXEC", "[:1, \"default\"]");
+    let refused = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. \
+                   This command is no longer allowed for the following reason: no permission to execute the command or \
+                   subcommand";
+    rig.check_as(client, "EXEC", &format!("[:1, {refused}, {refused}, {refused}, {refused}]"));
     assert!(rig.is_closing(client));
+    rig.check("KEYS *", "[\"secret\"]");
+    assert!(rig.run("ACL LOG 1").contains("\"username\", \"u\""), "the log names whom it refused");
+}
+
+/// A rig with a file of users that are held when they were judged, and a client that acts as `u`.
+fn with_held_loads(file: &str) -> (Rig, SessionKey) {
+    let mut rig = Rig::with(&[("aclfile", "users.acl")]);
+    let client = user(&mut rig, "+@all ~p*");
+    set_file(&mut rig, file);
+    rig.holds_user_loads = true;
+    (rig, client)
+}
+
+fn set_file(rig: &mut Rig, text: &str) {
+    let text = format!("user default on nopass ~* &* +@all\n{text}");
+    rig.process.user_files.insert(b"users.acl".to_vec(), text.into_bytes());
+}
+
+#[test]
+fn a_file_is_put_in_force_behind_a_unit_that_stands_open() {
+    for (file, ends) in [("", true), ("user u on nopass +get ~*\n", false)] {
+        let (mut rig, client) = with_held_loads(file);
+        rig.check("SET secret s", "+OK");
+        let own = rig.client;
+        rig.argv_unread(own, &[b"ACL", b"LOAD"]);
+        let steal = "EVAL \"return type(server.pcall('GET', 'secret'))\" 0";
+        for line in ["MULTI", "DEBUG STAND-STILL 1000", steal, "SET p 1", "ACL WHOAMI", "RPUSH pl x"] {
+            rig.run_as(client, line);
+        }
+        assert_eq!(rig.run_as(client, "EXEC"), "");
+        assert_eq!(rig.finish_user_loads(), 1);
+        assert_eq!(rig.engine.take_refused_between_units(), ["Users"]);
+        assert_eq!(got(&mut rig, own), "", "the load has not happened");
+        assert!(!rig.is_closing(client));
+        rig.pass_ms(1000);
+        rig.engine.advance_unit(&mut rig.process);
+        assert_eq!(got(&mut rig, own), "+OK");
+        assert_eq!(rig.is_closing(client), ends);
+        rig.check("EXISTS p pl", ":2");
+        let log = rig.run("ACL LOG");
+        assert!(log.contains("\"object\", \"secret\", \"username\", \"u\""), "{log}");
+        if !ends {
+            let reply = got(&mut rig, client);
+            assert_eq!(reply, "[+OK, \"table\", +OK, \"u\", :1]", "the rights of before, to the end");
+            rig.check_as(client, "SET p 2", NO_SET);
+        }
+    }
+}
+
+#[test]
+fn a_script_that_stands_still_keeps_the_rights_with_which_it_began() {
+    for file in ["", "user u on nopass +@all -set ~p*\n"] {
+        let (mut rig, client) = with_held_loads(file);
+        rig.check("SET secret s", "+OK");
+        let own = rig.client;
+        rig.argv_unread(own, &[b"ACL", b"LOAD"]);
+        rig.process.us_each_look = 1000;
+        let text = "for i = 1, 100 do for j = 1, 500 do end server.call('SET', 'p', i) \
+                    if type(server.pcall('GET', 'secret')) == 'string' then return 'stolen' end end \
+                    return server.call('GET', 'p')";
+        rig.argv_unread(client, &[b"EVAL", text.as_bytes(), b"0"]);
+        assert!(rig.engine.has_open_unit(), "it stands still");
+        assert_eq!(rig.finish_user_loads(), 1);
+        while rig.engine.has_open_unit() {
+            rig.engine.advance_unit(&mut rig.process);
+        }
+        assert_eq!(got(&mut rig, own), "+OK");
+        rig.check("GET p", "\"100\"");
+    }
+}
+
+#[test]
+fn a_unit_whose_client_has_gone_is_told_of_what_it_changes() {
+    let (mut rig, client) = with_user("+@all ~*");
+    for line in
+        ["MULTI", "DEBUG STAND-STILL 1000", "SET a 1", "ACL SETUSER u -set", "SET b 1", "ACL DELUSER u"]
+    {
+        rig.run_as(client, line);
+    }
+    rig.run_as(client, "DEL a");
+    rig.run_as(client, "EXEC");
+    rig.engine.disconnect(client, &mut rig.process);
+    rig.pass_ms(1000);
+    rig.engine.advance_unit(&mut rig.process);
+    rig.check("KEYS *", "[\"a\"]");
+}
+
+#[test]
+fn of_two_loads_the_later_has_the_last_word() {
+    let (mut rig, _) = with_held_loads("user eve on nopass\n");
+    let (first, second, third) = (rig.client, rig.connect(), rig.connect());
+    rig.check_as(first, "ACL LOAD", "");
+    set_file(&mut rig, "");
+    rig.check_as(second, "ACL LOAD", "");
+    rig.check_as(third, "ACL LOAD", "");
+    assert_eq!(rig.user_loads.len(), 1, "one at a time");
+    rig.finish_user_loads();
+    assert_eq!(got(&mut rig, first), "+OK");
+    assert_eq!((got(&mut rig, second), rig.user_loads.len()), (String::new(), 1));
+    rig.check("ACL GETUSER nobody", "nil");
+    rig.check("ACL USERS", "[\"default\", \"eve\"]");
+    set_file(&mut rig, "zzz\n");
+    rig.finish_user_loads();
+    assert_eq!((got(&mut rig, second), got(&mut rig, third)), ("+OK".to_owned(), String::new()));
+    rig.check("ACL USERS", "[\"default\"]");
+    rig.finish_user_loads();
+    assert!(got(&mut rig, third).starts_with("-ERR users.acl:2 should start with user keyword"));
+    assert_eq!(rig.finish_user_loads(), 0);
+    set_file(&mut rig, "");
+    rig.holds_user_loads = false;
+    rig.check("ACL LOAD", "+OK");
+}
+
+#[test]
+fn behind_the_loads_of_others() {
+    let (mut rig, client) = with_held_loads("user u on nopass +@all -acl ~*\n");
+    let (gone, last) = (rig.connect(), rig.connect());
+    rig.check("ACL LOAD", "");
+    rig.check_as(client, "ACL LOAD", "");
+    rig.check_as(gone, "ACL LOAD", "");
+    rig.check_as(last, "ACL LOAD", "");
+    rig.engine.disconnect(gone, &mut rig.process);
+    rig.finish_user_loads();
+    assert_eq!(got(&mut rig, client), "-NOPERM User u has no permissions to run the 'acl|load' command");
+    assert_eq!(rig.user_loads.len(), 1, "whoever has gone loads nothing");
+    rig.finish_user_loads();
+    assert_eq!(got(&mut rig, last), "+OK");
+}
+
+#[test]
+fn a_load_that_was_overtaken_by_a_change_reads_its_file_again() {
+    let changes = [
+        "ACL SETUSER eve off",
+        "ACL DELUSER eve",
+        "ACL SETROLE r +get",
+        "ACL DELROLE r",
+        "ACL SAVE",
+        "CONFIG SET requirepass x",
+        "CONFIG SET acl-pubsub-default allchannels",
+    ];
+    for change in changes {
+        let (mut rig, _) = with_held_loads("user eve on nopass\n");
+        let other = rig.connect();
+        rig.check("ACL LOAD", "");
+        rig.run_as(other, change);
+        set_file(&mut rig, "user late on\n");
+        rig.finish_user_loads();
+        let own = rig.client;
+        assert_eq!((got(&mut rig, own), rig.user_loads.len()), (String::new(), 1), "{change}");
+        rig.finish_user_loads();
+        assert_eq!(got(&mut rig, own), "+OK");
+        rig.check("ACL USERS", "[\"default\", \"late\"]");
+    }
+    // What is looked at changes nothing.
+    let (mut rig, client) = with_held_loads("user u on nopass +@all ~*\n");
+    rig.check("ACL LOAD", "");
+    for line in ["ACL LIST", "ACL GETUSER u", "AUTH u pw", "ACL DRYRUN u GET k", "CONFIG SET hz 20"] {
+        rig.run_as(client, line);
+    }
+    rig.finish_user_loads();
+    let own = rig.client;
+    assert_eq!((got(&mut rig, own), rig.user_loads.len()), ("+OK".to_owned(), 0));
+}
+
+#[test]
+fn deleted_and_saved_while_a_file_is_loaded_a_user_stays_away() {
+    let (mut rig, client) = with_held_loads("user eve on nopass\n");
+    rig.check("ACL SETUSER eve on nopass", "+OK");
+    rig.check_as(client, "ACL LOAD", "");
+    rig.check("ACL DELUSER eve", ":1");
+    rig.check("ACL SAVE", "+OK");
+    rig.finish_user_loads();
+    rig.finish_user_loads();
+    assert_eq!(got(&mut rig, client), "+OK");
+    rig.check("ACL GETUSER eve", "nil");
+}
+
+#[test]
+fn changes_without_end_do_not_keep_a_load_from_its_own() {
+    let (mut rig, _) = with_held_loads("user late on\n");
+    let (own, other, next) = (rig.client, rig.connect(), rig.connect());
+    rig.check("ACL LOAD", "");
+    rig.check_as(next, "ACL LOAD", "");
+    let mut rounds = 0;
+    let reply = loop {
+        rig.check_as(other, "ACL SETUSER busy on", "+OK");
+        rig.finish_user_loads();
+        rounds += 1;
+        let reply = got(&mut rig, own);
+        if !reply.is_empty() {
+            break reply;
+        }
+        assert!(rounds < 10, "a load has an end");
+    };
+    assert_eq!((reply.as_str(), rounds), ("+OK", 3));
+    rig.check_as(other, "ACL USERS", "[\"default\", \"late\"]");
+    // The next begins anew.
+    rig.check_as(other, "ACL SETUSER busy on", "+OK");
+    rig.finish_user_loads();
+    assert_eq!((got(&mut rig, next), rig.user_loads.len()), (String::new(), 1));
+    rig.finish_user_loads();
+    assert_eq!(got(&mut rig, next), "+OK");
+}
+
+#[test]
+fn who_was_deleted_while_its_file_is_loaded_loads_nothing() {
+    let (mut rig, client) = with_held_loads("user u on nopass +@all ~*\n");
+    rig.check_as(client, "ACL LOAD", "");
+    rig.check("ACL DELUSER u", ":1");
+    assert!(rig.is_closing(client));
+    rig.finish_user_loads();
+    assert!(rig.user_loads.is_empty());
+    rig.check("ACL USERS", "[\"default\"]");
+    let noted = rig.process.log.iter().any(|(_, line)| line.contains("ACL LOAD: given up"));
+    assert!(noted, "{:?}", rig.process.log);
+    // A client that has gone otherwise has its load, if nothing overtakes that.
+    let other = rig.connect();
+    rig.check_as(other, "ACL LOAD", "");
+    rig.engine.disconnect(other, &mut rig.process);
+    rig.finish_user_loads();
+    rig.check("ACL USERS", "[\"default\", \"u\"]");
 }
 
 #[test]

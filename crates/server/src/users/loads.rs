@@ -3,22 +3,17 @@
 use super::read_user_file;
 use crate::storage::Storage;
 use crate::threads::Thread;
-use sluice_acl::Users;
-use sluice_base::SessionKey;
-use sluice_engine::UserLoad;
+use sluice_engine::{JudgedUsers, UserLoad};
 use sluice_evloop::Waker;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The client that has asked, and the users of the file or what is wrong with them.
-type Judged = (SessionKey, Result<Users, Vec<u8>>);
-
-/// Loads that are under way.
+/// The load that is under way: the engine asks for the next when it has been given what came of this one.
 pub struct UserLoads {
     storage: Arc<dyn Storage>,
-    sender: Sender<Judged>,
-    receiver: Receiver<Judged>,
-    running: usize,
+    sender: Sender<JudgedUsers>,
+    receiver: Receiver<JudgedUsers>,
+    is_running: bool,
     waker: Waker,
 }
 
@@ -26,33 +21,33 @@ impl UserLoads {
     /// None; the event loop of `waker` is woken when one ends.
     pub fn new(storage: Arc<dyn Storage>, waker: Waker) -> UserLoads {
         let (sender, receiver) = channel();
-        UserLoads { storage, sender, receiver, running: 0, waker }
+        UserLoads { storage, sender, receiver, is_running: false, waker }
     }
 
     /// Begins one.
     pub fn begin(&mut self, load: UserLoad) {
         let (storage, sender, waker) = (self.storage.clone(), self.sender.clone(), self.waker.clone());
-        let client = load.client;
-        self.running += 1;
+        debug_assert!(!self.is_running, "one load at a time");
+        self.is_running = true;
         let started = Thread::Users.start(move || {
             let judged = load.judge(read_user_file(storage.as_ref(), &load.path));
-            if sender.send((load.client, judged)).is_ok() {
+            if sender.send(judged).is_ok() {
                 waker.wake();
             }
         });
         if let Err(error) = started {
             let text = format!("Error loading ACLs, no thread can be started: {error}");
-            let _ = self.sender.send((client, Err(text.into_bytes())));
+            let _ = self.sender.send(Err(text.into_bytes()));
         }
     }
 
-    /// The next one that has ended. Cost: a comparison while none is under way.
-    pub fn ended(&mut self) -> Option<Judged> {
-        if self.running == 0 {
+    /// What came of the one that has ended. Cost: a comparison while none is under way.
+    pub fn ended(&mut self) -> Option<JudgedUsers> {
+        if !self.is_running {
             return None;
         }
         let ended = self.receiver.try_recv().ok()?;
-        self.running -= 1;
+        self.is_running = false;
         Some(ended)
     }
 }

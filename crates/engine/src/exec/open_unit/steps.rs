@@ -75,7 +75,7 @@ impl Engine {
     /// Whether the open unit is left alone, because its debugger has stopped it. Not where somebody has
     /// killed the script, its client has gone, or the server is about to end: it goes on then.
     fn awaits_debugger(&mut self, process: &mut dyn Process) -> bool {
-        let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.is_killed);
+        let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.ending.is_some());
         let persistence = &self.control.persistence;
         let ends = self.control.debug.end_waits_for_cron
             || persistence.pending_end.is_some()
@@ -274,6 +274,7 @@ impl Engine {
 
     /// What has waited for the end of the unit happens.
     fn end_open_unit(&mut self, process: &mut dyn Process) {
+        self.settle_user_load(process);
         self.settle_role(process);
         self.settle_failover(process);
         self.begin_wanted_save(process);

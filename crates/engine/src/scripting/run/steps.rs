@@ -17,7 +17,7 @@ use crate::scripting::library;
 use crate::scripting::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
 use crate::scripting::run::RunName;
 use crate::scripting::shebang::{ScriptFlags, script_head};
-use crate::scripting::state::{RunningScript, ScriptFacts, ScriptGarbage};
+use crate::scripting::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage};
 use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
 use crate::session::Session;
 use sluice_base::Now;
@@ -179,7 +179,7 @@ impl Engine {
                 is_eval: matches!(run.what, ScriptKind::Eval(_)),
                 is_obeyed: run.rights.is_obeyed,
                 has_written: run.has_written,
-                is_killed: false,
+                ending: None,
                 began_ns: run.began_ns,
             })
         });
@@ -197,10 +197,15 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> ScriptProgress {
-        let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.is_killed);
-        if is_killed {
+        let early = self.control.scripts.running.as_ref().and_then(|running| running.ending);
+        if let Some(early) = early {
             let command = if matches!(run.what, ScriptKind::Eval(_)) { "SCRIPT" } else { "FUNCTION" };
-            let text = format!("Script killed by user with {command} KILL.");
+            let text = match early {
+                EarlyEnd::Killed => format!("Script killed by user with {command} KILL."),
+                EarlyEnd::Unneeded => {
+                    "A script that had changed nothing was ended: its client has gone".to_owned()
+                }
+            };
             process.log(sluice_base::LogLevel::Notice, &text);
             let error = error_table(run.machine.vm.heap(), text.as_bytes()).map_or(Value::NIL, Into::into);
             run.reply = Outbox::new();
@@ -402,7 +407,7 @@ impl Engine {
     pub(crate) fn drop_unneeded_script(&mut self, run: &ScriptRun) {
         let is_unneeded = !run.has_written || mistake::is_made(Mistake::RunDropped);
         if let Some(running) = self.control.scripts.running.as_deref_mut().filter(|_| is_unneeded) {
-            running.is_killed = true;
+            running.ending.get_or_insert(EarlyEnd::Unneeded);
         }
     }
 
