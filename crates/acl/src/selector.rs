@@ -315,7 +315,8 @@ impl Selector {
 
     #[cold]
     fn allows_first_arg(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
-        let Some(first_arg) = first_arg.map(word) else { return false };
+        // All bytes count, those behind a zero byte too: the command's handler takes them all.
+        let Some(first_arg) = first_arg else { return false };
         self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
     }
 
@@ -449,9 +450,7 @@ impl Selector {
 
 /// Whether a channel matches one of the patterns, or a pattern is one of them. Cost: the patterns.
 pub(crate) fn is_among(patterns: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
-    patterns
-        .iter()
-        .any(|known| if is_pattern { known == word(channel) } else { glob::matches(known, channel) })
+    patterns.iter().any(|known| if is_pattern { known == channel } else { glob::matches(known, channel) })
 }
 
 fn access_of(flags: KeyFlags) -> u8 {

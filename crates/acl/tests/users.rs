@@ -124,6 +124,47 @@ fn one_selector_has_to_allow_all_of_it() {
 }
 
 #[test]
+fn what_stands_behind_a_zero_byte_counts() {
+    let mut users = Users::new(false);
+    set(&mut users, &["+psubscribe", "+get|a", "~*", "&news"]).unwrap();
+    let command = Some((Reason::Command, 0));
+    for (call, refused) in [
+        (["PSUBSCRIBE", "news"], None),
+        (["PSUBSCRIBE", "news\0*"], Some((Reason::Channel, 1))),
+        (["PSUBSCRIBE", "\0news"], Some((Reason::Channel, 1))),
+        (["GET", "a"], None),
+        (["GET", "A"], None),
+        (["GET", "a\0secret"], command),
+        (["GET", "a\0"], command),
+        (["GET", ""], command),
+    ] {
+        assert_eq!(check(&users, &call), refused, "{call:?}");
+    }
+    // The subscriptions of a user that has lost channels are asked in the same way.
+    set(&mut users, &["&more*"]).unwrap();
+    let left = users.set_user(b"u", [&b"resetchannels"[..], b"&news"].into_iter()).unwrap().unwrap();
+    assert!(left.allows(b"news", true) && !left.allows(b"news\0*", true));
+}
+
+#[test]
+fn calls_that_lack_arguments_are_judged_by_what_is_there() {
+    let mut users = Users::new(false);
+    set(&mut users, &["+@all", "-del", "%R~*", "~p*", "&p*", "db=0,1"]).unwrap();
+    for spec in sluice_command::table::ALL {
+        for args in
+            [&[&b"x"[..]][..], &[b"x", b"p"], &[b"x", b"1", b"p"], &[b"x", b"p", b"99999999999999999999"]]
+        {
+            let judged = users.get(b"u").unwrap().check_args(spec, args, 0, 16);
+            let position = judged.map_or_else(|denial| denial.position, |()| 0);
+            assert!(position < args.len(), "{}", spec.full_name);
+        }
+    }
+    assert_eq!(check(&users, &["DEL"]), Some((Reason::Command, 0)));
+    assert_eq!(check(&users, &["GET"]), None);
+    assert_eq!(check(&users, &["SET", "k"]), Some((Reason::Key, 1)));
+}
+
+#[test]
 fn the_text_of_random_users_gives_the_same_users() {
     const RULES: &[&str] = &[
         "on",
