@@ -7,7 +7,7 @@ use crate::observe::redact;
 use crate::session::Session;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
-use sluice_commands::{Args, ReplyMode};
+use sluice_commands::{Args, Renames, ReplyMode};
 use sluice_config::param;
 use sluice_resp::Reply;
 
@@ -72,7 +72,7 @@ impl Engine {
                 id: 0,
                 time_s: now.unix_s(),
                 value,
-                argv: commandlog::shorten(redact::shown(spec, args).into_iter()),
+                argv: commandlog::shorten(redact::shown(spec, args, &self.control.renames).into_iter()),
                 peer: session.caller.origin.addr.clone(),
                 name: session.caller.name().into(),
             };
@@ -105,7 +105,7 @@ impl Engine {
         standing: Standing,
         now: Now,
     ) {
-        let line = monitor_line(session, spec, args, standing, now);
+        let line = monitor_line(session, spec, args, &self.control.renames, standing, now);
         let monitors = std::mem::take(&mut self.control.clients.monitors);
         for key in &monitors {
             let own = *key == session.key;
@@ -126,6 +126,7 @@ fn monitor_line(
     session: &Session,
     spec: &'static Spec,
     args: Args<'_>,
+    renames: &Renames,
     standing: Standing,
     now: Now,
 ) -> Vec<u8> {
@@ -140,7 +141,7 @@ fn monitor_line(
     };
     let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
     line.extend_from_slice(head.as_bytes());
-    for arg in redact::shown(spec, args) {
+    for arg in redact::shown(spec, args, renames) {
         line.push(b' ');
         sluice_base::quote::push_quoted(&mut line, arg);
     }

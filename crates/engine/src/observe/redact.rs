@@ -2,24 +2,28 @@
 //! may hold a secret too, such as one with a blank in it: in doubt more is hidden than in the reference.
 
 use sluice_command::specs::{connection, generic, server};
-use sluice_command::{Named, Spec, is_word, resolve};
-use sluice_commands::Args;
+use sluice_command::{Named, Spec, is_word};
+use sluice_commands::{Args, Renames, resolve_renamed};
 use sluice_config::{ParamId, Traits};
 
 /// What stands for a secret.
 const HIDDEN: &[u8] = b"(redacted)";
 
-/// The command's arguments as others may see them.
-pub(crate) fn shown<'a>(spec: &'static Spec, args: Args<'a>) -> Vec<&'a [u8]> {
+/// The command's arguments as others may see them. Cost: the arguments; where the command has a call as its
+/// arguments, and that another one, a look-up for each.
+pub(crate) fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<&'a [u8]> {
     let mut shown: Vec<&[u8]> = args.iter_from(0).collect();
-    if let Some(inner) = inner_call(spec) {
-        let call = shown.get_mut(inner..).unwrap_or_default();
-        if let Named::Command(spec) = resolve(call) {
-            hide(spec, call);
+    let (mut spec, mut first) = (spec, 0);
+    while let Some(inner) = inner_call(spec) {
+        first += inner;
+        // A name and a subcommand are looked up; all arguments would be copied for each call of a call.
+        let call = shown.get(first..).unwrap_or_default();
+        match resolve_renamed(renames, &call[..call.len().min(2)]) {
+            Named::Command(called) => spec = called,
+            Named::UnknownSubcommand(_) | Named::Unknown => return shown,
         }
-    } else {
-        hide(spec, &mut shown);
     }
+    hide(spec, shown.get_mut(first..).unwrap_or_default());
     shown
 }
 
@@ -33,7 +37,9 @@ fn inner_call(spec: &Spec) -> Option<usize> {
 }
 
 fn hide(spec: &Spec, shown: &mut [&[u8]]) {
-    let users = [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id];
+    // A role has no passwords. Who gives it one gets an error, and the password is one all the same.
+    let users =
+        [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id, server::ACL_SETROLE.id];
     if spec.id == connection::AUTH.id {
         hide_from(1, shown);
     } else if users.contains(&spec.id) {

@@ -655,6 +655,11 @@ fn secrets_are_shown_to_nobody() {
         "ACL SETUSER u <hidden1 >hidden2",
         "AUTH u hidden3",
         "CONFIG SET requirepass hidden4",
+        "ACL SETROLE r >hidden5",
+        "ACL DRYRUN u AUTH u hidden6",
+        "ACL DRYRUN u ACL DRYRUN u AUTH u hidden7",
+        "ACL DRYRUN u COMMAND GETKEYS ACL SETUSER v on >hidden8",
+        "COMMAND GETKEYS ACL DRYRUN u MIGRATE h 1 k 0 1 AUTH hidden9",
     ] {
         rig.run_as(client, line);
     }
@@ -663,6 +668,19 @@ fn secrets_are_shown_to_nobody() {
             .concat();
     assert!(shown.contains("ACL"), "the commands are there");
     assert!(!shown.contains("hidden"), "{shown}");
+}
+
+#[test]
+fn secrets_are_shown_to_nobody_under_another_name() {
+    let renames = [("rename-command", "AUTH LOGIN"), ("slowlog-log-slower-than", "0")];
+    let mut rig = Rig::with(&renames);
+    let client = rig.connect();
+    for line in ["LOGIN u hidden1", "ACL DRYRUN default LOGIN u hidden2", "ACL DRYRUN default AUTH u shown"] {
+        rig.run_as(client, line);
+    }
+    let log = rig.run("SLOWLOG GET -1");
+    assert!(log.contains("LOGIN") && log.contains("shown"), "AUTH is no command any more: {log}");
+    assert!(!log.contains("hidden"), "{log}");
 }
 
 #[test]
