@@ -301,6 +301,31 @@ fn what_scripts_call_is_asked_of_their_client_s_user() {
 }
 
 #[test]
+fn scripts_may_ask_about_calls_that_lack_arguments() {
+    let (mut rig, client) = with_user("+eval +get +set +mset +config +xread ~p*");
+    let invalid = "-ERR Invalid command passed to server.acl_check_cmd() script: on @user_script:1.";
+    for (call, allowed) in [
+        ("get", ":1"),
+        ("get k", "nil"),
+        ("get p1 too many", ":1"),
+        ("set k", "nil"),
+        ("set p1", ":1"),
+        ("mset a", "nil"),
+        ("config", ":1"),
+        ("config get", ":1"),
+        ("config nope", invalid),
+        ("nope", invalid),
+        ("eval", ":1"),
+        ("xread x", ":1"),
+        ("del", "nil"),
+    ] {
+        let line = format!("EVAL \"return server.acl_check_cmd(unpack(ARGV))\" 0 {call}");
+        assert_eq!(rig.run_as(client, &line), allowed, "{call}");
+    }
+    assert!(!rig.run("ACL LOG").contains("lua"), "who asks is not logged");
+}
+
+#[test]
 fn sort_reads_the_keys_that_elements_name_for_whoever_may_read_all() {
     let (mut rig, client) = with_user("+@all ~l");
     rig.run("RPUSH l 1 2");
