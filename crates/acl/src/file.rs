@@ -157,7 +157,7 @@ fn apply_line<'a>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFault {
     /// Which word, as the reference counts: 0 for `user`, 1 for the name; of a faulty rule its number from 0,
-    /// so that the word shown is two words before the fault.
+    /// so that the word shown is two words before the fault. Of a `role` line the name, which that means.
     pub shown: usize,
     /// What is wrong.
     pub error: RuleError,
@@ -201,15 +201,16 @@ impl ConfigUsers {
             let error = if is_role { RuleError::DuplicateRole } else { RuleError::Duplicate };
             return Err(LineFault { shown: 1, error });
         }
+        let shown = |rule: usize| if is_role { 1 } else { rule };
         let rules = merge_selectors(rules.iter().copied())
-            .map_err(|at| LineFault { shown: at, error: RuleError::Unmatched })?;
+            .map_err(|at| LineFault { shown: shown(at), error: RuleError::Unmatched })?;
         let roles = Default::default();
         let scope = RuleScope { all_channels, roles: &roles };
         let (mut user, mut role) = (User::new(name, 0, all_channels), Role::new(name, all_channels));
-        for (shown, rule) in rules.iter().enumerate() {
+        for (at, rule) in rules.iter().enumerate() {
             match if is_role { role.apply(rule, all_channels) } else { user.apply(rule, scope) } {
                 Ok(()) | Err(RuleError::Unknown | RuleError::NoSuchRole) => {}
-                Err(error) => return Err(LineFault { shown, error }),
+                Err(error) => return Err(LineFault { shown: shown(at), error }),
             }
         }
         lines.add(name, rules);

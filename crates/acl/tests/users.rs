@@ -451,6 +451,10 @@ fn lines_of_the_configuration_define_roles() {
     lines.add(&[b"ROLE", b"r", b"(+get", b"~a)"], false).unwrap();
     let fault = lines.add(&[b"role", b"r"], false).unwrap_err();
     assert_eq!(fault.error.text(), "Duplicate role found. A role can only be defined once in config files");
+    for rules in [&[&b"on"[..]][..], &[b"+get", b"~a", b"on"], &[b"(+get"]] {
+        let fault = lines.add(&[&[&b"role"[..], b"s"], rules].concat(), false).unwrap_err();
+        assert_eq!(fault.shown, 1, "the name: {}", fault.error.text());
+    }
     assert_eq!(lines.add(&[b"role", b"s", b"on"], false).unwrap_err().error.text(), "Syntax error");
     let mut users = Users::new(false);
     lines.define(&mut users).unwrap();

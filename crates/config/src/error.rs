@@ -1,4 +1,9 @@
-//! Where a line of a configuration stands, and the error that ends the start.
+//! Where a line of a configuration stands, and the error that ends the start. An error shows its line without
+//! the secrets in it.
+
+use crate::row::{ParamId, Traits};
+use sluice_base::quote;
+use std::borrow::Cow;
 
 /// Why a configuration was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +54,8 @@ impl LoadError {
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
-                let Location { source, line, text, depth } = &bad.place;
+                let Location { source, line, depth, .. } = &bad.place;
+                let text = bad.place.shown();
                 let reason = &bad.reason;
                 let file = match depth {
                     0 => "the configuration file".to_owned(),
@@ -72,6 +78,42 @@ impl LoadError {
     }
 }
 
+/// What stands for a secret.
+const HIDDEN: &str = "(redacted)";
+
+/// A word of a line, as far as others may see it: behind `>`, `<`, `#` or `!` stands a password or its digest.
+/// What begins with an escape may be any of these. Behind parentheses no password is allowed, which whoever
+/// writes one there learns by the error. `None`: there is no secret in it.
+pub(crate) fn without_secret(word: &str) -> Option<String> {
+    let head = word.len() - word.trim_start_matches(['"', '\'', '(']).len();
+    let shown = match word[head..].chars().next()? {
+        '>' | '<' | '#' | '!' => head + 1,
+        '\\' => head,
+        _ => return None,
+    };
+    (shown < word.len()).then(|| format!("{}{HIDDEN}", &word[..shown]))
+}
+
+/// The words of a line, with their quotes: split at the blanks that stand outside of quotes.
+fn quoted_words(text: &str) -> Vec<&str> {
+    let (mut quote, mut is_escaped, mut last) = (None, false, ' ');
+    let splits = |char: char| {
+        let before = std::mem::replace(&mut last, char);
+        match quote {
+            None if matches!(char, '"' | '\'') => quote = Some(char),
+            None => return matches!(char, ' ' | '\t' | '\r' | '\n'),
+            Some('"') if std::mem::take(&mut is_escaped) => {}
+            Some('"') if char == '\\' => is_escaped = true,
+            // Between single quotes a backslash is itself, but for that ahead of a quote.
+            Some('\'') if before == '\\' => {}
+            Some(open) if char == open => quote = None,
+            Some(_) => {}
+        }
+        false
+    };
+    text.split(splits).filter(|word| !word.is_empty()).collect()
+}
+
 /// The last line of a report.
 const CHECK_HINT: &str =
     "sluice-server --check-config lists everything that is wrong with a configuration.\n";
@@ -80,6 +122,36 @@ const CHECK_HINT: &str =
 const COMMENT_HINT: &str = "a comment must stand on a line of its own";
 
 impl Location {
+    /// The line as others may see it: terminals and logs are read by many. Where quotes do not match, nothing
+    /// is shown that stands behind the first secret.
+    fn shown(&self) -> Cow<'_, str> {
+        let words = quoted_words(&self.text);
+        let name = words.first().map_or("", |name| name.trim_matches(['"', '\'']));
+        if ParamId::find(name.as_bytes()).is_some_and(|id| id.param().traits.has(Traits::SENSITIVE)) {
+            return match words.len() {
+                0 | 1 => Cow::Borrowed(&self.text),
+                _ => Cow::Owned(format!("{} {HIDDEN}", words[0])),
+            };
+        }
+        if !["user", "role"].iter().any(|keyword| name.eq_ignore_ascii_case(keyword)) {
+            return Cow::Borrowed(&self.text);
+        }
+        let is_whole = quote::split_args(self.text.as_bytes(), quote::Dialect::Config).is_ok();
+        let mut shown: Vec<Cow<'_, str>> = Vec::with_capacity(words.len());
+        let mut has_secrets = false;
+        for (at, word) in words.iter().enumerate() {
+            // A password with a blank ahead of it.
+            let is_password = at > 0 && matches!(words[at - 1], ">" | "<");
+            let hidden = if is_password { Some(HIDDEN.to_owned()) } else { without_secret(word) };
+            has_secrets |= hidden.is_some();
+            shown.push(hidden.map_or(Cow::Borrowed(*word), Cow::Owned));
+            if has_secrets && !is_whole {
+                break;
+            }
+        }
+        if has_secrets { Cow::Owned(shown.join(" ")) } else { Cow::Borrowed(&self.text) }
+    }
+
     /// Lines for the operator beyond the reference's: none for most errors.
     fn hint(&self) -> String {
         if self.source == COMMAND_LINE {
@@ -117,7 +189,7 @@ impl std::fmt::Display for LoadError {
             }
         }
         if place.line > 0 {
-            write!(f, ": '{}'", place.text)?;
+            write!(f, ": '{}'", place.shown())?;
         }
         if place.has_comment_behind_words() { write!(f, " ({COMMENT_HINT})") } else { Ok(()) }
     }

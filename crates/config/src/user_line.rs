@@ -60,7 +60,9 @@ impl UserLine {
     /// The error that the line cannot be taken; `word` is the position of the word that the error shows.
     pub fn error(&self, word: usize, reason: &str) -> LoadError {
         let shown = self.words.get(word).map_or(&[][..], |word| crate::number::until_zero(word));
+        // The word may be a rule.
         let shown = String::from_utf8_lossy(shown);
+        let shown = crate::error::without_secret(&shown).unwrap_or(shown.into_owned());
         let what = if self.is_role() { "role" } else { "user" };
         self.bad_line(format!("Error in {what} declaration '{shown}': {reason}"))
     }

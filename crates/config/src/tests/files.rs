@@ -1,7 +1,7 @@
 //! Config files and command lines.
 
 use super::{load, loaded, refusal, shown};
-use crate::{CommandLine, LoadError, check_texts, command_line, parse_file};
+use crate::{BadLine, CommandLine, LoadError, Location, check_texts, command_line, parse_file};
 
 #[test]
 fn values_come_from_lines() {
@@ -203,6 +203,40 @@ fn a_comment_behind_a_value_is_named() {
         let told = format!("{}{error}", error.report("1"));
         assert!(!told.contains("comment"), "{told}");
     }
+}
+
+#[test]
+fn errors_show_lines_without_their_secrets() {
+    for (line, shown) in [
+        ("user a on >hidden zzz", "user a on >(redacted) zzz"),
+        ("USER a <hidden !hidden #hidden ~k +get", "USER a <(redacted) !(redacted) #(redacted) ~k +get"),
+        ("role r (>hidden", "role r (>(redacted)"),
+        ("user >hidden on", "user >(redacted) on"),
+        (r#""user" "a" ">hid den" 'on'"#, r#""user" "a" ">(redacted) 'on'"#),
+        (r#"user a '>hid\\' hidden' on"#, "user a '>(redacted) on"),
+        (r#"user a '>hid\' hidden' on"#, "user a '>(redacted) on"),
+        (r#"user a ">hid\" hidden" on"#, r#"user a ">(redacted) on"#),
+        (r#"user a "\x3ehidden" on"#, r#"user a "(redacted) on"#),
+        (r#"user a >"hid den" on"#, "user a >(redacted) on"),
+        ("user a >hid\u{a0}den on", "user a >(redacted) on"),
+        ("user a >hid\u{c}den on", "user a >(redacted) on"),
+        ("user a > hidden on", "user a > (redacted) on"),
+        (r#"user a on ">hidden"hidden +get"#, r#"user a on ">(redacted) +get"#),
+        (r#"user a >hidden on hid"den"#, "user a >(redacted)"),
+        ("user a on  ~k +get|x", "user a on  ~k +get|x"),
+        ("requirepass hidden hidden", "requirepass (redacted)"),
+        ("requirepass", "requirepass"),
+        ("maxmemory >1", "maxmemory >1"),
+    ] {
+        let place = Location { source: "a.conf".into(), line: 3, text: line.into(), depth: 0 };
+        let error = LoadError::Line(BadLine { place, reason: "wrong".into() });
+        assert_eq!(error.to_string(), format!("a.conf:3: wrong: '{shown}'"));
+        assert!(error.report("1").contains(&format!("\n>>> '{shown}'\nwrong\n")), "{}", error.report("1"));
+        assert!(!format!("{error}{}", error.report("1")).contains("hid"), "{line}");
+    }
+    let config = load("user a >hidden on zzz").expect("judged later");
+    let error = config.user_lines()[0].error(2, "Syntax error");
+    assert!(error.to_string().contains("Error in user declaration '>(redacted)': Syntax error"), "{error}");
 }
 
 #[test]

@@ -195,10 +195,7 @@ fn a_check_knows_the_roles_of_all_lines() {
         errors[0].starts_with("test.conf:4: Error in role declaration 'r': Duplicate role"),
         "{errors:?}"
     );
-    assert!(
-        errors[1].starts_with("test.conf:5: Error in role declaration 'role': Syntax error"),
-        "{errors:?}"
-    );
+    assert!(errors[1].starts_with("test.conf:5: Error in role declaration 'q': Syntax error"), "{errors:?}");
     assert!(
         errors[2].starts_with("test.conf:2: Error loading ACL rule 'role=s' for the user named 'b'"),
         "{errors:?}"

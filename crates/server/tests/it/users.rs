@@ -107,6 +107,11 @@ fn a_faulty_user_ends_the_start() {
         ) && told.contains("Critical error while loading ACLs. Exiting."),
         "{told}"
     );
+    let told = failure(&["--user", "alice", "on", ">hid den", "zzz"]);
+    assert!(
+        told.contains(r#">>> 'user "alice" "on" ">(redacted) "zzz"'"#) && !told.contains("hid"),
+        "{told}"
+    );
     // One argument is one word: a name with blanks.
     assert!(failure(&["--user", "alice on"]).contains("Spaces not allowed in ACL usernames"));
     let acl = dir.file("users.acl", "user a on\n");
@@ -136,6 +141,10 @@ fn a_check_judges_users_and_their_file() {
     assert!(err.contains(&format!("error: {file}:4: Error in user declaration 'b': Duplicate")), "{err}");
     assert!(err.contains("configuration has 2 errors"), "{err}");
     assert!(out.contains(&format!("warning: {file}:5: The user 'c' is disabled")), "{out}");
+    let file = dir.file("secret.conf", "user d on >hidden +get (+set\nrole q >hidden\n");
+    let (out, err, _) = run(&["--check-config", &file], "");
+    assert!(err.contains("Error in role declaration 'q': Syntax error: 'role q >(redacted)'\n"), "{err}");
+    assert!(!format!("{out}{err}").contains("hidden"), "{out}{err}");
     // The path counts from `dir`.
     dir.file("users.acl", "user a on\nnonsense\n");
     let text = format!("port {port}\ndir {}\naclfile users.acl\nrequirepass x\n", dir.join(""));
