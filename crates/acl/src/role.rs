@@ -67,11 +67,21 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), SetRoleError> {
         Err(SetRoleError::Quotes)
     } else if name.contains(&b',') {
         Err(SetRoleError::Comma)
-    } else if lookup(name).is_some() || Cat::named(name).is_some() || name.eq_ignore_ascii_case(b"all") {
+    } else if is_taken(name) {
         Err(SetRoleError::Taken)
     } else {
         Ok(())
     }
+}
+
+/// Whether rules name a command or a category so: with a subcommand or a first argument, too, whether there is
+/// such a one or not, and every name of a category that there may be one day.
+fn is_taken(name: &[u8]) -> bool {
+    let command = name.split(|&byte| byte == b'|').next().unwrap_or_default();
+    name.starts_with(b"@")
+        || lookup(command).is_some()
+        || Cat::named(name).is_some()
+        || name.eq_ignore_ascii_case(b"all")
 }
 
 impl Role {

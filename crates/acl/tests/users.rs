@@ -376,6 +376,10 @@ fn roles_that_cannot_be_are_refused_and_change_nothing() {
         ("a,b", "Role names can't contain commas"),
         ("GET", "Role name conflicts with a command or category name"),
         ("read", "Role name conflicts with a command or category name"),
+        ("config|get", "Role name conflicts with a command or category name"),
+        ("debug|sleep", "Role name conflicts with a command or category name"),
+        ("@read", "Role name conflicts with a command or category name"),
+        ("@mine", "Role name conflicts with a command or category name"),
     ] {
         assert_eq!(set_role(&mut users, name, &[]), Err(expected.to_owned()), "{name:?}");
     }
