@@ -103,6 +103,24 @@ fn what_a_user_may_not_do_is_refused_logged_and_counted() {
 }
 
 #[test]
+fn keys_of_calls_that_are_no_valid_ones_are_asked_for_first() {
+    let (mut rig, client) = with_user("+@all ~mine*");
+    let sum = "-ERR at least 1 input key is needed for 'zunionstore' command";
+    for (line, expected) in [
+        ("ZUNIONSTORE other 0 mine", NO_KEY),
+        ("ZUNIONSTORE mine 0 other", sum),
+        ("ZDIFFSTORE other 3 mine", NO_KEY),
+        ("LMPOP 01 other LEFT", NO_KEY),
+        ("LMPOP 01 mine LEFT", "-ERR numkeys should be greater than 0"),
+        ("EVAL \"return 1\" +1 other", NO_KEY),
+        ("EVAL \"return 1\" 4294967297 other", NO_KEY),
+        ("EVAL \"return 1\" 0 other", ":1"),
+    ] {
+        rig.check_as(client, line, expected);
+    }
+}
+
+#[test]
 fn a_refusal_aborts_the_transaction_that_is_queued() {
     let (mut rig, client) = with_user("+@all -del ~*");
     rig.run_as(client, "MULTI");
