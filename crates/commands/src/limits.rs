@@ -28,6 +28,8 @@ pub struct Limits {
     pub large_request: i64,
     /// Replies of at least so many bytes are logged; `i64::MAX`: none.
     pub large_reply: i64,
+    /// Keys that are remembered for client-side caching; 0: no bound.
+    pub tracked_keys_max: usize,
     /// Durations are kept per command.
     pub latency_tracking: bool,
     /// Events that took at least so long are kept, milliseconds; 0: none.
@@ -149,6 +151,7 @@ impl Limits {
             note_ns: latency_ns.min(threshold(slow_ns)),
             large_request: threshold(config.int(param::COMMANDLOG_REQUEST_LARGER_THAN)),
             large_reply: threshold(config.int(param::COMMANDLOG_REPLY_LARGER_THAN)),
+            tracked_keys_max: config.uint(param::TRACKING_TABLE_MAX_KEYS) as usize,
             latency_tracking: config.bool(param::LATENCY_TRACKING),
             latency_threshold_ms: threshold_ms as u64,
             lfu: matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu),

@@ -26,7 +26,6 @@ const CORPSE: &str = "crash reports";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "the rest of replication";
 const MPTCP: &str = "multipath TCP";
-const TRACKING: &str = "client-side caching";
 
 // Refused rather than ignored, where serving without the feature would be dangerous.
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
@@ -255,7 +254,7 @@ params! {
             "Longest single argument, and longest string that a command may build.";
         MAXMEMORY_CLIENTS: Int = in_unit("maxmemory-clients", 0, (-100, LONG), Unit::MemoryOrPercent),
             "Memory of all clients together, above which the largest are disconnected; a percentage is of maxmemory; 0 is no limit.";
-        TRACKING_TABLE_MAX_KEYS: Int = number("tracking-table-max-keys", 1_000_000, 0, LONG).later(TRACKING),
+        TRACKING_TABLE_MAX_KEYS: Int = number("tracking-table-max-keys", 1_000_000, 0, LONG),
             "Keys that are remembered for client-side caching; 0 is no limit.";
     }
     Memory {

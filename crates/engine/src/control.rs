@@ -8,12 +8,14 @@ use crate::persistence::loading::LoadUnderWay;
 use crate::persistence::rewriting::Rewriting;
 use crate::pubsub::multicast::Multicasts;
 use crate::pubsub::registry::PubSub;
+use crate::pubsub::tracking::Tracking;
 use crate::pubsub::watch::Watching;
 use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
 use crate::scripting::functions::Functions;
 use crate::scripting::state::ScriptWatch;
 use crate::session::identity::is_open;
+use crate::session::line::LineSources;
 use crate::users::UsersState;
 use crate::waiting::blocking::Blocking;
 use crate::waiting::migration::Migrations;
@@ -96,6 +98,8 @@ pub struct ClientRelations {
     pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
     pub(crate) watching: Watching,
+    /// Keys that clients keep copies of.
+    pub(crate) tracking: Tracking,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while another session ran.
@@ -248,6 +252,11 @@ impl Control {
 }
 
 impl ClientRelations {
+    /// What a client's line shows beside the session.
+    pub(crate) fn line_sources(&self) -> LineSources<'_> {
+        LineSources { watching: &self.watching, tracking: &self.tracking }
+    }
+
     fn new(epoch: &Epoch, config: &Config) -> ClientRelations {
         let all_channels =
             config.choice::<AclPubsubDefault>(param::ACL_PUBSUB_DEFAULT) == AclPubsubDefault::AllChannels;
@@ -268,6 +277,7 @@ impl ClientRelations {
             pubsub: PubSub::new(epoch.clone()),
             multicasts: Multicasts::default(),
             watching: Watching::new(epoch.clone()),
+            tracking: Tracking::new(epoch.clone()),
             ready: Vec::new(),
             to_close: Vec::new(),
         }

@@ -223,12 +223,14 @@ impl Engine {
         self.evict_soon();
     }
 
-    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events.
+    /// Has modified keys recorded while a client watches or tracks keys, waits for keys or subscribes to
+    /// their events.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
         let mut classes = Classes::NONE;
-        if !control.clients.watching.is_empty() || self.probes.events.is_some() {
+        let is_tracked = control.clients.tracking.is_active();
+        if is_tracked || !control.clients.watching.is_empty() || self.probes.events.is_some() {
             classes = Classes::CHANGES;
         }
         if control.clients.pubsub.has_listeners() {
@@ -399,6 +401,7 @@ impl Engine {
         if session.caller.flags.monitor {
             self.control.clients.monitors.retain(|k| *k != key);
         }
+        self.control.clients.tracking.turn_off(key);
         self.keep_orphan(session);
     }
 
@@ -439,7 +442,7 @@ impl Engine {
     ) {
         let Some(mut session) = self.sessions.take(key) else { return };
         let mut client = String::new();
-        session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut client);
+        session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut client);
         let reason = message.strip_prefix(b"ERR Protocol error: ").unwrap_or(message).escape_ascii();
         let shown = match self.control.config.bool(param::HIDE_USER_DATA_FROM_LOG) {
             true => "*redacted*".to_owned(),
@@ -478,6 +481,7 @@ impl Engine {
         self.notice();
         self.renew_script_share();
         self.list_durable_output();
+        self.advance_tracking(process);
         if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
         }

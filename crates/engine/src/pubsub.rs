@@ -3,4 +3,5 @@
 pub(crate) mod delivery;
 pub(crate) mod multicast;
 pub(crate) mod registry;
+pub(crate) mod tracking;
 pub(crate) mod watch;

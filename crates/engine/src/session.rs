@@ -435,6 +435,8 @@ pub struct Session {
     pub front: Option<Box<FrontOutput>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
+    /// CLIENT TRACKING: what it reads may have to be remembered.
+    pub tracks_reads: bool,
     /// Its request runs again that was postponed by a pause, a failover or the end of the server.
     pub was_postponed: bool,
     /// Bytes the server has taken, or finds listed, or that wait until they are durable, and that are not
@@ -466,6 +468,7 @@ impl Session {
             waiting: None,
             front: None,
             is_rerun: false,
+            tracks_reads: false,
             was_postponed: false,
             in_flight: 0,
             output_peak: 0,
@@ -658,6 +661,11 @@ impl Sessions {
     pub fn get(&self, key: SessionKey) -> Option<&Session> {
         let slot = self.slots.get(key.slot as usize)?;
         if slot.generation == key.generation { slot.session.as_deref() } else { None }
+    }
+
+    /// Whether the session is there, even if it executes right now.
+    pub(crate) fn is_live(&self, key: SessionKey) -> bool {
+        self.slots.get(key.slot as usize).is_some_and(|slot| slot.live && slot.generation == key.generation)
     }
 
     /// The session of a key, to change.

@@ -244,6 +244,13 @@ impl Db {
         self.store.key(handle)
     }
 
+    /// A key of this hash, expired or not, for whoever has kept the hash alone.
+    pub fn key_of_hash(&self, hash: u64) -> Option<&[u8]> {
+        let index = self.tables.index(IndexKind::Keys, hash);
+        let position = index.find(hash, |handle| self.hash_of(handle) == hash)?;
+        Some(self.key(position.handle()))
+    }
+
     fn hash_of(&self, handle: Handle) -> u64 {
         self.store.hasher.hash(self.key(handle))
     }

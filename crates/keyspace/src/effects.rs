@@ -57,6 +57,16 @@ pub enum DbChange {
     Swapped(usize, usize),
 }
 
+impl DbChange {
+    /// Whether a key may have another value than before.
+    pub fn changes_keys(self) -> bool {
+        match self {
+            DbChange::Flushed(_) => true,
+            DbChange::Swapped(a, b) => a != b,
+        }
+    }
+}
+
 /// A command to propagate: its arguments.
 pub type Argv = Vec<Vec<u8>>;
 

@@ -12,7 +12,7 @@ use crate::host::action::Action;
 use crate::persistence::aof::hash_of;
 use crate::pubsub::delivery::Delivery;
 use crate::pubsub::watch::{Change, KeyPresence};
-use sluice_base::Now;
+use sluice_base::{Now, SessionKey};
 use sluice_commands::Args;
 use sluice_keyspace::{
     Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
@@ -32,6 +32,17 @@ pub(crate) struct CommitCommand<'a> {
     pub now: Now,
     /// The protocol of the client that runs it.
     pub proto: Protocol,
+    /// That client; none for what the cron does.
+    pub client: Option<SessionKey>,
+}
+
+/// The client whose command is committed.
+#[derive(Clone, Copy)]
+pub(crate) struct Committer {
+    /// The protocol that it speaks.
+    pub proto: Protocol,
+    /// Its session.
+    pub client: SessionKey,
 }
 
 /// The unit whose commands are committed.
@@ -83,13 +94,13 @@ steps! {
 impl Engine {
     /// Commits the command that just ran.
     #[inline]
-    pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, proto: Protocol) {
+    pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, caller: Committer) {
         let (hits, misses) = self.effects.take_lookups();
         self.stats.lookups.hits += hits;
         self.stats.lookups.misses += misses;
         let changes = self.effects.changes();
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
-            self.commit_effects(unit, db, args, proto);
+            self.commit_effects(unit, db, args, caller);
         } else if changes > 0 {
             // No client watches, waits or subscribes: so it is with most changes.
             self.effects.take_changes();
@@ -99,9 +110,11 @@ impl Engine {
 
     // A function of its own, so that the arguments of most commands stay where they are.
     #[inline(never)]
-    fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, proto: Protocol) {
-        let now = unit.now;
-        self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto });
+    fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, caller: Committer) {
+        let (now, Committer { proto, client }) = (unit.now, caller);
+        // Messages to the client itself are not for its script.
+        let proto = unit.client_proto.unwrap_or(proto);
+        self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto, client: Some(client) });
     }
 
     /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another
@@ -146,12 +159,26 @@ impl Engine {
     fn announce(&mut self, command: CommitCommand<'_>) {
         let Engine { keyspace, effects, control, probes, sessions, units, .. } = self;
         let spare = &mut units.spare_outboxes;
-        for change in effects.take_databases() {
+        let databases = effects.take_databases();
+        if control.clients.tracking.is_active() && databases.iter().any(|change| change.changes_keys()) {
+            let (now, own) = (command.now, command.proto);
+            Delivery { sessions, control, spare, now, own }.invalidate_all();
+        }
+        for change in databases {
             announce_database(keyspace, effects, control, change, command.now);
         }
         let notify = control.limits.notify;
         for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
+            let hash =
+                if control.clients.tracking.is_active() { hash_of_key(keyspace, &key, command) } else { 0 };
             let key = bytes_of(&key, command);
+            if is_change && control.clients.tracking.is_active() {
+                let (now, own) = (command.now, command.proto);
+                // Nobody has written what has expired or had to make room: whoever meets it may hold a copy.
+                let is_written = !matches!(event, Event::Expired | Event::Evicted);
+                let writer = command.client.filter(|_| is_written);
+                Delivery { sessions, control, spare, now, own }.invalidate(hash, key, writer);
+            }
             let is_wanted = notify.classes.has(event.class()) && event.is_published();
             if is_wanted && control.clients.pubsub.has_listeners() {
                 let (now, own) = (command.now, command.proto);
@@ -279,7 +306,10 @@ impl Engine {
         self.notice();
         let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto: Protocol::Resp2 });
+        self.commit_changes(
+            &mut unit,
+            CommitCommand { db, args: None, now, proto: Protocol::Resp2, client: None },
+        );
         self.close_own_unit(unit);
     }
 
@@ -289,7 +319,7 @@ impl Engine {
         self.notice();
         let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(&mut unit, CommitCommand { db: 0, args: None, now, proto });
+        self.commit_changes(&mut unit, CommitCommand { db: 0, args: None, now, proto, client: None });
         self.close_own_unit(unit);
     }
 
@@ -311,6 +341,15 @@ fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
     match key {
         KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
         KeyRef::Owned(key) => key,
+    }
+}
+
+/// The hash of such a key.
+fn hash_of_key(keyspace: &Keyspace, key: &KeyRef, command: CommitCommand<'_>) -> u64 {
+    match (key, command.args) {
+        (KeyRef::Arg(index), Some(args)) => args.key(usize::from(*index)).hash,
+        (KeyRef::Arg(_), None) => hash_of(keyspace, b""),
+        (KeyRef::Owned(key), _) => hash_of(keyspace, key),
     }
 }
 

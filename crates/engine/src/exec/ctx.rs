@@ -10,8 +10,10 @@ use crate::observe::latency::LatencyMonitor;
 use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
 use crate::pubsub::registry::PubSub;
+use crate::pubsub::tracking::Tracking;
 use crate::pubsub::watch::Watching;
 use crate::scripting::state::ScriptFacts;
+use crate::session::line::LineSources;
 use crate::session::transaction::Transaction;
 use crate::session::{Caller, Session, Sessions};
 use crate::users::UsersState;
@@ -53,8 +55,8 @@ pub struct UsersCtx<'a> {
     pub session: &'a mut Session,
     /// The users, and what was refused them.
     pub users: &'a mut UsersState,
-    /// Clients and the keys that they watch, for a client's line in the log of refusals.
-    pub watching: &'a Watching,
+    /// What a client's line in the log of refusals shows beside the session.
+    pub sources: LineSources<'a>,
     /// The configuration.
     pub config: &'a Config,
     /// Numbers from the configuration.
@@ -89,7 +91,7 @@ pub struct TransactionCtx<'a> {
     pub reply: Reply<'a>,
 }
 
-/// For commands that subscribe and publish.
+/// For commands that subscribe and publish, and for what a client says of the keys that it tracks.
 pub struct PubSubCtx<'a> {
     /// The caller's name in the table of sessions.
     pub key: SessionKey,
@@ -97,6 +99,8 @@ pub struct PubSubCtx<'a> {
     pub caller: &'a mut Caller,
     /// The subscriptions, and the messages published.
     pub pubsub: &'a mut PubSub,
+    /// Keys that clients keep copies of.
+    pub(crate) tracking: &'a mut Tracking,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }

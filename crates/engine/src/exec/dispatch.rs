@@ -10,6 +10,7 @@ use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::session::Session;
+use crate::session::line::LineSources;
 use crate::users::rights;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -143,8 +144,14 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Run {
         let Engine { control, stats, actions, .. } = self;
-        let Control { clients: ClientRelations { users, watching, .. }, config, limits, renames, .. } =
-            control;
+        let Control {
+            clients: ClientRelations { users, watching, tracking, .. },
+            config,
+            limits,
+            renames,
+            ..
+        } = control;
+        let sources = LineSources { watching, tracking };
         let mut outbox = std::mem::take(&mut session.outbox);
         let reply = Reply::new(&mut outbox, session.caller.proto);
         let (now, may_wait) = (unit.now, unit.standing.row().may_wait);
@@ -152,7 +159,7 @@ impl Engine {
             now,
             session,
             users,
-            watching,
+            sources,
             config,
             limits,
             renames,
@@ -195,8 +202,9 @@ impl Engine {
         let Session { key, caller, outbox, .. } = session;
         let before = caller.subscribed;
         let reply = Reply::new(outbox, caller.proto);
-        let (key, pubsub) = (*key, &mut control.clients.pubsub);
-        let result = run(&mut PubSubCtx { key, caller, pubsub, reply }, args);
+        let ClientRelations { pubsub, tracking, .. } = &mut control.clients;
+        let key = *key;
+        let result = run(&mut PubSubCtx { key, caller, pubsub, tracking, reply }, args);
         // The replicas get a message whether a client of this server receives the message or not. It is no
         // change of the data.
         let published = std::mem::take(&mut control.clients.pubsub.outgoing.published);

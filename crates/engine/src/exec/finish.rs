@@ -8,6 +8,7 @@
 //! of a way that is known when the program is compiled cost what they do, and no question about the others.
 
 use crate::engine::Engine;
+use crate::exec::commit::Committer;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::observe::logging::Loggable;
@@ -127,6 +128,7 @@ macro_rules! endings {
 endings! {
     commit:              Done Failed Parked PutOff Producing Replayed;
     note_local_expiry:   Done Producing;
+    track_reads:         Done Failed Parked Producing Answered;
     take_time:           Done Failed Producing Yields;
     count:               Done Failed Produced Lost Answered Elsewhere;
     log:                 Done Failed Produced;
@@ -160,7 +162,8 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        self.commit_command(ended.unit, ended.db, ended.args, session.caller.proto);
+        let caller = Committer { proto: session.caller.proto, client: session.key };
+        self.commit_command(ended.unit, ended.db, ended.args, caller);
     }
 
     /// A writable replica remembers the expiries that its own clients give.
@@ -175,6 +178,22 @@ impl Engine {
     ) {
         if self.conclusions.has_unusual_access {
             self.note_local_expiries(session, ended.spec, ended.args, ended.db);
+        }
+    }
+
+    /// What a client that tracks has read is remembered. Behind the commit, which forgets the keys that the
+    /// command itself has found expired.
+    #[inline(always)]
+    fn track_reads(
+        &mut self,
+        ending: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        if session.tracks_reads {
+            self.remember_reads(session, ended.spec, ended.args, ending, ended.unit);
         }
     }
 
@@ -318,14 +337,14 @@ mod tests {
         }
         assert_eq!(
             table,
-            "Done: commit, note_local_expiry, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
-             Failed: commit, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
-             Parked: commit, show_monitors\n\
+            "Done: commit, note_local_expiry, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+             Failed: commit, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+             Parked: commit, track_reads, show_monitors\n\
              PutOff: commit\n\
-             Producing: commit, note_local_expiry, take_time, show_monitors\n\
+             Producing: commit, note_local_expiry, track_reads, take_time, show_monitors\n\
              Produced: count, log, bound_output\n\
              Lost: count\n\
-             Answered: count, apply_client_reply\n\
+             Answered: track_reads, count, apply_client_reply\n\
              Replayed: commit\n\
              Yields: take_time, bound_output\n\
              Elsewhere: count\n"

@@ -566,8 +566,9 @@ fn touches_held(asked: &Asked<'_>) -> bool {
         return true;
     }
     let mut is_held = false;
-    let found =
-        for_each_key(asked.spec, asked.args, |hash| is_held |= asked.control.clients.migrations.hold(hash));
+    let found = for_each_key(asked.spec, asked.args, |key| {
+        is_held |= asked.control.clients.migrations.hold(key.hash)
+    });
     match found {
         KeysFound::Some | KeysFound::ReadsBeyond => is_held,
         KeysFound::None => true,

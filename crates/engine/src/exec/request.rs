@@ -412,6 +412,7 @@ impl Engine {
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }
+        self.control.end_caching(session);
         let mark = session.outbox.mark();
         self.reply_error(session, error);
         self.apply_reply_mode(session, mark, process);
@@ -435,7 +436,12 @@ impl Engine {
                 let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
                 let mut text =
                     format!("Replica generated a reply to command '{command}', disconnecting it: ");
-                session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
+                session.push_line(
+                    process.recent().unix_s(),
+                    self.control.clients.line_sources(),
+                    None,
+                    &mut text,
+                );
                 process.log(LogLevel::Warning, &text);
             }
         }

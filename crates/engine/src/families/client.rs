@@ -7,8 +7,7 @@ mod tracking;
 use crate::exec::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
 use crate::families::client::common::on_or_off;
 use crate::families::connection::check_label;
-use crate::pubsub::watch::Watching;
-use crate::session::line::Running;
+use crate::session::line::{LineSources, Running};
 use crate::session::{Closing, Session, Sessions, Subscribed};
 use crate::waiting::blocking::Unblock;
 use filter::{Filter, SkipMe};
@@ -18,10 +17,10 @@ use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, WaitFor, until_zero};
 
 pub(crate) const ROUTES: &[Route] = &[
-    route(&specs::CLIENT_CACHING, Handler::Session(tracking::caching)),
+    route(&specs::CLIENT_CACHING, Handler::PubSub(tracking::caching)),
     route(&specs::CLIENT_CAPA, Handler::Session(capa)),
     route(&specs::CLIENT_GETNAME, Handler::Session(getname)),
-    route(&specs::CLIENT_GETREDIR, Handler::Session(tracking::getredir)),
+    route(&specs::CLIENT_GETREDIR, Handler::Report(tracking::getredir)),
     route(&specs::CLIENT_HELP, Handler::Session(client_help)),
     route(&specs::CLIENT_ID, Handler::Session(id)),
     route(&specs::CLIENT_IMPORT_SOURCE, Handler::Session(import_source)),
@@ -35,7 +34,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLIENT_SETINFO, Handler::Session(setinfo)),
     route(&specs::CLIENT_SETNAME, Handler::Session(setname)),
     route(&specs::CLIENT_TRACKING, Handler::Server(tracking::tracking)),
-    route(&specs::CLIENT_TRACKINGINFO, Handler::Session(tracking::trackinginfo)),
+    route(&specs::CLIENT_TRACKINGINFO, Handler::Report(tracking::trackinginfo)),
     route(&specs::CLIENT_UNBLOCK, Handler::Server(unblock)),
     route(&specs::CLIENT_UNPAUSE, Handler::Server(unpause)),
 ];
@@ -186,21 +185,21 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 fn running<'a>(
     ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,
-) -> (&'a Session, Running, &'a Sessions, &'a Watching) {
+) -> (&'a Session, Running, &'a Sessions, LineSources<'a>) {
     let outbox = ctx.reply.outbox();
     let running = Running {
         argv_bytes: args.bytes(),
         outbox_bytes: outbox.len(),
         outbox_capacity: outbox.capacity_bytes(),
     };
-    (ctx.session, running, ctx.sessions, &ctx.control.clients.watching)
+    (ctx.session, running, ctx.sessions, ctx.control.clients.line_sources())
 }
 
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let now_s = ctx.now.unix_s();
     let mut text = String::with_capacity(LINE_BYTES);
-    let (own, running, _, watching) = running(ctx, args);
-    own.push_line(now_s, watching, Some(running), &mut text);
+    let (own, running, _, sources) = running(ctx, args);
+    own.push_line(now_s, sources, Some(running), &mut text);
     text.push('\n');
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
@@ -213,13 +212,13 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let filter =
         Filter::parse(args, 2, SkipMe::No, ctx.control.limits.databases, ctx.control.clients.users.users())?;
     let now_s = ctx.now.unix_s();
-    let (own, running, others, watching) = running(ctx, args);
+    let (own, running, others, sources) = running(ctx, args);
     let mut chosen: Vec<&Session> = others
         .iter()
         .filter(|other| other.caller.closing != Closing::Now)
-        .filter(|other| filter.chooses(other, now_s, watching))
+        .filter(|other| filter.chooses(other, now_s, sources))
         .collect();
-    if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, watching) {
+    if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, sources) {
         chosen.push(own);
     }
     // Slots are reused: only the ids have the order in which clients connected.
@@ -227,7 +226,7 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let mut text = String::with_capacity(LINE_BYTES * chosen.len());
     for session in chosen {
         let running = (session.key == own.key).then_some(running);
-        session.push_line(now_s, watching, running, &mut text);
+        session.push_line(now_s, sources, running, &mut text);
         text.push('\n');
     }
     ctx.reply.verbatim(b"txt", text.as_bytes());
@@ -255,7 +254,8 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
     let now_s = ctx.now.unix_s();
     let mut killed = 0;
     for other in ctx.sessions.iter_mut() {
-        if other.caller.closing != Closing::Now && filter.chooses(other, now_s, &ctx.control.clients.watching)
+        if other.caller.closing != Closing::Now
+            && filter.chooses(other, now_s, ctx.control.clients.line_sources())
         {
             other.caller.closing = Closing::Now;
             ctx.control.clients.to_close.push(other.key);
@@ -267,7 +267,8 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
             killed += 1;
         }
     }
-    if filter.skip_me == SkipMe::No && filter.chooses(ctx.session, now_s, &ctx.control.clients.watching) {
+    if filter.skip_me == SkipMe::No && filter.chooses(ctx.session, now_s, ctx.control.clients.line_sources())
+    {
         ctx.session.caller.closing = Closing::AfterReply;
         killed += 1;
     }

@@ -4,6 +4,7 @@ use crate::control::{ClientRelations, Control};
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
 use crate::families::users::{Attempt, authenticate};
 use crate::session::identity::Identity;
+use crate::session::line::LineSources;
 use crate::session::{ClientFlags, Closing, Subscribed};
 use sluice_base::num;
 use sluice_base::version;
@@ -70,9 +71,11 @@ fn hello(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let greeting = greeting(args)?;
     if let Some((user, password)) = greeting.auth {
         let attempt = Attempt { command: args.at(0), user, password };
-        let Control { clients: ClientRelations { users, watching, .. }, config, .. } = &mut *ctx.control;
+        let Control { clients: ClientRelations { users, watching, tracking, .. }, config, .. } =
+            &mut *ctx.control;
+        let sources = LineSources { watching, tracking };
         let counts = &mut ctx.stats.failures.refused;
-        authenticate(ctx.session, &attempt, users, watching, config, counts, ctx.now)?;
+        authenticate(ctx.session, &attempt, users, sources, config, counts, ctx.now)?;
     }
     let caller = &mut ctx.session.caller;
     if caller.must_authenticate(&ctx.control.limits) {
@@ -168,6 +171,8 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     ctx.session.transaction = None;
     ctx.control.clients.watching.forget(key);
     ctx.control.clients.pubsub.forget(key);
+    ctx.control.clients.tracking.turn_off(key);
+    ctx.session.tracks_reads = false;
     caller.subscribed = Subscribed::default();
     caller.leave_multi();
     if caller.flags.monitor {

@@ -3,9 +3,9 @@
 use crate::exec::ctx::{Handler, Route, UsersCtx, route};
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::pubsub::watch::Watching;
 use crate::session::Session;
 use crate::session::identity::Identity;
+use crate::session::line::LineSources;
 use crate::users::UsersState;
 use crate::users::load::{JudgedUsers, UserLoad};
 use crate::users::refusals::{LoggedRefusal, RefusalCounts, line_of};
@@ -59,8 +59,8 @@ fn auth(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
         _ => return Err(CmdError::Syntax),
     };
     let attempt = Attempt { command: args.at(0), user, password };
-    let UsersCtx { users, watching, config, stats, .. } = ctx;
-    authenticate(ctx.session, &attempt, users, watching, config, &mut stats.failures.refused, ctx.now)?;
+    let UsersCtx { users, sources, config, stats, .. } = ctx;
+    authenticate(ctx.session, &attempt, users, *sources, config, &mut stats.failures.refused, ctx.now)?;
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -78,7 +78,7 @@ pub(super) fn authenticate(
     session: &mut Session,
     attempt: &Attempt<'_>,
     users: &mut UsersState,
-    watching: &Watching,
+    sources: LineSources<'_>,
     config: &Config,
     counts: &mut RefusalCounts,
     now: Now,
@@ -92,7 +92,7 @@ pub(super) fn authenticate(
             let in_multi = session.transaction.is_some() || session.caller.flags.in_exec;
             let context = if in_multi { Context::Multi } else { Context::Toplevel };
             let refused = LoggedRefusal { refusal: Refusal::Auth, context, object: attempt.command };
-            users.note(refused, attempt.user, &line_of(session, watching, now), counts, config, now);
+            users.note(refused, attempt.user, &line_of(session, sources, now), counts, config, now);
             Err(CmdError::text(AuthError::TEXT))
         }
     }

@@ -29,7 +29,7 @@ use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::{generic, scripting, transactions};
 use sluice_command::{Flags, Spec, is_word};
 use sluice_commands::Args;
-use sluice_keyspace::{KeyHasher, Keyspace};
+use sluice_keyspace::{Key, KeyHasher, Keyspace};
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 use sluice_replication::ReplicationStream;
 use sluice_replication::{Audience, Grouping, UnitCommands};
@@ -261,7 +261,7 @@ impl AofStream {
         let Some(written_at) = &mut self.written_at else { return };
         let touched = &mut written_at.touched;
         let found =
-            args.spec().map(|spec| for_each_key(spec, *args, |hash| touched.push(WrittenAt::place(hash))));
+            args.spec().map(|spec| for_each_key(spec, *args, |key| touched.push(WrittenAt::place(key.hash))));
         // A command that reads keys beyond its own changes its own alone.
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
@@ -281,7 +281,7 @@ impl AofStream {
         let mut needed = 0;
         let looks_beyond =
             spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED)) || spec.id == transactions::EXEC.id;
-        match for_each_key(spec, args, |hash| needed = needed.max(written_at.of(hash))) {
+        match for_each_key(spec, args, |key| needed = needed.max(written_at.of(key.hash))) {
             KeysFound::Some if !looks_beyond => needed,
             KeysFound::None if !looks_beyond && !spec.flags.has_any(Flags::READONLY.or(Flags::WRITE)) => 0,
             KeysFound::Some | KeysFound::ReadsBeyond | KeysFound::None | KeysFound::Invalid => self.position,
@@ -321,11 +321,11 @@ fn reads_beyond(spec: &Spec, args: &[&[u8]]) -> bool {
     is_sort && args.windows(2).any(is_pattern)
 }
 
-/// Visits the hash of each key of a call that the call names.
-pub(crate) fn for_each_key(spec: &Spec, args: Args<'_>, mut visit: impl FnMut(u64)) -> KeysFound {
+/// Visits each key of a call that the call names.
+pub(crate) fn for_each_key<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(Key<'a>)) -> KeysFound {
     // One key and nothing else, which most reads are.
     if args.len() == 2 && key_row(spec).first(2) == Some(1) {
-        visit(args.key(1).hash);
+        visit(args.key(1));
         return KeysFound::Some;
     }
     let all: Vec<&[u8]> = args.iter_from(0).collect();
@@ -333,7 +333,7 @@ pub(crate) fn for_each_key(spec: &Spec, args: Args<'_>, mut visit: impl FnMut(u6
     if keys(spec, &all, &mut found).is_err() {
         return KeysFound::Invalid;
     }
-    found.iter().for_each(|(index, _)| visit(args.key(*index).hash));
+    found.iter().for_each(|(index, _)| visit(args.key(*index)));
     match found.is_empty() {
         true => KeysFound::None,
         false if reads_beyond(spec, &all) => KeysFound::ReadsBeyond,

@@ -9,12 +9,13 @@
 use crate::control::{ClientRelations, Control, PersistenceState};
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::pubsub::registry::{TopicKind, TopicRef};
+use crate::pubsub::multicast::Multicasts;
+use crate::pubsub::registry::{Outgoing, PubSub, TopicKind, TopicRef};
 use crate::session::output_limit::is_over_limit;
 use crate::session::{Closing, Session, Sessions};
 use sluice_base::SessionKey;
 use sluice_base::{Bytes, Now, num};
-use sluice_commands::{Args, Notify};
+use sluice_commands::{Args, Limits, Notify};
 use sluice_keyspace::Event;
 use sluice_resp::{Outbox, Protocol, Reply};
 
@@ -119,21 +120,93 @@ impl Delivery<'_> {
         message: &[u8],
         buffers: [Vec<u8>; 2],
     ) -> [Vec<u8>; 2] {
+        let (pubsub, mut receivers) = self.parts();
+        let write = |proto, buffer| encode(topic, pubsub.name(topic), channel, message, proto, buffer);
+        let mut sent = receivers.send(pubsub.subscribers(topic), buffers, write);
+        sent.finish(&mut pubsub.outgoing)
+    }
+
+    /// Sends the same to several clients, each there or the one that runs a command. `write` writes it in a
+    /// version of the protocol.
+    pub(super) fn send_all(&mut self, keys: &[SessionKey], write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>) {
+        let (pubsub, mut receivers) = self.parts();
+        let buffers = std::mem::take(&mut pubsub.outgoing.buffers);
+        let mut sent = receivers.send(keys, buffers, write);
+        pubsub.outgoing.buffers = sent.finish(&mut pubsub.outgoing);
+    }
+
+    /// The subscriptions, and what sending changes beside them.
+    fn parts(&mut self) -> (&mut PubSub, Receivers<'_>) {
         let Control {
             clients: ClientRelations { pubsub, ready, to_close, multicasts, .. },
             persistence: PersistenceState { aof, .. },
             limits,
             ..
         } = &mut *self.control;
-        // What has to wait until it is durable waits in an outbox.
-        let may_list = !aof.is_strict();
-        let [two, three] = buffers;
-        let mut forms = [MessageForm::NotYet(two), MessageForm::NotYet(three)];
-        let write = |proto, buffer| encode(topic, pubsub.name(topic), channel, message, proto, buffer);
+        let receivers = Receivers {
+            sessions: self.sessions,
+            ready,
+            to_close,
+            multicasts,
+            spare: self.spare,
+            limits,
+            // What has to wait until it is durable waits in an outbox.
+            may_list: !aof.is_strict(),
+            now: self.now,
+            own: self.own,
+        };
+        (pubsub, receivers)
+    }
+}
+
+/// What sending to clients changes.
+struct Receivers<'a> {
+    sessions: &'a mut Sessions,
+    ready: &'a mut Vec<SessionKey>,
+    to_close: &'a mut Vec<SessionKey>,
+    multicasts: &'a mut Multicasts,
+    spare: &'a mut Vec<Outbox>,
+    limits: &'a Limits,
+    may_list: bool,
+    now: Now,
+    own: Protocol,
+}
+
+/// What was sent, and what is left to do.
+struct Sent {
+    forms: [MessageForm; 2],
+    /// So often to the client that runs a command.
+    to_self: usize,
+    own: Protocol,
+    /// Clients over their limits.
+    cut: Vec<SessionKey>,
+}
+
+impl Sent {
+    /// Leaves what the client that runs a command receives, and who is over the limit; memory for the next
+    /// message.
+    fn finish(&mut self, outgoing: &mut Outgoing) -> [Vec<u8>; 2] {
+        for _ in 0..self.to_self {
+            self.forms[self.own as usize].append_to(&mut outgoing.own);
+        }
+        outgoing.cut.append(&mut self.cut);
+        std::mem::replace(&mut self.forms, [const { MessageForm::NotYet(Vec::new()) }; 2])
+            .map(MessageForm::into_buffer)
+    }
+}
+
+impl Receivers<'_> {
+    fn send(
+        &mut self,
+        keys: &[SessionKey],
+        buffers: [Vec<u8>; 2],
+        write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>,
+    ) -> Sent {
+        let mut forms = buffers.map(MessageForm::NotYet);
         let mut to_self = 0;
         let mut cut = Vec::new();
-        multicasts.begin();
-        for key in pubsub.subscribers(topic) {
+        self.multicasts.begin();
+        for key in keys {
             let Some(session) = self.sessions.get_mut(*key) else {
                 // Only the client that runs a command is not there.
                 to_self += 1;
@@ -145,7 +218,7 @@ impl Delivery<'_> {
             // In the stream of a replica a message would be read as a command.
             if session.caller.replica.is_some() {
                 session.caller.closing = Closing::Now;
-                to_close.push(*key);
+                self.to_close.push(*key);
                 continue;
             }
             let proto = session.caller.proto;
@@ -153,30 +226,28 @@ impl Delivery<'_> {
             let bytes = form.write(|buffer| write(proto, buffer));
             // What its outbox holds came before.
             let is_behind = session.front.is_some();
-            let may_list = may_list && session.outbox.is_empty() && !is_behind;
-            let group = multicasts.group(*key, proto).filter(|_| may_list);
+            let may_list = self.may_list && session.outbox.is_empty() && !is_behind;
+            let group = self.multicasts.group(*key, proto).filter(|_| may_list);
             match group {
                 Some(_) => session.in_flight += bytes,
-                None => put(form, session, self.spare, ready),
+                None => put(form, session, self.spare, self.ready),
             }
-            if session.output_bytes() >= limits.output_floor && is_over_limit(session, limits, self.now) {
+            if session.output_bytes() >= self.limits.output_floor
+                && is_over_limit(session, self.limits, self.now)
+            {
                 session.caller.closing = Closing::Now;
-                to_close.push(*key);
+                self.to_close.push(*key);
                 cut.push(*key);
             } else if let Some(group) = group {
-                multicasts.add(group, *key, proto, bytes);
+                self.multicasts.add(group, *key, proto, bytes);
             }
         }
-        multicasts.end(self.spare, |proto, text| forms[proto as usize].append_to(text));
+        self.multicasts.end(self.spare, |proto, text| forms[proto as usize].append_to(text));
         let own = self.own;
         if to_self > 0 {
             forms[own as usize].write(|buffer| write(own, buffer));
         }
-        for _ in 0..to_self {
-            forms[own as usize].append_to(&mut pubsub.outgoing.own);
-        }
-        pubsub.outgoing.cut.append(&mut cut);
-        forms.map(MessageForm::into_buffer)
+        Sent { forms, to_self, own, cut }
     }
 }
 

@@ -177,6 +177,14 @@ impl PubSub {
             + heap::vec(&outgoing.name)
     }
 
+    /// Whether a client has subscribed to anything.
+    pub(crate) fn listens(&self, client: SessionKey) -> bool {
+        let own = self.clients.get(client.slot as usize).and_then(Option::as_deref);
+        own.is_some_and(|own| {
+            own.generation == client.generation && own.places.iter().any(|of| !of.is_empty())
+        })
+    }
+
     /// Subscribes a client; nothing is done where it has subscribed already.
     pub(crate) fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         self.met.add(name);

@@ -6,6 +6,7 @@
 //! owed counts as `omem`.
 
 use super::{Caller, Closing, Session};
+use crate::pubsub::tracking::{Tracking, TrackingMode};
 use crate::pubsub::watch::Watching;
 use sluice_resp::Protocol;
 use std::fmt::Write;
@@ -21,19 +22,28 @@ pub(crate) struct Running {
     pub outbox_capacity: usize,
 }
 
+/// What a line shows of a client that its session does not know.
+#[derive(Clone, Copy)]
+pub struct LineSources<'a> {
+    /// Clients and the keys that they watch.
+    pub(crate) watching: &'a Watching,
+    /// Clients and the keys that they keep copies of.
+    pub(crate) tracking: &'a Tracking,
+}
+
 impl Session {
     /// Appends the line, without an end. `running` is for the session whose outbox is lent to a handler.
     pub(crate) fn push_line(
         &self,
         now_s: i64,
-        watching: &Watching,
+        of: LineSources<'_>,
         running: Option<Running>,
         out: &mut String,
     ) {
         let caller = &self.caller;
         let sizes = running.unwrap_or_else(|| self.sizes());
-        self.push_identity(now_s, watching, out);
-        self.push_sizes(sizes, watching, out);
+        self.push_identity(now_s, of, out);
+        self.push_sizes(sizes, of, out);
         let command = caller.last_command.map_or("NULL", |spec| spec.full_name);
         let resp = match caller.proto {
             Protocol::Resp2 => 2,
@@ -42,10 +52,11 @@ impl Session {
         // Writing to a string cannot fail; neither here nor below.
         let _ = write!(
             out,
-            " events={} cmd={command} user={} redir=-1 resp={resp} lib-name={} lib-ver={} \
+            " events={} cmd={command} user={} redir={} resp={resp} lib-name={} lib-ver={} \
              tot-net-in={} tot-net-out={} tot-cmds={}",
             if self.in_flight > 0 { "rw" } else { "r" },
             if caller.is_primary() { "(superuser)".into() } else { label(caller.user_name()) },
+            of.tracking.redirection(self.key),
             label(caller.lib_name()),
             label(caller.lib_ver()),
             caller.traffic.net_in,
@@ -74,7 +85,7 @@ impl Session {
         )
     }
 
-    fn push_identity(&self, now_s: i64, watching: &Watching, out: &mut String) {
+    fn push_identity(&self, now_s: i64, of: LineSources<'_>, out: &mut String) {
         let caller = &self.caller;
         let _ = write!(
             out,
@@ -86,16 +97,16 @@ impl Session {
             label(caller.name()),
             (now_s - i64::from(caller.origin.created_s)).max(0),
             (now_s - caller.traffic.last_s).max(0),
-            self.flag_letters(watching),
+            self.flag_letters(of),
             if caller.flags.capa_redirect { "r" } else { "" },
             caller.db,
         );
     }
 
-    fn push_sizes(&self, sizes: Running, watching: &Watching, out: &mut String) {
+    fn push_sizes(&self, sizes: Running, of: LineSources<'_>, out: &mut String) {
         let caller = &self.caller;
-        let watched = watching.count(self.key);
-        let total = self.total_of(sizes, watching);
+        let watched = of.watching.count(self.key);
+        let total = self.total_of(sizes, of);
         let owed = sizes.outbox_bytes + self.in_flight;
         let (obl, oll, omem) = if self.in_flight == 0 { (owed, 0, 0) } else { (0, 1, owed) };
         let _ = write!(
@@ -116,8 +127,8 @@ impl Session {
     }
 
     /// Bytes that it takes.
-    pub(crate) fn total_bytes(&self, watching: &Watching) -> usize {
-        self.total_of(self.sizes(), watching)
+    pub(crate) fn total_bytes(&self, of: LineSources<'_>) -> usize {
+        self.total_of(self.sizes(), of)
     }
 
     fn sizes(&self) -> Running {
@@ -128,7 +139,7 @@ impl Session {
         }
     }
 
-    fn total_of(&self, sizes: Running, watching: &Watching) -> usize {
+    fn total_of(&self, sizes: Running, of: LineSources<'_>) -> usize {
         let caller = &self.caller;
         // The arguments of a request that waits are part of the deferred bytes.
         let arguments = if self.waiting.is_some() { 0 } else { sizes.argv_bytes };
@@ -138,16 +149,18 @@ impl Session {
             + caller.traffic.input_free as usize
             + arguments
             + self.deferred_bytes()
-            + watching.heap_bytes(self.key)
+            + of.watching.heap_bytes(self.key)
+            + of.tracking.heap_bytes(self.key)
             + caller.subscribed.bytes as usize
             + sizes.outbox_capacity.max(sizes.outbox_bytes)
             + self.in_flight
     }
 
     /// The letters of its properties, `N` for none: what the FLAGS filter compares.
-    pub(crate) fn flag_letters(&self, watching: &Watching) -> String {
+    pub(crate) fn flag_letters(&self, of: LineSources<'_>) -> String {
         let caller = &self.caller;
         let flags = &caller.flags;
+        let tracking = of.tracking.client(self.key);
         let letters: String = [
             ('S', caller.replica.is_some()),
             ('M', caller.is_primary()),
@@ -158,10 +171,14 @@ impl Session {
             ('p', self.producing().is_some()),
             (
                 'd',
-                watching.has_changed(self.key) || self.transaction.as_ref().is_some_and(|t| t.is_aborted()),
+                of.watching.has_changed(self.key)
+                    || self.transaction.as_ref().is_some_and(|t| t.is_aborted()),
             ),
             ('c', caller.closing == Closing::AfterReply),
             ('A', caller.closing == Closing::Now),
+            ('t', tracking.is_some()),
+            ('R', tracking.is_some_and(|client| client.is_broken)),
+            ('B', tracking.is_some_and(|client| client.options.mode == TrackingMode::Broadcast)),
             ('U', caller.flags.unix),
             ('r', flags.read_only),
             ('e', flags.no_evict),

@@ -46,7 +46,7 @@ impl Engine {
     pub(crate) fn tell_of_limit(&mut self, session: &Session, process: &mut dyn Process) {
         self.stats.disconnections.output_buffer += 1;
         let mut text = String::from("Client ");
-        session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
+        session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut text);
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
         process.log(LogLevel::Warning, &text);
     }

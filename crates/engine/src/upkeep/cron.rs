@@ -18,7 +18,7 @@ impl Engine {
         let is_early =
             now.unix_ms() < self.upkeep.cron.next_ms && self.upkeep.cron.next_ms - now.unix_ms() <= period;
         let eviction_ms = self.evict_by_clock(!is_early, process);
-        let compaction_ms = self.compact(!is_early, process).min(eviction_ms);
+        let compaction_ms = self.compact(!is_early, process).min(eviction_ms).min(self.tracking_wait_ms());
         if is_early {
             let left_ms = (self.upkeep.cron.next_ms - now.unix_ms()) as u64;
             return left_ms.min(next_deadline_ms).min(compaction_ms);

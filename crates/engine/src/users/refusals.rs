@@ -1,7 +1,7 @@
 //! What is counted and logged of refusals.
 
-use crate::pubsub::watch::Watching;
 use crate::session::Session;
+use crate::session::line::LineSources;
 use crate::users::UsersState;
 use sluice_acl::{Context, Reason, Refusal};
 use sluice_base::Now;
@@ -50,9 +50,9 @@ impl RefusalCounts {
 }
 
 /// The client in the log of refusals, as CLIENT LIST shows it.
-pub(crate) fn line_of(session: &Session, watching: &Watching, now: Now) -> String {
+pub(crate) fn line_of(session: &Session, sources: LineSources<'_>, now: Now) -> String {
     let mut line = String::new();
-    session.push_line(now.unix_s(), watching, None, &mut line);
+    session.push_line(now.unix_s(), sources, None, &mut line);
     line
 }
 

@@ -8,6 +8,7 @@ use crate::families::users::put_in_force;
 use crate::host::process::Process;
 use crate::pubsub::registry::PubSub;
 use crate::session::identity::{Identity, is_open};
+use crate::session::line::LineSources;
 use crate::session::{Closing, Session, Subscribed};
 use crate::users::load::{EndedLoad, JudgedUsers};
 use crate::users::refusals::{LoggedRefusal, line_of};
@@ -201,17 +202,11 @@ impl Engine {
             sluice_acl::Reason::Database if is_nested => args.at(denial.position),
             _ => denial.object(spec, &slices),
         };
-        let ClientRelations { users, watching, .. } = &mut self.control.clients;
+        let ClientRelations { users, watching, tracking, .. } = &mut self.control.clients;
+        let sources = LineSources { watching, tracking };
         let refused = LoggedRefusal { refusal: Refusal::Request(denial.reason), context, object };
         let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
-        users.note(
-            refused,
-            session.caller.user_name(),
-            &line_of(session, watching, now),
-            counts,
-            config,
-            now,
-        );
+        users.note(refused, session.caller.user_name(), &line_of(session, sources, now), counts, config, now);
     }
 }
 

@@ -516,9 +516,8 @@ fn client_unblock_finds_nobody() {
 }
 
 #[test]
-fn client_tracking_is_judged_and_not_promised() {
+fn client_tracking_is_judged() {
     let absent = "-ERR The client ID you want redirect to does not exist";
-    let later = "-ERR CLIENT TRACKING ON is not supported by this server yet";
     check(&[
         ("CLIENT TRACKING", "-ERR wrong number of arguments for 'client|tracking' command"),
         ("CLIENT TRACKING maybe", "-ERR syntax error"),
@@ -540,8 +539,77 @@ fn client_tracking_is_judged_and_not_promised() {
             "CLIENT TRACKING ON BCAST PREFIX a PREFIX ab",
             "-ERR Prefix 'a' overlaps with another provided prefix 'ab'. Prefixes for a single client must not overlap.",
         ),
-        ("CLIENT TRACKING ON", later),
-        ("CLIENT TRACKING on BCAST PREFIX a PREFIX b NOLOOP", later),
+        ("CLIENT TRACKING ON BCAST", "+OK"),
+        ("CLIENT TRACKING OFF", "+OK"),
+        ("CLIENT TRACKING on BCAST PREFIX b PREFIX a NOLOOP", "+OK"),
+        (
+            "CLIENT TRACKINGINFO",
+            "[\"flags\", [\"on\", \"bcast\", \"noloop\"], \"redirect\", :0, \"prefixes\", [\"a\", \"b\"]]",
+        ),
+        (
+            "CLIENT TRACKING ON",
+            "-ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.",
+        ),
+        (
+            "CLIENT TRACKING ON OPTIN OPTOUT",
+            "-ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.",
+        ),
+        ("CLIENT TRACKING ON BCAST OPTIN", "-ERR OPTIN and OPTOUT are not compatible with BCAST"),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX c PREFIX ab PREFIX abc",
+            "-ERR Prefix 'ab' overlaps with an existing prefix 'a'. Prefixes for a single client must not overlap.",
+        ),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX cc PREFIX c PREFIX ab",
+            "-ERR Prefix 'cc' overlaps with another provided prefix 'c'. Prefixes for a single client must not overlap.",
+        ),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX a",
+            "-ERR Prefix 'a' overlaps with an existing prefix 'a'. Prefixes for a single client must not overlap.",
+        ),
+        (
+            "CLIENT CACHING YES",
+            "-ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.",
+        ),
+        (
+            "CLIENT CACHING NO",
+            "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+        ),
+        ("CLIENT CACHING maybe", "-ERR syntax error"),
+        ("CLIENT TRACKING ON BCAST", "+OK"),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX z",
+            "-ERR Prefix 'z' overlaps with an existing prefix ''. Prefixes for a single client must not overlap.",
+        ),
+        (
+            "CLIENT TRACKINGINFO",
+            "[\"flags\", [\"on\", \"bcast\"], \"redirect\", :0, \"prefixes\", [\"\", \"a\", \"b\"]]",
+        ),
+        ("CLIENT GETREDIR", ":0"),
+        ("CLIENT TRACKING OFF", "+OK"),
+        ("CLIENT TRACKING ON OPTIN REDIRECT 1", "+OK"),
+        ("CLIENT GETREDIR", ":1"),
+        (
+            "CLIENT TRACKING ON OPTOUT",
+            "-ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.",
+        ),
+        ("CLIENT CACHING YES", "+OK"),
+        (
+            "CLIENT TRACKINGINFO",
+            "[\"flags\", [\"on\", \"optin\", \"caching-yes\"], \"redirect\", :1, \"prefixes\", []]",
+        ),
+        ("CLIENT TRACKING ON", "+OK"),
+        ("CLIENT TRACKINGINFO", "[\"flags\", [\"on\"], \"redirect\", :0, \"prefixes\", []]"),
+        ("CLIENT TRACKING ON OPTOUT", "+OK"),
+        (
+            "CLIENT TRACKING ON OPTIN",
+            "-ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.",
+        ),
+        ("CLIENT CACHING NO", "+OK"),
+        (
+            "CLIENT TRACKINGINFO",
+            "[\"flags\", [\"on\", \"optout\", \"caching-no\"], \"redirect\", :0, \"prefixes\", []]",
+        ),
         ("CLIENT TRACKING OFF BCAST OPTIN", "+OK"),
         ("CLIENT GETREDIR", ":-1"),
         ("CLIENT TRACKINGINFO", "[\"flags\", [\"off\"], \"redirect\", :-1, \"prefixes\", []]"),

@@ -48,6 +48,7 @@ mod slow_reads;
 mod stream;
 mod stream_blocking;
 mod string;
+mod tracking;
 mod transactions;
 mod users;
 mod zset;

@@ -4,7 +4,7 @@
 //! all that was asked of it is true and nothing of what was excluded. Ids given again add to those before; of
 //! other options given again the last one counts.
 
-use crate::pubsub::watch::Watching;
+use crate::session::line::LineSources;
 use crate::session::{Session, ip_of};
 use sluice_acl::Users;
 use sluice_base::num;
@@ -137,12 +137,12 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether the client is chosen, SKIPME apart. O(log ids).
-    pub(super) fn chooses(&self, session: &Session, now_s: i64, watching: &Watching) -> bool {
+    pub(super) fn chooses(&self, session: &Session, now_s: i64, sources: LineSources<'_>) -> bool {
         let caller = &session.caller;
         self.age_s_min.is_none_or(|min| now_s - i64::from(caller.origin.created_s) >= min)
             && self.idle_s_min.is_none_or(|min| now_s - caller.traffic.last_s >= min)
-            && self.is.verdicts(session, watching).into_iter().flatten().all(|met| met)
-            && !self.is_not.verdicts(session, watching).into_iter().flatten().any(|met| met)
+            && self.is.verdicts(session, sources).into_iter().flatten().all(|met| met)
+            && !self.is_not.verdicts(session, sources).into_iter().flatten().any(|met| met)
     }
 }
 
@@ -208,7 +208,7 @@ impl<'a> Traits<'a> {
     }
 
     /// For each trait, whether the client has it; `None` for those that were not asked for.
-    fn verdicts(&self, session: &Session, watching: &Watching) -> [Option<bool>; 12] {
+    fn verdicts(&self, session: &Session, sources: LineSources<'_>) -> [Option<bool>; 12] {
         let caller = &session.caller;
         // A label that was never set is not the same as an empty one.
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
@@ -220,7 +220,7 @@ impl<'a> Traits<'a> {
             self.kind.map(|kind| kind == Type::of(session)),
             self.user.map(|user| user == caller.user_name()),
             self.flags.map(|flags| {
-                let letters = session.flag_letters(watching);
+                let letters = session.flag_letters(sources);
                 flags.iter().all(|letter| letters.as_bytes().contains(letter))
             }),
             label(self.name, caller.name()),

@@ -95,7 +95,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
     out.add("client_recent_max_output_buffer", view.stats.output_peaks.max());
     out.add("blocked_clients", control.clients.blocking.count());
-    out.zeros(&["tracking_clients"]);
+    out.add("tracking_clients", control.clients.tracking.clients());
     out.add("pubsub_clients", control.clients.pubsub.clients());
     out.add("watching_clients", control.clients.watching.clients());
     out.add("clients_in_timeout_table", control.clients.blocking.with_deadline());
@@ -288,7 +288,10 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("migrate_cached_sockets", view.facts.migrate_cached_sockets);
     out.add("slave_expires_tracked_keys", view.control.replication.local_expiries.len());
     compaction(view, out);
-    out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    let tracking = &view.control.clients.tracking;
+    out.add("tracking_total_keys", tracking.keys());
+    out.add("tracking_total_items", tracking.items());
+    out.add("tracking_total_prefixes", tracking.prefixes());
     out.add("unexpected_error_replies", stats.failures.unexpected);
     out.add("total_error_replies", stats.failures.replied);
     out.add("dump_payload_sanitizations", 0);

@@ -143,8 +143,10 @@ impl Engine {
                 session.caller.reply = ReplyMode::On;
                 let standing = std::mem::replace(&mut unit.standing, Standing::Script);
                 unit.audience = audience(run.receivers);
+                unit.client_proto = Some(proto);
                 self.run_called(unit, permit, session, spec, args, request, now, process);
                 unit.audience = Some(Audience::All);
+                unit.client_proto = None;
                 unit.standing = standing;
                 (session.caller.proto, session.caller.reply) = (proto, mode);
                 run.buffers.reply = std::mem::replace(&mut session.outbox, own);

@@ -205,7 +205,7 @@ impl Engine {
             if caller.replica.is_some() || caller.is_primary() || caller.closing == Closing::Now {
                 continue;
             }
-            let bytes = session.total_bytes(&self.control.clients.watching);
+            let bytes = session.total_bytes(self.control.clients.line_sources());
             sum += bytes;
             if !session.caller.flags.no_evict {
                 evictable.push((bytes, session.key));
@@ -217,7 +217,7 @@ impl Engine {
     fn evict_client(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let mut text = String::from("Evicting client: ");
-        session.push_line(process.recent().unix_s(), &self.control.clients.watching, None, &mut text);
+        session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut text);
         process.log(LogLevel::Notice, &text);
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(key);

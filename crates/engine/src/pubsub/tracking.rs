@@ -1,0 +1,371 @@
+//! Client-side caching: which keys clients have read, and which prefixes they have asked for, so that they
+//! are told what has changed.
+//!
+//! ```text
+//!  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once, the row goes
+//!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
+//! ```
+//!
+//! Invariants: (1) a client that is not on tracks nothing, and its rows are dead: they name a number that no
+//! client has; (2) dead rows are swept in slices until none is left; (3) nothing here knows a session: the
+//! steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says so.
+
+mod prefixes;
+mod steps;
+mod table;
+
+use prefixes::Prefixes;
+use sluice_base::heap;
+use sluice_base::{ClientId, Epoch, SessionKey};
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
+use table::{Added, Row, SHARDS, Shard, Table, Tracker};
+
+/// All that is tracked.
+#[derive(Debug, Default)]
+pub(crate) struct Tracking {
+    /// Advanced where the first client begins to track, or the last one ends.
+    epoch: Epoch,
+    table: Table,
+    prefixes: Prefixes,
+    /// By the slot of the client's key.
+    clients: Vec<Option<Box<TrackingClient>>>,
+    client_count: usize,
+    /// The number of the last client that has begun.
+    last_number: u32,
+    /// Items of clients that have ended.
+    dead_items: usize,
+    /// The shard that is swept next.
+    sweep_at: usize,
+    /// What tables held that were emptied, to be freed.
+    remains: Vec<Vec<Shard>>,
+    /// Memory for the receivers of an invalidation.
+    targets: Vec<SessionKey>,
+}
+
+/// A client that tracks.
+#[derive(Debug)]
+pub(crate) struct TrackingClient {
+    key: SessionKey,
+    number: u32,
+    /// What it has asked for.
+    pub(crate) options: TrackingOptions,
+    /// The client that its invalidations go to was not there when one was to be sent.
+    pub(crate) is_broken: bool,
+    /// CLIENT CACHING: its next command is an exception to OPTIN or OPTOUT.
+    pub(crate) caching: bool,
+    prefixes: BTreeSet<Arc<[u8]>>,
+    /// Rows that name it.
+    items: usize,
+    /// What waits for the end of a slow read: another client is told, who could be told before the reply.
+    held: Option<HeldBack>,
+}
+
+/// What a client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TrackingOptions {
+    /// Which keys.
+    pub mode: TrackingMode,
+    /// It is not told of what it writes itself.
+    pub no_loop: bool,
+    /// Another client is told.
+    pub redirect: Option<Redirect>,
+}
+
+/// Which keys a client wants to be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TrackingMode {
+    /// What it reads.
+    Reads,
+    /// What it reads with a command behind CLIENT CACHING YES.
+    OptIn,
+    /// What it reads, but for a command behind CLIENT CACHING NO.
+    OptOut,
+    /// All keys with its prefixes.
+    Broadcast,
+}
+
+/// The client that is told in place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    /// Its id, as it was given.
+    pub id: ClientId,
+    /// Its name in the table of sessions.
+    pub key: SessionKey,
+}
+
+/// Invalidations that wait.
+#[derive(Debug)]
+enum HeldBack {
+    /// Of these keys.
+    Keys(Vec<Box<[u8]>>),
+    /// Of all keys.
+    All,
+}
+
+impl Tracking {
+    pub(crate) fn new(epoch: Epoch) -> Tracking {
+        Tracking { epoch, ..Tracking::default() }
+    }
+
+    /// Whether any client tracks.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.client_count > 0
+    }
+
+    /// Clients that track.
+    pub(crate) fn clients(&self) -> usize {
+        self.client_count
+    }
+
+    /// Keys that are remembered.
+    pub(crate) fn keys(&self) -> usize {
+        self.table.keys()
+    }
+
+    /// Clients of all keys that are remembered, those that have ended since included.
+    pub(crate) fn items(&self) -> usize {
+        self.table.items()
+    }
+
+    /// Prefixes that clients have asked for.
+    pub(crate) fn prefixes(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    /// Bytes that the allocator has given. O(clients and prefixes).
+    pub(crate) fn footprint(&self) -> usize {
+        let client = |client: &TrackingClient| {
+            let held = match &client.held {
+                Some(HeldBack::Keys(keys)) => {
+                    heap::vec(keys) + keys.iter().map(|key| heap::block(key.len())).sum::<usize>()
+                }
+                Some(HeldBack::All) | None => 0,
+            };
+            heap::boxed::<TrackingClient>() + heap::tree::<Arc<[u8]>, ()>(client.prefixes.len()) + held
+        };
+        let remains =
+            |shards: &Vec<Shard>| heap::vec(shards) + shards.iter().map(table::shard_bytes).sum::<usize>();
+        self.table.footprint()
+            + self.prefixes.footprint()
+            + heap::vec(&self.clients)
+            + self.clients.iter().flatten().map(|own| client(own)).sum::<usize>()
+            + heap::vec(&self.remains)
+            + self.remains.iter().map(remains).sum::<usize>()
+            + heap::vec(&self.targets)
+    }
+
+    /// A client that tracks.
+    #[inline]
+    pub(crate) fn client(&self, key: SessionKey) -> Option<&TrackingClient> {
+        self.clients.get(key.slot as usize)?.as_deref().filter(|client| client.key == key)
+    }
+
+    #[inline]
+    pub(crate) fn client_mut(&mut self, key: SessionKey) -> Option<&mut TrackingClient> {
+        self.clients.get_mut(key.slot as usize)?.as_deref_mut().filter(|client| client.key == key)
+    }
+
+    /// The id of the client that is told in place of this one; 0 for itself, -1 where it does not track.
+    pub(crate) fn redirection(&self, key: SessionKey) -> i64 {
+        self.client(key)
+            .map_or(-1, |client| client.options.redirect.map_or(0, |redirect| redirect.id.0 as i64))
+    }
+
+    /// Bytes of a client's prefixes, as they count for it.
+    pub(crate) fn heap_bytes(&self, key: SessionKey) -> usize {
+        self.client(key).map_or(0, |client| client.prefixes.len() * PREFIX_BYTES)
+    }
+
+    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay.
+    pub(crate) fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
+        if let Some(client) = self.client_mut(key) {
+            client.options = options;
+            (client.is_broken, client.caching) = (false, false);
+            return;
+        }
+        let slot = key.slot as usize;
+        if self.clients.len() <= slot {
+            self.clients.resize_with(slot + 1, || None);
+        }
+        self.last_number = self.last_number.wrapping_add(1);
+        self.clients[slot] = Some(Box::new(TrackingClient {
+            key,
+            number: self.last_number,
+            options,
+            is_broken: false,
+            caching: false,
+            prefixes: BTreeSet::new(),
+            items: 0,
+            held: None,
+        }));
+        self.client_count += 1;
+        if self.client_count == 1 {
+            self.epoch.advance();
+        }
+    }
+
+    /// A client tracks nothing any more, if it did. O(prefixes of the client).
+    pub(crate) fn turn_off(&mut self, key: SessionKey) {
+        if self.client(key).is_none() {
+            return;
+        }
+        let Some(client) = self.clients[key.slot as usize].take() else { return };
+        for prefix in &client.prefixes {
+            self.prefixes.remove(prefix, key);
+        }
+        self.dead_items += client.items;
+        self.client_count -= 1;
+        if self.client_count == 0 {
+            self.epoch.advance();
+            self.clients = Vec::new();
+            self.empty();
+        }
+    }
+
+    /// A client asks for the keys with this prefix.
+    pub(crate) fn add_prefix(&mut self, key: SessionKey, prefix: &[u8]) {
+        let name = self.prefixes.add(prefix, key);
+        let Some(client) = self.client_mut(key) else { return };
+        client.prefixes.insert(name);
+    }
+
+    /// Remembers that a client has read a key. `name` says what the key is called where no database holds it.
+    #[inline]
+    fn remember(&mut self, key: SessionKey, hash: u64, name: impl FnOnce() -> Option<Box<[u8]>>) {
+        let Some(client) = self.clients.get_mut(key.slot as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let tracker = Tracker { slot: key.slot, number: client.number };
+        match self.table.add(hash, tracker, name) {
+            Added::Nothing => {}
+            Added::Item => client.items += 1,
+            // Where the client that had the slot before stood.
+            Added::InPlace => {
+                client.items += 1;
+                self.dead_items -= 1;
+            }
+        }
+    }
+
+    /// Takes the row of a key, whose clients count it no more.
+    #[inline]
+    fn take_row(&mut self, hash: u64) -> Option<Row> {
+        let row = self.table.take(hash)?;
+        self.forget_row(&row);
+        Some(row)
+    }
+
+    /// Takes a row that has to make room, and the hash of its key.
+    fn take_victim(&mut self) -> Option<(u64, Row)> {
+        let (hash, row) = self.table.take_victim()?;
+        self.forget_row(&row);
+        Some((hash, row))
+    }
+
+    fn forget_row(&mut self, row: &Row) {
+        for tracker in row.clients() {
+            match self.clients.get_mut(tracker.slot as usize).and_then(Option::as_deref_mut) {
+                Some(client) if client.number == tracker.number => client.items -= 1,
+                Some(_) | None => self.dead_items -= 1,
+            }
+        }
+    }
+
+    /// The client that a row names, as long as it tracks.
+    #[inline]
+    fn live(&self, tracker: Tracker) -> Option<&TrackingClient> {
+        self.clients.get(tracker.slot as usize)?.as_deref().filter(|client| client.number == tracker.number)
+    }
+
+    /// Forgets all rows. O(clients).
+    fn empty(&mut self) {
+        self.dead_items = 0;
+        self.clients.iter_mut().flatten().for_each(|client| client.items = 0);
+        let shards = self.table.take_all();
+        if !shards.is_empty() {
+            self.remains.push(shards);
+        }
+    }
+
+    /// Whether there are more rows than these bounds allow; 0 keys: no bound.
+    fn is_over(&self, keys_max: usize) -> bool {
+        keys_max > 0
+            && (self.table.keys() > keys_max || self.table.items() > keys_max.saturating_mul(ITEMS_PER_KEY))
+    }
+
+    /// Whether rows of clients that have ended, or emptied tables, are left.
+    #[inline]
+    pub(crate) fn has_remains(&self) -> bool {
+        self.dead_items > 0 || !self.remains.is_empty()
+    }
+
+    /// Frees a part of what is left: a shard, or the rows of one whose clients have ended.
+    fn free_some(&mut self) {
+        if let Some(shards) = self.remains.last_mut() {
+            drop(shards.pop());
+            if shards.is_empty() {
+                self.remains.pop();
+                self.remains.shrink_to_fit();
+            }
+            return;
+        }
+        let Tracking { table, clients, .. } = self;
+        let is_live = |tracker: Tracker| {
+            let client = clients.get(tracker.slot as usize).and_then(Option::as_deref);
+            client.is_some_and(|client| client.number == tracker.number)
+        };
+        let swept = table.sweep(self.sweep_at, is_live);
+        self.sweep_at = (self.sweep_at + 1) % SHARDS;
+        self.dead_items -= swept.dropped;
+    }
+}
+
+impl TrackingClient {
+    /// Its prefixes, in the order of their bytes.
+    pub(crate) fn prefixes(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.prefixes.iter().map(|prefix| &**prefix)
+    }
+
+    /// The first of its prefixes that begins with `prefix`, or that `prefix` begins with. O(log prefixes).
+    pub(crate) fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
+        // Its prefixes do not begin with each other, but for the empty one, which every prefix begins with.
+        let first = self.prefixes.first().filter(|first| first.is_empty());
+        let before = self.prefixes.range::<[u8], _>((Unbounded, Excluded(prefix))).next_back();
+        let before = before.filter(|before| prefix.starts_with(before));
+        let behind = self.prefixes.range::<[u8], _>((Included(prefix), Unbounded)).next();
+        let behind = behind.filter(|behind| behind.starts_with(prefix));
+        first.or(before).or(behind).map(|found| &**found)
+    }
+
+    /// Whether what its next command reads is remembered.
+    fn remembers(&self) -> bool {
+        match self.options.mode {
+            TrackingMode::Reads => true,
+            TrackingMode::OptIn => self.caching,
+            TrackingMode::OptOut => !self.caching,
+            TrackingMode::Broadcast => false,
+        }
+    }
+
+    /// Keeps an invalidation back: of a key, or of all.
+    fn hold(&mut self, name: Option<&[u8]>) {
+        match (&mut self.held, name) {
+            (Some(HeldBack::All), _) => {}
+            (Some(HeldBack::Keys(keys)), Some(name)) if keys.len() < HELD_MAX => keys.push(name.into()),
+            (None, Some(name)) => self.held = Some(HeldBack::Keys(vec![name.into()])),
+            (Some(HeldBack::Keys(_)) | None, _) => self.held = Some(HeldBack::All),
+        }
+    }
+}
+
+/// What a prefix counts as memory of its client: the name is shared with the others who ask for it.
+const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<SessionKey>();
+
+/// Items are bounded by so many for each key that `tracking-table-max-keys` allows.
+pub(crate) const ITEMS_PER_KEY: usize = 64;
+
+/// Keys whose invalidations are kept back for one client; beyond these it is told to drop all it has.
+const HELD_MAX: usize = 4096;

@@ -1,0 +1,313 @@
+//! What drives tracking: reads are remembered as their command ends, changes are told as they are committed
+//! or at the end of the iteration, and what is left of clients that have ended is freed in slices.
+//!
+//! Whom a change is told: the client itself, if it speaks RESP3; or the client that it redirects to, which
+//! is sent a push in RESP3, and in RESP2 a message if it has subscribed to anything. Messages go the way of
+//! those of channels (`delivery.rs`), so that they keep their place among replies.
+
+use super::{HeldBack, Redirect, Row};
+use crate::engine::Engine;
+use crate::exec::finish::CommandEnding;
+use crate::exec::standing::Standing;
+use crate::exec::unit::Unit;
+use crate::host::process::Process;
+use crate::persistence::aof::for_each_key;
+use crate::pubsub::delivery::Delivery;
+use crate::scripting::shebang::runs_script;
+use crate::session::{Closing, Session};
+use sluice_base::{Now, SessionKey};
+use sluice_command::{Flags, Spec};
+use sluice_commands::Args;
+use sluice_keyspace::{Key, Keyspace};
+use sluice_resp::{Outbox, Protocol, Reply};
+
+impl Engine {
+    /// Remembers what a command of a client that tracks has read. Out of line: few clients track.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn remember_reads(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        ending: CommandEnding,
+        unit: &Unit,
+    ) {
+        let Engine { keyspace, control, .. } = self;
+        let tracking = &mut control.clients.tracking;
+        let Some(client) = tracking.client(session.key) else { return };
+        // Channels are no keys, and a script reads by the commands that it calls.
+        let reads = spec.flags.has(Flags::READONLY) && !spec.flags.has(Flags::PUBSUB) && !runs_script(spec);
+        if reads && ending != CommandEnding::Answered && client.remembers() {
+            let keyspace = &*keyspace;
+            for_each_key(spec, args, |key| {
+                tracking.remember(session.key, key.hash, || absent_name(keyspace, key));
+            });
+            if tracking.is_over(control.limits.tracked_keys_max) {
+                self.evict_tracked(unit.now, unit.client_proto.unwrap_or(session.caller.proto));
+            }
+        }
+        let is_over = unit.standing == Standing::Client && ending != CommandEnding::Parked;
+        if is_over && spec.container() != Some("client") {
+            self.control.end_caching(session);
+        }
+    }
+
+    /// Makes room in the table, for some rows at a time: those who lose a row drop their copies.
+    fn evict_tracked(&mut self, now: Now, own: Protocol) {
+        for _ in 0..VICTIMS_AT_ONCE {
+            let Engine { keyspace, control, sessions, units, .. } = self;
+            let tracking = &mut control.clients.tracking;
+            if !tracking.is_over(control.limits.tracked_keys_max) {
+                return;
+            }
+            let Some((hash, row)) = tracking.take_victim() else { return };
+            let found = || (0..keyspace.databases()).find_map(|db| keyspace.db(db).key_of_hash(hash));
+            let name = row.name().or_else(found);
+            let spare = &mut units.spare_outboxes;
+            Delivery { sessions, control, spare, now, own }.tell_row(&row, name, None);
+        }
+    }
+
+    /// Does what is done once an iteration: prefixes are told what has changed below them, and slices of work
+    /// that is left.
+    #[inline]
+    pub(crate) fn advance_tracking(&mut self, process: &mut dyn Process) {
+        let tracking = &self.control.clients.tracking;
+        if tracking.is_active() || tracking.has_remains() {
+            self.advance_tracking_under_way(process);
+        }
+    }
+
+    #[cold]
+    fn advance_tracking_under_way(&mut self, process: &mut dyn Process) {
+        let now = process.recent();
+        if self.control.clients.tracking.prefixes.has_changed() {
+            let Engine { control, sessions, units, .. } = self;
+            let spare = &mut units.spare_outboxes;
+            Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
+        }
+        self.evict_tracked(now, Protocol::Resp2);
+        self.tell_of_cut(process);
+        let mut began = None;
+        while self.control.clients.tracking.has_remains() {
+            self.control.clients.tracking.free_some();
+            let now_ns = process.now().mono_ns;
+            if now_ns.saturating_sub(*began.get_or_insert(now_ns)) >= SLICE_NS {
+                break;
+            }
+        }
+    }
+
+    /// Milliseconds until [`Engine::advance_tracking`] wants to go on.
+    pub(crate) fn tracking_wait_ms(&self) -> u64 {
+        let tracking = &self.control.clients.tracking;
+        let is_behind = tracking.has_remains() || tracking.is_over(self.control.limits.tracked_keys_max);
+        if is_behind { 1 } else { u64::MAX }
+    }
+
+    /// A slow read has ended: what has changed meanwhile is told to the client that is told in place of its
+    /// own.
+    pub(crate) fn tell_held(&mut self, session: &mut Session, process: &mut dyn Process) {
+        let Engine { control, sessions, units, .. } = self;
+        let Some(client) = control.clients.tracking.client_mut(session.key) else { return };
+        let Some(held) = client.held.take() else { return };
+        let (now, own) = (process.recent(), session.caller.proto);
+        let spare = &mut units.spare_outboxes;
+        let mut delivery = Delivery { sessions, control, spare, now, own };
+        match held {
+            HeldBack::All => delivery.tell_client(session.key, None),
+            HeldBack::Keys(names) => {
+                names.iter().for_each(|name| delivery.tell_client(session.key, Some(name)))
+            }
+        }
+        if control.clients.pubsub.outgoing.is_unfinished() {
+            self.finish_delivery(session, process);
+        }
+    }
+}
+
+impl crate::control::Control {
+    /// A command behind CLIENT CACHING has ended, unless it stands in a transaction that goes on.
+    pub(crate) fn end_caching(&mut self, session: &Session) {
+        if session.transaction.is_some() || !session.tracks_reads {
+            return;
+        }
+        if let Some(client) = self.clients.tracking.client_mut(session.key) {
+            client.caching = false;
+        }
+    }
+}
+
+impl Delivery<'_> {
+    /// Tells whoever may have a copy of a key that the key has changed: at once those who have read it, at
+    /// the end of the iteration those who have asked for a prefix. `writer` is the client that has written
+    /// the key.
+    pub(crate) fn invalidate(&mut self, hash: u64, name: &[u8], writer: Option<SessionKey>) {
+        let tracking = &mut self.control.clients.tracking;
+        tracking.prefixes.note_changed(hash, name, writer);
+        if let Some(row) = tracking.take_row(hash) {
+            self.tell_row(&row, Some(name), writer);
+        }
+    }
+
+    /// Tells the clients of a row. Without a name they drop all copies.
+    pub(super) fn tell_row(&mut self, row: &Row, name: Option<&[u8]>, writer: Option<SessionKey>) {
+        let mut targets = std::mem::take(&mut self.control.clients.tracking.targets);
+        for tracker in row.clients() {
+            let Some(client) = self.control.clients.tracking.live(*tracker) else { continue };
+            let key = client.key;
+            if client.options.no_loop && writer == Some(key) {
+                continue;
+            }
+            targets.extend(self.target_of(key, std::slice::from_ref(&name)));
+        }
+        self.send_names(&targets, name.as_slice(), name.is_none());
+        targets.clear();
+        self.control.clients.tracking.targets = targets;
+    }
+
+    /// Has every client that tracks drop all copies, and forgets what was tracked. O(clients).
+    pub(crate) fn invalidate_all(&mut self) {
+        let tracking = &mut self.control.clients.tracking;
+        tracking.empty();
+        let clients: Vec<SessionKey> = tracking.clients.iter().flatten().map(|client| client.key).collect();
+        let mut targets = Vec::with_capacity(clients.len());
+        for client in clients {
+            targets.extend(self.target_of(client, &[None]));
+        }
+        self.send_names(&targets, &[], true);
+    }
+
+    /// Tells one client of a key, or of all.
+    fn tell_client(&mut self, client: SessionKey, name: Option<&[u8]>) {
+        if let Some(target) = self.target_of(client, &[name]) {
+            self.send_names(&[target], name.as_slice(), name.is_none());
+        }
+    }
+
+    /// Tells prefixes what has changed below them.
+    fn broadcast(&mut self) {
+        let (broadcasts, changed) = self.control.clients.tracking.prefixes.take_changed();
+        for of in broadcasts {
+            let keys: Vec<&super::prefixes::ChangedKey> =
+                of.keys.iter().map(|at| &changed[*at as usize]).collect();
+            let names: Vec<&[u8]> = keys.iter().map(|key| &*key.name).collect();
+            let told: Vec<Option<&[u8]>> = names.iter().copied().map(Some).collect();
+            let mut targets = Vec::with_capacity(of.clients.len());
+            for client in of.clients {
+                let tracking = &self.control.clients.tracking;
+                let Some(own) = tracking.client(client) else { continue };
+                if own.options.no_loop && keys.iter().any(|key| key.writer == Some(client)) {
+                    let others = keys.iter().filter(|key| key.writer != Some(client));
+                    let others: Vec<&[u8]> = others.map(|key| &*key.name).collect();
+                    let told: Vec<Option<&[u8]>> = others.iter().copied().map(Some).collect();
+                    if let Some(target) = self.target_of(client, &told).filter(|_| !others.is_empty()) {
+                        self.send_names(&[target], &others, false);
+                    }
+                    continue;
+                }
+                targets.extend(self.target_of(client, &told));
+            }
+            self.send_names(&targets, &names, false);
+        }
+    }
+
+    /// Who is told in place of a client that tracks: itself, the client that it redirects to, or nobody. What
+    /// is told waits where the reply to an older read of it could come later.
+    fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
+        let redirect = self.control.clients.tracking.client(client)?.options.redirect;
+        let Some(redirect) = redirect.filter(|redirect| redirect.key != client) else {
+            return self.hears(client, redirect.is_some()).then_some(client);
+        };
+        if !self.is_there(redirect.key) {
+            self.tell_broken(client, redirect);
+            return None;
+        }
+        if self.sessions.get(client).is_some_and(|session| session.producing().is_some()) {
+            let held = self.control.clients.tracking.client_mut(client)?;
+            told.iter().for_each(|name| held.hold(*name));
+            return None;
+        }
+        self.hears(redirect.key, true).then_some(redirect.key)
+    }
+
+    /// Whether a client is there and stays.
+    fn is_there(&self, key: SessionKey) -> bool {
+        let closing = self.sessions.get(key).map_or(Closing::No, |session| session.caller.closing);
+        self.sessions.is_live(key) && closing == Closing::No
+    }
+
+    /// Whether a client can be told: in RESP2 by a message, where it is told in place of another.
+    fn hears(&self, key: SessionKey, in_place_of_another: bool) -> bool {
+        match self.proto_of(key) {
+            Protocol::Resp3 => true,
+            Protocol::Resp2 => in_place_of_another && self.control.clients.pubsub.listens(key),
+        }
+    }
+
+    /// The protocol of a client; one that is not among the others runs a command.
+    fn proto_of(&self, key: SessionKey) -> Protocol {
+        self.sessions.get(key).map_or(self.own, |session| session.caller.proto)
+    }
+
+    /// Tells a client that the one is gone that should be told in place of it.
+    #[cold]
+    fn tell_broken(&mut self, client: SessionKey, redirect: Redirect) {
+        if let Some(client) = self.control.clients.tracking.client_mut(client) {
+            client.is_broken = true;
+        }
+        if self.proto_of(client) == Protocol::Resp3 {
+            self.send_all(&[client], |proto, buffer| {
+                let mut outbox = Outbox::from_buffer(buffer);
+                let mut reply = Reply::new(&mut outbox, proto);
+                reply.push(2);
+                reply.bulk(b"tracking-redir-broken");
+                reply.int(redirect.id.0 as i64);
+                outbox.into_parts().0
+            });
+        }
+    }
+
+    fn send_names(&mut self, targets: &[SessionKey], names: &[&[u8]], are_all: bool) {
+        if !targets.is_empty() {
+            self.send_all(targets, |proto, buffer| encode(names, are_all, proto, buffer));
+        }
+    }
+}
+
+/// An invalidation as its receivers are sent it: of these keys, or of all.
+fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> Vec<u8> {
+    let mut outbox = Outbox::from_buffer(buffer);
+    let mut reply = Reply::new(&mut outbox, proto);
+    match proto {
+        Protocol::Resp3 => {
+            reply.push(2);
+            reply.bulk(b"invalidate");
+        }
+        Protocol::Resp2 => {
+            reply.push(3);
+            reply.bulk(b"message");
+            reply.bulk(b"__redis__:invalidate");
+        }
+    }
+    if are_all {
+        reply.null();
+    } else {
+        reply.array(names.len());
+        names.iter().for_each(|name| reply.bulk(name));
+    }
+    outbox.into_parts().0
+}
+
+/// The name of a key that no database holds.
+fn absent_name(keyspace: &Keyspace, key: Key<'_>) -> Option<Box<[u8]>> {
+    let is_held = (0..keyspace.databases()).any(|db| keyspace.db(db).find(key).is_some());
+    (!is_held).then(|| key.bytes.into())
+}
+
+/// Rows that make room at once.
+const VICTIMS_AT_ONCE: usize = 64;
+
+/// How long a slice of freeing takes, ns.
+const SLICE_NS: u64 = 200_000;

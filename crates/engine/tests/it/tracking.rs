@@ -1,0 +1,541 @@
+//! CLIENT TRACKING: who is told of what, in which order, and that nobody keeps a copy that is stale.
+
+use sluice_base::{Rng, SessionKey};
+use sluice_engine::Connection;
+use sluice_replication::HistoryPoint;
+use sluice_testkit::{Rig, RigLink, render};
+use std::collections::BTreeMap;
+
+/// What a client was sent since the last look, as a line: `|` for line ends.
+fn told(rig: &mut Rig, client: SessionKey) -> String {
+    String::from_utf8_lossy(&rig.output(client)).replace("\r\n", "|")
+}
+
+/// A rig whose first client writes, and a client in RESP3 that tracks with these options.
+fn tracker(options: &str) -> (Rig, SessionKey) {
+    let mut rig = Rig::new();
+    let client = rig.connect();
+    rig.run_as(client, "HELLO 3");
+    assert_eq!(rig.run_as(client, &format!("CLIENT TRACKING ON {options}")), "+OK");
+    (rig, client)
+}
+
+/// The push of one key.
+fn push(key: &str) -> String {
+    format!(">2|$10|invalidate|*1|${}|{key}|", key.len())
+}
+
+/// The push of all keys.
+const ALL: &str = ">2|$10|invalidate|_|";
+
+/// What a writer does to keys that were read before, and whom of them the readers are told.
+const CHANGES: &[(&str, &str, &str, &[&str])] = &[
+    ("", "GET k", "SET k 1", &["k"]),
+    ("SET k 1", "GET k", "SET k 1", &["k"]),
+    ("SET k 1", "GET k", "GET k", &[]),
+    ("SET k 1", "GET k", "DEL k", &["k"]),
+    ("SET k 1", "GET k", "DEL q", &[]),
+    ("SET k 1", "GET k", "EXPIRE k 100", &["k"]),
+    ("SET k 1", "MGET k q", "RENAME k q", &["k", "q"]),
+    ("SET k 1", "GET k", "MOVE k 3", &["k"]),
+    ("SET k 1", "MGET k q", "COPY k q", &["q"]),
+    ("SET k 1", "MGET k q z", "MSET z 1 k 2", &["z", "k"]),
+    ("SET k 1", "GET k", "EVAL \"return redis.call('set', 'k', 2)\" 0", &["k"]),
+    ("HSET k a 1", "HGETALL k", "HDEL k a", &["k"]),
+    ("XADD k 1-1 a b", "XLEN k", "XGROUP CREATE k g 0", &["k"]),
+    ("XADD k 1-1 a b", "XRANGE k - +", "XADD k 2-1 a b", &["k"]),
+    ("SADD k a", "SMEMBERS k", "SINTERSTORE q k k", &[]),
+    ("SADD k a", "SINTER k q", "SINTERSTORE q k k", &["q"]),
+    ("PFADD k a", "PFCOUNT k", "PFADD k b", &["k"]),
+    // Errors and writes are remembered or not, as there.
+    ("LPUSH k a", "GET k", "LPUSH k b", &["k"]),
+    ("SET k 1", "GETEX k", "SET k 2", &[]),
+    ("SET k 1", "OBJECT ENCODING k", "SET k 2", &["k"]),
+    ("XADD k 1-1 a b", "XREAD BLOCK 100 STREAMS k 1-1", "SET q 1", &[]),
+    ("", "SPUBLISH k m", "SET k 1", &[]),
+    // A script is remembered by what it reads, not by what it declares.
+    ("", "EVAL \"return redis.call('get', 'q')\" 1 k", "MSET k 1 q 1", &["q"]),
+    ("", "EVAL_RO \"return redis.call('get', 'q')\" 1 k", "MSET k 1 q 1", &["q"]),
+    ("", "EVAL_RO \"return 1\" 1 k", "MSET k 1 q 1", &[]),
+];
+
+#[test]
+fn readers_are_told_of_the_keys_that_change() {
+    for (before, read, write, keys) in CHANGES {
+        let (mut rig, client) = tracker("");
+        if !before.is_empty() {
+            rig.run(before);
+        }
+        rig.run_as(client, read);
+        rig.run(write);
+        let expected: String = keys.iter().map(|key| push(key)).collect();
+        assert_eq!(told(&mut rig, client), expected, "{before}; {read}; {write}");
+        // Once: what it has not read again is not told again.
+        rig.run(write);
+        assert_eq!(told(&mut rig, client), "", "{before}; {read}; {write}; again");
+    }
+}
+
+#[test]
+fn a_change_in_any_database_is_told() {
+    let (mut rig, client) = tracker("");
+    rig.run_as(client, "GET k");
+    rig.run("SELECT 9");
+    rig.run("SET k 1");
+    assert_eq!(told(&mut rig, client), push("k"));
+}
+
+#[test]
+fn whoever_changes_is_told_behind_the_reply_of_the_unit() {
+    let (mut rig, client) = tracker("");
+    rig.run_as(client, "MGET a b");
+    rig.argv_unread(client, &[b"SET", b"a", b"1"]);
+    assert_eq!(told(&mut rig, client), format!("+OK|{}", push("a")));
+    // What a script's calls are answered is in another protocol than what its client speaks.
+    rig.run_as(client, "GET a");
+    rig.argv_unread(client, &[b"EVAL", b"return redis.call('incr', 'a')", b"0"]);
+    assert_eq!(told(&mut rig, client), format!(":2|{}", push("a")));
+    rig.run_as(client, "MULTI");
+    rig.run_as(client, "SET b 1");
+    rig.run_as(client, "GET b");
+    rig.run_as(client, "FLUSHDB");
+    rig.argv_unread(client, &[b"EXEC"]);
+    assert_eq!(told(&mut rig, client), format!("*3|+OK|$1|1|+OK|{}{ALL}", push("b")));
+}
+
+#[test]
+fn with_noloop_own_changes_are_not_told_but_those_of_nobody() {
+    let (mut rig, client) = tracker("NOLOOP");
+    rig.run_as(client, "MGET a b");
+    rig.run_as(client, "SET a 1");
+    rig.run("SET a 2");
+    assert_eq!(told(&mut rig, client), "", "its own change has taken the row away");
+    rig.run("SET b 2");
+    assert_eq!(told(&mut rig, client), push("b"));
+    // Nobody wrote what has expired, whoever meets it.
+    rig.run_as(client, "SET e 1 PX 10");
+    rig.run_as(client, "GET e");
+    rig.pass_ms(20);
+    rig.argv_unread(client, &[b"GET", b"e"]);
+    assert_eq!(told(&mut rig, client), format!("_|{}", push("e")));
+    rig.argv_unread(client, &[b"FLUSHALL"]);
+    assert_eq!(told(&mut rig, client), format!("+OK|{ALL}"));
+}
+
+#[test]
+fn optin_and_optout_are_for_the_next_command_or_transaction() {
+    for (options, caching, expected) in [("OPTIN", "YES", true), ("OPTOUT", "NO", false)] {
+        let (mut rig, client) = tracker(options);
+        let run = |rig: &mut Rig, lines: &[&str]| {
+            lines.iter().for_each(|line| drop(rig.run_as(client, line)));
+            rig.run("SET k 1");
+            told(rig, client) == push("k")
+        };
+        let caching = format!("CLIENT CACHING {caching}");
+        assert_eq!(run(&mut rig, &["GET k"]), !expected, "{options}");
+        assert_eq!(run(&mut rig, &[&caching, "GET k"]), expected, "{options}");
+        assert_eq!(run(&mut rig, &[&caching, "CLIENT ID", "GET k"]), expected, "{options}");
+        // A request that is no command, too, is the next one.
+        for between in ["PING", "NOSUCH", "GET"] {
+            assert_eq!(run(&mut rig, &[&caching, between, "GET k"]), !expected, "{options}, {between}");
+        }
+        assert_eq!(run(&mut rig, &[&caching, "MULTI", "GET q", "GET k", "EXEC"]), expected, "{options}");
+        assert_eq!(run(&mut rig, &["MULTI", &caching, "GET k", "EXEC"]), expected, "{options}");
+        assert_eq!(run(&mut rig, &["GET k"]), !expected, "{options}");
+        let script = "EVAL \"redis.call('get', 'q') return redis.call('get', 'k')\" 0";
+        assert_eq!(run(&mut rig, &[&caching, script]), expected, "{options}");
+    }
+}
+
+#[test]
+fn prefixes_are_told_at_the_end_of_the_iteration() {
+    let (mut rig, client) = tracker("BCAST PREFIX a PREFIX b NOLOOP");
+    let [all, own] = [rig.connect(), rig.connect()];
+    for other in [all, own] {
+        rig.run_as(other, "HELLO 3");
+    }
+    rig.run_as(all, "CLIENT TRACKING ON BCAST");
+    for line in ["MSET b2 1 b1 1 c 1 a1 1", "SET b1 2", "INCR b1"] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        rig.argv_unread(rig.client, &words);
+    }
+    let two = ">2|$10|invalidate|*2|$2|b1|$2|b2|";
+    assert_eq!(told(&mut rig, client), format!("{}{two}", push("a1")));
+    assert_eq!(told(&mut rig, all), ">2|$10|invalidate|*4|$2|a1|$2|b1|$2|b2|$1|c|");
+    // What a client has written itself is left out of its own array, unless somebody else wrote that too.
+    rig.argv_unread(client, &[b"MSET", b"b1", b"1", b"b2", b"1"]);
+    rig.argv_unread(rig.client, &[b"SET", b"b2", b"1"]);
+    assert_eq!(told(&mut rig, client), format!("+OK|{}", push("b2")));
+    assert_eq!(told(&mut rig, all), two);
+    let info = rig.run("INFO stats");
+    assert!(info.contains("tracking_total_prefixes:3"), "{info}");
+    rig.run_as(client, "CLIENT TRACKING OFF");
+    rig.run_as(all, "RESET");
+    let info = rig.run("INFO stats");
+    assert!(info.contains("tracking_total_prefixes:0"), "{info}");
+    rig.run("SET b1 3");
+    assert_eq!(told(&mut rig, client), "");
+}
+
+#[test]
+fn a_redirection_tells_another_client_and_a_broken_one_is_told() {
+    let mut rig = Rig::new();
+    let [client, target] = [rig.connect(), rig.connect()];
+    assert_eq!(rig.run_as(client, "CLIENT TRACKING ON REDIRECT 3"), "+OK");
+    rig.check_as(client, "CLIENT GETREDIR", ":3");
+    let read_and_change = |rig: &mut Rig| {
+        rig.run_as(client, "GET k");
+        rig.run("INCR k");
+        (told(rig, client), told(rig, target))
+    };
+    // In RESP2 a client that has subscribed to nothing would take a message for a reply.
+    assert_eq!(read_and_change(&mut rig), (String::new(), String::new()));
+    rig.run_as(target, "SUBSCRIBE __redis__:invalidate");
+    let message = "*3|$7|message|$20|__redis__:invalidate|*1|$1|k|";
+    assert_eq!(read_and_change(&mut rig), (String::new(), message.to_owned()));
+    rig.run("FLUSHALL");
+    assert_eq!(told(&mut rig, target), "*3|$7|message|$20|__redis__:invalidate|$-1|");
+    rig.run_as(target, "UNSUBSCRIBE");
+    rig.run_as(target, "HELLO 3");
+    assert_eq!(read_and_change(&mut rig), (String::new(), push("k")));
+    let line = rig.run_as(client, "CLIENT INFO");
+    assert!(line.contains(" flags=t ") && line.contains(" redir=3 "), "{line}");
+
+    rig.engine.disconnect(target, &mut rig.process);
+    rig.run_as(client, "GET k");
+    rig.run("INCR k");
+    assert_eq!(told(&mut rig, client), "", "RESP2 has no pushes");
+    let line = rig.run_as(client, "CLIENT INFO");
+    assert!(line.contains(" flags=tR "), "{line}");
+    rig.run_as(client, "HELLO 3");
+    rig.run_as(client, "GET k");
+    rig.run("INCR k");
+    assert_eq!(told(&mut rig, client), ">2|$21|tracking-redir-broken|:3|");
+    rig.check_as(
+        client,
+        "CLIENT TRACKINGINFO",
+        "{\"flags\": ~[\"on\", \"broken_redirect\"], \"redirect\": :3, \"prefixes\": []}",
+    );
+}
+
+#[test]
+fn what_goes_without_a_command_is_told() {
+    let (mut rig, client) = tracker("");
+    rig.run("SET e 1 PX 10");
+    rig.run_as(client, "GET e");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(told(&mut rig, client), push("e"));
+    for line in ["FLUSHDB", "FLUSHALL", "SWAPDB 0 3", "DEBUG RELOAD"] {
+        rig.run_as(client, "GET k");
+        rig.run(line);
+        let got = told(&mut rig, client);
+        assert!(!got.is_empty() && got.replace(ALL, "").is_empty(), "{line}: {got}");
+        rig.run("SET k 1");
+        assert_eq!(told(&mut rig, client), "", "{line} has forgotten all keys");
+    }
+    rig.run("SWAPDB 0 0");
+    assert_eq!(told(&mut rig, client), "");
+
+    rig.run("CONFIG SET maxmemory-policy allkeys-random");
+    rig.run("SET k 1");
+    rig.run_as(client, "GET k");
+    rig.run("CONFIG SET maxmemory 1");
+    rig.end_iteration();
+    assert_eq!(told(&mut rig, client), push("k"));
+}
+
+#[test]
+fn a_replica_tells_what_its_primary_changes() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    let point = HistoryPoint { replid: "a".repeat(40), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    RigLink::up(&mut rig);
+    let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, unix: false };
+    let primary = rig.engine.connect_primary(connection, &mut rig.process);
+    let client = rig.connect();
+    rig.run_as(client, "HELLO 3");
+    rig.run_as(client, "CLIENT TRACKING ON");
+    rig.run_as(client, "GET k");
+    rig.argv(primary, &[b"SET", b"k", b"1"]);
+    assert_eq!(told(&mut rig, client), push("k"));
+}
+
+#[test]
+fn the_table_has_a_bound_and_its_victims_are_named() {
+    let (mut rig, client) = tracker("");
+    rig.run("CONFIG SET tracking-table-max-keys 10");
+    rig.run("MSET there1 1 there2 2");
+    let mut known: Vec<String> = Vec::new();
+    for number in 0..40 {
+        let key = if number < 2 { format!("there{}", number + 1) } else { format!("absent{number}") };
+        let got = rig.argv(client, &[b"GET", key.as_bytes()]);
+        known.push(key);
+        let got = String::from_utf8_lossy(&got).replace("\r\n", "|");
+        let victims: Vec<String> = known.iter().filter(|key| got.contains(&push(key))).cloned().collect();
+        assert_eq!(got.matches("invalidate").count(), victims.len(), "{got}");
+        known.retain(|key| !victims.contains(key));
+        assert!(known.len() <= 10, "{known:?}");
+    }
+    assert_eq!(known.len(), 10);
+    let info = rig.run("INFO stats");
+    assert!(info.contains("tracking_total_keys:10") && info.contains("tracking_total_items:10"), "{info}");
+    // A lower bound holds at the end of the iteration.
+    rig.run("CONFIG SET tracking-table-max-keys 3");
+    rig.end_iteration();
+    assert_eq!(told(&mut rig, client).matches("invalidate").count(), 7);
+}
+
+#[test]
+fn nothing_is_left_of_a_client_that_has_ended() {
+    let (mut rig, stays) = tracker("");
+    let goes = rig.connect();
+    rig.run_as(goes, "HELLO 3");
+    rig.run_as(goes, "CLIENT TRACKING ON");
+    for number in 0..5000 {
+        rig.argv(goes, &[b"GET", format!("k{number}").as_bytes()]);
+    }
+    rig.run_as(stays, "GET k7");
+    rig.engine.disconnect(goes, &mut rig.process);
+    for _ in 0..2000 {
+        rig.end_iteration();
+    }
+    let info = rig.run("INFO stats");
+    assert!(info.contains("tracking_total_keys:1") && info.contains("tracking_total_items:1"), "{info}");
+    rig.run("SET k7 1");
+    assert_eq!(told(&mut rig, stays), push("k7"));
+    rig.run_as(stays, "CLIENT TRACKING OFF");
+    for _ in 0..2000 {
+        rig.end_iteration();
+    }
+    let parts = rig.engine.memory_parts();
+    let tracking = parts.iter().find(|part| part.0 == "tracking").unwrap();
+    assert!(tracking.1 < 64, "{tracking:?}");
+}
+
+/// What keeps an invalidation behind the reply of a slow read: the client's own order, or that another client
+/// is told no sooner.
+#[test]
+fn a_slow_reply_is_not_overtaken() {
+    for redirect in [false, true] {
+        let mut rig = Rig::with(&[("slow-read-elements", "10")]);
+        let words: Vec<String> = (0..100).map(|number| format!("element:{number}")).collect();
+        rig.run(&format!("RPUSH l {}", words.join(" ")));
+        let [client, target] = [rig.connect(), rig.connect()];
+        for of in [client, target] {
+            rig.run_as(of, "HELLO 3");
+        }
+        let (options, receiver) = if redirect { ("REDIRECT 3", target) } else { ("", client) };
+        rig.run_as(client, &format!("CLIENT TRACKING ON {options}"));
+        rig.run_as(client, "GET other");
+        rig.holds_reads = true;
+        assert_eq!(rig.run_as(client, "LRANGE l 0 -1"), "");
+        rig.run("LPUSH l new");
+        rig.run("SET other 1");
+        assert_eq!(told(&mut rig, receiver), "", "redirect: {redirect}");
+        rig.finish_read();
+        let own = told(&mut rig, client);
+        let pushes = format!("{}{}", push("l"), push("other"));
+        if redirect {
+            assert!(own.starts_with("*100|") && own.ends_with("element:99|"), "{own}");
+            assert_eq!(told(&mut rig, target), pushes);
+        } else {
+            assert!(own.starts_with("*100|") && own.ends_with(&format!("element:99|{pushes}")), "{own}");
+        }
+        rig.run("LPUSH l newer");
+        assert_eq!(told(&mut rig, receiver), "");
+    }
+}
+
+#[test]
+fn a_client_that_redirects_while_too_much_waits_drops_all() {
+    let mut rig = Rig::with(&[("slow-read-elements", "10")]);
+    let words: Vec<String> = (0..100).map(|number| format!("element:{number}")).collect();
+    rig.run(&format!("RPUSH l {}", words.join(" ")));
+    let [client, target] = [rig.connect(), rig.connect()];
+    rig.run_as(target, "HELLO 3");
+    rig.run_as(client, "CLIENT TRACKING ON BCAST REDIRECT 3");
+    rig.holds_reads = true;
+    rig.run_as(client, "LRANGE l 0 -1");
+    for number in 0..5000 {
+        rig.argv(rig.client, &[b"SET", format!("k{number}").as_bytes(), b"1"]);
+    }
+    assert_eq!(told(&mut rig, target), "");
+    rig.finish_read();
+    assert_eq!(told(&mut rig, target), ALL);
+}
+
+/// Clients with caches that read, while others change everything that can change: a copy that a client still
+/// has, once it has read its pushes, is what the key holds.
+#[test]
+fn a_cache_is_never_stale() {
+    for seed in 0..12 {
+        let mut model = Model::new(seed);
+        for step in 0..1000 {
+            model.step();
+            if step % 5 == 0 {
+                model.check(seed, step);
+            }
+        }
+        assert!(model.kept > 200, "{}", model.kept);
+    }
+}
+
+struct Model {
+    rig: Rig,
+    rng: Rng,
+    clients: Vec<Cached>,
+    kept: usize,
+}
+
+struct Cached {
+    key: SessionKey,
+    /// Who is sent its pushes.
+    told: SessionKey,
+    no_loop: bool,
+    copies: BTreeMap<String, String>,
+}
+
+impl Model {
+    fn new(seed: u64) -> Model {
+        let mut rig = Rig::with(&[("tracking-table-max-keys", "12")]);
+        let mut clients = Vec::new();
+        for (options, redirects) in [
+            ("", false),
+            ("NOLOOP", false),
+            ("BCAST", false),
+            ("BCAST NOLOOP", false),
+            ("", true),
+            ("OPTOUT", false),
+        ] {
+            let [key, target] = [rig.connect(), rig.connect()];
+            for of in [key, target] {
+                rig.run_as(of, "HELLO 3");
+            }
+            let told = if redirects { target } else { key };
+            let id = rig.run_as(target, "CLIENT ID");
+            let redirect = if redirects { format!("REDIRECT {}", &id[1..]) } else { String::new() };
+            assert_eq!(rig.run_as(key, &format!("CLIENT TRACKING ON {options} {redirect}")), "+OK");
+            clients.push(Cached { key, told, no_loop: options.contains("NOLOOP"), copies: BTreeMap::new() });
+        }
+        rig.run("CONFIG SET maxmemory-policy volatile-random");
+        Model { rig, rng: Rng::new(seed), clients, kept: 0 }
+    }
+
+    fn key(&mut self) -> String {
+        format!("k{}", self.rng.below(20))
+    }
+
+    fn step(&mut self) {
+        let at = self.rng.below(self.clients.len() as u64) as usize;
+        let (key, other) = (self.key(), self.key());
+        match self.rng.below(100) {
+            0..50 => {
+                let client = self.clients[at].key;
+                let got = String::from_utf8(self.rig.argv(client, &[b"GET", key.as_bytes()])).unwrap();
+                let client = &mut self.clients[at];
+                read(&got, &mut client.copies, Some(&key));
+            }
+            number => {
+                let line = match number {
+                    50..70 => format!("SET {key} {}", self.rng.below(1000)),
+                    70..74 => format!("SET {key} 1 PX {}", 1 + self.rng.below(30)),
+                    74..78 => format!("DEL {key} {other}"),
+                    78..81 => format!("RENAME {key} {other}"),
+                    81..83 => format!("COPY {key} {other} REPLACE"),
+                    83..85 => format!("EVAL \"redis.call('set', '{key}', 7) redis.call('incr', '{key}')\" 0"),
+                    85..87 => format!("PEXPIRE {key} 5"),
+                    87 => "SWAPDB 0 1".to_owned(),
+                    88 => "FLUSHDB".to_owned(),
+                    89..92 => {
+                        self.rig.pass_ms(1 + self.rng.below(20));
+                        self.rig.cron();
+                        return;
+                    }
+                    92 => "CONFIG SET maxmemory 1".to_owned(),
+                    93 => "CONFIG SET maxmemory 0".to_owned(),
+                    94 => "DEBUG RELOAD".to_owned(),
+                    95 => format!("MOVE {key} 1"),
+                    _ => format!("APPEND {key} x"),
+                };
+                // A client without NOLOOP or with: what it writes itself it drops itself.
+                let writes =
+                    self.rng.below(3) == 0 && !line.starts_with("CONFIG") && !line.starts_with("DEBUG");
+                let writer = if writes { self.clients[at].key } else { self.rig.client };
+                let words: Vec<Vec<u8>> =
+                    sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config)
+                        .unwrap();
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                let got = String::from_utf8(self.rig.argv(writer, &words)).unwrap();
+                if writes {
+                    let client = &mut self.clients[at];
+                    read(&got, &mut client.copies, None);
+                    if client.no_loop {
+                        client.copies.remove(&key);
+                        client.copies.remove(&other);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the pushes; then no copy may differ from what the key holds.
+    fn check(&mut self, seed: u64, step: usize) {
+        for at in 0..self.clients.len() {
+            let told = self.clients[at].told;
+            let pushes = String::from_utf8(self.rig.output(told)).unwrap();
+            read(&pushes, &mut self.clients[at].copies, None);
+        }
+        for at in 0..self.clients.len() {
+            let copies = self.clients[at].copies.clone();
+            for (key, copy) in copies {
+                let got = render(&self.rig.argv(self.rig.client, &[b"GET", key.as_bytes()]));
+                // Reading may delete what has expired: its invalidation is on the way then.
+                let pushes = String::from_utf8(self.rig.output(self.clients[at].told)).unwrap();
+                read(&pushes, &mut self.clients[at].copies, None);
+                if self.clients[at].copies.contains_key(&key) {
+                    assert_eq!(
+                        copy_of(&got),
+                        copy_of(&render(copy.as_bytes())),
+                        "client {at}, {key}, seed {seed}, step {step}"
+                    );
+                    self.kept += 1;
+                }
+            }
+        }
+    }
+}
+
+/// RESP2 and RESP3 say in different words that there is nothing.
+fn copy_of(rendered: &str) -> String {
+    if rendered == "null" || rendered == "nil" { String::new() } else { rendered.to_owned() }
+}
+
+/// Takes what a client was sent: a reply, which is a copy of `key` if one is given, and pushes around it.
+fn read(got: &str, copies: &mut BTreeMap<String, String>, key: Option<&str>) {
+    let mut lines = got.split("\r\n");
+    while let Some(line) = lines.next() {
+        match line {
+            ">2" => {
+                assert_eq!((lines.next(), lines.next()), (Some("$10"), Some("invalidate")));
+                let names = lines.next().unwrap();
+                if names == "_" {
+                    copies.clear();
+                }
+                for _ in 0..names.strip_prefix('*').map_or(0, |count| count.parse().unwrap()) {
+                    lines.next();
+                    copies.remove(lines.next().unwrap());
+                }
+            }
+            "" => {}
+            line => {
+                if let Some(key) = key {
+                    let text = if line.starts_with('$') { lines.next().unwrap() } else { "" };
+                    let copy = if line == "_" { "_\r\n".to_owned() } else { format!("{line}\r\n{text}\r\n") };
+                    copies.insert(key.to_owned(), copy);
+                }
+            }
+        }
+    }
+}
