@@ -74,8 +74,8 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), SetRoleError> {
     }
 }
 
-/// Whether rules name a command or a category so: with a subcommand or a first argument, too, whether there is
-/// such a one or not, and every name of a category that there may be one day.
+/// Whether rules name a command or a category so: with any subcommand or first argument, and whatever a
+/// category may be called one day.
 fn is_taken(name: &[u8]) -> bool {
     let command = name.split(|&byte| byte == b'|').next().unwrap_or_default();
     name.starts_with(b"@")

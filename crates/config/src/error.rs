@@ -81,9 +81,9 @@ impl LoadError {
 /// What stands for a secret.
 const HIDDEN: &str = "(redacted)";
 
-/// A word of a line, as far as others may see it: behind `>`, `<`, `#` or `!` stands a password or its digest.
-/// What begins with an escape may be any of these. Behind parentheses no password is allowed, which whoever
-/// writes one there learns by the error. `None`: there is no secret in it.
+/// A word of a line, as far as others may see it: behind `>`, `<`, `#` or `!` stands a password or its
+/// digest. What begins with an escape may be any of these. Behind parentheses no password is allowed, which
+/// whoever writes one there learns by the error. `None`: there is no secret in it.
 pub(crate) fn without_secret(word: &str) -> Option<String> {
     let head = word.len() - word.trim_start_matches(['"', '\'', '(']).len();
     let shown = match word[head..].chars().next()? {

@@ -29,8 +29,8 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
 }
 
 /// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all
-/// the same (PFMERGE with a target alone), and scripts ask about calls that lack arguments: these are the keys
-/// for which rights are asked.
+/// the same (PFMERGE with a target alone), and scripts ask about calls that lack arguments: these are the
+/// keys for which rights are asked.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {

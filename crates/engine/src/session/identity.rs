@@ -25,8 +25,8 @@ impl Identity {
         Identity { user, is_authenticated: true }
     }
 
-    /// A client whose user was deleted: without any right for what is left of its unit, also where `default` is
-    /// open, which the client never was.
+    /// A client whose user was deleted: without any right for what is left of its unit, also where `default`
+    /// is open, which the client never was.
     pub(crate) fn of_nobody(deleted: &User) -> Identity {
         Identity { user: Arc::new(deleted.without_rights()), is_authenticated: false }
     }

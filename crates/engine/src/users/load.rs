@@ -2,7 +2,8 @@
 //!
 //! Invariants: (1) one load is under way at most, and the loads of others wait in the order of their coming,
 //! so that the one that came last has the last word; (2) users are put in force between two units; (3) a file
-//! that was read before users were changed, or written by ACL SAVE, is not put in force: the load is run again.
+//! that was read before users were changed, or written by ACL SAVE, is not put in force: the load is run
+//! again.
 
 use crate::host::process::UserFile;
 use sluice_acl::Users;
@@ -40,7 +41,7 @@ impl UserLoad {
 /// The load that is under way, and how often the client's loads were overtaken.
 #[derive(Debug, Default)]
 pub(crate) struct UserLoading {
-    under_way: Option<UnderWay>,
+    under_way: Option<ReadUnderWay>,
     /// Advanced by whatever a file that is being read does not know of.
     changes: u64,
     /// How often the load of the client that runs it again was overtaken by a change.
@@ -48,7 +49,7 @@ pub(crate) struct UserLoading {
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct ReadUnderWay {
     client: SessionKey,
     /// [`UserLoading::changes`] when it began.
     changes: u64,
@@ -80,7 +81,7 @@ impl UserLoading {
     /// A client's load begins.
     pub(crate) fn begin(&mut self, client: SessionKey) {
         debug_assert!(!self.is_under_way(), "invariant 1");
-        self.under_way = Some(UnderWay { client, changes: self.changes, judged: None });
+        self.under_way = Some(ReadUnderWay { client, changes: self.changes, judged: None });
     }
 
     /// Users are changed, or the file is written.
@@ -102,7 +103,8 @@ impl UserLoading {
 
     /// Ends the load whose file was judged.
     pub(crate) fn take_judged(&mut self) -> Option<EndedLoad> {
-        let UnderWay { client, changes, judged } = self.under_way.take_if(|load| load.judged.is_some())?;
+        let ReadUnderWay { client, changes, judged } =
+            self.under_way.take_if(|load| load.judged.is_some())?;
         Some(EndedLoad { client, judged: judged?, is_overtaken: changes != self.changes })
     }
 
