@@ -5,9 +5,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "it measures")]
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls_pki_types::{CertificateDer, ServerName};
 use sluice_tls::{Buffers, ClientAuth, Context, Named, Options, Session, Sources};
 
 /// A key of 2048 bits for RSA, which rcgen cannot make with `ring`. It is used nowhere else.
@@ -18,22 +21,26 @@ fn main() {
         ("RSA 2048", KeyPair::from_pem(RSA_KEY).expect("a key")),
         ("P-256", KeyPair::generate().expect("a key")),
     ] {
-        let context = context(key);
+        let (context, _) = context(key);
         handshakes(name, &context);
     }
-    let context = context(KeyPair::generate().expect("a key"));
+    let (context, ca) = context(KeyPair::generate().expect("a key"));
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        resumed(&context, &ca, version);
+    }
     let (mut server, mut client) = connect(&context, &mut Duration::default());
     for length in [64, 1024, 16 * 1024] {
         records(&mut server, &mut client, length);
     }
 }
 
-/// A context with a certificate for `key`, and defaults.
-fn context(key: KeyPair) -> Context {
+/// A context with a certificate for `key`, and defaults; and the CA's certificate.
+fn context(key: KeyPair) -> (Context, CertificateDer<'static>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA");
-    let cert = CertificateParams::default().signed_by(&key, &ca).expect("a certificate");
+    let names = vec!["localhost".to_owned()];
+    let cert = CertificateParams::new(names).expect("a name").signed_by(&key, &ca).expect("a certificate");
     let named = |name: &str, text: String| Named { name: name.to_owned(), bytes: text.into_bytes() };
     let sources = Sources {
         cert: Some(named("cert", cert.pem())),
@@ -51,7 +58,13 @@ fn context(key: KeyPair) -> Context {
         session_cache_size: 20_480,
         session_timeout_s: 300,
     };
-    Context::build(&sources, &options, 1_780_000_000, || 1_780_000_000).expect("a context")
+    let context = Context::build(&sources, &options, unix_s(), unix_s).expect("a context");
+    (context, ca.der().clone())
+}
+
+/// The machine's clock.
+fn unix_s() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_secs() as i64)
 }
 
 /// A session of each side, established; adds the time inside the server's calls.
@@ -84,6 +97,44 @@ fn handshakes(name: &str, context: &Context) {
     }
     let rate = |time: Duration| 1.0 / time.as_secs_f64();
     println!("{name}: {:.0} handshakes/s server, {:.0} both sides", rate(server_best), rate(best));
+}
+
+/// Handshakes that go on with an earlier session, of a client of plain rustls: the time in the server's
+/// calls.
+fn resumed(context: &Context, ca: &CertificateDer<'static>, version: &'static SupportedProtocolVersion) {
+    let mut roots = RootCertStore::empty();
+    roots.add(ca.clone()).expect("a CA");
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[version])
+        .expect("a version")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let config = Arc::new(config);
+    let mut best = Duration::MAX;
+    for round in 0..2000 {
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut client = ClientConnection::new(Arc::clone(&config), name).expect("a client");
+        let mut server = context.accept().expect("a session");
+        let (mut buffers, mut time) = (Buffers::default(), Duration::default());
+        while !server.is_established() || client.is_handshaking() || client.wants_write() {
+            let mut flight = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut flight).expect("written");
+            }
+            let begin = Instant::now();
+            server.receive(&flight, &mut buffers).expect("received");
+            time += begin.elapsed();
+            let answer = std::mem::take(&mut buffers.answer);
+            let mut answer = answer.as_slice();
+            while !answer.is_empty() {
+                client.read_tls(&mut answer).expect("read");
+                client.process_new_packets().expect("processed");
+            }
+        }
+        assert_eq!(server.is_resumed(), round > 0);
+        best = best.min(if round > 0 { time } else { best });
+    }
+    println!("resumed {:?}: {:.0} handshakes/s server", version.version, 1.0 / best.as_secs_f64());
 }
 
 /// Records of `length` from the server to the client: the best of many batches.

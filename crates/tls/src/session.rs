@@ -250,6 +250,9 @@ impl SessionState {
     }
 
     fn receive(&mut self, mut bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
+        if matches!(self.phase, Phase::Over) {
+            return Err(SessionError::Ended);
+        }
         let mut established_now = false;
         while !bytes.is_empty() && !self.is_closed {
             let Some((header, length)) = self.next_record(bytes, buffers)? else {

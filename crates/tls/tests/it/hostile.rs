@@ -129,7 +129,7 @@ fn a_deep_chain_is_refused() {
 }
 
 #[test]
-fn empty_records_and_key_updates_without_end_are_refused() {
+fn key_updates_without_end_are_refused() {
     let context = open_context();
     for version in plain::BOTH {
         let config = Arc::new(plain::client(&[version], None));
@@ -151,14 +151,13 @@ fn empty_records_and_key_updates_without_end_are_refused() {
 }
 
 #[test]
-fn a_wish_to_negotiate_again_is_refused() {
+fn a_record_that_is_not_encrypted_ends_an_open_session() {
     let context = context(
         &sources(),
         &Options { client_auth: ClientAuth::Off, protocols: "TLSv1.2".to_owned(), ..options() },
     );
     let (mut server, mut client) = handshake(&context, &context, usize::MAX).expect("a handshake");
-    // A handshake record under the client's key is what plain rustls does not make: one that was not
-    // encrypted is refused too.
+    // A ClientHello in the clear; one under the client's key is in `session/tests.rs`.
     assert!(server.receive(b"\x16\x03\x03\x00\x04\x01\x00\x00\x00", usize::MAX).is_err());
     let alert = server.answer();
     assert!(matches!(client.receive(&alert, 1), Err(SessionError::Alert(_))));
