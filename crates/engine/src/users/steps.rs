@@ -99,12 +99,11 @@ impl Engine {
     }
 
     /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
-    /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and logged,
-    /// or that there is none.
-    /// To be called ahead of the client's first request. Cost: the names.
+    /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and
+    /// logged, or that there is none. To be called ahead of the client's first request. Cost: the names.
     pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let ClientRelations { users: state, watching, .. } = &mut self.control.clients;
+        let ClientRelations { users: state, watching, tracking, .. } = &mut self.control.clients;
         let named = names.iter().find_map(|name| state.users.get(name).filter(|user| user.is_enabled()));
         if let Some(user) = named {
             let user = Arc::clone(user);
@@ -116,8 +115,8 @@ impl Engine {
             let name = names.first().map_or(&b""[..], Vec::as_slice);
             let refused =
                 LoggedRefusal { refusal: Refusal::TlsCert, context: Context::Toplevel, object: b"" };
-            let (line, counts) =
-                (line_of(session, watching, process.now()), &mut self.stats.failures.refused);
+            let line = line_of(session, LineSources { watching, tracking }, process.now());
+            let counts = &mut self.stats.failures.refused;
             state.note(refused, name, &line, counts, &self.control.config, process.now());
         }
     }
