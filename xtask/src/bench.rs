@@ -1,5 +1,5 @@
-//! `cargo xtask bench --peer SERVER`: the table of docs/performance.md beside any server of the protocol, printed as
-//! markdown.
+//! `cargo xtask bench --peer SERVER`: the table of docs/performance.md beside any server of the protocol,
+//! printed as markdown.
 //!
 //! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each
 //! round. A ratio is taken per round. The table shows the median of these ratios and their range. Processor

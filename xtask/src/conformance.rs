@@ -73,8 +73,8 @@ struct Unit {
 }
 
 /// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
-/// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS, and every name
-/// that fails counts, since the reference's names are those without.
+/// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS, and every
+/// name that fails counts, since the reference's names are those without.
 pub(crate) fn conformance(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }

@@ -471,7 +471,8 @@ pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
         if connection.output.next_is_rest() {
             parts += 1;
             if parts == PARTS_AT_ONCE {
-                // A client that takes a large reply as fast as it is encoded would keep everybody else waiting.
+                // A client that takes a large reply as fast as it is encoded would keep everybody else
+                // waiting.
                 connection.output.begin_send();
                 connection.transport.watch_room(owner.event_loop());
                 return Flushed::Open;

@@ -30,7 +30,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, Accepted, ListenerKind};
 use crate::loader;
 use crate::migrate::{MigrationSource, Migrator};
-use crate::net::handshakes::{Begin, Handshakes, Outcome};
+use crate::net::handshakes::{Begin, HandshakeOutcome, Handshakes};
 use crate::net::{Endpoint, Stream, tls};
 use crate::os::plain_error;
 use crate::replica::Follower;
@@ -374,11 +374,13 @@ impl Server {
             }
             match self.handshakes.take() {
                 None => return,
-                Some(Outcome::Established { stream, plain, names, origin }) => {
+                Some(HandshakeOutcome::Established { stream, plain, names, origin }) => {
                     self.timing.is_busy = true;
                     self.admit(origin, stream, &plain, names.as_deref());
                 }
-                Some(Outcome::Failed { reason, origin }) => self.note_handshake_failure(&reason, &origin),
+                Some(HandshakeOutcome::Failed { reason, origin }) => {
+                    self.note_handshake_failure(&reason, &origin)
+                }
             }
         }
     }
@@ -398,8 +400,8 @@ impl Server {
         self.engine.connections() + self.handshakes.in_progress()
     }
 
-    /// Makes a connection a client's, unless it is refused. `plain` has come already; `names` are those of the
-    /// client's certificate.
+    /// Makes a connection a client's, unless it is refused. `plain` has come already; `names` are those of
+    /// the client's certificate.
     fn admit(&mut self, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
         let Newcomer { accepted, unix } = newcomer;
         let unguarded = self.engine.default_user_has_no_password();

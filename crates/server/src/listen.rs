@@ -110,8 +110,8 @@ impl Listening {
     }
 
     /// Opens the TCP listeners of `bind`, `port` and `tls-port` that are not open yet and retires the others;
-    /// none for a port that is 0. An address with `-` before it may be unavailable, any other may not. `warn` is called
-    /// for each that is not opened.
+    /// none for a port that is 0. An address with `-` before it may be unavailable, any other may not. `warn`
+    /// is called for each that is not opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let backlog = config.int(param::TCP_BACKLOG) as i32;
         let wanted = wanted_tcp(config);

@@ -70,11 +70,6 @@ fn setting_what_has_no_effect_is_logged_each_time() {
 #[test]
 fn what_the_start_refuses_config_set_refuses() {
     check(&[
-        (
-            "CONFIG SET tls-port 7000",
-            "-ERR CONFIG SET failed (possibly related to argument 'tls-port') - TLS is not supported by this version: \
-             connections would be plain text",
-        ),
         ("CONFIG SET activedefrag yes", "+OK"),
         (
             "CONFIG SET aclfile users.acl",

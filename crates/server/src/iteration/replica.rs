@@ -274,8 +274,8 @@ impl Server {
         output.push(bytes);
         let piece = Piece::Output(output);
         let event_loop = &mut self.sockets.event_loop;
-        // The end of the connection is reported by the receive, too. What is sent here is short, and the primary
-        // answers before more follows: nothing is left to be sent.
+        // The end of the connection is reported by the receive, too. What is sent here is short, and the
+        // primary answers before more follows: nothing is left to be sent.
         let _ = match transport.is_coded() {
             false => Ok(transport.send(event_loop, piece)),
             true => transport.send_coded(event_loop, piece, Vec::new()).sending,

@@ -38,7 +38,7 @@ pub struct Begin<T> {
 }
 
 /// What became of a handshake.
-pub enum Outcome<T> {
+pub enum HandshakeOutcome<T> {
     /// The connection can be served.
     Established {
         /// The socket, with its codec.
@@ -62,15 +62,15 @@ pub enum Outcome<T> {
 
 /// The handshakes under way, as the main thread sees them.
 pub struct Handshakes<T> {
-    thread: Option<Running<T>>,
+    thread: Option<HandshakeLink<T>>,
     in_progress: usize,
     /// A second of the monotonic clock, and how many failures were told in it.
     told: (u64, u32),
 }
 
-struct Running<T> {
+struct HandshakeLink<T> {
     sender: Sender<Begin<T>>,
-    outcomes: mpsc::Receiver<Outcome<T>>,
+    outcomes: mpsc::Receiver<HandshakeOutcome<T>>,
 }
 
 impl<T: Send + 'static> Handshakes<T> {
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Handshakes<T> {
     }
 
     /// The next one that is over. Cost: a comparison while none is under way.
-    pub fn take(&mut self) -> Option<Outcome<T>> {
+    pub fn take(&mut self) -> Option<HandshakeOutcome<T>> {
         if self.in_progress == 0 {
             return None;
         }
@@ -119,7 +119,7 @@ impl<T: Send + 'static> Handshakes<T> {
     }
 }
 
-fn start<T: Send + 'static>(main: Waker) -> io::Result<Running<T>> {
+fn start<T: Send + 'static>(main: Waker) -> io::Result<HandshakeLink<T>> {
     let (reports, outcomes) = mpsc::channel();
     let (ready, opened) = mpsc::channel();
     // Nobody joins it: it ends with the process.
@@ -147,7 +147,7 @@ fn start<T: Send + 'static>(main: Waker) -> io::Result<Running<T>> {
     })?;
     // The first connection of TLS waits for a thread's start, once.
     let sender = opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
-    Ok(Running { sender, outcomes })
+    Ok(HandshakeLink { sender, outcomes })
 }
 
 /// The thread.
@@ -155,22 +155,22 @@ struct HandshakeThread<T> {
     event_loop: AnyLoop,
     clock: Clock,
     inbox: Mailbox<Begin<T>>,
-    reports: mpsc::Sender<Outcome<T>>,
+    reports: mpsc::Sender<HandshakeOutcome<T>>,
     main: Waker,
-    table: Vec<Slot<T>>,
+    table: Vec<HandshakeSlot<T>>,
     free: Vec<u32>,
     /// When connections end that are not established by then, in the order of their coming.
     deadlines: VecDeque<(u64, SessionKey)>,
     buffers: Buffers,
 }
 
-struct Slot<T> {
+struct HandshakeSlot<T> {
     generation: u32,
-    handshake: Option<Handshake<T>>,
+    handshake: Option<PendingHandshake<T>>,
 }
 
 /// A connection in its handshake.
-struct Handshake<T> {
+struct PendingHandshake<T> {
     source: Source,
     session: Session,
     field: Option<NameField>,
@@ -182,10 +182,10 @@ struct Handshake<T> {
     has_begun: bool,
     /// Decoded bytes of the client's first requests.
     plain: Vec<u8>,
-    stage: Stage,
+    stage: HandshakeStage,
 }
 
-impl<T> Handshake<T> {
+impl<T> PendingHandshake<T> {
     fn is_other_than_tls(&self, bytes: &[u8]) -> bool {
         !self.has_begun && bytes.first().is_some_and(|first| *first != HANDSHAKE)
     }
@@ -193,7 +193,7 @@ impl<T> Handshake<T> {
 
 /// How far a connection is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum HandshakeStage {
     Shaking,
     /// It is established; it leaves when everything was sent.
     Established,
@@ -227,10 +227,10 @@ impl<T> HandshakeThread<T> {
         let Begin { stream, context, field, origin } = begin;
         let session = match context.accept() {
             Ok(session) => session,
-            Err(error) => return self.report(Outcome::Failed { reason: error.to_string(), origin }),
+            Err(error) => return self.report(HandshakeOutcome::Failed { reason: error.to_string(), origin }),
         };
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.table.push(Slot { generation: 0, handshake: None });
+            self.table.push(HandshakeSlot { generation: 0, handshake: None });
             (self.table.len() - 1) as u32
         });
         let place = &mut self.table[slot as usize];
@@ -238,7 +238,7 @@ impl<T> HandshakeThread<T> {
         let key = SessionKey { slot, generation: place.generation };
         let (source, _) = stream.attach(&mut self.event_loop, Endpoint::Client(key));
         self.event_loop.recv_start(source);
-        place.handshake = Some(Handshake {
+        place.handshake = Some(PendingHandshake {
             source,
             session,
             field,
@@ -247,17 +247,17 @@ impl<T> HandshakeThread<T> {
             is_sending: false,
             has_begun: false,
             plain: Vec::new(),
-            stage: Stage::Shaking,
+            stage: HandshakeStage::Shaking,
         });
         self.deadlines.push_back((now_ns + HANDSHAKE_MAX.as_nanos() as u64, key));
     }
 
-    fn handshake(&mut self, key: SessionKey) -> Option<&mut Handshake<T>> {
+    fn handshake(&mut self, key: SessionKey) -> Option<&mut PendingHandshake<T>> {
         let slot = self.table.get_mut(key.slot as usize)?;
         slot.handshake.as_mut().filter(|_| slot.generation == key.generation)
     }
 
-    fn take(&mut self, key: SessionKey) -> Option<Handshake<T>> {
+    fn take(&mut self, key: SessionKey) -> Option<PendingHandshake<T>> {
         let slot = self.table.get_mut(key.slot as usize).filter(|slot| slot.generation == key.generation)?;
         let handshake = slot.handshake.take()?;
         self.free.push(key.slot);
@@ -287,11 +287,11 @@ impl<T> HandshakeThread<T> {
             }
             Event::Detached { fd, .. } => {
                 if let Some(handshake) = self.take(key) {
-                    let Handshake { session, field, origin, plain, .. } = handshake;
+                    let PendingHandshake { session, field, origin, plain, .. } = handshake;
                     let field = field.filter(|_| session.has_peer_certificate());
                     let names = field.map(|field| session.peer_names(field));
                     let stream = Stream::with_codec(fd, Some(TlsCodec::new(session)));
-                    self.report(Outcome::Established { stream, plain, names, origin });
+                    self.report(HandshakeOutcome::Established { stream, plain, names, origin });
                 }
             }
             _ => {}
@@ -314,8 +314,8 @@ impl<T> HandshakeThread<T> {
                 match received {
                     Ok(received) if received.closed => Err(CLOSED.to_owned()),
                     Ok(_) => {
-                        if handshake.session.is_established() && handshake.stage == Stage::Shaking {
-                            handshake.stage = Stage::Established;
+                        if handshake.session.is_established() && handshake.stage == HandshakeStage::Shaking {
+                            handshake.stage = HandshakeStage::Established;
                         }
                         Ok(())
                     }
@@ -350,9 +350,9 @@ impl<T> HandshakeThread<T> {
             }
         }
         if let Some(handshake) = self.handshake(key)
-            && handshake.stage == Stage::Established
+            && handshake.stage == HandshakeStage::Established
         {
-            handshake.stage = Stage::Leaving;
+            handshake.stage = HandshakeStage::Leaving;
             self.event_loop.recv_stop(source);
             self.event_loop.detach(source);
         }
@@ -361,12 +361,12 @@ impl<T> HandshakeThread<T> {
     /// Ends a connection, with the alert that waits, if there is room for it.
     fn fail(&mut self, key: SessionKey, reason: String) {
         let Some(handshake) = self.take(key) else { return };
-        let Handshake { source, waiting, is_sending, origin, .. } = handshake;
+        let PendingHandshake { source, waiting, is_sending, origin, .. } = handshake;
         if !waiting.is_empty() && !is_sending {
             let _ = self.event_loop.send(source, SendBuf { head: waiting, shared: Vec::new() });
         }
         self.event_loop.close(source);
-        self.report(Outcome::Failed { reason, origin });
+        self.report(HandshakeOutcome::Failed { reason, origin });
     }
 
     fn end_late(&mut self, now_ns: u64) {
@@ -376,7 +376,7 @@ impl<T> HandshakeThread<T> {
         }
     }
 
-    fn report(&self, outcome: Outcome<T>) {
+    fn report(&self, outcome: HandshakeOutcome<T>) {
         // Nobody listens once the server ends.
         if self.reports.send(outcome).is_ok() {
             self.main.wake();

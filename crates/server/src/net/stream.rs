@@ -370,8 +370,8 @@ impl StreamRemote {
         match &self.codec {
             None => keep_alive(self.socket.as_fd(), None),
             Some(codec) => {
-                // A thread that writes is a sign of life itself; one that has given the connection back is none
-                // of this remote's.
+                // A thread that writes is a sign of life itself; one that has given the connection back is
+                // none of this remote's.
                 if let Ok(mut codec) = codec.try_lock()
                     && let Some(codec) = codec.as_deref_mut()
                 {
