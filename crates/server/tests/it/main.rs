@@ -30,5 +30,6 @@ mod sentinel;
 mod slow_reads;
 mod threads;
 mod tools;
+mod tracking;
 mod users;
 mod version;
