@@ -23,7 +23,6 @@ const MIB: i128 = 1024 * 1024;
 
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
-const MODULES: &str = "modules";
 const REPLICATION: &str = "the rest of replication";
 const MPTCP: &str = "multipath TCP";
 
@@ -240,7 +239,7 @@ params! {
             "Who may change protected parameters with CONFIG SET: no one, all, or local clients.";
         ENABLE_DEBUG_COMMAND: Choice<Guard> = one_of::<Guard>("enable-debug-command", Guard::No as u8).immutable(),
             "Who may use DEBUG: no one, all, or local clients.";
-        ENABLE_MODULE_COMMAND: Choice<Guard> = one_of::<Guard>("enable-module-command", Guard::No as u8).immutable().later(MODULES),
+        ENABLE_MODULE_COMMAND: Choice<Guard> = one_of::<Guard>("enable-module-command", Guard::No as u8).immutable(),
             "Who may use MODULE: no one, all, or local clients.";
     }
     Clients {

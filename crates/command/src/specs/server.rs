@@ -68,6 +68,12 @@ specs! {
     MEMORY_PURGE,
     MEMORY_STATS,
     MEMORY_USAGE,
+    MODULE,
+    MODULE_HELP,
+    MODULE_LIST,
+    MODULE_LOAD,
+    MODULE_LOADEX,
+    MODULE_UNLOAD,
     MONITOR,
     PSYNC,
     REPLCONF,
@@ -1389,6 +1395,132 @@ pub static MEMORY_USAGE: Spec = Spec {
     deprecated: None,
     id: id::MEMORY_USAGE,
 };
+
+/// `MODULE`
+pub static MODULE: Spec = Spec {
+    full_name: "module",
+    subcommands: &[&MODULE_HELP, &MODULE_LIST, &MODULE_LOAD, &MODULE_LOADEX, &MODULE_UNLOAD],
+    group: Group::Server,
+    since: "4.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Names the modules, of which this server has none.",
+    complexity: "As the subcommand",
+    deprecated: None,
+    id: id::MODULE,
+};
+
+/// `MODULE HELP`
+pub static MODULE_HELP: Spec = Spec {
+    full_name: "module|help",
+    subcommands: &[],
+    group: Group::Server,
+    since: "5.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Explains the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::MODULE_HELP,
+};
+
+/// `MODULE LIST`
+pub static MODULE_LIST: Spec = Spec {
+    full_name: "module|list",
+    subcommands: &[],
+    group: Group::Server,
+    since: "4.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output_order"],
+    history: &[],
+    summary: "Lists the modules.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::MODULE_LIST,
+};
+
+/// `MODULE LOAD`
+pub static MODULE_LOAD: Spec = Spec {
+    full_name: "module|load",
+    subcommands: &[],
+    group: Group::Server,
+    since: "4.0.0",
+    arity: Arity::AtLeast(3),
+    flags: MODULES_CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("path"), string("arg").optional().repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Is refused: there are no modules in C.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::MODULE_LOAD,
+};
+
+/// `MODULE LOADEX`
+pub static MODULE_LOADEX: Spec = Spec {
+    full_name: "module|loadex",
+    subcommands: &[],
+    group: Group::Server,
+    since: "7.0.0",
+    arity: Arity::AtLeast(3),
+    flags: MODULES_CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[
+        string("path"),
+        block("configs", &[string("name"), string("value")])
+            .after("CONFIG")
+            .optional()
+            .repeated()
+            .token_repeated(),
+        string("args").after("ARGS").optional().repeated(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Is refused: there are no modules in C.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::MODULE_LOADEX,
+};
+
+/// `MODULE UNLOAD`
+pub static MODULE_UNLOAD: Spec = Spec {
+    full_name: "module|unload",
+    subcommands: &[],
+    group: Group::Server,
+    since: "4.0.0",
+    arity: Arity::Exactly(3),
+    flags: MODULES_CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("name")],
+    tips: &[],
+    history: &[],
+    summary: "Is refused: there are no modules.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::MODULE_UNLOAD,
+};
+
+/// What would change the modules.
+const MODULES_CHANGE: Flags =
+    Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING).or(Flags::PROTECTED);
 
 /// `MONITOR`
 pub static MONITOR: Spec = Spec {

@@ -174,16 +174,23 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "protected",
         concerns: |spec| spec.flags.has(Flags::PROTECTED),
-        armed: |control| control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) != Guard::Yes,
+        armed: |control| {
+            let guards = [param::ENABLE_DEBUG_COMMAND, param::ENABLE_MODULE_COMMAND];
+            guards.iter().any(|guard| control.config.choice::<Guard>(*guard) != Guard::Yes)
+        },
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            let open = match asked.control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) {
+            let (guard, text) = match asked.spec.container() {
+                Some("module") => (param::ENABLE_MODULE_COMMAND, MODULE_REFUSED),
+                _ => (param::ENABLE_DEBUG_COMMAND, DEBUG_REFUSED),
+            };
+            let open = match asked.control.config.choice::<Guard>(guard) {
                 Guard::Yes => true,
                 Guard::No => false,
                 Guard::Local => asked.caller.is_local(),
             };
-            (!open).then_some(Verdict::Reject(CmdError::text(DEBUG_REFUSED)))
+            (!open).then_some(Verdict::Reject(CmdError::text(text)))
         },
     },
     Check {
@@ -591,6 +598,10 @@ const UNSAVED: &str = "MISCONF Valkey is configured to save RDB snapshots, but i
 
 const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
                              can run it from a local connection, otherwise you need to set this option in the \
+                             configuration file, and then restart the server.";
+
+const MODULE_REFUSED: &str = "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", \
+                             you can run it from a local connection, otherwise you need to set this option in the \
                              configuration file, and then restart the server.";
 
 /// The gate's state.

@@ -7,6 +7,7 @@ mod flush;
 mod latency;
 mod log;
 mod memory;
+mod module;
 mod save;
 mod shutdown;
 
@@ -55,6 +56,11 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::MEMORY_PURGE, Handler::Server(memory::purge)),
     route(&specs::MEMORY_STATS, Handler::Report(memory::stats)),
     route(&specs::MEMORY_USAGE, Handler::Data(DataHandler::Read(memory::usage))),
+    route(&specs::MODULE_HELP, Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::MODULE)))),
+    route(&specs::MODULE_LIST, Handler::Data(DataHandler::Static(module::list))),
+    route(&specs::MODULE_LOAD, Handler::Data(DataHandler::Static(module::load))),
+    route(&specs::MODULE_LOADEX, Handler::Data(DataHandler::Static(module::load))),
+    route(&specs::MODULE_UNLOAD, Handler::Data(DataHandler::Static(module::unload))),
     route(&specs::ROLE, Handler::Report(role)),
     route(&specs::SAVE, Handler::Server(save::save)),
     route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),

@@ -269,3 +269,21 @@ fn regress_numbers_that_are_none_are_refused_as_in_the_reference() {
         ("WAITAOF 0 -1 1", "-ERR value is out of range, must be positive"),
     ]);
 }
+
+#[test]
+fn there_are_no_modules() {
+    let refused = "-ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+    let mut rig = Rig::new();
+    rig.check("MODULE LIST", "[]");
+    rig.check("MODULE LIST x", "-ERR wrong number of arguments for 'module|list' command");
+    rig.check("MODULE LOAD", "-ERR wrong number of arguments for 'module|load' command");
+    rig.check("MODULE nosuch", "-ERR unknown subcommand 'nosuch'. Try MODULE HELP.");
+    for line in ["MODULE LOAD a.so", "MODULE LOADEX a.so CONFIG a b", "MODULE UNLOAD lua"] {
+        rig.check(line, refused);
+    }
+    let mut rig = Rig::with(&[("enable-module-command", "yes")]);
+    for line in ["MODULE LOAD a.so", "MODULE LOADEX a.so CONFIG a b"] {
+        rig.check(line, "-ERR Error loading the extension: this server has no modules in C");
+    }
+    rig.check("MODULE UNLOAD lua", "-ERR Error unloading module: no such module with that name");
+}

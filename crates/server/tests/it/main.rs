@@ -31,5 +31,6 @@ mod slow_reads;
 mod threads;
 mod tls;
 mod tools;
+mod tracking;
 mod users;
 mod version;
