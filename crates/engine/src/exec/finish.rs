@@ -160,7 +160,8 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        self.commit_command(ended.unit, ended.db, ended.args, session.caller.proto);
+        let proto = ended.unit.client_proto.unwrap_or(session.caller.proto);
+        self.commit_command(ended.unit, ended.db, ended.args, proto);
     }
 
     /// A writable replica remembers the expiries that its own clients give.

@@ -8,6 +8,7 @@ use crate::scripting::run::ScriptRun;
 use crate::session::transaction::Transaction;
 use sluice_base::Now;
 use sluice_replication::{Audience, UnitCommands};
+use sluice_resp::Protocol;
 
 /// An execution unit under way, and what its commands have done so far: a unit that stands still takes that
 /// along.
@@ -22,6 +23,10 @@ pub(crate) struct Unit {
     pub commands: Option<Box<UnitCommands>>,
     /// Who is told of its commands' changes; nobody where a script has said so.
     pub audience: Option<Audience>,
+    /// What its client speaks, while a command runs whose reply is a script's.
+    pub client_proto: Option<Protocol>,
+    /// What TIME tells, where that is another time.
+    pub told_now: Option<Now>,
     /// Where its run has just come to stand still, for whoever leaves the unit open.
     pub stood_still: Option<Box<StoodStill>>,
 }
@@ -55,6 +60,8 @@ impl Unit {
             standing: Standing::Client,
             commands: None,
             audience: Some(Audience::All),
+            client_proto: None,
+            told_now: None,
             stood_still: None,
         }
     }
