@@ -630,9 +630,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Where a run that has failed was: the name of the chunk as it was given, and the line. `None` where a
-    /// native function that no function of the language called has failed.
-    pub fn failed_at(&self) -> Option<(&[u8], u32)> {
+    /// Where a run that has failed was: the name of the chunk as it was given, and the line. `=[C]` and -1,
+    /// where a native function has called what has failed. `None` where nobody has: a native function was
+    /// what is run.
+    pub fn failed_at(&self) -> Option<(&[u8], i64)> {
         self.vm.machine.top_position()
     }
 

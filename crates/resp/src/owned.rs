@@ -30,6 +30,13 @@ impl ArgumentList {
         }
     }
 
+    /// Makes room for so many arguments of so many bytes together, beyond those that are there.
+    #[inline]
+    pub fn reserve(&mut self, count: usize, bytes: usize) {
+        self.spans.reserve(count);
+        self.bytes.reserve(bytes);
+    }
+
     /// Appends an argument, which `write` appends to the bytes that it is given.
     #[inline]
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {

@@ -73,10 +73,15 @@ impl<'a> Reply<'a> {
 
     /// An error: `text` begins with its code, as in `ERR syntax error`. Line ends around it are dropped.
     pub fn error(&mut self, text: &[u8]) {
-        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
         let start = text.iter().position(|byte| !is_line_end(byte)).unwrap_or(text.len());
-        let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(start, |last| last + 1);
-        self.line(b'-', &text[start..end]);
+        self.error_of_script(&text[start..]);
+    }
+
+    /// An error that a script has made: line ends behind it are dropped, those ahead of it become spaces as
+    /// those within it do.
+    pub fn error_of_script(&mut self, text: &[u8]) {
+        let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
+        self.line(b'-', &text[..end]);
     }
 
     /// An integer.
@@ -361,6 +366,10 @@ const HEADER_BYTES_MAX: usize = 23;
 const DEFERRED_BYTES: usize = 4;
 /// From this size a reference count and a second segment cost less than the copy.
 const SHARED_BYTES_MIN: usize = 16 * 1024;
+
+fn is_line_end(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
 
 #[cfg(test)]
 mod tests;

@@ -103,7 +103,7 @@ impl Engine {
             }
             DataHandler::Static(run) => {
                 let entries = &mut control.clients.command_entries;
-                run(&mut StaticCtx { now: unit.now, entries, reply }, args)
+                run(&mut StaticCtx { now: unit.told_now.unwrap_or(unit.now), entries, reply }, args)
             }
         }
     }

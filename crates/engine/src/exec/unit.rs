@@ -23,8 +23,10 @@ pub(crate) struct Unit {
     pub commands: Option<Box<UnitCommands>>,
     /// Who is told of its commands' changes; nobody where a script has said so.
     pub audience: Option<Audience>,
-    /// The protocol of the client whose script runs: replies to the script's calls may be in another.
+    /// What its client speaks, while a command runs whose reply is a script's.
     pub client_proto: Option<Protocol>,
+    /// What TIME tells, where that is another time.
+    pub told_now: Option<Now>,
     /// Where its run has just come to stand still, for whoever leaves the unit open.
     pub stood_still: Option<Box<StoodStill>>,
 }
@@ -59,6 +61,7 @@ impl Unit {
             commands: None,
             audience: Some(Audience::All),
             client_proto: None,
+            told_now: None,
             stood_still: None,
         }
     }

@@ -8,6 +8,7 @@ use crate::scripting::machine::{MachineKind, ScriptMachine, ScriptRequest, log_l
 use crate::scripting::shebang::ScriptFlags;
 use sluice_base::LogLevel;
 use sluice_base::quote::{Dialect, split_args};
+use sluice_commands::until_zero;
 use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunOutcome, TableRef, Value, compile};
 use std::sync::Arc;
 
@@ -70,10 +71,6 @@ pub(crate) fn library_head(code: &[u8]) -> Result<LibraryHead, Vec<u8>> {
 
 fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-}
-
-fn until_zero(text: &[u8]) -> &[u8] {
-    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// A function that a library has registered.

@@ -5,7 +5,8 @@
 //! `scripting/run.rs` serves it. The others are done here.
 
 use sha1::{Digest, Sha1};
-use sluice_base::{LogLevel, num};
+use sluice_base::LogLevel;
+use sluice_commands::until_zero;
 use sluice_lua::{Ctx, Fault, Global, Heap, Library, Native, NativeStep, TableRef, Value, Vm};
 
 /// What a script asks the server for.
@@ -292,10 +293,6 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text(text))
 }
 
-fn until_zero(text: &[u8]) -> &[u8] {
-    text.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
 /// An error as scripts see those of the server: a table whose field `err` holds the text, with its code.
 /// `text` begins with `-` and a code, or has none.
 ///
@@ -312,7 +309,7 @@ pub(crate) fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Faul
     let told = match text.strip_prefix(b"-") {
         Some(coded) => match coded.iter().position(|byte| *byte == b' ') {
             Some(space) => [&coded[..=space], &line_ends(&coded[space + 1..])].concat(),
-            None => [b"ERR ", &*line_ends(coded)].concat(),
+            None => [b"ERR ", coded].concat(),
         },
         None => [b"ERR ", &*line_ends(text)].concat(),
     };
@@ -356,6 +353,8 @@ fn acl_check_cmd(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
 }
 
+/// `server.log`: a line of the texts and numbers behind the level, each up to its first zero byte, a space
+/// between each two.
 fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() < 2 {
         return Err(thrown(ctx.heap, b"server.log() requires two arguments or more."));
@@ -363,33 +362,60 @@ fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let Some(level) = ctx.to_number(ctx.arg(1)) else {
         return Err(thrown(ctx.heap, b"First argument must be a number (log level)."));
     };
-    if !(0..=3).contains(&(level as i32)) {
+    let level = c_int(level);
+    if !(0..=3).contains(&level) {
         return Err(thrown(ctx.heap, b"Invalid log level."));
     }
-    Ok(NativeStep::Request(ScriptRequest::Log as u32))
+    let mut line = LOG_PREFIX.to_vec();
+    for at in 2..=ctx.count() {
+        let value = ctx.arg(at);
+        let text = ctx.to_str(value)?;
+        match (text, at) {
+            // What C prints for a text that is not there.
+            (None, 2) => line.extend_from_slice(b"(null)"),
+            (None, _) => {}
+            (Some(text), _) => {
+                if at > 2 {
+                    line.push(b' ');
+                }
+                let room = LOG_BYTES_MAX.saturating_sub(line.len());
+                line.extend(ctx.heap.bytes(text).iter().take_while(|byte| **byte != 0).take(room));
+            }
+        }
+        if line.len() >= LOG_BYTES_MAX {
+            break;
+        }
+    }
+    line.truncate(LOG_BYTES_MAX);
+    let line = ctx.heap.new_string(&line)?;
+    ctx.set(2, line);
+    request_with(ctx, ScriptRequest::Log, level)
 }
+
+/// What lines of scripts begin with.
+const LOG_PREFIX: &[u8] = b"<lua> ";
 
 fn set_resp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() != 1 {
         return Err(thrown(ctx.heap, b"server.setresp() requires one argument."));
     }
-    let version = ctx.to_number(ctx.arg(1)).unwrap_or(0.0) as i32;
+    let version = c_int(ctx.to_number(ctx.arg(1)).unwrap_or(0.0));
     if version != 2 && version != 3 {
         return Err(thrown(ctx.heap, b"RESP version must be 2 or 3."));
     }
-    Ok(NativeStep::Request(ScriptRequest::SetResp as u32))
+    request_with(ctx, ScriptRequest::SetResp, version)
 }
 
 fn set_repl(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() != 1 {
         return Err(thrown(ctx.heap, b"server.set_repl() requires one argument."));
     }
-    let flags = ctx.to_number(ctx.arg(1)).unwrap_or(0.0) as i32;
+    let flags = c_int(ctx.to_number(ctx.arg(1)).unwrap_or(0.0));
     if flags & !i32::from(Receivers::ALL) != 0 {
         let text = b"Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
         return Err(thrown(ctx.heap, text));
     }
-    Ok(NativeStep::Request(ScriptRequest::SetRepl as u32))
+    request_with(ctx, ScriptRequest::SetRepl, flags)
 }
 
 fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -461,7 +487,7 @@ fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(table.into())
 }
 
-/// What `server.log` says: its texts and numbers, a space between each two.
+/// What `server.log` says: see [`log`].
 pub(crate) fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
     let level = match first_number(machine) {
         0 => LogLevel::Debug,
@@ -470,31 +496,32 @@ pub(crate) fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
         _ => LogLevel::Warning,
     };
     let Some(asking) = machine.vm.run() else { return (level, String::new()) };
-    let heap = asking.objects();
-    let mut line = Vec::new();
-    for (at, value) in asking.request_args().iter().skip(1).enumerate() {
-        if at > 0 && (value.is_str() || value.is_number()) {
-            line.push(b' ');
-        }
-        if let Some(text) = value.as_str() {
-            line.extend_from_slice(heap.bytes(text));
-        } else if let Some(number) = value.as_number() {
-            num::push_f64(&mut line, number);
-        }
-        line.truncate(LOG_BYTES_MAX);
-    }
-    (level, String::from_utf8_lossy(&line).into_owned())
+    let text = asking.request_args().get(1).and_then(|value| value.as_str());
+    let text = text.map(|text| asking.objects().bytes(text)).unwrap_or_default();
+    (level, String::from_utf8_lossy(text).into_owned())
 }
 
 /// Bytes of a line that a script has logged.
-const LOG_BYTES_MAX: usize = 1024;
+const LOG_BYTES_MAX: usize = 1023;
 
-/// The first argument of the request as a number.
+/// The first argument of the request, which its function has made a number.
 pub(crate) fn first_number(machine: &mut ScriptMachine) -> i32 {
     let Some(asking) = machine.vm.run() else { return 0 };
-    let Some(value) = asking.request_args().first().copied() else { return 0 };
-    let text = value.as_str().and_then(|text| num::parse_f64(asking.objects().bytes(text)));
-    value.as_number().or(text).unwrap_or_default() as i32
+    let first = asking.request_args().first().and_then(|value| value.as_number());
+    first.unwrap_or_default() as i32
+}
+
+/// A number as C makes it an `int` on the processors of the reference: what an `int` cannot hold is the
+/// smallest one.
+fn c_int(number: f64) -> i32 {
+    let whole = number.trunc();
+    if (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&whole) { whole as i32 } else { i32::MIN }
+}
+
+/// Asks the host with a number in place of the first argument: who checks the number says what it is.
+fn request_with(ctx: &mut Ctx<'_>, request: ScriptRequest, number: i32) -> Result<NativeStep, Fault> {
+    ctx.set(1, Value::number(f64::from(number)));
+    Ok(NativeStep::Request(request as u32))
 }
 
 #[cfg(test)]

@@ -3,18 +3,23 @@
 use crate::engine::Engine;
 use crate::exec::ctx::ScriptCommand;
 use crate::exec::unit::Unit;
+use crate::exec::unknown::wrong_form;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::run::{EvalKind, NO_SCRIPT};
 use crate::scripting::state::{EarlyEnd, machine_limits};
 use crate::session::Session;
 use sluice_base::Now;
+use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use sluice_resp::Reply;
 
 /// SCRIPT DEBUG.
 fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
+    if args.len() > 4 {
+        return Err(wrong_form(&specs::SCRIPT, args));
+    }
     if args.len() == 4 && !args.is(3, "lua") {
         let name = String::from_utf8_lossy(args.at(3)).into_owned();
         let text = format!("ERR No scripting engine found with name '{name}' to enable debug");

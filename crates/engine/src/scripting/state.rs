@@ -82,6 +82,8 @@ pub(crate) struct RunBuffers {
     pub reply: Outbox,
     /// The command, looked up and hashed.
     pub batch: sluice_commands::PreparedBatch,
+    /// Bytes of large arguments that were copied since the last look at the clock.
+    pub copied_bytes: usize,
 }
 
 /// Bytes of a reply whose memory is kept for the next.

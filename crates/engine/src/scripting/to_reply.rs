@@ -4,6 +4,7 @@
 //! the conversion has ended, at whatever depth it was cut off; (3) the values stay those of a run that is
 //! open until then.
 
+use sluice_commands::until_zero;
 use sluice_lua::{Heap, Kind, TableRef, Value};
 use sluice_resp::{Outbox, Protocol, Reply};
 
@@ -180,15 +181,16 @@ impl ReplyConversion {
     /// Writes a table with a field that says what the table is.
     fn write_special(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) -> bool {
         if let Some(text) = heap.get_text(table, b"err").as_str() {
-            reply.error(heap.bytes(text));
+            let text = until_zero(heap.bytes(text));
+            reply.error_of_script(text);
             self.has_error = true;
             if !is_counted(table, heap) {
-                self.errors.push(heap.bytes(text).to_vec());
+                self.errors.push(text.to_vec());
             }
             return true;
         }
         if let Some(text) = heap.get_text(table, b"ok").as_str() {
-            reply.simple(heap.bytes(text));
+            reply.simple(until_zero(heap.bytes(text)));
             return true;
         }
         if let Some(number) = heap.get_text(table, b"double").as_number() {
@@ -200,9 +202,9 @@ impl ReplyConversion {
             if digits.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 // In RESP2 the digits are a bulk string, which would bring line breaks as they are; the
                 // reference's end at a NUL.
-                let digits = digits.split(|&byte| byte == 0).next().unwrap_or_default();
-                let digits =
-                    digits.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
+                let digits = until_zero(digits)
+                    .iter()
+                    .map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
                 reply.big_number(&digits.collect::<Vec<u8>>());
             } else {
                 reply.big_number(digits);
@@ -213,8 +215,8 @@ impl ReplyConversion {
             let format = heap.get_text(inner, b"format").as_str();
             let text = heap.get_text(inner, b"string").as_str();
             if let (Some(format), Some(text)) = (format, text) {
-                let mut letters = *b"txt";
-                let format = heap.bytes(format);
+                let mut letters = *b"   ";
+                let format = until_zero(heap.bytes(format));
                 let len = format.len().min(3);
                 letters[..len].copy_from_slice(&format[..len]);
                 reply.verbatim(&letters, heap.bytes(text));

@@ -214,3 +214,20 @@ fn a_function_that_has_written_is_not_killed() {
     let answer = rig.run_as(other, "FUNCTION KILL");
     assert!(answer.starts_with("-UNKILLABLE Sorry the script already executed write commands"), "{answer}");
 }
+
+#[test]
+fn a_native_function_may_be_the_function() {
+    let mut rig = Rig::new();
+    check(
+        &mut rig,
+        &[
+            (
+                r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',server.register_function) server.register_function('w',redis.log)""##,
+                "\"l\"",
+            ),
+            ("FCALL f 0", "-ERR server.register_function can only be called on FUNCTION LOAD command"),
+            ("FCALL w 0", "-ERR First argument must be a number (log level)."),
+            ("FCALL w 0 x", "-ERR First argument must be a number (log level)."),
+        ],
+    );
+}

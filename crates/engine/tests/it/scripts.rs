@@ -448,3 +448,294 @@ fn a_script_that_waits_for_its_turn_does_not_run_behind_the_end() {
     assert_eq!(answer(&mut rig, second), "");
     assert_eq!(rig.engine.keyspace().db(0).len(), 0);
 }
+
+#[test]
+fn shutdown_ends_a_server_with_a_busy_script_only_without_a_save() {
+    for script in ["while true do end", "redis.call('SET','half',1) while true do end"] {
+        let mut rig = running(&[("busy-reply-threshold", "50"), ("save", "3600 1")]);
+        let held = begin(&mut rig, script);
+        rig.check_as(held, "SHUTDOWN SAVE", "");
+        go_on(&mut rig, 60);
+        assert_eq!(answer(&mut rig, held), BUSY, "it was held, and is not run within the script");
+        let other = rig.connect();
+        for line in ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW", "SHUTDOWN SAVE FORCE"] {
+            rig.check_as(other, line, BUSY);
+        }
+        rig.check_as(other, "SHUTDOWN ABORT", "-ERR No shutdown in progress.");
+        rig.check_as(other, "SHUTDOWN NOSAVE SAVE", "-ERR syntax error");
+        assert!(rig.process.snapshots.borrow().is_empty(), "half of a script is in no file");
+        assert!(!has_ended(&rig));
+        rig.run_as(other, "SHUTDOWN nosave now");
+        assert!(has_ended(&rig) && rig.process.snapshots.borrow().is_empty());
+    }
+}
+
+#[test]
+fn shutdown_names_the_way_to_kill_a_busy_function() {
+    let mut rig = running(&[("busy-reply-threshold", "10")]);
+    rig.run(
+        r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',function() while true do end end)""##,
+    );
+    let other = rig.connect();
+    rig.check("FCALL f 0", "");
+    go_on(&mut rig, 20);
+    rig.check_as(other, "SHUTDOWN", &BUSY.replace("SCRIPT KILL", "FUNCTION KILL"));
+}
+
+#[test]
+fn shutdown_nosave_waits_for_replicas_and_not_for_a_script_without_end() {
+    for (line, waits) in [("SHUTDOWN NOSAVE", true), ("SHUTDOWN NOSAVE NOW", false)] {
+        let mut rig = running(&[("busy-reply-threshold", "10")]);
+        let _lags = rig.replica();
+        let other = begin(&mut rig, "redis.call('SET','half',1) while true do end");
+        rig.run("SET before 1");
+        go_on(&mut rig, 20);
+        // What the replica has not acknowledged is the stream behind its synchronisation.
+        rig.run_as(other, line);
+        assert_eq!(has_ended(&rig), !waits, "{line}");
+        rig.pass_ms(9_000);
+        rig.end_iteration();
+        assert_eq!(has_ended(&rig), !waits, "{line}");
+        rig.pass_ms(1_500);
+        rig.end_iteration();
+        assert!(has_ended(&rig) && rig.engine.has_open_unit(), "{line}");
+        assert!(rig.process.snapshots.borrow().is_empty());
+    }
+}
+
+fn has_ended(rig: &Rig) -> bool {
+    rig.actions.iter().any(|action| matches!(action, sluice_engine::Action::Shutdown))
+}
+
+#[test]
+fn messages_of_a_script_to_its_own_client_are_in_the_client_s_protocol() {
+    let publish = "redis.call('PUBLISH','ch','m')";
+    let message = ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n";
+    let rows = [
+        ("SUBSCRIBE ch", publish.to_owned(), message),
+        ("SUBSCRIBE ch", format!("redis.setresp(3) {publish}"), message),
+        ("SUBSCRIBE ch", format!("for i = 1, 500000 do end {publish}"), message),
+        (
+            "SSUBSCRIBE ch",
+            "redis.call('SPUBLISH','ch','m')".to_owned(),
+            ">3\r\n$8\r\nsmessage\r\n$2\r\nch\r\n$1\r\nm\r\n",
+        ),
+        (
+            "PSUBSCRIBE __keyevent*",
+            "redis.call('SET','k','v')".to_owned(),
+            ">4\r\n$8\r\npmessage\r\n$11\r\n__keyevent*\r\n$18\r\n__keyevent@0__:set\r\n$1\r\nk\r\n",
+        ),
+    ];
+    for (subscribe, script, wanted) in rows {
+        let mut rig = running(&[("notify-keyspace-events", "E$")]);
+        let client = rig.client;
+        rig.run("HELLO 3");
+        rig.run(subscribe);
+        let told = format!(":1\r\n{wanted}");
+        let eval = format!("{script} return 1");
+        let mut got = rig.argv(client, &[b"EVAL", eval.as_bytes(), b"0"]);
+        go_on(&mut rig, 10_000);
+        got.extend(rig.output(client));
+        assert_eq!(String::from_utf8_lossy(&got), told, "{script}");
+        let function =
+            format!("#!lua name=l\nserver.register_function('f', function() {script} return 1 end)");
+        rig.argv(client, &[b"FUNCTION", b"LOAD", b"REPLACE", function.as_bytes()]);
+        let mut got = rig.argv(client, &[b"FCALL", b"f", b"0"]);
+        go_on(&mut rig, 10_000);
+        got.extend(rig.output(client));
+        assert_eq!(String::from_utf8_lossy(&got), told, "FCALL: {script}");
+    }
+}
+
+#[test]
+fn numbers_are_arguments_without_a_second_zero() {
+    check(&[
+        ("EVAL \"return redis.call('ECHO',-tonumber(ARGV[1]))\" 0 0", "\"0\""),
+        ("EVAL \"redis.call('SET','c',5) return redis.call('INCRBY','c',-tonumber(ARGV[1]))\" 0 0", ":5"),
+        ("EVAL \"return redis.call('ECHO',math.ceil(-0.5))\" 0", "\"0\""),
+        ("EVAL \"return redis.call('ECHO',0/0)\" 0", "\"-nan\""),
+        ("EVAL \"return redis.call('ECHO',-(0/0))\" 0", "\"nan\""),
+        ("EVAL \"return redis.call('ECHO',-math.huge)\" 0", "\"-inf\""),
+        ("EVAL \"return redis.call('ECHO',2^62)\" 0", "\"4611686018427387904\""),
+        ("EVAL \"return redis.call('ECHO',-0.1)\" 0", "\"-0.1\""),
+    ]);
+}
+
+#[test]
+fn arguments_of_calls_count_as_memory_of_the_script() {
+    let many = "local s, t = string.rep('x', 2000000), {} for i = 1, 20 do t[i] = s end";
+    for call in ["redis.call('NOSUCH',unpack(t))", "redis.pcall('NOSUCH',unpack(t))"] {
+        let mut rig = Rig::with(&[("script-memory-limit", "16mb")]);
+        let line = format!("EVAL \"{many} return {call}\" 0");
+        let got = rig.run(&line);
+        assert!(got.contains("not enough memory"), "{call}: {got}");
+        let line = format!(
+            "EVAL \"{many} local ok, e = pcall(function() return redis.acl_check_cmd('set',unpack(t)) end) return e\" 0"
+        );
+        rig.check(&line, "\"not enough memory\"");
+        rig.check("EVAL \"return redis.call('SET','k',string.rep('x', 3000000))\" 0", "+OK");
+        rig.check("STRLEN k", ":3000000");
+    }
+}
+
+#[test]
+fn a_script_that_calls_with_large_arguments_stands_still_in_time() {
+    let mut rig = running(&[]);
+    let script = "local s = string.rep('x', 2000000) for i = 1, 40 do redis.pcall('NOSUCH', s) end return 1";
+    begin(&mut rig, script);
+    go_on(&mut rig, 10_000);
+    let client = rig.client;
+    assert_eq!(answer(&mut rig, client), ":1");
+}
+
+#[test]
+fn a_number_that_a_text_says_is_the_number_that_is_used() {
+    let mut rig = Rig::with(&[("appendonly", "yes")]);
+    rig.engine.begin_aof();
+    let replica = rig.replica();
+    rig.fed(replica);
+    for text in ["'0x3'", "' 3 '", "3.9"] {
+        rig.run(&format!("EVAL \"redis.set_repl({text}) redis.call('SET','a',1)\" 0"));
+        assert!(rig.fed(replica).ends_with("SET a 1"), "{text}");
+        rig.check(
+            &format!("EVAL \"redis.setresp({text}) return redis.call('HGETALL','none').map and 3 or 2\" 0"),
+            ":3",
+        );
+    }
+    rig.appended();
+    rig.run("EVAL \"redis.set_repl('0x1') redis.call('SET','a',1)\" 0");
+    assert_eq!((rig.fed(replica), rig.appended()), (String::new(), "SET a 1".into()));
+    let flags = "-ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: on @user_script:1.";
+    for number in ["0/0", "2^31", "2^32+3", "'nan'"] {
+        rig.check(&format!("EVAL \"redis.set_repl({number})\" 0"), flags);
+        rig.check(
+            &format!("EVAL \"redis.setresp({number})\" 0"),
+            "-ERR RESP version must be 2 or 3. script: on @user_script:1.",
+        );
+        rig.check(
+            &format!("EVAL \"redis.log({number},'x')\" 0"),
+            "-ERR Invalid log level. script: on @user_script:1.",
+        );
+    }
+}
+
+#[test]
+fn time_goes_on_in_a_script_once_that_is_busy_and_not_before() {
+    let mut rig = running(&[("busy-reply-threshold", "50")]);
+    let wait = "local a = redis.call('TIME') repeat local b = redis.call('TIME') \
+                until (b[1] - a[1]) * 1000000 + b[2] - a[2] > 100000 return 'over'";
+    begin(&mut rig, wait);
+    go_on(&mut rig, 10_000);
+    let client = rig.client;
+    assert_eq!(answer(&mut rig, client), "\"over\"");
+    let still = "local a = redis.call('TIME') for i = 1, 200 do \
+                 if redis.call('TIME')[2] ~= a[2] then return 'moved' end end return 'still'";
+    rig.run(&format!("EVAL \"{still}\" 0"));
+    go_on(&mut rig, 10_000);
+    let later = answer(&mut rig, client);
+    assert!(later.is_empty() || later == "\"still\"", "{later}");
+    // Keys expire by the time at its beginning, busy or not.
+    let keeps = "redis.call('SET','k','v','PX',20) for i = 1, 5000000 do end return redis.call('GET','k')";
+    begin(&mut rig, keeps);
+    go_on(&mut rig, 10_000);
+    assert_eq!(answer(&mut rig, client), "\"v\"");
+    rig.check("GET k", "nil");
+}
+
+#[test]
+fn lines_of_scripts_are_written_as_the_reference_writes_them() {
+    let mut rig = Rig::new();
+    let rows = [
+        ("-0/0,0/0,0,-0,1e15,1e17,0.1,'x',true,nil,{},'y'", "<lua> -nan -nan 0 0 1e+15 1e+17 0.1 x y"),
+        ("'a\\0b','c'", "<lua> a c"),
+        ("true,1,2", "<lua> (null) 1 2"),
+        ("{}", "<lua> (null)"),
+        ("''", "<lua> "),
+    ];
+    for (arguments, wanted) in rows {
+        let script = format!("redis.log('0x3',{arguments})");
+        let client = rig.client;
+        rig.argv(client, &[b"EVAL", script.as_bytes(), b"0"]);
+        let (_, line) = rig.process.log.last().unwrap();
+        assert_eq!(line, wanted, "{arguments}");
+    }
+    rig.run("EVAL \"redis.log(3,string.rep('y',3000),'z')\" 0");
+    assert_eq!(rig.process.log.last().unwrap().1.len(), 1023);
+}
+
+#[test]
+fn zero_bytes_in_programs_are_what_they_are_for_the_reference() {
+    let compiling = "ERR Error compiling script (new function): user_script:1:";
+    let rows: [(&[u8], String); 7] = [
+        (b"return 1\0xx", ":1".into()),
+        (b"return 1\0\0+1", ":2".into()),
+        (b"return 'a'.\0'b'", "\"ab\"".into()),
+        (b"return loadstring('return 1\\0xx')()", ":1".into()),
+        (b"return 5 \0", format!("-{compiling} '<eof>' expected")),
+        (b"x\0=1", format!("-{compiling} '=' expected")),
+        (b"return 1 --\0 (", ":1".into()),
+    ];
+    let mut rig = Rig::new();
+    for (program, wanted) in rows {
+        let client = rig.client;
+        let got = rig.argv(client, &[b"EVAL", program, b"0"]);
+        assert_eq!(render(&got), wanted, "{}", program.escape_ascii());
+    }
+}
+
+#[test]
+fn texts_of_errors_and_states_end_at_a_zero_and_keep_what_is_ahead() {
+    let mut rig = Rig::new();
+    for (script, wanted) in [
+        ("return {err='a\\0b'}", "-a\r\n"),
+        ("return {ok='a\\0b'}", "+a\r\n"),
+        ("return redis.status_reply('a\\0b')", "+a\r\n"),
+        ("return {err='\\r\\na'}", "-  a\r\n"),
+        ("return {err='\\r\\n\\r\\nX a\\r\\nb\\r\\n'}", "-    X a  b\r\n"),
+        ("return {err='a\\r\\n\\0'}", "-a\r\n"),
+        ("return {ok='\\r\\na\\r\\n'}", "+  a  \r\n"),
+        ("return redis.error_reply('\\r\\na')", "-ERR   a\r\n"),
+        ("return redis.error_reply('a\\r\\n').err", "$7\r\nERR a\r\n\r\n"),
+        ("return redis.error_reply('A \\r\\nb\\r\\n')", "-A b\r\n"),
+        (
+            "return redis.pcall('CONFIG','\\r\\nx').err",
+            "$46\r\nERR unknown subcommand '  x'. Try CONFIG HELP.\r\n",
+        ),
+        ("error({err='a\\0b'})", "-a script: on @user_script:1.\r\n"),
+        ("error({err='\\r\\na'})", "-  a script: on @user_script:1.\r\n"),
+        ("error('a\\0b')", "-ERR user_script:1: a script: on @user_script:1.\r\n"),
+        (
+            "return (string.gsub('incr','%w+',redis.call))",
+            "-ERR Wrong number of args calling command from script script: on =[C]:-1.\r\n",
+        ),
+        (
+            "local f,e=load(function() return redis.call('GET','nos') end) return {err=e}",
+            "-user_script:1: reader function must return a string\r\n",
+        ),
+    ] {
+        let client = rig.client;
+        let got = rig.argv(client, &[b"EVAL", script.as_bytes(), b"0"]);
+        assert_eq!(String::from_utf8_lossy(&got), wanted, "{script}");
+    }
+    rig.run("HELLO 3");
+    for (format, wanted) in [("tx", "tx "), ("", "   "), ("t\\0x", "t  "), ("text", "tex")] {
+        let script = format!("return {{verbatim_string={{format='{format}',string='abc'}}}}");
+        let client = rig.client;
+        let got = rig.argv(client, &[b"EVAL", script.as_bytes(), b"0"]);
+        assert_eq!(String::from_utf8_lossy(&got), format!("=7\r\n{wanted}:abc\r\n"));
+    }
+}
+
+#[test]
+fn what_a_debugger_is_not_started_with() {
+    let mut rig = Rig::new();
+    let wrong = "-ERR unknown subcommand or wrong number of arguments for 'DEBUG'. Try SCRIPT HELP.";
+    rig.check("SCRIPT DEBUG no lua x", wrong);
+    rig.check("SCRIPT DEBUG no LUA", "+OK");
+    rig.check("SCRIPT DEBUG SYNC", "+OK");
+    rig.check("EVALSHA x 0", "-NOSCRIPT No matching script.");
+    rig.check(
+        "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "-ERR Please use EVAL instead of EVALSHA for debugging",
+    );
+}

@@ -2,7 +2,8 @@
 //! jumps.
 //!
 //! The compiler makes one pass. An expression is described until it is known where its value has to go; a
-//! jump whose target is not known yet is a link of a list. Registers are assigned as PUC's compiler assigns
+//! jump whose target is not known yet is a link of a list, which is a ring: whoever has the last jump reaches
+//! both ends. Registers are assigned as PUC's compiler assigns
 //! them, so that errors name the same variables.
 
 pub(super) mod operators;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use super::lex::{Lexer, SyntaxError};
 use crate::code::{Capture, ChunkName, Const, Instr, Local, Op, Proto};
 
-/// The end of a list of jumps.
+/// No jump: a list without any, or a target that is not known yet.
 pub(super) const NO_JUMP: u32 = u32::MAX;
 
 /// No register in particular.
@@ -22,8 +23,14 @@ const NO_REGISTER: u8 = 255;
 /// Registers of a function.
 const REGISTERS_MAX: u32 = 250;
 
-/// Local variables of a function.
+/// Instructions that a jump may skip, as many as in PUC: its instructions have 18 bits for that.
+const JUMP_MAX: u32 = 131_071;
+
+/// Local variables of a function that are alive at a time.
 pub(super) const LOCALS_MAX: usize = 200;
+
+/// Local variables of a function in all.
+pub(super) const LOCALS_IN_ALL_MAX: usize = 32_767;
 
 /// Upvalues of a function.
 const UPVALUES_MAX: usize = 60;
@@ -114,6 +121,8 @@ pub(super) struct Func {
     last_target: u32,
     /// Jumps to the next instruction.
     pending: u32,
+    /// A jump goes further than it may.
+    pub(super) is_too_long: bool,
 }
 
 type Result<T> = std::result::Result<T, SyntaxError>;
@@ -128,6 +137,7 @@ impl Func {
             free: 0,
             last_target: NO_JUMP,
             pending: NO_JUMP,
+            is_too_long: false,
         }
     }
 
@@ -148,6 +158,8 @@ impl Func {
 
     pub(super) fn emit(&mut self, lex: &Lexer<'_>, op: Op, a: u8, b: u8, c: u8, d: u32) -> u32 {
         self.resolve_pending();
+        // A jump whose target is not known yet is a list of one.
+        let d = if d == NO_JUMP { self.pc() } else { d };
         self.proto.code.push(Instr { op, a, b, c, d });
         self.proto.lines.push(lex.last_line);
         self.pc() - 1
@@ -265,20 +277,26 @@ impl Func {
         self.last_target
     }
 
-    /// Adds the jumps of `other` to a list.
+    /// Adds the jumps of `other` to a list. O(1): a list is its last jump, which names the first one.
     pub(super) fn join(&mut self, list: &mut u32, other: u32) {
         if other == NO_JUMP {
             return;
         }
-        if *list == NO_JUMP {
-            *list = other;
-            return;
+        if *list != NO_JUMP {
+            let (first, first_of_other) = (self.at(*list).d, self.at(other).d);
+            self.at(*list).d = first_of_other;
+            self.at(other).d = first;
         }
-        let mut last = *list;
-        while self.at(last).d != NO_JUMP {
-            last = self.at(last).d;
+        *list = other;
+    }
+
+    /// The jump behind `jump` in a list, and behind the last one nothing. `None` is ahead of the first one.
+    fn next_jump(&mut self, list: u32, jump: Option<u32>) -> Option<u32> {
+        match jump {
+            None if list == NO_JUMP => None,
+            Some(jump) if jump == list => None,
+            _ => Some(self.at(jump.unwrap_or(list)).d),
         }
-        self.at(last).d = other;
     }
 
     /// Sends the jumps of a list to `target`.
@@ -305,12 +323,12 @@ impl Func {
     /// Sends jumps that carry a value to `with_value`, the value going to `register`, and others to
     /// `without`.
     fn patch_values(&mut self, list: u32, with_value: u32, register: u8, without: u32) {
-        let mut jump = list;
-        while jump != NO_JUMP {
-            let next = self.at(jump).d;
+        let mut next = self.next_jump(list, None);
+        while let Some(jump) = next {
+            next = self.next_jump(list, next);
             let target = if self.set_test_register(jump, register) { with_value } else { without };
+            self.is_too_long |= target.abs_diff(jump + 1) > JUMP_MAX;
             self.at(jump).d = target;
-            jump = next;
         }
     }
 
@@ -330,21 +348,21 @@ impl Func {
 
     /// Whether some jump of a list carries no value.
     fn needs_value(&mut self, list: u32) -> bool {
-        let mut jump = list;
-        while jump != NO_JUMP {
+        let mut next = self.next_jump(list, None);
+        while let Some(jump) = next {
             if self.at(jump).op != Op::TestSet {
                 return true;
             }
-            jump = self.at(jump).d;
+            next = self.next_jump(list, next);
         }
         false
     }
 
     fn drop_values(&mut self, list: u32) {
-        let mut jump = list;
-        while jump != NO_JUMP {
+        let mut next = self.next_jump(list, None);
+        while let Some(jump) = next {
             self.set_test_register(jump, NO_REGISTER);
-            jump = self.at(jump).d;
+            next = self.next_jump(list, next);
         }
     }
 

@@ -254,11 +254,14 @@ impl<'s> Lexer<'s> {
         double
     }
 
+    // Where PUC looks for one of several bytes, it takes a zero byte for one of them: the zero that ends the
+    // list of these bytes. So a program that ends in a number ends at a zero behind that number.
+
     fn dots(&mut self) -> Result<Token, SyntaxError> {
         self.save();
-        if self.current() == Some(b'.') {
+        if matches!(self.current(), Some(b'.' | 0)) {
             self.at += 1;
-            if self.current() == Some(b'.') {
+            if matches!(self.current(), Some(b'.' | 0)) {
                 self.at += 1;
                 return Ok(Token::Dots);
             }
@@ -285,9 +288,9 @@ impl<'s> Lexer<'s> {
         while self.current().is_some_and(|byte| byte.is_ascii_digit() || byte == b'.') {
             self.save();
         }
-        if matches!(self.current(), Some(b'e' | b'E')) {
+        if matches!(self.current(), Some(b'e' | b'E' | 0)) {
             self.save();
-            if matches!(self.current(), Some(b'+' | b'-')) {
+            if matches!(self.current(), Some(b'+' | b'-' | 0)) {
                 self.save();
             }
         }

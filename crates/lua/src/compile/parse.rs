@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::emit::operators::{Arithmetic, Binary, Unary};
-use super::emit::{Expr, Func, Kind, LOCALS_MAX, NO_JUMP, Scope};
+use super::emit::{Expr, Func, Kind, LOCALS_IN_ALL_MAX, LOCALS_MAX, NO_JUMP, Scope};
 use super::lex::{Lexer, SyntaxError, Token, describe};
 use crate::code::{ChunkName, LIST_BATCH, Op, Proto};
 
@@ -107,6 +107,7 @@ impl Parser<'_> {
 
     /// Steps over the token that closes what began on `line` with `open`.
     fn expect_match(&mut self, close: &Token, open: &Token, line: u32) -> Result<()> {
+        self.check_jumps()?;
         if self.accept(close)? {
             return Ok(());
         }
@@ -143,10 +144,20 @@ impl Parser<'_> {
 
     fn close_func(&mut self) -> Result<Proto> {
         func!(self, emit_return, 0, 0);
+        self.check_jumps()?;
         self.func().end_locals(0);
         match self.funcs.pop() {
             Some(func) => Ok(func.finish()),
             None => Err(self.lex.plain_error("no function to end")),
+        }
+    }
+
+    /// # Errors
+    /// A jump of the function was sent too far.
+    fn check_jumps(&mut self) -> Result<()> {
+        match self.func().is_too_long {
+            true => Err(self.lex.syntax_error("control structure too long")),
+            false => Ok(()),
         }
     }
 
@@ -176,6 +187,7 @@ impl Parser<'_> {
         let mut is_last = false;
         while !is_last && !self.block_ends() {
             is_last = self.statement()?;
+            self.check_jumps()?;
             self.accept(&Token::Char(b';'))?;
             let func = self.func();
             func.free = func.active.len() as u32;
@@ -197,6 +209,10 @@ impl Parser<'_> {
         if self.func().active.len() + waiting + 1 > LOCALS_MAX {
             let at = self.funcs.len() - 1;
             return Err(self.funcs[at].limit_error(&self.lex, LOCALS_MAX, "local variables"));
+        }
+        if self.func().proto.locals.len() >= LOCALS_IN_ALL_MAX {
+            // An error of PUC's memory, which knows no position.
+            return Err(b"too many local variables".to_vec());
         }
         Ok(self.func().declare(name))
     }

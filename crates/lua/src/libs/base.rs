@@ -49,7 +49,8 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     lib.table(b"", &FUNCTIONS)?;
     lib.table(b"", &[Native::plain("unpack", unpack), Native::plain("xpcall", xpcall)])?;
     let read_piece = lib.function(Native::plain("load", read_piece), &[])?;
-    let load = lib.function(Native::resumable("load", load, load_on), &[read_piece])?;
+    let refuse_piece = lib.function(Native::plain("load", refuse_piece), &[])?;
+    let load = lib.function(Native::resumable("load", load, load_on), &[read_piece, refuse_piece])?;
     lib.field(globals, b"load", load)?;
     let next = lib.function(Native::plain("next", next), &[])?;
     lib.field(globals, b"next", next)?;
@@ -92,6 +93,12 @@ fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 /// Calls the reader of `load`: its error is handed on as it is.
 fn read_piece(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Machine(Demand::Protect(Protection::Load)))
+}
+
+/// Fails as a reader does whose piece is no text: at the place of the call of `load`, two frames further out.
+fn refuse_piece(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let text = ctx.heap.new_string(b"reader function must return a string")?;
+    Err(Fault::level(text, 3))
 }
 
 fn xpcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -262,9 +269,12 @@ fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 // Chunks.
 
+/// Units of the budget that compiling a byte costs: measured with short tokens.
+const COMPILE_UNITS: u64 = 8;
+
 fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<NativeStep, Fault> {
     // Compiling costs some instructions for each byte; what is compiled takes some bytes for each.
-    ctx.charge(source.len() as u64 / 2);
+    ctx.charge(source.len() as u64 * COMPILE_UNITS);
     ctx.heap.room(source.len().saturating_mul(8))?;
     match compile(source, name) {
         Ok(proto) => Ok(NativeStep::Machine(Demand::Link(proto))),
@@ -317,10 +327,8 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
             return ctx.call(read_piece, &[reader], pieces);
         }
     } else if !piece.is_nil() {
-        let text = ctx.heap.new_string(b"reader function must return a string")?;
-        ctx.push(Value::NIL);
-        ctx.push(text);
-        return Ok(NativeStep::Return(2));
+        let (read_piece, refuse_piece) = (ctx.upvalue(1), ctx.upvalue(2));
+        return ctx.call(read_piece, &[refuse_piece], pieces);
     }
     let name = match ctx.arg(2).as_str() {
         Some(name) => ctx.heap.bytes(name).to_vec(),

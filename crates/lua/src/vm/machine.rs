@@ -68,6 +68,8 @@ pub(crate) struct Machine {
     pub(crate) cycles_due: u8,
     /// An error that is thrown when the run goes on.
     pub(crate) start_fault: Option<Fault>,
+    /// What the first call has come to, where a native function was called: it is told when the run goes on.
+    pub(crate) start_halt: Option<Halt>,
 }
 
 /// Strings by text. Those of a run are found and not added.
@@ -108,6 +110,9 @@ pub(super) enum Onward {
 impl Machine {
     /// Runs until something halts it.
     pub(crate) fn run(&mut self) -> Halt {
+        if let Some(halt) = self.start_halt.take() {
+            return halt;
+        }
         loop {
             let pending = self.start_fault.take();
             let next = match pending.map_or_else(|| self.step(), Err) {
@@ -123,8 +128,11 @@ impl Machine {
     /// Makes the call in the first slot of the main program's stack the next thing to do.
     pub(crate) fn begin(&mut self, args: usize) {
         self.is_permanent = false;
-        if let Err(fault) = self.call(0, args, -1, After::Results) {
-            self.start_fault = Some(fault);
+        match self.call(0, args, -1, After::Results) {
+            Ok(Onward::Go) => {}
+            // A native function, which has run already.
+            Ok(Onward::Halt(halt)) => self.start_halt = Some(halt),
+            Err(fault) => self.start_fault = Some(fault),
         }
     }
 
@@ -146,6 +154,7 @@ impl Machine {
         self.stepwise = false;
         self.cycles_due = 0;
         self.start_fault = None;
+        self.start_halt = None;
     }
 
     /// Slots that the running coroutine uses.

@@ -45,11 +45,15 @@ impl Machine {
         Vec::new()
     }
 
-    /// The name of the chunk, as it was given, and the line of the top frame, if that is of the language.
-    pub(crate) fn top_position(&self) -> Option<(&[u8], u32)> {
-        let frame = self.co.frames.last().filter(|frame| frame.work == Work::Lua)?;
+    /// The name of the chunk, as it was given, and the line of the top frame; `=[C]` and -1 where that is no
+    /// frame of the language.
+    pub(crate) fn top_position(&self) -> Option<(&[u8], i64)> {
+        let frame = self.co.frames.last()?;
+        if frame.work != Work::Lua {
+            return Some((b"=[C]", -1));
+        }
         let proto = &self.code.at(frame.proto).proto;
-        Some((&proto.chunk.given, proto.line_at(frame.pc)))
+        Some((&proto.chunk.given, i64::from(proto.line_at(frame.pc))))
     }
 
     /// The error of a wrapped coroutine, in the one that resumed it: a text gets the position of the call.

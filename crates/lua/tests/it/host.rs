@@ -243,3 +243,30 @@ fn globals_can_have_a_metatable_of_the_host() {
     );
     assert_eq!(super::common::answer_of(&mut vm, "return type(pairs)"), "function");
 }
+
+#[test]
+fn a_native_function_can_be_what_is_run() {
+    for (argument, wanted) in [(Value::number(4.0), "5"), (Value::TRUE, "refused")] {
+        let mut vm = with_host();
+        let chunk = vm.load(&compile(b"return host.call", b"=test").expect("a program")).expect("room");
+        let mut run = vm.start(chunk);
+        assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+        let function = run.results()[0];
+        let pin = vm.pin(function);
+        vm.end_and_keep();
+        let function = vm.pinned(pin);
+        let mut run = vm.start_call(function, &[argument]);
+        assert!(matches!(run.resume(PLENTY), RunOutcome::Call(7)));
+        match run.request_args()[0].as_number() {
+            Some(number) => run.answer(&[Value::number(number + 1.0)]),
+            None => run.answer_error(Fault::text("refused")),
+        }
+        let outcome = run.resume(PLENTY);
+        let value = match outcome {
+            RunOutcome::Failed(value) => value,
+            _ => run.results()[0],
+        };
+        assert!(run.failed_at().is_none());
+        assert_eq!(text(&mut vm, value), wanted);
+    }
+}

@@ -297,3 +297,74 @@ fn the_stack_of_a_run_that_is_kept_is_not_counted_behind_it() {
     }
     assert!(vm.bytes() < base + 50_000, "{} bytes, {base} before", vm.bytes());
 }
+
+/// Lists of a million jumps: a compiler that walks them for each jump that is added takes hours.
+#[test]
+fn long_lists_of_jumps_take_time_in_proportion() {
+    let too_long = "test:1: control structure too long near '<eof>'";
+    let rows = [
+        ("local x if x then ", "elseif x then ", " end", too_long),
+        ("local a, b return a", " or b", "", too_long),
+        ("local a, b return a", " and b", "", too_long),
+        (
+            "local x while true do ",
+            "if x then break end ",
+            "end",
+            "test:1: control structure too long near 'end'",
+        ),
+    ];
+    for (before, each, behind, wanted) in rows {
+        let source = [before, &each.repeat(1_000_000), behind].concat();
+        let got =
+            compile(source.as_bytes(), b"=test").map(drop).map_err(|text| String::from_utf8(text).unwrap());
+        assert_eq!(got, Err(wanted.to_owned()), "{each}");
+    }
+}
+
+#[test]
+fn lists_of_jumps_lead_where_they_should() {
+    let mut vm = machine(64 << 20);
+    let many = |before: &str, each: &str, behind: &str| [before, &each.repeat(3000), behind].concat();
+    for (source, wanted) in [
+        (many("local a, b = nil, 7 return a", " or a", " or b"), "7"),
+        (many("local a, b = 1, 7 return a", " and a", " and b"), "7"),
+        (many("local a, b = false, 7 return a", " or a and b", " or not (a or b)"), "false"),
+        (
+            many(
+                "local x, n = 5, 0 if x == 1 then n = 1 ",
+                "elseif x == 2 then n = 2 ",
+                "else n = 3 end return n",
+            ),
+            "3",
+        ),
+        (
+            many(
+                "local x, n = 2, 0 if x == 1 then n = 1 ",
+                "elseif x == 2 then n = n + 2 ",
+                "else n = 3 end return n",
+            ),
+            "2",
+        ),
+        (many("local n = 0 while true do n = n + 1 ", "if n == 9 then break end ", "end return n"), "9"),
+        (
+            many(
+                "local n = 0 repeat n = n + 1 local f = function() return n end ",
+                "if n == 4 then break end ",
+                "until f() > 6 return n",
+            ),
+            "4",
+        ),
+        (many("local a = 1 return not (a", " and a", ")"), "false"),
+        (many("local a, b = nil, 2 local c = a", " or a", " or b == 2 return c"), "true"),
+    ] {
+        assert_eq!(answer_of(&mut vm, &source), wanted, "{}", &source[..40]);
+    }
+}
+
+#[test]
+fn a_function_has_so_many_local_variables_in_all() {
+    let mut vm = machine(256 << 20);
+    let program = |count: usize| format!("{} return 1", "do local a end ".repeat(count));
+    assert_eq!(answer_of(&mut vm, &program(32_767)), "1");
+    assert_eq!(answer_of(&mut vm, &program(32_768)), "too many local variables");
+}

@@ -30,7 +30,16 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             _ => Err(CmdError::Syntax),
         };
     }
+    // A unit stands open that is a part of what it will be: it is not saved.
+    let busy = ctx.control.scripts.running.as_deref().filter(|_| *ctx.control.scripts.is_busy);
+    if let Some(running) = busy.filter(|_| ending != Ending::NoSave) {
+        return Err(running.busy_error());
+    }
+    let is_busy = busy.is_some();
     if let Some(pending) = ctx.control.persistence.pending_end.as_mut() {
+        if is_busy {
+            pending.give_up_saving(at_once.then_some(ctx.now));
+        }
         pending.clients.push(ctx.session.key);
         return Ok(Outcome::Wait(Box::new(WaitFor::Shutdown)));
     }

@@ -23,6 +23,15 @@ pub(crate) fn begin(pending: PendingEnd, control: &mut Control, process: &mut dy
 }
 
 impl PendingEnd {
+    /// SHUTDOWN NOSAVE has come while a script is busy: the end does not wait for that script any more.
+    /// `now`: nor for replicas.
+    pub(crate) fn give_up_saving(&mut self, now: Option<Now>) {
+        self.ending = Ending::NoSave;
+        if let Some(now) = now {
+            self.deadline_ms = self.deadline_ms.min(now.mono_ns / 1_000_000);
+        }
+    }
+
     /// An end that begins to wait now.
     pub(crate) fn new(ending: Ending, force: bool, control: &Control, now: Now) -> PendingEnd {
         let timeout_s = u64::try_from(control.config.int(param::SHUTDOWN_TIMEOUT)).unwrap_or(0);

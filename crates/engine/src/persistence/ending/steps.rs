@@ -36,7 +36,10 @@ impl Engine {
     /// Ends the server when the replicas have everything, or have had the time for it.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.pending_end.is_some() && self.control.between_units(BetweenUnits::End) {
+        let Some(pending) = self.control.persistence.pending_end.as_deref() else { return };
+        // SHUTDOWN NOSAVE ends a server whose script has no end, and saves nothing of it.
+        let breaks_off = pending.ending == Ending::NoSave && *self.control.scripts.is_busy;
+        if breaks_off || self.control.between_units(BetweenUnits::End) {
             self.advance_pending_end(process);
         }
     }

@@ -101,13 +101,11 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<ReplyValue, Fault> {
         let mut arguments = std::mem::take(&mut run.buffers.arguments);
-        let is_text = take_arguments(run, &mut arguments);
-        let result = match is_text {
-            true => self.call_command(run, &arguments, unit, session, now, process),
-            false => {
-                let table = error_table(run.machine.vm.heap(), NO_TEXT)?;
-                Ok(ReplyValue { value: table.into(), is_error: true })
-            }
+        let result = match take_arguments(run, &mut arguments) {
+            Ok(true) => self.call_command(run, &arguments, unit, session, now, process),
+            Ok(false) => error_table(run.machine.vm.heap(), NO_TEXT)
+                .map(|table| ReplyValue { value: table.into(), is_error: true }),
+            Err(fault) => Err(fault),
         };
         arguments.clear();
         run.buffers.arguments = arguments;
@@ -143,10 +141,13 @@ impl Engine {
                 session.caller.reply = ReplyMode::On;
                 let standing = std::mem::replace(&mut unit.standing, Standing::Script);
                 unit.audience = audience(run.receivers);
+                // Messages to the client itself are no part of the reply.
                 unit.client_proto = Some(proto);
+                // A script that waits for a time would wait for ever. Keys expire by `Unit::now` still.
+                unit.told_now = self.control.scripts.is_busy.then(|| process.recent());
                 self.run_called(unit, permit, session, spec, args, request, now, process);
                 unit.audience = Some(Audience::All);
-                unit.client_proto = None;
+                (unit.client_proto, unit.told_now) = (None, None);
                 unit.standing = standing;
                 (session.caller.proto, session.caller.reply) = (proto, mode);
                 run.buffers.reply = std::mem::replace(&mut session.outbox, own);
@@ -236,11 +237,11 @@ impl Engine {
     /// `server.acl_check_cmd`: whether the client's user may run a command.
     fn check_command_of_script(&mut self, run: &mut ScriptRun, session: &Session) -> Result<Value, Fault> {
         let mut arguments = std::mem::take(&mut run.buffers.arguments);
-        let is_text = take_arguments(run, &mut arguments);
+        let taken = take_arguments(run, &mut arguments);
         let mut batch = std::mem::take(&mut run.buffers.batch);
         batch.clear();
         let mut is_allowed = None;
-        if is_text {
+        if matches!(taken, Ok(true)) {
             let request = arguments.request();
             self.preparing.preparer.prepare(&request, &mut batch);
             let item = batch.items()[0];
@@ -253,7 +254,7 @@ impl Engine {
         }
         arguments.clear();
         (run.buffers.arguments, run.buffers.batch) = (arguments, batch);
-        match (is_text, is_allowed) {
+        match (taken?, is_allowed) {
             (false, _) => Err(thrown(run, NO_TEXT)),
             (true, None) => Err(thrown(run, b"Invalid command passed to server.acl_check_cmd()")),
             (true, Some(is_allowed)) => Ok(Value::boolean(is_allowed)),
@@ -271,19 +272,44 @@ fn audience(receivers: Receivers) -> Option<Audience> {
 }
 
 /// Writes the arguments of the request as those of a command. False: one is neither a text nor a number.
-fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> bool {
-    let Some(asking) = run.machine.vm.run() else { return false };
+///
+/// # Errors
+/// `not enough memory`: together with what the script has they are more than it may have.
+fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> Result<bool, Fault> {
+    let Some(mut asking) = run.machine.vm.run() else { return Ok(false) };
     let heap = asking.objects();
+    let text_bytes = |value: &Value| value.as_str().map_or(0, |text| heap.bytes(text).len());
+    let bytes: usize = asking.request_args().iter().map(text_bytes).sum();
+    if bytes >= COUNTED_BYTES_MIN {
+        // A text may be among them many times.
+        asking.heap().room(bytes)?;
+        run.buffers.copied_bytes = run.buffers.copied_bytes.saturating_add(bytes);
+    }
+    let Some(asking) = run.machine.vm.run() else { return Ok(false) };
+    let heap = asking.objects();
+    into.reserve(asking.request_args().len(), bytes);
     for value in asking.request_args() {
         if let Some(text) = value.as_str() {
             into.push(heap.bytes(text));
         } else if let Some(number) = value.as_number() {
-            into.push_with(|bytes| num::push_f64(bytes, number));
+            into.push_with(|bytes| push_number(bytes, number));
         } else {
-            return false;
+            return Ok(false);
         }
     }
-    !into.is_empty()
+    Ok(!into.is_empty())
+}
+
+/// Bytes of the arguments of a call from which on the script's memory has to have room for them.
+const COUNTED_BYTES_MIN: usize = 16 << 10;
+
+/// A number as an argument: a whole number is an integer, which has one zero, and what is no number keeps its
+/// sign.
+fn push_number(into: &mut Vec<u8>, number: f64) {
+    if number.is_nan() && number.is_sign_negative() {
+        into.push(b'-');
+    }
+    num::push_f64(into, if number == 0.0 { 0.0 } else { number });
 }
 
 fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
@@ -292,7 +318,9 @@ fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
 
 /// The error of a command that did not run, which is counted already.
 fn refused(heap: &mut Heap, told: &[u8]) -> Result<ReplyValue, Fault> {
-    let table = error_table(heap, told)?;
+    // A reply would have them on its line.
+    let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+    let table = error_table(heap, &told.iter().map(line).collect::<Vec<u8>>())?;
     heap.set_text(table, b"ignore_error_stats_update", Value::TRUE)?;
     Ok(ReplyValue { value: table.into(), is_error: true })
 }

@@ -23,7 +23,7 @@ use crate::session::Session;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
-use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_lua::{Fault, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
 use std::sync::Arc;
@@ -38,8 +38,14 @@ pub(crate) const SLICE_NS: u64 = 2_000_000;
 /// Units of the machine's budget between two looks at the clock: some tens of microseconds.
 const BUDGET: u64 = 10_000;
 
+/// Digits of a script's name.
+const SHA_LEN: usize = 40;
+
 /// Requests of a script between two looks at the clock.
 const REQUESTS: u32 = 64;
+
+/// Bytes of large arguments between two looks at the clock.
+const COPIED_BYTES: usize = 1 << 20;
 
 /// Elements of a result between two looks at the clock.
 const ELEMENTS: i64 = 10_000;
@@ -61,6 +67,9 @@ impl Engine {
             return self.eval_script(kind, is_read_only, unit, session, args, now, process);
         }
         if kind == EvalKind::Sha {
+            if args.at(1).len() != SHA_LEN {
+                return Err(NO_SCRIPT);
+            }
             return Err(CmdError::text("ERR Please use EVAL instead of EVALSHA for debugging"));
         }
         let result = self.eval_script(kind, is_read_only, unit, session, args, now, process);
@@ -88,7 +97,7 @@ impl Engine {
             return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
         self.show_script_to_monitors(unit, session, args, *now);
-        if kind == EvalKind::Sha && args.at(1).len() != 40 {
+        if kind == EvalKind::Sha && args.at(1).len() != SHA_LEN {
             return Err(NO_SCRIPT);
         }
         let keys = key_count(args)?;
@@ -581,8 +590,9 @@ impl Engine {
                         requests = requests.wrapping_add(1);
                         // The end of the command that was called, if one was. What calls none is asked for
                         // the time now and then.
-                        now.mono_ns >= end_ns
-                            || requests.is_multiple_of(REQUESTS) && process.now().mono_ns >= end_ns
+                        let is_long =
+                            requests.is_multiple_of(REQUESTS) || run.buffers.copied_bytes >= COPIED_BYTES;
+                        now.mono_ns >= end_ns || is_long && self.look_at_clock(run, process) >= end_ns
                     }
                     RunOutcome::Done if run.library.is_some() => {
                         return ScriptProgress::Ended(self.finish_function_load(run, session));
@@ -615,6 +625,7 @@ impl Engine {
     /// Takes the time of a run that has asked for nothing for a while, ns of the monotonic clock.
     fn look_at_clock(&mut self, run: &mut ScriptRun, process: &mut dyn Process) -> u64 {
         let mono_ns = process.now().mono_ns;
+        run.buffers.copied_bytes = 0;
         // `os.clock` goes on within a run, though keys expire by the time at its start.
         run.machine.vm.heap().host.clock = mono_ns as f64 / 1e9;
         if let Some(debugger) = run.debugger.as_deref_mut() {
@@ -673,16 +684,16 @@ impl Engine {
                 [b"ERR ", &*told].concat()
             }
         };
-        let place = match position {
-            Some((source, line)) => [b" script: on ", &*source, format!(":{line}.").as_bytes()].concat(),
-            None => b" script: on =[C]:-1.".to_vec(),
-        };
-        text.extend_from_slice(&place);
+        text.truncate(until_zero(&text).len());
+        // A native function that is a function of a library for itself stands nowhere.
+        if let Some((source, line)) = position {
+            text.extend_from_slice(&[b" script: on ", &*source, format!(":{line}.").as_bytes()].concat());
+        }
         if let Some(table) = table {
             if !is_counted(table, heap) {
                 self.stats.count_custom_error(&text);
             }
-            Reply::new(&mut session.outbox, session.caller.proto).error(&text);
+            Reply::new(&mut session.outbox, session.caller.proto).error_of_script(&text);
             return Ok(Outcome::DoneWithError);
         }
         Err(CmdError::owned(text))

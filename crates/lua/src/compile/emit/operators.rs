@@ -196,8 +196,9 @@ impl Func {
         }
         // A number on the right, or of an operation that commutes on the left, is named by the instruction.
         if let Some(number) = right.as_numeral() {
-            let a = self.put_into_any(lex, left)?;
+            // The right one is a constant first, as in PUC: of two zeros the first is the constant.
             let index = self.number_constant(number);
+            let a = self.put_into_any(lex, left)?;
             self.free_expr(left);
             *left = Expr::new(Kind::Open(self.emit(lex, op.with_constant(), 0, a, 0, index)));
             return Ok(());
