@@ -47,7 +47,7 @@ pub struct TlsCodec {
 
 impl TlsCodec {
     /// The codec of a session whose handshake is over, and of which nothing is unread.
-    pub fn new(session: Session) -> Box<dyn Codec> {
+    pub fn boxed(session: Session) -> Box<dyn Codec> {
         TlsCodec::with_unread(session, Vec::new())
     }
 

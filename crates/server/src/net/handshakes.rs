@@ -290,7 +290,7 @@ impl<T> HandshakeThread<T> {
                     let PendingHandshake { session, field, origin, plain, .. } = handshake;
                     let field = field.filter(|_| session.has_peer_certificate());
                     let names = field.map(|field| session.peer_names(field));
-                    let stream = Stream::with_codec(fd, Some(TlsCodec::new(session)));
+                    let stream = Stream::with_codec(fd, Some(TlsCodec::boxed(session)));
                     self.report(HandshakeOutcome::Established { stream, plain, names, origin });
                 }
             }
