@@ -269,14 +269,23 @@ fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 // Chunks.
 
-/// Units of the budget that compiling a byte costs: measured with short tokens.
-const COMPILE_UNITS: u64 = 8;
+/// Units of the budget that a byte of what was compiled costs beside that of the source: measured with tokens
+/// of one letter, long names, calls, branches, blanks and long texts.
+const COMPILED_UNITS: u64 = 2;
+
+/// Units for a byte of a source that is wrong, of which nothing is left to be measured.
+const REFUSED_UNITS: u64 = 8;
 
 fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<NativeStep, Fault> {
-    // Compiling costs some instructions for each byte; what is compiled takes some bytes for each.
-    ctx.charge(source.len() as u64 * COMPILE_UNITS);
+    // What is compiled takes some bytes for each of the source.
     ctx.heap.room(source.len().saturating_mul(8))?;
-    match compile(source, name) {
+    let compiled = compile(source, name);
+    let units = match &compiled {
+        Ok(proto) => source.len() as u64 + proto.bytes() as u64 * COMPILED_UNITS,
+        Err(_) => source.len() as u64 * REFUSED_UNITS,
+    };
+    ctx.charge(units);
+    match compiled {
         Ok(proto) => Ok(NativeStep::Machine(Demand::Link(proto))),
         Err(text) => {
             let text = ctx.heap.new_string(&text)?;
