@@ -539,3 +539,25 @@ fn read(got: &str, copies: &mut BTreeMap<String, String>, key: Option<&str>) {
         }
     }
 }
+
+/// What a transaction that stands still has changed is told behind the whole of its reply, and to nobody else
+/// who is served meanwhile.
+#[test]
+fn a_reply_that_stands_still_is_not_cut() {
+    let (mut rig, client) = tracker("");
+    let replica = rig.replica();
+    rig.run_as(client, "GET a");
+    for line in ["MULTI", "DEBUG STAND-STILL 10", "SET a 1", "DEBUG STAND-STILL 1000"] {
+        rig.run_as(client, line);
+    }
+    rig.argv_unread(client, &[b"EXEC"]);
+    rig.pass_ms(10);
+    rig.engine.advance_unit(&mut rig.process);
+    assert!(rig.engine.has_open_unit());
+    assert_eq!(told(&mut rig, client), "");
+    let got = rig.argv(replica, &[b"REPLCONF", b"ACK", b"0"]);
+    assert!(!String::from_utf8_lossy(&got).contains("invalidate"), "{}", got.escape_ascii());
+    rig.pass_ms(1000);
+    rig.engine.advance_unit(&mut rig.process);
+    assert_eq!(told(&mut rig, client), format!("*3|+OK|+OK|+OK|{}", push("a")));
+}
