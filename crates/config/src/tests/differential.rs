@@ -13,10 +13,12 @@ use super::is_mutable;
 use crate::{Config, Force, ParamId, ParamKind, Traits, Unit, command_line, parse_file, rewrite};
 
 /// Parameters that are not asked, and why.
-const NOT_ASKED: [(&str, &str); 13] = [
+const NOT_ASKED: [(&str, &str); 15] = [
     ("port", "the reference listens, which depends on the machine"),
     ("bind", "the reference listens, which depends on the machine"),
     ("tls-port", "the reference listens, which depends on how it was built"),
+    ("tls-replication", "the reference looks for certificates"),
+    ("tls-cluster", "the reference looks for certificates"),
     ("rdma-port", "the reference listens, which depends on how it was built"),
     ("rdma-bind", "the reference listens, which depends on how it was built"),
     ("dir", "the reference changes its directory"),

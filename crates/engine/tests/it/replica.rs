@@ -59,13 +59,13 @@ fn the_primary_s_commands_run_and_are_not_answered() {
 #[test]
 fn the_log_names_each_command_of_the_primary_that_is_dropped_once() {
     let (mut rig, primary) = following(&[]);
-    stream(&mut rig, primary, &["VADD vs a", "vadd vs b", "MODULE LOAD x", "SET a 1", "XGROUP NOSUCH x"]);
+    stream(&mut rig, primary, &["VADD vs a", "vadd vs b", "CLUSTER MEET x", "SET a 1", "XGROUP NOSUCH x"]);
     rig.check("GET a", "\"1\"");
     let told = |rig: &Rig, name: &str| {
         let part = format!("has sent '{name}'");
         rig.process.log.iter().filter(|(_, line)| line.contains(&part)).count()
     };
-    assert_eq!(["vadd", "VADD", "MODULE", "XGROUP"].map(|name| told(&rig, name)), [0, 1, 1, 1]);
+    assert_eq!(["vadd", "VADD", "CLUSTER", "XGROUP"].map(|name| told(&rig, name)), [0, 1, 1, 1]);
 }
 
 #[test]

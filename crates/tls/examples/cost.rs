@@ -1,4 +1,4 @@
-//! What records and handshakes cost, on one thread: `cargo run --release -p sluice-tls --example measure`.
+//! What records and handshakes cost, on one thread: `cargo run --release -p sluice-tls --example cost`.
 //!
 //! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second: of
 //! the server's side alone, as the time inside its calls, and of both sides.
