@@ -6,7 +6,8 @@ use rustls::SupportedProtocolVersion;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 
 static SERVER: LazyLock<Certificate> = LazyLock::new(|| Certificate::named("server"));
 static ALICE: LazyLock<Certificate> = LazyLock::new(|| Certificate::with_uri("alice", "urn:alice"));
@@ -303,4 +304,79 @@ fn what_is_no_good_ends_the_start_and_is_named_by_a_check() {
     assert!(told.contains("server.crt") && told.contains("expired"), "{told}");
     let told = String::from_utf8(run(&["--check-config"])).unwrap();
     assert!(told.contains("error: ") && told.contains("expired"), "{told}");
+}
+
+/// A client that asks and compares until it is told to stop, or killed.
+fn ask_in_order(mut client: TlsClient, stop: &AtomicBool, big: &str) {
+    let (mut number, mut seed) = (0_u64, client.socket.local_addr().unwrap().port());
+    while !stop.load(Relaxed) {
+        seed = seed.wrapping_mul(25_173).wrapping_add(13_849);
+        let (mut request, mut expected) = (String::new(), String::new());
+        for _ in 0..=seed % 20 {
+            let text = number.to_string();
+            request += &format!("ECHO {text}\r\n");
+            expected += &format!("${}\r\n{text}\r\n", text.len());
+            number += 1;
+        }
+        if seed.is_multiple_of(3) {
+            request += "GET big\r\n";
+            expected += &format!("${}\r\n{big}\r\n", big.len());
+        }
+        client.connection.writer().write_all(request.as_bytes()).unwrap();
+        let flight = client.flight();
+        if client.socket.write_all(&flight).is_err() {
+            return;
+        }
+        // One that is killed has a part of its answers, in order.
+        let got = client.receive(expected.len()).unwrap_or_default();
+        assert!(expected.as_bytes().starts_with(&got), "answers are in order");
+        if got.len() < expected.len() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn chaos_leaves_order_and_nothing_else() {
+    let (server, port) =
+        start(&["--tls-auth-clients", "optional", "--client-output-buffer-limit", "normal 4mb 0 0"]);
+    let mut control = server.client();
+    let big = "x".repeat(200_000);
+    control.send(common::request(&[b"SET", b"big", big.as_bytes()])).expect("+OK\r\n");
+    let stop = Arc::new(AtomicBool::new(false));
+    let spawn = |name: &str| {
+        let mut client = TlsClient::connect(port, &Offer::default());
+        client.check(&format!("CLIENT SETNAME {name}"), "+OK\r\n");
+        let (stop, big) = (stop.clone(), big.clone());
+        std::thread::spawn(move || ask_in_order(client, &stop, &big))
+    };
+    let stay: Vec<_> = (0..4).map(|_| spawn("stays")).collect();
+    let mut victims: Vec<_> = (0..3).map(|_| spawn("victim")).collect();
+    let mut lazy = Vec::new();
+    for step in 0..30_u32 {
+        match step.wrapping_mul(7) % 5 {
+            0 => drop(control.check(&format!("CONFIG SET io-threads {}", 1 + step % 4), "+OK\r\n")),
+            1 => drop(control.check("CLIENT PAUSE 10 ALL", "+OK\r\n")),
+            2 => {
+                // It asks for more than its limit allows, and reads none of it.
+                let mut reader = TlsClient::connect(port, &Offer::default());
+                reader.send("GET big\r\n".repeat(60));
+                lazy.push(reader);
+            }
+            3 => {
+                let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
+                for line in list.lines().filter(|line| line.contains(" name=victim ")) {
+                    let id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).unwrap();
+                    control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+                }
+                victims.drain(..).for_each(|victim| victim.join().unwrap());
+                victims.extend((0..3).map(|_| spawn("victim")));
+            }
+            _ => drop(control.check("CONFIG SET io-threads-always-active yes", "+OK\r\n")),
+        }
+    }
+    stop.store(true, Relaxed);
+    stay.into_iter().chain(victims).for_each(|client| client.join().unwrap());
+    drop(lazy);
+    until("all clients' end", || (control.info_number("connected_clients") == 1).then_some(()));
 }
