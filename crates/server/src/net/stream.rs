@@ -22,7 +22,7 @@
 use super::{Codec, Endpoint, PeerSide, TlsCodec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
-use sluice_clock::Clock;
+use sluice_clock::{Clock, System};
 use sluice_evloop::{AnyLoop, Fd, Source};
 use sluice_tls::{Buffers, Context};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
@@ -133,7 +133,7 @@ impl Stream {
         let refused = |error: sluice_tls::SessionError| io::Error::other(error.to_string());
         let mut session = context.connect().map_err(refused)?;
         let mut plain = self.block()?;
-        let mut clock = Clock::system();
+        let mut clock = Clock::new(System::without_counter());
         let now_ns = |clock: &mut Clock<_>| clock.now().mono_ns;
         let until_ns =
             now_ns(&mut clock).saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
