@@ -12,16 +12,18 @@ pub(crate) use options::ExpiryUnit;
 
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, WriteCtx, route};
+use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::string::common::{reply_str, str_of};
 use options::{Accepted, Expiry, Options};
 use sluice_command::specs::string as specs;
-use sluice_keyspace::Event;
+use sluice_keyspace::{Event, Str};
 
 pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::APPEND, DataHandler::Write(part::append)),
     route(&specs::DECR, DataHandler::Write(number::decr)),
     route(&specs::DECRBY, DataHandler::Write(number::decrby)),
+    route(&specs::DELEX, DataHandler::Write(delex)),
     route(&specs::DELIFEQ, DataHandler::Write(delifeq)),
     route(&specs::GET, DataHandler::Read(get)),
     route(&specs::GETDEL, DataHandler::Write(getdel)),
@@ -65,14 +67,28 @@ fn getdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn delifeq(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let equal = match ctx.db.get_uncounted(args.key(1)) {
-        Some(entry) => str_of(entry)?.is(args.at(2)),
+    remove_if(ctx, args, |text| text.is(args.at(2)))
+}
+
+fn delex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let wants_equal = match (args.is(2, "IFEQ"), args.is(2, "IFNE")) {
+        (true, _) => true,
+        (_, true) => false,
+        (false, false) => return Err(CmdError::Syntax),
+    };
+    remove_if(ctx, args, |text| text.is(args.at(3)) == wants_equal)
+}
+
+/// Removes the first key if its string is one that `holds`, and replies whether it was.
+fn remove_if(ctx: &mut WriteCtx<'_>, args: Args<'_>, holds: impl FnOnce(Str<'_>) -> bool) -> Run {
+    let removes = match ctx.db.get_uncounted(args.key(1)) {
+        Some(entry) => holds(str_of(entry)?),
         None => false,
     };
-    if equal {
+    if removes {
         remove(ctx, args);
     }
-    ctx.reply.int(i64::from(equal));
+    ctx.reply.int(i64::from(removes));
     Ok(Outcome::Done)
 }
 

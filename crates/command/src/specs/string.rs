@@ -8,6 +8,7 @@ specs! {
     APPEND,
     DECR,
     DECRBY,
+    DELEX,
     DELIFEQ,
     GET,
     GETDEL,
@@ -86,6 +87,31 @@ pub static DECRBY: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::DECRBY,
+};
+
+/// `DELEX`
+pub static DELEX: Spec = Spec {
+    full_name: "delex",
+    subcommands: &[],
+    group: Group::String,
+    since: "9.2.0",
+    arity: Arity::Exactly(4),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STRING,
+    keys: Keys::Specs(&[one(1, RM_DELETE)]),
+    args: &[
+        key("key", 0),
+        block(
+            "condition",
+            &[one_of("predicate", &[token("IFEQ", "IFEQ"), token("IFNE", "IFNE")]), string("value")],
+        ),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Removes a key if its string is the one given, or if it is another.",
+    complexity: "O(N), N being the length of the string",
+    deprecated: None,
+    id: id::DELEX,
 };
 
 /// `DELIFEQ`

@@ -555,9 +555,10 @@ fn is_exec(spec: &Spec) -> bool {
 }
 
 /// Writes that store nothing new.
-const ONLY_FREE: [&Spec; 7] = [
+const ONLY_FREE: [&Spec; 8] = [
     &generic::DEL,
     &generic::UNLINK,
+    &string::DELEX,
     &string::DELIFEQ,
     &string::GETDEL,
     &server::FLUSHALL,

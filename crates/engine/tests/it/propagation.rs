@@ -69,6 +69,11 @@ const ROWS: &[(&str, &str)] = &[
     ("GETEX k EX 100", ""),
     ("SET k v | DELIFEQ k v", "DEL k"),
     ("SET k v | DELIFEQ k w", ""),
+    // Of 9.2, and as that does.
+    ("SET k v | DELEX k IFEQ v", "DEL k"),
+    ("SET k v | DELEX k IFEQ w", ""),
+    ("SET k v | DELEX k IFNE w", "DEL k"),
+    ("SET k v | DELEX k IFNE v", ""),
     ("MSET a 1 b 2", "MSET a 1 b 2"),
     ("MSETNX a 1 b 2", "MSETNX a 1 b 2"),
     ("SET a 1 | MSETNX a 1 b 2", ""),

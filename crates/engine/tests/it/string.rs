@@ -213,6 +213,37 @@ fn delifeq_removes_what_is_equal() {
 }
 
 #[test]
+fn delex_removes_what_is_equal_or_is_not() {
+    check(&[
+        ("DELEX k IFEQ v", ":0"),
+        ("DELEX k IFNE v", ":0"),
+        ("SET k v", "+OK"),
+        ("DELEX k IFEQ w", ":0"),
+        ("DELEX k ifne v", ":0"),
+        ("GET k", r#""v""#),
+        ("DELEX k ifeq v", ":1"),
+        ("GET k", "nil"),
+        ("SET k 12", "+OK"),
+        ("DELEX k IFNE 12", ":0"),
+        ("DELEX k IFNE 012", ":1"),
+        ("GET k", "nil"),
+        ("SET k 12", "+OK"),
+        ("DELEX k IFEQ 12", ":1"),
+        (r#"SET k """#, "+OK"),
+        (r#"DELEX k IFNE """#, ":0"),
+        (r#"DELEX k IFEQ """#, ":1"),
+        ("DELEX k IFDEQ 0", "-ERR syntax error"),
+        ("DELEX k NX 0", "-ERR syntax error"),
+        ("DELEX k", "-ERR wrong number of arguments for 'delex' command"),
+        ("DELEX k IFEQ", "-ERR wrong number of arguments for 'delex' command"),
+        ("DELEX k IFEQ a IFNE b", "-ERR wrong number of arguments for 'delex' command"),
+        ("RPUSH l a", ":1"),
+        ("DELEX l IFEQ a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("DELEX l IFNE a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+    ]);
+}
+
+#[test]
 fn append_grows_a_string() {
     check(&[
         ("APPEND k ab", ":2"),
@@ -910,6 +941,7 @@ fn commands_that_read_count_hits_and_misses() {
         "MSET k 1",
         "MSETNX k 1",
         "MSETEX 1 k 1 NX",
+        "DELEX k IFEQ 5",
         "DELIFEQ k 5",
     ];
     let counts = reads.map(|line| (line, 1)).into_iter().chain(others.map(|line| (line, 0)));
@@ -946,6 +978,8 @@ fn changes_are_counted_by_key_and_expired_keys_are_not() {
         ("MSET k 1 other 2", [2, 2, 2]),
         ("MSETEX 2 k 1 other 2 EX 10", [2, 2, 2]),
         ("MSETEX 1 k 1 PXAT 1", [1, 1, 1]),
+        ("DELEX k IFEQ 5", [0, 1, 0]),
+        ("DELEX k IFNE 5", [0, 0, 0]),
         ("DELIFEQ k 5", [0, 1, 0]),
     ];
     for (line, changes) in rows {
