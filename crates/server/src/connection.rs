@@ -188,7 +188,7 @@ impl Connection {
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
         let wanted = match self.stay {
-            _ if self.is_held_back => self.input.receive_nothing(),
+            _ if self.is_held_back || self.output.has_answers() => self.input.receive_nothing(),
             Stay::Yes if self.transport.is_coded() => self.input.receive_chunks(),
             Stay::Yes => self.input.receive(),
             // A client that writes a whole pipeline before it reads takes no output until its bytes are
@@ -299,8 +299,12 @@ fn note_received<O: Owner>(owner: &mut O, connection: Box<Connection>) {
 
 #[cold]
 fn end_input<O: Owner>(owner: &mut O, key: SessionKey) {
-    if let Some(connection) = owner.take(key) {
-        owner.input_ended(connection);
+    let Some(connection) = owner.take(key) else { return };
+    // The peer's end by the codec was met before: this is the same one, and output is still owed.
+    let is_shut = connection.input.state() == InputState::Shut;
+    match connection.transport.peer_has_ended() && (is_shut || !end_is_due(&connection)) {
+        true => owner.put(connection),
+        false => owner.input_ended(connection),
     }
 }
 
@@ -324,13 +328,12 @@ fn receive_coded<O: Owner>(
     owner.count_received(connection, buffers.plain.len());
     if decoded.is_err() {
         connection.transport.send_last(owner.event_loop(), &buffers.answer);
-    } else {
-        if !buffers.answer.is_empty() {
-            connection.output.push(Piece::Answer(std::mem::take(&mut buffers.answer)));
-        }
-        if !buffers.plain.is_empty() {
-            process(owner, connection, &buffers.plain);
-        }
+    } else if !buffers.answer.is_empty() {
+        connection.output.push_answer(std::mem::take(&mut buffers.answer));
+    }
+    // What came ahead of bytes that cannot be decoded is executed, as ahead of an end.
+    if !buffers.plain.is_empty() {
+        process(owner, connection, &buffers.plain);
     }
     owner.spare().keep_decoded(buffers);
     let side = decoded?;
@@ -356,7 +359,7 @@ fn process<O: Owner>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
 /// Receives on or not, reports what is kept, and puts the connection back.
 #[inline(always)]
 pub fn go_on_receiving<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
-    if !connection.input.is_open() || connection.stay != Stay::Yes {
+    if !connection.input.is_open() || connection.stay != Stay::Yes || connection.output.has_answers() {
         connection.receive(owner.event_loop());
     }
     owner.report_usage(&mut connection);
@@ -557,6 +560,10 @@ fn flushed_after_send<O: Owner>(owner: &mut O, mut connection: Box<Connection>, 
     let key = connection.key;
     match flushed {
         Flushed::Open => {
+            if connection.transport.is_coded() {
+                // Nothing was received while answers waited.
+                connection.receive(owner.event_loop());
+            }
             if connection.output.is_idle() {
                 owner.output_is_idle(key);
                 if end_is_due(&connection) {

@@ -432,7 +432,7 @@ impl Server {
         let transport = Transport::attach(&mut self.sockets.event_loop, stream, key);
         let mut connection = Connection::new(key, transport);
         connection.authentication = self.engine.authentication(key);
-        if plain.is_empty() {
+        if plain.is_empty() && !connection.transport.peer_has_ended() {
             connection.receive(&mut self.sockets.event_loop);
             return self.put(connection);
         }

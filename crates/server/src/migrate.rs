@@ -67,6 +67,11 @@ impl KeptLinks {
         self.lock().len()
     }
 
+    /// Closes all of them: how connections are made has changed.
+    pub fn forget(&self) {
+        self.lock().clear();
+    }
+
     fn take(&self, target: &(String, u16)) -> Option<TargetLink> {
         self.lock().remove(target).map(|kept| kept.link)
     }

@@ -18,6 +18,9 @@ use crate::BuildError;
 /// commonName.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
+/// Netscape's certificate type.
+const NETSCAPE_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.113730.1.1");
+
 /// subjectAltName.
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
@@ -143,6 +146,46 @@ impl Certificate {
         uris.collect()
     }
 
+    /// Whether it may sign certificates: it says that it is a CA's, and names no key usage without that.
+    pub(crate) fn may_sign(&self) -> bool {
+        use x509_cert::ext::pkix::{BasicConstraints, KeyUsage};
+        let tbs = &self.0.tbs_certificate;
+        let is_authority =
+            matches!(tbs.get::<BasicConstraints>(), Ok(Some((_, constraints))) if constraints.ca);
+        is_authority
+            && match tbs.get::<KeyUsage>() {
+                Ok(Some((_, usage))) => usage.key_cert_sign(),
+                Ok(None) => true,
+                Err(_) => false,
+            }
+    }
+
+    /// Whether keyUsage and Netscape's certificate type, where it has them, allow this side of TLS, as OpenSSL
+    /// asks them.
+    pub(crate) fn serves_as(&self, usage: OlderUsage) -> bool {
+        use x509_cert::ext::pkix::KeyUsage;
+        let tbs = &self.0.tbs_certificate;
+        let by_key = match tbs.get::<KeyUsage>() {
+            Ok(None) => true,
+            Ok(Some((_, key))) => {
+                let any = key.digital_signature() || key.key_agreement();
+                any || matches!(usage, OlderUsage::Server) && key.key_encipherment()
+            }
+            Err(_) => false,
+        };
+        let mut extensions = tbs.extensions.iter().flatten();
+        let netscape = extensions.find(|extension| extension.extn_id == NETSCAPE_TYPE);
+        let by_type = netscape.is_none_or(|extension| {
+            let bit = match usage {
+                OlderUsage::Client => 0x80,
+                OlderUsage::Server => 0x40,
+            };
+            // A string of bits: tag, length, unused bits, bits.
+            matches!(extension.extn_value.as_bytes(), [3, _, _, bits, ..] if bits & bit != 0)
+        });
+        by_key && by_type
+    }
+
     /// Whether the key usages that it names, if any, allow `usage`.
     pub(crate) fn allows(&self, usage: ObjectIdentifier) -> bool {
         use x509_cert::ext::pkix::ExtendedKeyUsage;
@@ -152,6 +195,13 @@ impl Certificate {
             Err(_) => false,
         }
     }
+}
+
+/// What keyUsage and Netscape's certificate type, which webpki does not read, tell apart.
+#[derive(Clone, Copy)]
+pub(crate) enum OlderUsage {
+    Client,
+    Server,
 }
 
 /// A time of a certificate.

@@ -152,6 +152,16 @@ fn restrict(mut provider: CryptoProvider, options: &TlsOptions) -> Result<Crypto
     Ok(provider)
 }
 
+/// Whether these are the bytes of a file with certificates, all of which can be read: what of a folder's files
+/// is a CA certificate.
+pub fn is_certificates(bytes: &[u8]) -> bool {
+    let file = SourceFile { name: String::new(), bytes: bytes.to_vec() };
+    pem::certificates(&file).is_ok_and(|ders| {
+        let all_read = read_all("", &ders).is_ok();
+        all_read && !ders.is_empty() && ders.iter().all(|der| webpki::anchor_from_trusted_cert(der).is_ok())
+    })
+}
+
 /// CA certificates of all files, each once. A file without any, as a folder may have, and certificates that
 /// are out of date, as a bundle may have, are passed over while others are good.
 fn read_authorities(

@@ -27,7 +27,7 @@ mod verify;
 mod words;
 
 pub use certificate::{CertFacts, Facts, NameField, fuzz_certificate};
-pub use context::{ClientAuth, Context, Sources, TlsOptions as Options};
+pub use context::{ClientAuth, Context, Sources, TlsOptions as Options, is_certificates};
 pub use error::{BuildError, SessionError};
 pub use pem::SourceFile as Named;
 pub use session::{Buffers, PENDING_MAX, Received, Session};

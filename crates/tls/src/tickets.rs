@@ -92,6 +92,9 @@ impl Tickets {
     }
 }
 
+/// Most bytes of a session that are sealed into a ticket.
+const PLAIN_MAX: usize = 16 * 1024;
+
 impl ProducesTickets for Tickets {
     fn enabled(&self) -> bool {
         true
@@ -102,6 +105,10 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        // A ticket's length has 16 bits, and a chain of certificates may be longer: no ticket then.
+        if plain.len() > PLAIN_MAX {
+            return None;
+        }
         let now_s = (self.now)();
         let (key, nonce) = self.sealing_key(now_s)?;
         let mut sealed = Vec::with_capacity(8 + plain.len());

@@ -3,7 +3,8 @@
 //! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number of
 //! signatures; (2) a CA certificate that is out of date vouches for nobody, although webpki does not ask; (3)
 //! a certificate that itself stands among the CA certificates is trusted, as OpenSSL does: those that sign
-//! themselves are used so.
+//! themselves are used so; (4) a certificate vouches for others only if it may sign certificates, which webpki
+//! does not ask of an anchor: else the key of any certificate in a folder of CAs could make every user.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use webpki::{EndEntityCert, KeyUsage};
 use x509_cert::der::asn1::ObjectIdentifier;
 
 use crate::BuildError;
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, OlderUsage};
 
 /// What a certificate is shown for.
 #[derive(Clone, Copy)]
@@ -27,10 +28,20 @@ enum Usage {
     Server,
 }
 
+impl Usage {
+    fn older(self) -> OlderUsage {
+        match self {
+            Usage::Client => OlderUsage::Client,
+            Usage::Server => OlderUsage::Server,
+        }
+    }
+}
+
 /// CA certificates.
 #[derive(Debug)]
 pub(crate) struct Authorities {
     list: Vec<Authority>,
+    /// Of those that may sign.
     anchors: Vec<TrustAnchor<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
     /// The span in which every one of them is valid, in unix seconds.
@@ -43,6 +54,8 @@ struct Authority {
     der: CertificateDer<'static>,
     valid_from_s: i64,
     valid_to_s: i64,
+    /// None where it may not sign.
+    anchor: Option<TrustAnchor<'static>>,
 }
 
 impl Authorities {
@@ -71,11 +84,12 @@ impl Authorities {
     ) -> Result<(), BuildError> {
         let anchor = webpki::anchor_from_trusted_cert(&der)
             .map_err(|error| BuildError::new(format!("{name}: a CA certificate cannot be used: {error}")))?;
-        self.anchors.push(anchor.to_owned());
+        let anchor = certificate.may_sign().then(|| anchor.to_owned());
+        self.anchors.extend(anchor.clone());
         let (valid_from_s, valid_to_s) = (certificate.valid_from_s(), certificate.expires_at_s());
         self.all_valid_from_s = self.all_valid_from_s.max(valid_from_s);
         self.all_valid_to_s = self.all_valid_to_s.min(valid_to_s);
-        self.list.push(Authority { der, valid_from_s, valid_to_s });
+        self.list.push(Authority { der, valid_from_s, valid_to_s, anchor });
         Ok(())
     }
 
@@ -89,26 +103,29 @@ impl Authorities {
     ) -> Result<(), Error> {
         let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let valid = |authority: &Authority| (authority.valid_from_s..=authority.valid_to_s).contains(&now_s);
-        let pairs = || self.list.iter().zip(&self.anchors);
-        if let Some((own, _)) = pairs().find(|(authority, _)| authority.der == *end_entity) {
+        if let Some(own) = self.list.iter().find(|authority| authority.der == *end_entity) {
             return verify_trusted(own, usage, now_s);
         }
         let in_date: Vec<TrustAnchor<'static>>;
         let anchors = if (self.all_valid_from_s..=self.all_valid_to_s).contains(&now_s) {
             &self.anchors
         } else {
-            in_date = pairs().filter(|(own, _)| valid(own)).map(|(_, anchor)| anchor.clone()).collect();
+            in_date =
+                self.list.iter().filter(|own| valid(own)).filter_map(|own| own.anchor.clone()).collect();
             &in_date
         };
         let parsed = EndEntityCert::try_from(end_entity).map_err(|error| explain(error, end_entity))?;
-        let usage = match usage {
+        let wanted = match usage {
             Usage::Client => KeyUsage::client_auth(),
             Usage::Server => KeyUsage::server_auth(),
         };
         parsed
-            .verify_for_usage(self.algorithms.all, anchors, intermediates, now, usage, None, None)
-            .map(|_path| ())
-            .map_err(|error| explain(error, end_entity))
+            .verify_for_usage(self.algorithms.all, anchors, intermediates, now, wanted, None, None)
+            .map_err(|error| explain(error, end_entity))?;
+        match Certificate::read(end_entity).is_some_and(|own| own.serves_as(usage.older())) {
+            true => Ok(()),
+            false => Err(Error::InvalidCertificate(CertificateError::InvalidPurpose)),
+        }
     }
 }
 
@@ -122,7 +139,9 @@ fn verify_trusted(own: &Authority, usage: Usage, now_s: i64) -> Result<(), Error
         CertificateError::Expired
     } else if now_s < own.valid_from_s {
         CertificateError::NotValidYet
-    } else if !Certificate::read(&own.der).is_some_and(|certificate| certificate.allows(purpose)) {
+    } else if !Certificate::read(&own.der)
+        .is_some_and(|certificate| certificate.allows(purpose) && certificate.serves_as(usage.older()))
+    {
         CertificateError::InvalidPurpose
     } else {
         return Ok(());

@@ -63,6 +63,23 @@ impl Output {
         self.waiting.get_or_insert_default().push_front(piece);
     }
 
+    /// Adds bytes of the transport's own: ahead of all that is not encoded yet, since they were encoded before,
+    /// and behind earlier ones.
+    pub fn push_answer(&mut self, bytes: Vec<u8>) {
+        let waiting = self.waiting.get_or_insert_default();
+        let answers = waiting.iter().take_while(|piece| matches!(piece, Piece::Answer(_))).count();
+        match answers.checked_sub(1).and_then(|last| waiting.get_mut(last)) {
+            Some(Piece::Answer(before)) => before.extend_from_slice(&bytes),
+            _ => waiting.insert(answers, Piece::Answer(bytes)),
+        }
+    }
+
+    /// Whether bytes of the transport's own wait: nothing is received meanwhile, or a peer that does not read
+    /// could have any number of them made.
+    pub fn has_answers(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(Piece::Answer(_))))
+    }
+
     /// Appends a copy of some output to what waits; `buffer` gives memory where nothing does.
     pub fn push_copy(&mut self, output: &Outbox, buffer: impl FnOnce() -> Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();

@@ -95,6 +95,10 @@ mod tests {
             Ok(())
         }
 
+        fn peer_has_ended(&self) -> bool {
+            false
+        }
+
         fn end(&mut self, _: &mut Vec<u8>) {}
 
         fn footprint(&self) -> usize {

@@ -174,6 +174,10 @@ impl Codec for Inverting {
         Ok(())
     }
 
+    fn peer_has_ended(&self) -> bool {
+        false
+    }
+
     fn end(&mut self, out: &mut Vec<u8>) {
         out.push(b'.');
     }

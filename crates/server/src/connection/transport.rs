@@ -34,13 +34,8 @@ struct Coded {
 
 impl Coded {
     fn new(codec: Box<dyn Codec>) -> Box<Coded> {
-        Box::new(Coded {
-            codec,
-            plain_in_flight: 0,
-            is_sending: false,
-            has_ended: false,
-            peer_has_ended: false,
-        })
+        let peer_has_ended = codec.peer_has_ended();
+        Box::new(Coded { codec, plain_in_flight: 0, is_sending: false, has_ended: false, peer_has_ended })
     }
 }
 

@@ -338,7 +338,7 @@ pub(super) fn decode_on_link<'a>(
             transport.send_last(event_loop, &answer);
         } else {
             // The end of the connection is reported by the receive, too.
-            let _ = transport.send(event_loop, Piece::Answer(answer));
+            let _ = transport.send_coded(event_loop, Piece::Answer(answer), Vec::new()).sending;
         }
     }
     match decoded {

@@ -22,6 +22,9 @@ pub trait Codec: Send + fmt::Debug {
     /// Nothing more can be sent: the connection ends, for this reason.
     fn encode(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String>;
 
+    /// Whether the peer has said that nothing more comes.
+    fn peer_has_ended(&self) -> bool;
+
     /// Appends what tells the peer that nothing more follows.
     fn end(&mut self, out: &mut Vec<u8>);
 
@@ -43,18 +46,20 @@ pub struct TlsCodec {
     session: Session,
     /// What came with the peer's last packet of the handshake; it is decoded with what comes next.
     unread: Vec<u8>,
+    peer_has_ended: bool,
 }
 
 impl TlsCodec {
-    /// The codec of a session whose handshake is over, and of which nothing is unread.
-    pub fn boxed(session: Session) -> Box<dyn Codec> {
-        TlsCodec::with_unread(session, Vec::new())
+    /// The codec of a session whose handshake is over, and of which nothing is unread; the peer may have said
+    /// already that nothing more comes.
+    pub fn boxed(session: Session, peer_has_ended: bool) -> Box<dyn Codec> {
+        Box::new(TlsCodec { session, unread: Vec::new(), peer_has_ended })
     }
 
     /// The codec of a client's session: a server does not speak before it was asked, so that something is
     /// unread only where the server is none of ours.
     pub fn with_unread(session: Session, unread: Vec<u8>) -> Box<dyn Codec> {
-        Box::new(TlsCodec { session, unread })
+        Box::new(TlsCodec { session, unread, peer_has_ended: false })
     }
 }
 
@@ -68,7 +73,12 @@ impl Codec for TlsCodec {
     fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String> {
         buffers.plain.append(&mut self.unread);
         let received = self.session.receive(bytes, buffers).map_err(|error| error.to_string())?;
+        self.peer_has_ended = received.closed;
         Ok(if received.closed { PeerSide::Ended } else { PeerSide::Open })
+    }
+
+    fn peer_has_ended(&self) -> bool {
+        self.peer_has_ended
     }
 
     fn encode(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {

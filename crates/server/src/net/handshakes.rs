@@ -180,6 +180,8 @@ struct PendingHandshake<T> {
     is_sending: bool,
     /// Its first bytes have come.
     has_begun: bool,
+    /// The client has said, behind its first requests, that nothing more comes.
+    peer_has_ended: bool,
     /// Decoded bytes of the client's first requests.
     plain: Vec<u8>,
     stage: HandshakeStage,
@@ -246,6 +248,7 @@ impl<T> HandshakeThread<T> {
             waiting: Vec::new(),
             is_sending: false,
             has_begun: false,
+            peer_has_ended: false,
             plain: Vec::new(),
             stage: HandshakeStage::Shaking,
         });
@@ -274,7 +277,12 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
+            Event::Received { received: Received::Eof, .. } => {
+                // One that is established leaves with its requests; the end is met again.
+                if self.handshake(key).is_some_and(|handshake| handshake.stage == HandshakeStage::Shaking) {
+                    self.fail(key, CLOSED.to_owned());
+                }
+            }
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
             Event::Sent { sent, .. } => {
                 if let Some(handshake) = self.handshake(key) {
@@ -287,10 +295,10 @@ impl<T> HandshakeThread<T> {
             }
             Event::Detached { fd, .. } => {
                 if let Some(handshake) = self.take(key) {
-                    let PendingHandshake { session, field, origin, plain, .. } = handshake;
+                    let PendingHandshake { session, field, origin, plain, peer_has_ended, .. } = handshake;
                     let field = field.filter(|_| session.has_peer_certificate());
                     let names = field.map(|field| session.peer_names(field));
-                    let stream = Stream::with_codec(fd, Some(TlsCodec::boxed(session)));
+                    let stream = Stream::with_codec(fd, Some(TlsCodec::boxed(session, peer_has_ended)));
                     self.report(HandshakeOutcome::Established { stream, plain, names, origin });
                 }
             }
@@ -312,8 +320,11 @@ impl<T> HandshakeThread<T> {
                 handshake.waiting.extend_from_slice(&buffers.answer);
                 handshake.plain.extend_from_slice(&buffers.plain);
                 match received {
-                    Ok(received) if received.closed => Err(CLOSED.to_owned()),
-                    Ok(_) => {
+                    Ok(received) if received.closed && !handshake.session.is_established() => {
+                        Err(CLOSED.to_owned())
+                    }
+                    Ok(received) => {
+                        handshake.peer_has_ended |= received.closed;
                         if handshake.session.is_established() && handshake.stage == HandshakeStage::Shaking {
                             handshake.stage = HandshakeStage::Established;
                         }

@@ -30,9 +30,20 @@ pub struct TlsState {
     of_migrations: bool,
     /// Of the bytes of the files that the context was made of.
     fingerprint: u64,
+    /// Of the settings and the names of files alone.
+    settings: u64,
+    /// What was in force before, for a CONFIG SET that is taken back: the files may have changed since.
+    before: Option<Box<TlsInForce>>,
     reload: Option<Receiver<Reloaded>>,
     /// When files are looked at next, seconds of the monotonic clock; 0: not known.
     next_look_s: u64,
+}
+
+/// A context, and what it was made of.
+struct TlsInForce {
+    context: Option<Context>,
+    fingerprint: u64,
+    settings: u64,
 }
 
 /// What came of looking at the files again.
@@ -74,15 +85,46 @@ impl TlsState {
         self.next_look_s = 0;
         (self.of_links, self.of_migrations) =
             (config.bool(param::TLS_REPLICATION), config.bool(param::TLS_CLUSTER));
-        if !is_wanted(config) {
-            (self.context, self.fingerprint) = (None, 0);
+        let plan = TlsPlan::of(config);
+        let settings = if is_wanted(config) { plan.settings() } else { 0 };
+        let made = match is_wanted(config) {
+            false => Ok(TlsInForce { context: None, fingerprint: 0, settings }),
+            true => self.make(&plan, settings, storage),
+        };
+        let next = match (made, self.before.take()) {
+            (Ok(next), before) => {
+                self.before = before;
+                next
+            }
+            // A change that is taken back: what was in force a moment ago is in force again.
+            (Err(_), Some(before)) if before.settings == settings && self.settings != settings => *before,
+            (Err(reason), before) => {
+                self.before = before;
+                return Err(reason);
+            }
+        };
+        if (next.fingerprint, next.settings) == (self.fingerprint, self.settings) {
             return Ok(());
         }
-        let plan = TlsPlan::of(config);
-        let sources = plan.read(storage)?;
-        self.context = Some(plan.build(&sources)?);
-        self.fingerprint = fingerprint(&sources);
+        let TlsInForce { context, fingerprint, settings } = next;
+        self.before = Some(Box::new(TlsInForce {
+            context: std::mem::replace(&mut self.context, context),
+            fingerprint: std::mem::replace(&mut self.fingerprint, fingerprint),
+            settings: std::mem::replace(&mut self.settings, settings),
+        }));
         Ok(())
+    }
+
+    /// Reads and judges; what is the same as what is in force stays that, with the keys of its tickets.
+    fn make(&self, plan: &TlsPlan, settings: u64, storage: &dyn Storage) -> Result<TlsInForce, String> {
+        let sources = plan.read(storage)?;
+        let fingerprint = fingerprint(&sources);
+        let is_same = fingerprint == self.fingerprint && settings == self.settings;
+        let context = match self.context.clone().filter(|_| is_same) {
+            Some(context) => context,
+            None => plan.build(&sources)?,
+        };
+        Ok(TlsInForce { context: Some(context), fingerprint, settings })
     }
 
     /// Looks at the files again, where `tls-auto-reload-interval` says that it is time: on a thread. To be
@@ -231,6 +273,18 @@ impl TlsPlan {
         }
     }
 
+    /// A number that differs when a setting or the name of a file does.
+    fn settings(&self) -> u64 {
+        let TlsPlan { cert, key, key_pass, client_cert, client_key, client_key_pass, .. } = self;
+        let TlsPlan { dh_params, ca_file, ca_folder, needs_authority, options, .. } = self;
+        let files = format!(
+            "{cert:?} {key:?} {client_cert:?} {client_key:?} {dh_params:?} {ca_file:?} {ca_folder:?}"
+        );
+        let others = format!("{key_pass:?} {client_key_pass:?} {needs_authority} {options:?}");
+        let seed = HashSeed { k0: siphash13(HashSeed { k0: 1, k1: 2 }, files.as_bytes()), k1: 3 };
+        siphash13(seed, others.as_bytes()).max(1)
+    }
+
     fn read(&self, storage: &dyn Storage) -> Result<Sources, String> {
         if self.cert.is_none() {
             return Err("No tls-cert-file configured!".to_owned());
@@ -302,8 +356,8 @@ fn cannot(path: &Path, what: &str, error: &std::io::Error) -> String {
     format!("Failed to load {what}: {}: {}", path.display(), plain_error(error))
 }
 
-/// The files of a folder that have certificates, in the order of their names. The names of OpenSSL's folders,
-/// which are hashes, mean nothing here.
+/// The files of a folder that have certificates, in the order of their names; others are passed over. The
+/// names of OpenSSL's folders, which are hashes, mean nothing here.
 fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, String> {
     let mut names =
         storage.list(folder).map_err(|error| cannot(folder, "CA certificate directory", &error))?;
@@ -312,16 +366,12 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
     for name in names {
         // What cannot be read is no certificate: folders, files of others.
         let Ok(file) = named(storage, &folder.join(name), "CA certificate(s)") else { continue };
-        let is_certificate = file.bytes.windows(CERTIFICATE.len()).any(|bytes| bytes == CERTIFICATE);
-        if is_certificate && !found.iter().any(|known| known.bytes == file.bytes) {
+        if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);
         }
     }
     Ok(found)
 }
-
-/// How a certificate begins in a file.
-const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// A number that differs when a file does.
 fn fingerprint(sources: &Sources) -> u64 {

@@ -46,10 +46,14 @@ fn clients_are_served_in_both_versions() {
 }
 
 /// The client's flight that ends the handshake, with a first request behind it.
-fn last_flight(port: u16, versions: &'static [&'static SupportedProtocolVersion]) -> (TlsClient, Vec<u8>) {
+fn last_flight(
+    port: u16,
+    versions: &'static [&'static SupportedProtocolVersion],
+    request: &[u8],
+) -> (TlsClient, Vec<u8>) {
     let offer = Offer { certificate: Some(&ALICE), versions: Some(versions) };
     let mut client = TlsClient::open(port, &offer);
-    client.connection.writer().write_all(b"PING\r\n").unwrap();
+    client.connection.writer().write_all(request).unwrap();
     loop {
         let flight = client.flight();
         if !client.connection.is_handshaking() {
@@ -65,7 +69,7 @@ fn last_flight(port: u16, versions: &'static [&'static SupportedProtocolVersion]
 fn a_request_that_comes_with_the_handshakes_end_is_served_at_once() {
     let (_server, port) = start(&[]);
     for step in [usize::MAX, 1] {
-        let (mut client, flight) = last_flight(port, ONLY_13);
+        let (mut client, flight) = last_flight(port, ONLY_13, b"PING\r\n");
         assert!(flight.len() > 100, "a certificate, the end of the handshake, and a request");
         flight.chunks(step.min(flight.len())).for_each(|piece| client.socket.write_all(piece).unwrap());
         client.expect("+PONG\r\n").check("ECHO more", "$4\r\nmore\r\n");
@@ -379,4 +383,74 @@ fn chaos_leaves_order_and_nothing_else() {
     stay.into_iter().chain(victims).for_each(|client| client.join().unwrap());
     drop(lazy);
     until("all clients' end", || (control.info_number("connected_clients") == 1).then_some(()));
+}
+
+#[test]
+fn a_key_update_leaves_the_order_of_a_reply_that_waits() {
+    let (server, port) = start(OPTIONAL);
+    server.client().check("SETRANGE large 20000000 x", ":20000001\r\n");
+    let mut client = TlsClient::connect(port, &Offer { versions: Some(ONLY_13), ..Offer::default() });
+    client.send("GET large\r\n").expect("$20000001\r\n");
+    for _ in 0..3 {
+        client.connection.refresh_traffic_keys().unwrap();
+        client.send("PING\r\n");
+        assert_eq!(client.receive(1_000_000).unwrap().len(), 1_000_000);
+    }
+    assert_eq!(client.receive(17_000_001).unwrap().last(), Some(&b'x'));
+    client.expect("\r\n+PONG\r\n+PONG\r\n+PONG\r\n");
+}
+
+#[test]
+fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
+    let (server, port) = start(&[]);
+    // Behind the handshake at once: a request and the end.
+    let offer = Offer { certificate: Some(&ALICE), versions: Some(ONLY_13) };
+    let (mut client, mut flight) = last_flight(port, ONLY_13, b"SET a 1\r\n");
+    client.connection.send_close_notify();
+    flight.extend(client.flight());
+    client.socket.write_all(&flight).unwrap();
+    client.expect("+OK\r\n").expect_end();
+    let mut plain = server.client();
+    plain.check("GET a", "$1\r\n1\r\n");
+    // A record that cannot be decrypted, behind one that can.
+    let mut client = TlsClient::connect(port, &offer);
+    client.connection.writer().write_all(b"SET b 2\r\n").unwrap();
+    let mut flight = client.flight();
+    flight.extend_from_slice(&[0x17, 3, 3, 0, 30]);
+    flight.extend_from_slice(&[7; 30]);
+    client.socket.write_all(&flight).unwrap();
+    until("the request", || {
+        plain.send("EXISTS b\r\n");
+        (plain.line() == ":1").then_some(())
+    });
+    // A large reply is whole, whichever ends come behind its request.
+    plain.check("SETRANGE large 20000000 x", ":20000001\r\n");
+    let mut client = TlsClient::connect(port, &offer);
+    client.connection.writer().write_all(b"GET large\r\n").unwrap();
+    client.connection.send_close_notify();
+    let flight = client.flight();
+    client.socket.write_all(&flight).unwrap();
+    client.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    client.expect("$20000001\r\n");
+    assert_eq!(client.receive(20_000_003).unwrap().len(), 20_000_003);
+    client.expect_end();
+}
+
+#[test]
+fn certificates_are_in_force_together_or_not_at_all() {
+    let (server, port) = start(OPTIONAL);
+    let mut plain = server.client();
+    let serial = plain.info("tls_server_cert_serial");
+    let other = Certificate::named("other").files(&server.dir, "other");
+    // The old key is gone from the disk when the change is taken back.
+    server.dir.file("server.key", "no key");
+    let busy = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let taken = busy.local_addr().unwrap().port();
+    plain.send(format!(
+        "CONFIG SET tls-cert-file {} tls-key-file {} tls-port {taken}\r\n",
+        other[0], other[1]
+    ));
+    assert!(plain.line().starts_with("-ERR CONFIG SET failed"));
+    assert_eq!(plain.info("tls_server_cert_serial"), serial);
+    TlsClient::connect(port, &Offer::default());
 }

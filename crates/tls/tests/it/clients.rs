@@ -166,3 +166,46 @@ fn without_authorities_no_server_can_be_verified() {
     assert_eq!(context.connect().err(), Some(SessionError::NoAuthority));
     assert!(context.accept().is_ok());
 }
+
+#[test]
+fn only_who_may_sign_vouches_for_others() {
+    // A certificate that is no CA's stands among the CA certificates, as in a folder with all certificates of a
+    // machine. It is trusted itself, and nobody whom its key has signed.
+    let leaf_params = params("leaf");
+    let leaf_key = KeyPair::generate().expect("a key");
+    let leaf = CA.issue_for("leaf.crt", &leaf_params, &leaf_key);
+    let issuer = rcgen::Issuer::from_params(&leaf_params, &leaf_key);
+    let key = KeyPair::generate().expect("a key");
+    let forged = params("admin").signed_by(&key, &issuer).expect("a certificate");
+    let forged = Pair {
+        cert: crate::certs::named("forged.crt", &forged.pem()),
+        key: crate::certs::named("forged.key", &key.serialize_pem()),
+    };
+    let server = Sources { ca: vec![CA.file(), leaf.cert.clone()], ..sources() };
+    let server = context(&server, &options());
+    let shown = |pair: &Pair| {
+        let own =
+            Sources { client_cert: Some(pair.cert.clone()), client_key: Some(pair.key.clone()), ..sources() };
+        handshake(&server, &context(&own, &options()), usize::MAX)
+    };
+    assert!(shown(&leaf).is_ok());
+    assert!(shown(&forged).is_err());
+}
+
+#[test]
+fn older_usages_are_asked_as_openssl_does() {
+    let netscape = |bits: u8| {
+        issue(|params| {
+            let content = vec![3, 2, 0, bits];
+            let extension = rcgen::CustomExtension::from_oid_content(&[2, 16, 840, 1, 113730, 1, 1], content);
+            params.custom_extensions.push(extension);
+        })
+    };
+    assert!(shake(ClientAuth::Required, Some(&netscape(0x80)), "").is_ok(), "a client's");
+    assert!(shake(ClientAuth::Required, Some(&netscape(0x40)), "").is_err(), "a server's");
+    let key_usage = |usage| issue(|params| params.key_usages = vec![usage]);
+    let signs = key_usage(rcgen::KeyUsagePurpose::DigitalSignature);
+    let encrypts = key_usage(rcgen::KeyUsagePurpose::KeyEncipherment);
+    assert!(shake(ClientAuth::Required, Some(&signs), "").is_ok());
+    assert!(shake(ClientAuth::Required, Some(&encrypts), "").is_err());
+}

@@ -64,6 +64,7 @@ impl Host {
     /// client; the log has the reason.
     pub fn apply_tls(&mut self, config: &Config) -> Result<(), String> {
         let storage = self.storage.clone();
+        self.kept_links.forget();
         self.settings.tls.apply(config, storage.as_ref()).map_err(|reason| {
             self.note(LogLevel::Warning, &reason);
             "Unable to update TLS configuration. Check server logs.".to_owned()
