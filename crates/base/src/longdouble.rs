@@ -7,7 +7,8 @@
 //! 19 digits, a small exponent) is read without big numbers; the rest goes to `rustc_apfloat`, which is exact
 //! for any length.
 
-use std::ops::Add;
+use std::cmp::Ordering;
+use std::ops::{Add, Neg, Sub};
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
@@ -19,6 +20,14 @@ use crate::num;
 pub struct LongDouble(X87DoubleExtended);
 
 impl LongDouble {
+    /// Zero, without a sign.
+    pub const ZERO: LongDouble = LongDouble(X87DoubleExtended::ZERO);
+
+    /// The largest that is finite.
+    pub fn largest() -> LongDouble {
+        LongDouble(X87DoubleExtended::largest())
+    }
+
     /// Reads all of `text`: decimal or hexadecimal, or `inf` or `infinity` in any case.
     ///
     /// `None` for anything around the number, for NaN, for a finite text that overflows or, not being zero,
@@ -102,6 +111,29 @@ impl Add for LongDouble {
     /// The sum, rounded once. Infinite when it overflows.
     fn add(self, other: LongDouble) -> LongDouble {
         LongDouble(self.0.add_r(other.0, Round::NearestTiesToEven).value)
+    }
+}
+
+impl Sub for LongDouble {
+    type Output = LongDouble;
+
+    /// The difference, rounded once. Infinite when it overflows, NaN for infinities of one sign.
+    fn sub(self, other: LongDouble) -> LongDouble {
+        LongDouble(self.0.sub_r(other.0, Round::NearestTiesToEven).value)
+    }
+}
+
+impl Neg for LongDouble {
+    type Output = LongDouble;
+
+    fn neg(self) -> LongDouble {
+        LongDouble(-self.0)
+    }
+}
+
+impl PartialOrd for LongDouble {
+    fn partial_cmp(&self, other: &LongDouble) -> Option<Ordering> {
+        self.0.partial_cmp(&other.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Streams.
 //!
 //! `add.rs` has what changes entries, `read.rs` what reads and waits, `group.rs` consumer groups, `claim.rs`
-//! pending entries, `info.rs` XINFO.
+//! pending entries, `remove.rs` what deletes with regard to groups, `info.rs` XINFO.
 
 mod add;
 mod claim;
@@ -9,6 +9,7 @@ mod common;
 mod group;
 mod info;
 mod read;
+mod remove;
 mod slow;
 
 use crate::args::Args;
@@ -23,10 +24,12 @@ use sluice_value::stream::Stream;
 
 pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::XACK, DataHandler::Write(claim::xack)),
+    route(&specs::XACKDEL, DataHandler::Write(remove::xackdel)),
     route(&specs::XADD, DataHandler::Write(add::xadd)),
     route(&specs::XAUTOCLAIM, DataHandler::Write(claim::xautoclaim)),
     route(&specs::XCLAIM, DataHandler::Write(claim::xclaim)),
     route(&specs::XDEL, DataHandler::Write(add::xdel)),
+    route(&specs::XDELEX, DataHandler::Write(remove::xdelex)),
     route(&specs::XGROUP_CREATE, DataHandler::Write(group::create)),
     route(&specs::XGROUP_CREATECONSUMER, DataHandler::Write(group::create_consumer)),
     route(&specs::XGROUP_DELCONSUMER, DataHandler::Write(group::delete_consumer)),

@@ -1,6 +1,7 @@
 //! Strings.
 
 mod common;
+mod increx;
 mod lcs;
 mod many;
 mod number;
@@ -33,6 +34,7 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::INCR, DataHandler::Write(number::incr)),
     route(&specs::INCRBY, DataHandler::Write(number::incrby)),
     route(&specs::INCRBYFLOAT, DataHandler::Write(number::incrbyfloat)),
+    route(&specs::INCREX, DataHandler::Write(increx::increx)),
     route(&specs::LCS, DataHandler::Read(lcs::lcs)),
     route(&specs::MGET, DataHandler::Read(many::mget)),
     route(&specs::MSET, DataHandler::Write(many::mset)),

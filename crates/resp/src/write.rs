@@ -206,6 +206,14 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// A double in these digits, which say more than a double of 64 bits may.
+    pub fn double_text(&mut self, digits: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b',', digits),
+        }
+    }
+
     /// A boolean.
     pub fn boolean(&mut self, value: bool) {
         self.raw(match (self.protocol, value) {

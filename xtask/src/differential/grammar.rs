@@ -210,7 +210,17 @@ pub(crate) fn metadata_differences(ours: &mut Connection, peer: &mut Connection)
 }
 
 /// Commands and subcommands of versions behind that of the reference.
-const NEWER: &[&str] = &["acl|delrole", "acl|digest", "acl|getrole", "acl|roles", "acl|setrole", "delex"];
+const NEWER: &[&str] = &[
+    "acl|delrole",
+    "acl|digest",
+    "acl|getrole",
+    "acl|roles",
+    "acl|setrole",
+    "delex",
+    "increx",
+    "xackdel",
+    "xdelex",
+];
 
 /// Notes where two replies differ, as paths; maps and sets without order, prose left out.
 fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {

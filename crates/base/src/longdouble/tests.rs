@@ -52,6 +52,18 @@ fn texts_print_as_the_reference_prints_them() {
 }
 
 #[test]
+fn differences_and_comparisons_are_those_of_numbers() {
+    assert_eq!(print(parse("0.3") - parse("0.1")), "0.2");
+    assert_eq!(print(-parse("2.5")), "-2.5");
+    assert!(parse("1e4932") > parse("1") && parse("-inf") < -LongDouble::largest());
+    assert!(parse("inf") > LongDouble::largest() && LongDouble::largest().is_finite());
+    assert!(!(LongDouble::largest() + LongDouble::largest()).is_finite());
+    assert_eq!(LongDouble::ZERO, parse("-0"));
+    let nan = parse("inf") - parse("inf");
+    assert!(!nan.is_finite() && nan.partial_cmp(&nan).is_none());
+}
+
+#[test]
 fn what_is_no_number_or_out_of_range_is_refused() {
     for text in [
         "",

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn list_takes_categories_without_their_sign() {
-        assert_eq!(list(Filter::Category(b"String"), prefix).len(), 25);
+        assert_eq!(list(Filter::Category(b"String"), prefix).len(), 26);
         assert!(list(Filter::Category(b"@string"), prefix).is_empty());
         assert!(list(Filter::Category(b"nosuch"), prefix).is_empty());
     }

@@ -6,10 +6,12 @@ use crate::spec::{Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys
 specs! {
     stream:
     XACK,
+    XACKDEL,
     XADD,
     XAUTOCLAIM,
     XCLAIM,
     XDEL,
+    XDELEX,
     XGROUP,
     XGROUP_CREATE,
     XGROUP_CREATECONSUMER,
@@ -55,6 +57,33 @@ pub static XACK: Spec = Spec {
     complexity: "O(1) for each id",
     deprecated: None,
     id: id::XACK,
+};
+
+/// `XACKDEL`
+pub static XACKDEL: Spec = Spec {
+    full_name: "xackdel",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "9.2.0",
+    arity: Arity::AtLeast(6),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        string("group"),
+        one_of("mode", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
+            .optional(),
+        token("ids", "IDS"),
+        integer("numids"),
+        string("id").repeated(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Acknowledges entries of a group, and deletes those that no group needs, or all.",
+    complexity: "O(log N) for each id, and O(G) with G groups for DELREF and ACKED",
+    deprecated: None,
+    id: id::XACKDEL,
 };
 
 /// `XADD`
@@ -169,6 +198,32 @@ pub static XDEL: Spec = Spec {
     complexity: "O(log N) for each id",
     deprecated: None,
     id: id::XDEL,
+};
+
+/// `XDELEX`
+pub static XDELEX: Spec = Spec {
+    full_name: "xdelex",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "9.2.0",
+    arity: Arity::AtLeast(5),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        one_of("mode", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
+            .optional(),
+        token("ids", "IDS"),
+        integer("numids"),
+        string("id").repeated(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Deletes entries, and heeds or ends that groups have them pending.",
+    complexity: "O(log N) for each id, and O(G) with G groups for DELREF and ACKED",
+    deprecated: None,
+    id: id::XDELEX,
 };
 
 /// `XGROUP`

@@ -18,6 +18,7 @@ specs! {
     INCR,
     INCRBY,
     INCRBYFLOAT,
+    INCREX,
     LCS,
     MGET,
     MSET,
@@ -298,6 +299,44 @@ pub static INCRBYFLOAT: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::INCRBYFLOAT,
+};
+
+/// `INCREX`
+pub static INCREX: Spec = Spec {
+    full_name: "increx",
+    subcommands: &[],
+    group: Group::String,
+    since: "9.2.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+    acl: Cat::STRING,
+    keys: Keys::Specs(&[one(1, RW_ACCESS_UPDATE)]),
+    args: &[
+        key("key", 0),
+        one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional(),
+        one_of(
+            "expiration",
+            &[
+                integer("ex").after("EX"),
+                integer("px").after("PX"),
+                unix_time("unix-time-seconds").after("EXAT"),
+                unix_time("unix-time-milliseconds").after("PXAT"),
+                token("persist", "PERSIST"),
+            ],
+        )
+        .optional(),
+        token("enx", "ENX").optional(),
+        one_of("value", &[integer("integer").after("BYINT"), double("float").after("BYFLOAT")]).optional(),
+        string("lowerbound").after("LBOUND").optional(),
+        string("upperbound").after("UBOUND").optional(),
+        token("saturate", "SATURATE").optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Adds to a number within bounds, and sets when it expires; a missing key counts as 0.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::INCREX,
 };
 
 /// `LCS`

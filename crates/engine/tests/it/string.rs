@@ -243,6 +243,178 @@ fn delex_removes_what_is_equal_or_is_not() {
     ]);
 }
 
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[test]
+fn increx_adds_integers_within_bounds() {
+    check(&[
+        ("INCREX k", "[:1, :1]"),
+        ("INCREX k BYINT 5", "[:6, :5]"),
+        ("increx k byint -2", "[:4, :-2]"),
+        ("GET k", r#""4""#),
+        ("INCREX k NX", "[:4, :0]"),
+        ("INCREX none XX", "[:0, :0]"),
+        ("EXISTS none", ":0"),
+        ("INCREX k XX", "[:5, :1]"),
+        ("INCREX n NX BYINT 3", "[:3, :3]"),
+        // Out of the bounds nothing happens, unless it saturates; a bound may then be on the other side.
+        ("SET k 10", "+OK"),
+        ("INCREX k BYINT 5 UBOUND 12", "[:10, :0]"),
+        ("INCREX k BYINT 5 UBOUND 5", "[:10, :0]"),
+        ("INCREX k BYINT 5 UBOUND 15", "[:15, :5]"),
+        ("INCREX k BYINT -5 UBOUND 10", "[:10, :-5]"),
+        ("INCREX k BYINT -5 LBOUND 8", "[:10, :0]"),
+        ("INCREX k BYINT 5 LBOUND 10 UBOUND 10", "[:10, :0]"),
+        ("INCREX k BYINT 5 UBOUND 12 SATURATE", "[:12, :2]"),
+        ("INCREX k BYINT 5 UBOUND 5 SATURATE", "[:5, :-7]"),
+        ("INCREX k BYINT -5 LBOUND 20 SATURATE", "[:20, :15]"),
+        ("INCREX k SATURATE", "[:21, :1]"),
+        ("SET k 9223372036854775807", "+OK"),
+        ("INCREX k", "[:9223372036854775807, :0]"),
+        ("INCREX k SATURATE", "[:9223372036854775807, :0]"),
+        ("INCREX k BYINT -5 UBOUND -9223372036854775808 SATURATE", "-ERR applied increment would overflow"),
+        ("GET k", r#""9223372036854775807""#),
+        ("SET k -9223372036854775801", "+OK"),
+        ("INCREX k BYINT -10 SATURATE", "[:-9223372036854775808, :-7]"),
+        ("SET k 10", "+OK"),
+        ("INCREX k BYINT 9223372036854775807 UBOUND 100 SATURATE", "[:100, :90]"),
+        // A key that is absent counts as 0, and comes into being where something is stored.
+        ("INCREX new UBOUND 0", "[:0, :0]"),
+        ("INCREX new LBOUND 5", "[:0, :0]"),
+        ("EXISTS new", ":0"),
+        ("INCREX new UBOUND 0 SATURATE", "[:0, :0]"),
+        ("GET new", r#""0""#),
+        ("DEL new", ":1"),
+        ("INCREX new LBOUND 5 SATURATE", "[:5, :5]"),
+        ("OBJECT ENCODING new", r#""int""#),
+        ("APPEND new 1", ":2"),
+        ("INCREX new", "[:52, :1]"),
+        ("OBJECT ENCODING new", r#""int""#),
+    ]);
+}
+
+#[test]
+fn increx_adds_floats_within_bounds() {
+    check(&[
+        ("INCREX k BYFLOAT 2.5", r#"["2.5", "2.5"]"#),
+        ("INCREX k BYFLOAT -0.25", r#"["2.25", "-0.25"]"#),
+        ("GET k", r#""2.25""#),
+        ("INCREX k NX BYFLOAT 1", r#"["2.25", "0"]"#),
+        ("INCREX none XX BYFLOAT 1", r#"["0", "0"]"#),
+        ("SET k 10", "+OK"),
+        ("INCREX k BYFLOAT 5.5 UBOUND 12.5", r#"["10", "0"]"#),
+        ("INCREX k BYFLOAT 5.5 UBOUND 12.5 SATURATE", r#"["12.5", "2.5"]"#),
+        ("INCREX k BYFLOAT -6 LBOUND 8 SATURATE", r#"["8", "-4.5"]"#),
+        ("INCREX k BYFLOAT 1 UBOUND inf", r#"["9", "1"]"#),
+        ("INCREX k BYFLOAT 1 LBOUND -inf", r#"["10", "1"]"#),
+        ("INCREX k BYFLOAT 1 LBOUND inf UBOUND inf", r#"["10", "0"]"#),
+        ("INCREX k BYFLOAT 1 LBOUND inf UBOUND inf SATURATE", "-ERR applied increment would be Infinity"),
+        ("INCREX k BYFLOAT 1e4932 UBOUND 100", r#"["10", "0"]"#),
+        ("INCREX k BYFLOAT -1e4932 LBOUND -100 SATURATE", r#"["-100", "-110"]"#),
+        // What was added is told, and not what was asked for.
+        ("SET k 100000000000000000000", "+OK"),
+        ("INCREX k BYFLOAT 1", r#"["100000000000000000000", "0"]"#),
+        ("INCREX k BYFLOAT 9", r#"["100000000000000000008", "8"]"#),
+        ("SET k 1e4932", "+OK"),
+        ("INCREX k BYFLOAT 1e4932 EX 60", &huge_declined()),
+        ("TTL k", ":-1"),
+        ("GET k", r#""1e4932""#),
+        ("SET k inf", "+OK"),
+        ("INCREX k BYFLOAT 1", "-ERR value cannot be Infinity"),
+        ("INCREX k", "-ERR value is not an integer or out of range"),
+        ("INCREX z BYFLOAT 0.02", r#"["0.02", "0.02"]"#),
+        ("INCREX z BYFLOAT -0.02", r#"["0", "-0.02"]"#),
+        ("GET z", r#""0""#),
+    ]);
+}
+
+/// 1e4932 and 0, as a reply shows them.
+fn huge_declined() -> String {
+    let mut rig = Rig::new();
+    format!("[{}, \"0\"]", rig.run("INCRBYFLOAT k 1e4932"))
+}
+
+#[test]
+fn increx_refuses_what_it_does_not_understand() {
+    check(&[
+        ("SET k 10", "+OK"),
+        ("INCREX", "-ERR wrong number of arguments for 'increx' command"),
+        ("INCREX k 5", "-ERR syntax error"),
+        ("INCREX k BYINT", "-ERR syntax error"),
+        ("INCREX k LBOUND", "-ERR syntax error"),
+        ("INCREX k UBOUND", "-ERR syntax error"),
+        ("INCREX k EX", "-ERR syntax error"),
+        ("INCREX k NX XX", "-ERR syntax error"),
+        ("INCREX k BYINT 1 BYFLOAT 1", "-ERR syntax error"),
+        ("INCREX k EX 10 PX 10", "-ERR syntax error"),
+        ("INCREX k EX 10 PERSIST", "-ERR syntax error"),
+        ("INCREX k PERSIST EX 10", "-ERR syntax error"),
+        ("INCREX k PERSIST ENX", "-ERR syntax error"),
+        ("INCREX k ENX PERSIST", "-ERR syntax error"),
+        ("INCREX k KEEPTTL", "-ERR syntax error"),
+        ("INCREX k ENX", "-ERR ENX flag requires an expiration"),
+        ("INCREX k EX 0", "-ERR invalid expire time in 'increx' command"),
+        ("INCREX k EX x", "-ERR value is not an integer or out of range"),
+        ("INCREX k BYINT abc", "-ERR Increment is not an integer or out of range"),
+        ("INCREX k BYINT 1.5", "-ERR Increment is not an integer or out of range"),
+        ("INCREX k BYFLOAT abc", "-ERR Increment is not a valid float"),
+        ("INCREX k BYFLOAT nan", "-ERR Increment is not a valid float"),
+        ("INCREX k BYFLOAT 1e99999", "-ERR Increment is not a valid float"),
+        ("INCREX k BYFLOAT +inf", "-ERR BYFLOAT increment cannot be Infinity"),
+        ("INCREX k UBOUND 12.5", "-ERR UBOUND is not an integer or out of range"),
+        ("INCREX k LBOUND inf", "-ERR LBOUND is not an integer or out of range"),
+        ("INCREX k BYFLOAT 1 UBOUND abc", "-ERR UBOUND is not a valid float"),
+        ("INCREX k BYFLOAT 1 LBOUND nan", "-ERR LBOUND is not a valid float"),
+        ("INCREX k LBOUND 20 UBOUND 0 SATURATE", "-ERR LBOUND can't be greater than UBOUND"),
+        ("INCREX k BYFLOAT 1 UBOUND -inf", "-ERR LBOUND can't be greater than UBOUND"),
+        ("INCREX k BYFLOAT 1 LBOUND inf", "-ERR LBOUND can't be greater than UBOUND"),
+        ("GET k", r#""10""#),
+        ("SET k abc", "+OK"),
+        ("INCREX k", "-ERR value is not an integer or out of range"),
+        ("INCREX k EXAT 1", "-ERR value is not an integer or out of range"),
+        ("INCREX k BYFLOAT 1", "-ERR value is not a valid float"),
+        ("RPUSH l a", ":1"),
+        ("INCREX l", WRONG_TYPE),
+        ("INCREX l EXAT 1", WRONG_TYPE),
+    ]);
+}
+
+#[test]
+fn increx_sets_keeps_and_removes_the_expiry() {
+    check(&[
+        ("INCREX k EX 100", "[:1, :1]"),
+        ("TTL k", ":100"),
+        ("INCREX k", "[:2, :1]"),
+        ("TTL k", ":100"),
+        ("INCREX k PX 50000", "[:3, :1]"),
+        ("TTL k", ":50"),
+        ("INCREX k EX 100 ENX", "[:4, :1]"),
+        ("TTL k", ":50"),
+        ("INCREX k EXAT 1 ENX", "[:5, :1]"),
+        ("TTL k", ":50"),
+        // What is declined leaves the expiry too.
+        ("INCREX k UBOUND 5 EX 100", "[:5, :0]"),
+        ("INCREX k UBOUND 5 PERSIST", "[:5, :0]"),
+        ("INCREX k NX EX 100", "[:5, :0]"),
+        ("TTL k", ":50"),
+        ("INCREX k UBOUND 5 SATURATE EX 100", "[:5, :0]"),
+        ("TTL k", ":100"),
+        ("INCREX k PERSIST", "[:6, :1]"),
+        ("TTL k", ":-1"),
+        ("INCREX k PERSIST", "[:7, :1]"),
+        ("INCREX k EX 100 ENX", "[:8, :1]"),
+        ("TTL k", ":100"),
+        ("INCREX k EXAT 1", "[:9, :1]"),
+        ("EXISTS k", ":0"),
+        ("INCREX k EXAT 1", "[:1, :1]"),
+        ("EXISTS k", ":0"),
+        ("INCREX k PERSIST BYFLOAT 1.5", r#"["1.5", "1.5"]"#),
+        ("TTL k", ":-1"),
+        ("INCREX k BYFLOAT 1 EX 100", r#"["2.5", "1"]"#),
+        ("TTL k", ":100"),
+    ]);
+}
+
 #[test]
 fn append_grows_a_string() {
     check(&[
@@ -679,6 +851,10 @@ fn set_keeps_or_clears_the_expiry() {
         ("SETRANGE k 0 v", false),
         ("INCR k", false),
         ("INCRBYFLOAT k 1.5", false),
+        ("INCREX k", false),
+        ("INCREX k PX 1000", true),
+        ("INCREX k PX 1000 ENX", false),
+        ("INCREX k PERSIST", true),
         ("MSET k v", true),
         ("MSETEX 1 k v", true),
         ("MSETEX 1 k v KEEPTTL", false),
@@ -892,6 +1068,8 @@ fn replies_in_resp3_have_its_null_and_maps() {
         ("GETEX nothing", "null"),
         ("MGET k nothing", "[\"v\", null]"),
         ("INCRBYFLOAT f 1.5", "\"1.5\""),
+        ("INCREX i", "[:1, :1]"),
+        ("INCREX f BYFLOAT 1", "[,2.5, ,1]"),
         ("MSET x 12345 y 345", "+OK"),
         ("LCS x y", "\"345\""),
         ("LCS x y LEN", ":3"),
@@ -938,6 +1116,7 @@ fn commands_that_read_count_hits_and_misses() {
         "SETRANGE k 1 x",
         "INCR k",
         "INCRBYFLOAT k 1",
+        "INCREX k",
         "MSET k 1",
         "MSETNX k 1",
         "MSETEX 1 k 1 NX",

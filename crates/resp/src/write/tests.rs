@@ -31,6 +31,7 @@ fn values_are_written_as_each_version_has_them() {
     check(|reply| reply.push(3), "*3\r\n", ">3\r\n");
     check(|reply| assert_eq!(reply.attribute(1), reply.protocol() == Protocol::Resp3), "", "|1\r\n");
     check(|reply| reply.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n");
+    check(|reply| reply.double_text(b"1.25"), "$4\r\n1.25\r\n", ",1.25\r\n");
     check(|reply| reply.double(-0.0), "$2\r\n-0\r\n", ",-0\r\n");
     check(|reply| reply.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
     check(|reply| reply.bulk_double(1e21), "$5\r\n1e+21\r\n", "$5\r\n1e+21\r\n");
