@@ -160,8 +160,8 @@ impl Certificate {
             }
     }
 
-    /// Whether keyUsage and Netscape's certificate type, where it has them, allow this side of TLS, as OpenSSL
-    /// asks them.
+    /// Whether keyUsage and Netscape's certificate type, where it has them, allow this side of TLS, as
+    /// OpenSSL asks them.
     pub(crate) fn serves_as(&self, usage: OlderUsage) -> bool {
         use x509_cert::ext::pkix::KeyUsage;
         let tbs = &self.0.tbs_certificate;

@@ -152,8 +152,8 @@ fn restrict(mut provider: CryptoProvider, options: &TlsOptions) -> Result<Crypto
     Ok(provider)
 }
 
-/// Whether these are the bytes of a file with certificates, all of which can be read: what of a folder's files
-/// is a CA certificate.
+/// Whether these are the bytes of a file with certificates, all of which can be read: what of a folder's
+/// files is a CA certificate.
 pub fn is_certificates(bytes: &[u8]) -> bool {
     let file = SourceFile { name: String::new(), bytes: bytes.to_vec() };
     pem::certificates(&file).is_ok_and(|ders| {

@@ -3,8 +3,9 @@
 //! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number of
 //! signatures; (2) a CA certificate that is out of date vouches for nobody, although webpki does not ask; (3)
 //! a certificate that itself stands among the CA certificates is trusted, as OpenSSL does: those that sign
-//! themselves are used so; (4) a certificate vouches for others only if it may sign certificates, which webpki
-//! does not ask of an anchor: else the key of any certificate in a folder of CAs could make every user.
+//! themselves are used so; (4) a certificate vouches for others only if it may sign certificates, which
+//! webpki does not ask of an anchor: else the key of any certificate in a folder of CAs could make every
+//! user.
 
 use std::sync::Arc;
 

@@ -63,8 +63,8 @@ impl Output {
         self.waiting.get_or_insert_default().push_front(piece);
     }
 
-    /// Adds bytes of the transport's own: ahead of all that is not encoded yet, since they were encoded before,
-    /// and behind earlier ones.
+    /// Adds bytes of the transport's own: ahead of all that is not encoded yet, since they were encoded
+    /// before, and behind earlier ones.
     pub fn push_answer(&mut self, bytes: Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
         let answers = waiting.iter().take_while(|piece| matches!(piece, Piece::Answer(_))).count();

@@ -260,6 +260,10 @@ impl<T> HandshakeThread<T> {
         slot.handshake.as_mut().filter(|_| slot.generation == key.generation)
     }
 
+    fn is_shaking(&mut self, key: SessionKey) -> bool {
+        self.handshake(key).is_some_and(|handshake| handshake.stage == HandshakeStage::Shaking)
+    }
+
     fn take(&mut self, key: SessionKey) -> Option<PendingHandshake<T>> {
         let slot = self.table.get_mut(key.slot as usize).filter(|slot| slot.generation == key.generation)?;
         let handshake = slot.handshake.take()?;
@@ -277,12 +281,9 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            Event::Received { received: Received::Eof, .. } => {
-                // One that is established leaves with its requests; the end is met again.
-                if self.handshake(key).is_some_and(|handshake| handshake.stage == HandshakeStage::Shaking) {
-                    self.fail(key, CLOSED.to_owned());
-                }
-            }
+            // One that is established leaves with its requests; the end is met again.
+            Event::Received { received: Received::Eof, .. } if !self.is_shaking(key) => {}
+            Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
             Event::Sent { sent, .. } => {
                 if let Some(handshake) = self.handshake(key) {

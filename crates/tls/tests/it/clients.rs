@@ -169,8 +169,8 @@ fn without_authorities_no_server_can_be_verified() {
 
 #[test]
 fn only_who_may_sign_vouches_for_others() {
-    // A certificate that is no CA's stands among the CA certificates, as in a folder with all certificates of a
-    // machine. It is trusted itself, and nobody whom its key has signed.
+    // A certificate that is no CA's stands among the CA certificates, as in a folder with all certificates of
+    // a machine. It is trusted itself, and nobody whom its key has signed.
     let leaf_params = params("leaf");
     let leaf_key = KeyPair::generate().expect("a key");
     let leaf = CA.issue_for("leaf.crt", &leaf_params, &leaf_key);
