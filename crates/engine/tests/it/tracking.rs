@@ -177,6 +177,27 @@ fn prefixes_are_told_at_the_end_of_the_iteration() {
     assert_eq!(told(&mut rig, client), "");
 }
 
+/// A key that has changed before somebody asks for its prefix changes again in the same iteration.
+#[test]
+fn a_prefix_that_joins_in_an_iteration_is_told_what_changes_behind_that() {
+    let begin = b"CLIENT TRACKING ON BCAST PREFIX foo\r\n";
+    for before in [&b"CLIENT TRACKING OFF\r\n"[..], b"RESET\r\nHELLO 3\r\n", b""] {
+        let mut rig = Rig::new();
+        let [client, other] = [rig.connect(), rig.connect()];
+        for of in [client, other] {
+            rig.run_as(of, "HELLO 3");
+        }
+        rig.run_as(other, "CLIENT TRACKING ON BCAST");
+        if !before.is_empty() {
+            rig.run_as(client, "CLIENT TRACKING ON BCAST PREFIX foo");
+        }
+        let requests = [b"SET foo 1\r\n", before, begin, b"GET foo\r\nSET foo 2\r\n"].concat();
+        let got = String::from_utf8(rig.bytes(client, &requests)).unwrap().replace("\r\n", "|");
+        assert!(got.ends_with(&format!("$1|1|+OK|{}", push("foo"))), "{got}");
+        assert_eq!(told(&mut rig, other), push("foo"), "once");
+    }
+}
+
 #[test]
 fn a_redirection_tells_another_client_and_a_broken_one_is_told() {
     let mut rig = Rig::new();
