@@ -582,3 +582,53 @@ fn a_reply_that_stands_still_is_not_cut() {
     rig.engine.advance_unit(&mut rig.process);
     assert_eq!(told(&mut rig, client), format!("*3|+OK|+OK|+OK|{}", push("a")));
 }
+
+/// What gathers until the end of an iteration waits for the end of the unit: one array, behind the reply.
+#[test]
+fn prefixes_wait_for_the_end_of_a_unit() {
+    let (mut rig, client) = tracker("BCAST");
+    let other = rig.connect();
+    rig.run_as(other, "HELLO 3");
+    rig.run_as(other, "CLIENT TRACKING ON BCAST PREFIX b");
+    for line in ["MULTI", "SET b1 1", "DEBUG STAND-STILL 10", "SET b2 1", "DEBUG STAND-STILL 10"] {
+        rig.run_as(client, line);
+    }
+    // What somebody else has changed in the same iteration waits, too.
+    rig.argv_unread(rig.client, &[b"SET", b"a", b"1"]);
+    rig.argv_unread(client, &[b"EXEC"]);
+    rig.engine.take_refused_between_units();
+    for _ in 0..2 {
+        assert!(rig.engine.has_open_unit());
+        assert_eq!((told(&mut rig, client), told(&mut rig, other)), (String::new(), String::new()));
+        assert!(rig.engine.take_refused_between_units().contains(&"Invalidations".to_owned()));
+        rig.pass_ms(10);
+        rig.engine.advance_unit(&mut rig.process);
+    }
+    let keys = ">2|$10|invalidate|*3|$1|a|$2|b1|$2|b2|";
+    assert_eq!(told(&mut rig, client), format!("*4|+OK|+OK|+OK|+OK|{keys}"));
+    assert_eq!(told(&mut rig, other), ">2|$10|invalidate|*2|$2|b1|$2|b2|");
+}
+
+#[test]
+fn keys_make_room_behind_the_reply_of_a_unit() {
+    let (mut rig, client) = tracker("");
+    let other = rig.connect();
+    rig.run_as(other, "HELLO 3");
+    rig.run_as(other, "CLIENT TRACKING ON");
+    for number in 0..200 {
+        rig.run_as(client, &format!("GET k{number}"));
+    }
+    for line in ["MULTI", "CONFIG SET tracking-table-max-keys 20", "DEBUG STAND-STILL 10", "GET k0"] {
+        rig.run_as(client, line);
+    }
+    rig.argv_unread(client, &[b"EXEC"]);
+    for _ in 0..3 {
+        assert_eq!(told(&mut rig, client), "");
+    }
+    rig.pass_ms(10);
+    rig.engine.advance_unit(&mut rig.process);
+    let got = told(&mut rig, client);
+    assert!(got.starts_with("*3|+OK|+OK|_|>2|"), "{got}");
+    let rest: String = (0..3).map(|_| told(&mut rig, client)).collect();
+    assert_eq!(format!("{got}{rest}").matches("invalidate").count(), 180);
+}

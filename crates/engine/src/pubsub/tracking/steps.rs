@@ -7,6 +7,7 @@
 
 use super::{HeldBack, Redirect, Row};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
@@ -82,13 +83,13 @@ impl Engine {
     #[cold]
     fn advance_tracking_under_way(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        if self.control.clients.tracking.prefixes.has_changed() {
+        if self.has_gathered() && self.control.between_units(BetweenUnits::Invalidations) {
             let Engine { control, sessions, units, .. } = self;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
+            self.evict_tracked(now, Protocol::Resp2);
+            self.tell_of_cut(process);
         }
-        self.evict_tracked(now, Protocol::Resp2);
-        self.tell_of_cut(process);
         let mut began = None;
         while self.control.clients.tracking.has_remains() {
             self.control.clients.tracking.free_some();
@@ -99,10 +100,17 @@ impl Engine {
         }
     }
 
-    /// Milliseconds until [`Engine::advance_tracking`] wants to go on.
+    /// Whether invalidations have gathered that leave at the end of the iteration.
+    fn has_gathered(&self) -> bool {
+        let tracking = &self.control.clients.tracking;
+        tracking.prefixes.has_changed() || tracking.is_over(self.control.limits.tracked_keys_max)
+    }
+
+    /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.control.clients.tracking;
-        let is_behind = tracking.has_remains() || tracking.is_over(self.control.limits.tracked_keys_max);
+        let is_over = tracking.is_over(self.control.limits.tracked_keys_max) && !self.has_open_unit();
+        let is_behind = tracking.has_remains() || is_over;
         if is_behind { 1 } else { u64::MAX }
     }
 
