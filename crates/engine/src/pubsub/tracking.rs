@@ -40,6 +40,9 @@ pub(crate) struct Tracking {
     sweep_at: usize,
     /// What tables held that were emptied, to be freed.
     remains: Vec<Vec<Shard>>,
+    /// Clients for which something is held back that leaves at the end of an iteration in which no unit stands
+    /// open.
+    releasing: Vec<SessionKey>,
     /// Memory for the receivers of an invalidation.
     targets: Vec<SessionKey>,
 }
@@ -58,7 +61,8 @@ pub(crate) struct TrackingClient {
     prefixes: BTreeSet<Arc<[u8]>>,
     /// Rows that name it.
     items: usize,
-    /// What waits for the end of a slow read: another client is told, who could be told before the reply.
+    /// What waits for the reply of the unit that runs, or for the end of a slow read: another client is told,
+    /// who could be told before the reply.
     held: Option<HeldBack>,
 }
 
@@ -154,6 +158,7 @@ impl Tracking {
             + self.clients.iter().flatten().map(|own| client(own)).sum::<usize>()
             + heap::vec(&self.remains)
             + self.remains.iter().map(remains).sum::<usize>()
+            + heap::vec(&self.releasing)
             + heap::vec(&self.targets)
     }
 
@@ -271,6 +276,13 @@ impl Tracking {
                 Some(client) if client.number == tracker.number => client.items -= 1,
                 Some(_) | None => self.dead_items -= 1,
             }
+        }
+    }
+
+    /// What is held back for a client, if anything is, leaves at the end of the iteration.
+    pub(crate) fn release_held(&mut self, key: SessionKey) {
+        if self.client(key).is_some_and(|client| client.held.is_some()) {
+            self.releasing.push(key);
         }
     }
 

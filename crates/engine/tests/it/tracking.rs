@@ -632,3 +632,44 @@ fn keys_make_room_behind_the_reply_of_a_unit() {
     let rest: String = (0..3).map(|_| told(&mut rig, client)).collect();
     assert_eq!(format!("{got}{rest}").matches("invalidate").count(), 180);
 }
+
+/// Another client is told in place of the one whose unit stands open: not before that one has its reply.
+#[test]
+fn a_unit_that_redirects_is_told_behind_its_reply() {
+    for options in ["", "BCAST"] {
+        let mut rig = Rig::new();
+        let [client, target] = [rig.connect(), rig.connect()];
+        for of in [client, target] {
+            rig.run_as(of, "HELLO 3");
+        }
+        rig.run_as(client, &format!("CLIENT TRACKING ON REDIRECT 3 {options}"));
+        rig.run_as(client, "MGET a b");
+        // In an iteration that begins with a command of its own that is over, and behind a part of the unit.
+        rig.argv_unread(client, &[b"SET", b"a", b"1"]);
+        for line in ["MULTI", "GET b", "SET b 1", "DEBUG STAND-STILL 10", "GET c", "SET c 1", "FLUSHDB"] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            rig.argv_unread(client, &words);
+        }
+        rig.argv_unread(client, &[b"EXEC"]);
+        assert!(rig.engine.has_open_unit());
+        assert_eq!(told(&mut rig, target), "", "{options}");
+        rig.pass_ms(10);
+        rig.engine.advance_unit(&mut rig.process);
+        assert!(!rig.engine.has_open_unit());
+        let got = told(&mut rig, target);
+        if options.is_empty() {
+            assert_eq!(got, ALL);
+        } else {
+            assert_eq!(got, format!(">2|$10|invalidate|*3|$1|a|$1|b|$1|c|{ALL}"));
+        }
+        assert!(told(&mut rig, client).ends_with("|*6|_|+OK|+OK|_|+OK|+OK|"));
+        rig.run_as(client, "GET a");
+        rig.run_as(client, "SET a 1");
+        assert_eq!(told(&mut rig, target), push("a"), "{options}");
+        // What it had coming goes with it.
+        rig.run_as(client, "GET a");
+        rig.argv_unread(client, &[b"SET", b"a", b"2"]);
+        rig.engine.disconnect(client, &mut rig.process);
+        assert_eq!(told(&mut rig, target), "");
+    }
+}
