@@ -184,11 +184,12 @@ impl Tracking {
         self.client(key).map_or(0, |client| client.prefixes.len() * PREFIX_BYTES)
     }
 
-    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay.
+    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and what
+    /// CLIENT CACHING has said.
     pub(crate) fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
         if let Some(client) = self.client_mut(key) {
             client.options = options;
-            (client.is_broken, client.caching) = (false, false);
+            client.is_broken = false;
             return;
         }
         let slot = key.slot as usize;

@@ -148,6 +148,22 @@ fn optin_and_optout_are_for_the_next_command_or_transaction() {
 }
 
 #[test]
+fn what_caching_has_said_outlives_that_tracking_is_asked_for_again() {
+    for (options, caching, flag) in [("OPTIN", "YES", "caching-yes"), ("OPTOUT", "NO", "caching-no")] {
+        let (mut rig, client) = tracker(options);
+        rig.run_as(client, &format!("CLIENT CACHING {caching}"));
+        assert_eq!(rig.run_as(client, &format!("CLIENT TRACKING ON {options} NOLOOP")), "+OK");
+        let info = rig.run_as(client, "CLIENT TRACKINGINFO");
+        assert!(info.contains(flag), "{info}");
+        rig.run_as(client, "GET k");
+        rig.run("SET k 1");
+        assert_eq!(told(&mut rig, client), if options == "OPTIN" { push("k") } else { String::new() });
+        let info = rig.run_as(client, "CLIENT TRACKINGINFO");
+        assert!(!info.contains(flag), "{info}");
+    }
+}
+
+#[test]
 fn prefixes_are_told_at_the_end_of_the_iteration() {
     let (mut rig, client) = tracker("BCAST PREFIX a PREFIX b NOLOOP");
     let [all, own] = [rig.connect(), rig.connect()];
