@@ -227,6 +227,8 @@ impl Tracking {
         if self.client_count == 0 {
             self.epoch.advance();
             self.clients = Vec::new();
+            self.releasing = Vec::new();
+            self.targets = Vec::new();
             self.empty();
         }
     }

@@ -351,6 +351,20 @@ fn nothing_is_left_of_a_client_that_has_ended() {
     assert!(tracking.1 < 64, "{tracking:?}");
 }
 
+#[test]
+fn nothing_is_left_of_what_the_last_client_would_have_been_told() {
+    let (mut rig, client) = tracker("BCAST PREFIX a");
+    let mut requests = Vec::new();
+    for number in 0..1000 {
+        requests.extend_from_slice(format!("SET a{number} 1\r\n").as_bytes());
+    }
+    requests.extend_from_slice(b"CLIENT TRACKING OFF\r\n");
+    rig.bytes(client, &requests);
+    let parts = rig.engine.memory_parts();
+    let tracking = parts.iter().find(|part| part.0 == "tracking").unwrap();
+    assert!(tracking.1 < 64, "{tracking:?}");
+}
+
 /// What keeps an invalidation behind the reply of a slow read: the client's own order, or that another client
 /// is told no sooner.
 #[test]

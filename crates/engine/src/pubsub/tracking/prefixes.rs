@@ -147,6 +147,10 @@ impl Prefixes {
             }
         }
         self.free.push(at);
+        if self.by_name.is_empty() {
+            // Nobody is left to be told. What was allocated goes, too.
+            *self = Prefixes { begun: self.begun, ..Prefixes::default() };
+        }
     }
 
     /// The longest prefix that a name begins with, itself included.
@@ -278,6 +282,11 @@ mod tests {
                         clients.remove(&client);
                     }
                     asked.retain(|_, (clients, _)| !clients.is_empty());
+                    if asked.is_empty() {
+                        writers.clear();
+                        assert!(!prefixes.has_changed());
+                        assert_eq!(prefixes.footprint(), 0, "nothing is kept for nobody");
+                    }
                 }
                 2..5 => {
                     let writer = (rng.below(2) == 0).then_some(client);
