@@ -2,8 +2,8 @@
 //!
 //! A unit that stands still has changed a part of what it will change. Whatever shows the data to somebody
 //! who was not there before, or changes the data or their history in a way that the rest of the unit would
-//! meet, waits for its end; so do the users of a file, whose rights the rest of the unit would meet. Each
-//! such place asks [`Control::between_units`], and comes again later when the answer is no: in the next
+//! meet, waits for its end; so do the users of a file, whose rights the rest of the unit would meet, and
+//! invalidations that gather in an iteration, which would cut the unit's reply. Each such place asks [`Control::between_units`], and comes again later when the answer is no: in the next
 //! iteration, at the cron, or at the end of the unit ([`Engine::end_open_unit`](crate::Engine)).
 //!
 //! Not asked is what a queued command of the unit itself does (FLUSHALL saves the empty data, DEBUG RELOAD
@@ -45,11 +45,13 @@ pub(crate) enum BetweenUnits {
     End,
     /// The users of a file are put in force: the rest of the unit would meet other rights.
     Users,
+    /// Clients that track are told what has gathered: prefixes, keys that make room, what was held back.
+    Invalidations,
 }
 
 impl BetweenUnits {
     /// All of them.
-    const ALL: [BetweenUnits; 12] = [
+    const ALL: [BetweenUnits; 13] = [
         BetweenUnits::Save,
         BetweenUnits::Rewrite,
         BetweenUnits::FullSync,
@@ -62,6 +64,7 @@ impl BetweenUnits {
         BetweenUnits::Service,
         BetweenUnits::End,
         BetweenUnits::Users,
+        BetweenUnits::Invalidations,
     ];
 }
 
@@ -100,7 +103,7 @@ mod tests {
         let list: Vec<String> = BetweenUnits::ALL.iter().map(|what| format!("{what:?}")).collect();
         assert_eq!(
             list.join(" "),
-            "Save Rewrite FullSync Load Role History Migration Expiry Eviction Service End Users"
+            "Save Rewrite FullSync Load Role History Migration Expiry Eviction Service End Users Invalidations"
         );
     }
 }

@@ -150,8 +150,7 @@ impl Delivery<'_> {
             multicasts,
             spare: self.spare,
             limits,
-            // What has to wait until it is durable waits in an outbox.
-            may_list: !aof.is_strict(),
+            waits_until_durable: aof.is_strict(),
             now: self.now,
             own: self.own,
         };
@@ -167,7 +166,8 @@ struct Receivers<'a> {
     multicasts: &'a mut Multicasts,
     spare: &'a mut Vec<Outbox>,
     limits: &'a Limits,
-    may_list: bool,
+    /// What is sent waits until it is durable: in an outbox.
+    waits_until_durable: bool,
     now: Now,
     own: Protocol,
 }
@@ -226,7 +226,8 @@ impl Receivers<'_> {
             let bytes = form.write(|buffer| write(proto, buffer));
             // What its outbox holds came before.
             let is_behind = session.front.is_some();
-            let may_list = self.may_list && session.outbox.is_empty() && !is_behind;
+            session.was_pushed |= self.waits_until_durable;
+            let may_list = !self.waits_until_durable && session.outbox.is_empty() && !is_behind;
             let group = self.multicasts.group(*key, proto).filter(|_| may_list);
             match group {
                 Some(_) => session.in_flight += bytes,

@@ -40,6 +40,9 @@ pub(crate) struct Tracking {
     sweep_at: usize,
     /// What tables held that were emptied, to be freed.
     remains: Vec<Vec<Shard>>,
+    /// Clients for which something is held back that leaves at the end of an iteration in which no unit stands
+    /// open.
+    releasing: Vec<SessionKey>,
     /// Memory for the receivers of an invalidation.
     targets: Vec<SessionKey>,
 }
@@ -58,7 +61,8 @@ pub(crate) struct TrackingClient {
     prefixes: BTreeSet<Arc<[u8]>>,
     /// Rows that name it.
     items: usize,
-    /// What waits for the end of a slow read: another client is told, who could be told before the reply.
+    /// What waits for the reply of the unit that runs, or for the end of a slow read: another client is told,
+    /// who could be told before the reply.
     held: Option<HeldBack>,
 }
 
@@ -154,6 +158,7 @@ impl Tracking {
             + self.clients.iter().flatten().map(|own| client(own)).sum::<usize>()
             + heap::vec(&self.remains)
             + self.remains.iter().map(remains).sum::<usize>()
+            + heap::vec(&self.releasing)
             + heap::vec(&self.targets)
     }
 
@@ -179,11 +184,12 @@ impl Tracking {
         self.client(key).map_or(0, |client| client.prefixes.len() * PREFIX_BYTES)
     }
 
-    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay.
+    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and what
+    /// CLIENT CACHING has said.
     pub(crate) fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
         if let Some(client) = self.client_mut(key) {
             client.options = options;
-            (client.is_broken, client.caching) = (false, false);
+            client.is_broken = false;
             return;
         }
         let slot = key.slot as usize;
@@ -221,6 +227,8 @@ impl Tracking {
         if self.client_count == 0 {
             self.epoch.advance();
             self.clients = Vec::new();
+            self.releasing = Vec::new();
+            self.targets = Vec::new();
             self.empty();
         }
     }
@@ -271,6 +279,13 @@ impl Tracking {
                 Some(client) if client.number == tracker.number => client.items -= 1,
                 Some(_) | None => self.dead_items -= 1,
             }
+        }
+    }
+
+    /// What is held back for a client, if anything is, leaves at the end of the iteration.
+    pub(crate) fn release_held(&mut self, key: SessionKey) {
+        if self.client(key).is_some_and(|client| client.held.is_some()) {
+            self.releasing.push(key);
         }
     }
 

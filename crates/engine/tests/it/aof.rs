@@ -299,6 +299,33 @@ fn always_can_be_set_and_left_at_run_time() {
     assert!(!rig.engine.is_aof_strict());
 }
 
+/// Invalidations, to whoever is told: behind the write that they tell of, and behind a reply that waits.
+#[test]
+fn an_invalidation_waits_until_the_write_is_durable() {
+    for options in ["", "REDIRECT 4", "BCAST", "BCAST REDIRECT 4"] {
+        let (mut rig, writer) = strict();
+        let [client, target] = [rig.connect(), rig.connect()];
+        for of in [client, target] {
+            rig.run_as(of, "HELLO 3");
+        }
+        rig.run_as(client, &format!("CLIENT TRACKING ON {options}"));
+        rig.run_as(client, "GET a");
+        let told = if options.contains("REDIRECT") { target } else { client };
+        write(&mut rig, writer, &[b"SET", b"a", b"1"]);
+        rig.engine.end_iteration(&mut rig.process);
+        assert_eq!(sent(&mut rig, told).0, "", "{options}");
+        let position = rig.engine.aof_position();
+        rig.engine.report_aof_durable(position, &mut rig.process);
+        assert_eq!(sent(&mut rig, told).0, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", "{options}");
+        // A client that was told nothing does not wait for what others write.
+        write(&mut rig, writer, &[b"SET", b"q", b"1"]);
+        write(&mut rig, told, &[b"PING"]);
+        if !options.contains("BCAST") {
+            assert_eq!(sent(&mut rig, told).0, "+PONG\r\n", "{options}");
+        }
+    }
+}
+
 #[test]
 fn a_fault_refuses_writes_until_it_is_over() {
     let mut rig = with_aof(&[]);

@@ -148,6 +148,22 @@ fn optin_and_optout_are_for_the_next_command_or_transaction() {
 }
 
 #[test]
+fn what_caching_has_said_outlives_that_tracking_is_asked_for_again() {
+    for (options, caching, flag) in [("OPTIN", "YES", "caching-yes"), ("OPTOUT", "NO", "caching-no")] {
+        let (mut rig, client) = tracker(options);
+        rig.run_as(client, &format!("CLIENT CACHING {caching}"));
+        assert_eq!(rig.run_as(client, &format!("CLIENT TRACKING ON {options} NOLOOP")), "+OK");
+        let info = rig.run_as(client, "CLIENT TRACKINGINFO");
+        assert!(info.contains(flag), "{info}");
+        rig.run_as(client, "GET k");
+        rig.run("SET k 1");
+        assert_eq!(told(&mut rig, client), if options == "OPTIN" { push("k") } else { String::new() });
+        let info = rig.run_as(client, "CLIENT TRACKINGINFO");
+        assert!(!info.contains(flag), "{info}");
+    }
+}
+
+#[test]
 fn prefixes_are_told_at_the_end_of_the_iteration() {
     let (mut rig, client) = tracker("BCAST PREFIX a PREFIX b NOLOOP");
     let [all, own] = [rig.connect(), rig.connect()];
@@ -175,6 +191,27 @@ fn prefixes_are_told_at_the_end_of_the_iteration() {
     assert!(info.contains("tracking_total_prefixes:0"), "{info}");
     rig.run("SET b1 3");
     assert_eq!(told(&mut rig, client), "");
+}
+
+/// A key that has changed before somebody asks for its prefix changes again in the same iteration.
+#[test]
+fn a_prefix_that_joins_in_an_iteration_is_told_what_changes_behind_that() {
+    let begin = b"CLIENT TRACKING ON BCAST PREFIX foo\r\n";
+    for before in [&b"CLIENT TRACKING OFF\r\n"[..], b"RESET\r\nHELLO 3\r\n", b""] {
+        let mut rig = Rig::new();
+        let [client, other] = [rig.connect(), rig.connect()];
+        for of in [client, other] {
+            rig.run_as(of, "HELLO 3");
+        }
+        rig.run_as(other, "CLIENT TRACKING ON BCAST");
+        if !before.is_empty() {
+            rig.run_as(client, "CLIENT TRACKING ON BCAST PREFIX foo");
+        }
+        let requests = [b"SET foo 1\r\n", before, begin, b"GET foo\r\nSET foo 2\r\n"].concat();
+        let got = String::from_utf8(rig.bytes(client, &requests)).unwrap().replace("\r\n", "|");
+        assert!(got.ends_with(&format!("$1|1|+OK|{}", push("foo"))), "{got}");
+        assert_eq!(told(&mut rig, other), push("foo"), "once");
+    }
 }
 
 #[test]
@@ -309,6 +346,20 @@ fn nothing_is_left_of_a_client_that_has_ended() {
     for _ in 0..2000 {
         rig.end_iteration();
     }
+    let parts = rig.engine.memory_parts();
+    let tracking = parts.iter().find(|part| part.0 == "tracking").unwrap();
+    assert!(tracking.1 < 64, "{tracking:?}");
+}
+
+#[test]
+fn nothing_is_left_of_what_the_last_client_would_have_been_told() {
+    let (mut rig, client) = tracker("BCAST PREFIX a");
+    let mut requests = Vec::new();
+    for number in 0..1000 {
+        requests.extend_from_slice(format!("SET a{number} 1\r\n").as_bytes());
+    }
+    requests.extend_from_slice(b"CLIENT TRACKING OFF\r\n");
+    rig.bytes(client, &requests);
     let parts = rig.engine.memory_parts();
     let tracking = parts.iter().find(|part| part.0 == "tracking").unwrap();
     assert!(tracking.1 < 64, "{tracking:?}");
@@ -560,4 +611,95 @@ fn a_reply_that_stands_still_is_not_cut() {
     rig.pass_ms(1000);
     rig.engine.advance_unit(&mut rig.process);
     assert_eq!(told(&mut rig, client), format!("*3|+OK|+OK|+OK|{}", push("a")));
+}
+
+/// What gathers until the end of an iteration waits for the end of the unit: one array, behind the reply.
+#[test]
+fn prefixes_wait_for_the_end_of_a_unit() {
+    let (mut rig, client) = tracker("BCAST");
+    let other = rig.connect();
+    rig.run_as(other, "HELLO 3");
+    rig.run_as(other, "CLIENT TRACKING ON BCAST PREFIX b");
+    for line in ["MULTI", "SET b1 1", "DEBUG STAND-STILL 10", "SET b2 1", "DEBUG STAND-STILL 10"] {
+        rig.run_as(client, line);
+    }
+    // What somebody else has changed in the same iteration waits, too.
+    rig.argv_unread(rig.client, &[b"SET", b"a", b"1"]);
+    rig.argv_unread(client, &[b"EXEC"]);
+    rig.engine.take_refused_between_units();
+    for _ in 0..2 {
+        assert!(rig.engine.has_open_unit());
+        assert_eq!((told(&mut rig, client), told(&mut rig, other)), (String::new(), String::new()));
+        assert!(rig.engine.take_refused_between_units().contains(&"Invalidations".to_owned()));
+        rig.pass_ms(10);
+        rig.engine.advance_unit(&mut rig.process);
+    }
+    let keys = ">2|$10|invalidate|*3|$1|a|$2|b1|$2|b2|";
+    assert_eq!(told(&mut rig, client), format!("*4|+OK|+OK|+OK|+OK|{keys}"));
+    assert_eq!(told(&mut rig, other), ">2|$10|invalidate|*2|$2|b1|$2|b2|");
+}
+
+#[test]
+fn keys_make_room_behind_the_reply_of_a_unit() {
+    let (mut rig, client) = tracker("");
+    let other = rig.connect();
+    rig.run_as(other, "HELLO 3");
+    rig.run_as(other, "CLIENT TRACKING ON");
+    for number in 0..200 {
+        rig.run_as(client, &format!("GET k{number}"));
+    }
+    for line in ["MULTI", "CONFIG SET tracking-table-max-keys 20", "DEBUG STAND-STILL 10", "GET k0"] {
+        rig.run_as(client, line);
+    }
+    rig.argv_unread(client, &[b"EXEC"]);
+    for _ in 0..3 {
+        assert_eq!(told(&mut rig, client), "");
+    }
+    rig.pass_ms(10);
+    rig.engine.advance_unit(&mut rig.process);
+    let got = told(&mut rig, client);
+    assert!(got.starts_with("*3|+OK|+OK|_|>2|"), "{got}");
+    let rest: String = (0..3).map(|_| told(&mut rig, client)).collect();
+    assert_eq!(format!("{got}{rest}").matches("invalidate").count(), 180);
+}
+
+/// Another client is told in place of the one whose unit stands open: not before that one has its reply.
+#[test]
+fn a_unit_that_redirects_is_told_behind_its_reply() {
+    for options in ["", "BCAST"] {
+        let mut rig = Rig::new();
+        let [client, target] = [rig.connect(), rig.connect()];
+        for of in [client, target] {
+            rig.run_as(of, "HELLO 3");
+        }
+        rig.run_as(client, &format!("CLIENT TRACKING ON REDIRECT 3 {options}"));
+        rig.run_as(client, "MGET a b");
+        // In an iteration that begins with a command of its own that is over, and behind a part of the unit.
+        rig.argv_unread(client, &[b"SET", b"a", b"1"]);
+        for line in ["MULTI", "GET b", "SET b 1", "DEBUG STAND-STILL 10", "GET c", "SET c 1", "FLUSHDB"] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            rig.argv_unread(client, &words);
+        }
+        rig.argv_unread(client, &[b"EXEC"]);
+        assert!(rig.engine.has_open_unit());
+        assert_eq!(told(&mut rig, target), "", "{options}");
+        rig.pass_ms(10);
+        rig.engine.advance_unit(&mut rig.process);
+        assert!(!rig.engine.has_open_unit());
+        let got = told(&mut rig, target);
+        if options.is_empty() {
+            assert_eq!(got, ALL);
+        } else {
+            assert_eq!(got, format!(">2|$10|invalidate|*3|$1|a|$1|b|$1|c|{ALL}"));
+        }
+        assert!(told(&mut rig, client).ends_with("|*6|_|+OK|+OK|_|+OK|+OK|"));
+        rig.run_as(client, "GET a");
+        rig.run_as(client, "SET a 1");
+        assert_eq!(told(&mut rig, target), push("a"), "{options}");
+        // What it had coming goes with it.
+        rig.run_as(client, "GET a");
+        rig.argv_unread(client, &[b"SET", b"a", b"2"]);
+        rig.engine.disconnect(client, &mut rig.process);
+        assert_eq!(told(&mut rig, target), "");
+    }
 }

@@ -12,7 +12,9 @@ use sluice_resp::Outbox;
 use sluice_snapshot::RdbAux;
 use std::ops::{ControlFlow, Range};
 
-/// Whether a client is sent what it did not ask for: messages, commands of others, the stream.
+/// Whether a client is sent what it did not ask for: commands of others, the stream. Messages and
+/// invalidations are marked as they are sent ([`Session::was_pushed`]), but for those to the client that runs
+/// a command.
 fn receives_pushes(caller: &Caller) -> bool {
     caller.subscribed.is_any() || caller.flags.monitor || caller.replica.is_some()
 }
@@ -227,7 +229,7 @@ impl Engine {
             return 0;
         }
         let Some(session) = self.sessions.get_mut(key) else { return 0 };
-        if receives_pushes(&session.caller) {
+        if std::mem::take(&mut session.was_pushed) || receives_pushes(&session.caller) {
             session.wait_until_durable(newest);
         }
         session.durable_at

@@ -31,6 +31,8 @@ pub(super) struct Prefixes {
     places: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
     /// Prefixes below which a key has changed.
     pending: Vec<u32>,
+    /// Prefixes that have begun so far, with those that are gone.
+    begun: u64,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ struct Prefix {
     clients: BTreeSet<SessionKey>,
     /// Keys that have changed below it, as places in `changed`.
     keys: Vec<u32>,
+    /// Which of all prefixes that have begun.
+    number: u64,
 }
 
 /// A key that has changed.
@@ -49,6 +53,8 @@ pub(super) struct ChangedKey {
     pub name: Box<[u8]>,
     /// The client that has written it, where it was one alone.
     pub writer: Option<SessionKey>,
+    /// Prefixes that had begun when it was put into the lists of its prefixes: later ones lack it.
+    listed: u64,
 }
 
 /// What has changed below one prefix.
@@ -94,8 +100,14 @@ impl Prefixes {
         }
         let parent = self.longest_before(name);
         let name: Arc<[u8]> = name.into();
-        let node =
-            Prefix { name: Arc::clone(&name), parent, clients: BTreeSet::from([client]), keys: Vec::new() };
+        self.begun += 1;
+        let node = Prefix {
+            name: Arc::clone(&name),
+            parent,
+            clients: BTreeSet::from([client]),
+            keys: Vec::new(),
+            number: self.begun,
+        };
         let at = match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -135,6 +147,10 @@ impl Prefixes {
             }
         }
         self.free.push(at);
+        if self.by_name.is_empty() {
+            // Nobody is left to be told. What was allocated goes, too.
+            *self = Prefixes { begun: self.begun, ..Prefixes::default() };
+        }
     }
 
     /// The longest prefix that a name begins with, itself included.
@@ -154,26 +170,37 @@ impl Prefixes {
         if self.by_name.is_empty() {
             return;
         }
-        if let Some(known) = self.places.get(&hash) {
-            let known = &mut self.changed[*known as usize];
+        let known = self.places.get(&hash).copied();
+        if let Some(known) = known.map(|place| &mut self.changed[place as usize]) {
             if known.writer != writer {
                 known.writer = None;
             }
-            return;
+            if known.listed == self.begun {
+                return;
+            }
         }
         let mut at = self.longest_before(name);
         if at.is_none() {
             return;
         }
-        let place = self.changed.len() as u32;
-        self.places.insert(hash, place);
-        self.changed.push(ChangedKey { name: name.into(), writer });
+        let place = known.unwrap_or(self.changed.len() as u32);
+        let listed = match known {
+            // Asked for meanwhile, or again: whoever did so may have read the key since.
+            Some(known) => std::mem::replace(&mut self.changed[known as usize].listed, self.begun),
+            None => {
+                self.places.insert(hash, place);
+                self.changed.push(ChangedKey { name: name.into(), writer, listed: self.begun });
+                0
+            }
+        };
         while let Some(number) = at {
             let node = &mut self.nodes[number as usize];
-            if node.keys.is_empty() {
-                self.pending.push(number);
+            if node.number > listed {
+                if node.keys.is_empty() {
+                    self.pending.push(number);
+                }
+                node.keys.push(place);
             }
-            node.keys.push(place);
             at = node.parent;
         }
     }
@@ -231,48 +258,53 @@ mod tests {
         (0..rng.below(5)).map(|_| b'a' + rng.below(letters) as u8).collect()
     }
 
+    /// Clients ask for prefixes and give them up between the changes of an iteration, too: a prefix is told
+    /// what has changed since somebody asked for it.
     #[test]
     fn broadcasts_are_what_comparing_every_prefix_finds() {
+        type Keys = BTreeSet<Vec<u8>>;
         let mut rng = Rng::new(9);
-        let (mut prefixes, mut asked) = (Prefixes::default(), BTreeSet::new());
+        let mut prefixes = Prefixes::default();
+        let mut asked: BTreeMap<Vec<u8>, (BTreeSet<SessionKey>, Keys)> = BTreeMap::new();
+        let mut writers: BTreeMap<Vec<u8>, Option<SessionKey>> = BTreeMap::new();
         let mut told = 0;
-        for _ in 0..20_000 {
+        for _ in 0..40_000 {
             let client = SessionKey { slot: rng.below(4) as u32, generation: 1 };
             let name = word(&mut rng, 3);
-            match rng.below(3) {
+            match rng.below(6) {
                 0 => {
                     prefixes.add(&name, client);
-                    asked.insert((name, client));
+                    asked.entry(name).or_default().0.insert(client);
                 }
                 1 => {
                     prefixes.remove(&name, client);
-                    asked.remove(&(name, client));
+                    if let Some((clients, _)) = asked.get_mut(&name) {
+                        clients.remove(&client);
+                    }
+                    asked.retain(|_, (clients, _)| !clients.is_empty());
+                    if asked.is_empty() {
+                        writers.clear();
+                        assert!(!prefixes.has_changed());
+                        assert_eq!(prefixes.footprint(), 0, "nothing is kept for nobody");
+                    }
+                }
+                2..5 => {
+                    let writer = (rng.below(2) == 0).then_some(client);
+                    let hash = name.iter().fold(1, |hash, byte| hash * 256 + u64::from(*byte));
+                    prefixes.note_changed(hash, &name, writer);
+                    let mut is_below = false;
+                    for (_, (_, keys)) in asked.iter_mut().filter(|(prefix, _)| name.starts_with(prefix)) {
+                        keys.insert(name.clone());
+                        is_below = true;
+                    }
+                    match writers.get_mut(&name) {
+                        Some(known) if *known != writer => *known = None,
+                        Some(_) => {}
+                        None if is_below => drop(writers.insert(name, writer)),
+                        None => {}
+                    }
                 }
                 _ => {
-                    let keys: BTreeMap<Vec<u8>, Option<SessionKey>> = (0..rng.below(4))
-                        .map(|_| (word(&mut rng, 3), (rng.below(2) == 0).then_some(client)))
-                        .collect();
-                    for (key, writer) in &keys {
-                        let hash = key.iter().fold(1, |hash, byte| hash * 256 + u64::from(*byte));
-                        prefixes.note_changed(hash, key, *writer);
-                    }
-                    let names: BTreeSet<&Vec<u8>> = asked.iter().map(|(name, _)| name).collect();
-                    let mut expected = Vec::new();
-                    for prefix in names {
-                        let below: Vec<_> = keys
-                            .iter()
-                            .filter(|(key, _)| key.starts_with(prefix))
-                            .map(|(key, writer)| (key.clone(), *writer))
-                            .collect();
-                        let clients: Vec<_> = asked
-                            .iter()
-                            .filter(|(name, _)| name == prefix)
-                            .map(|(_, client)| *client)
-                            .collect();
-                        if !below.is_empty() {
-                            expected.push((clients, below));
-                        }
-                    }
                     let (broadcasts, changed) = prefixes.take_changed();
                     let found: Vec<_> = broadcasts
                         .iter()
@@ -284,11 +316,23 @@ mod tests {
                             (of.clients.clone(), of.keys.iter().map(key).collect::<Vec<_>>())
                         })
                         .collect();
+                    let expected: Vec<_> = asked
+                        .values_mut()
+                        .filter(|(_, keys)| !keys.is_empty())
+                        .map(|(clients, keys)| {
+                            let keys = std::mem::take(keys).into_iter().map(|key| {
+                                let writer = writers[&key];
+                                (key, writer)
+                            });
+                            (clients.iter().copied().collect::<Vec<_>>(), keys.collect::<Vec<_>>())
+                        })
+                        .collect();
                     assert_eq!(found, expected);
+                    writers.clear();
                     told += found.len();
                 }
             }
-            assert_eq!(prefixes.len(), asked.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len());
+            assert_eq!(prefixes.len(), asked.len());
         }
         assert!(told > 10_000, "{told}");
     }

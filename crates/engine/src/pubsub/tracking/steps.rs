@@ -7,6 +7,7 @@
 
 use super::{HeldBack, Redirect, Row};
 use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
@@ -14,7 +15,7 @@ use crate::host::process::Process;
 use crate::persistence::aof::for_each_key;
 use crate::pubsub::delivery::Delivery;
 use crate::scripting::shebang::runs_script;
-use crate::session::{Closing, Session};
+use crate::session::{Closing, Session, Sessions};
 use sluice_base::{Now, SessionKey};
 use sluice_command::{Flags, Spec};
 use sluice_commands::Args;
@@ -82,13 +83,14 @@ impl Engine {
     #[cold]
     fn advance_tracking_under_way(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        if self.control.clients.tracking.prefixes.has_changed() {
+        if self.has_gathered() && self.control.between_units(BetweenUnits::Invalidations) {
             let Engine { control, sessions, units, .. } = self;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
+            self.evict_tracked(now, Protocol::Resp2);
+            self.tell_held(now);
+            self.tell_of_cut(process);
         }
-        self.evict_tracked(now, Protocol::Resp2);
-        self.tell_of_cut(process);
         let mut began = None;
         while self.control.clients.tracking.has_remains() {
             self.control.clients.tracking.free_some();
@@ -99,30 +101,40 @@ impl Engine {
         }
     }
 
-    /// Milliseconds until [`Engine::advance_tracking`] wants to go on.
+    /// Whether invalidations have gathered that leave at the end of the iteration.
+    fn has_gathered(&self) -> bool {
+        let tracking = &self.control.clients.tracking;
+        tracking.prefixes.has_changed()
+            || tracking.is_over(self.control.limits.tracked_keys_max)
+            || !tracking.releasing.is_empty()
+    }
+
+    /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.control.clients.tracking;
-        let is_behind = tracking.has_remains() || tracking.is_over(self.control.limits.tracked_keys_max);
+        let is_over = tracking.is_over(self.control.limits.tracked_keys_max) && !self.has_open_unit();
+        let is_behind = tracking.has_remains() || is_over;
         if is_behind { 1 } else { u64::MAX }
     }
 
-    /// A slow read has ended: what has changed meanwhile is told to the client that is told in place of its
-    /// own.
-    pub(crate) fn tell_held(&mut self, session: &mut Session, process: &mut dyn Process) {
+    /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
+    /// waiting.
+    fn tell_held(&mut self, now: Now) {
         let Engine { control, sessions, units, .. } = self;
-        let Some(client) = control.clients.tracking.client_mut(session.key) else { return };
-        let Some(held) = client.held.take() else { return };
-        let (now, own) = (process.recent(), session.caller.proto);
-        let spare = &mut units.spare_outboxes;
-        let mut delivery = Delivery { sessions, control, spare, now, own };
-        match held {
-            HeldBack::All => delivery.tell_client(session.key, None),
-            HeldBack::Keys(names) => {
-                names.iter().for_each(|name| delivery.tell_client(session.key, Some(name)))
+        for client in std::mem::take(&mut control.clients.tracking.releasing) {
+            if is_producing(sessions, client) {
+                continue;
             }
-        }
-        if control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+            let Some(own) = control.clients.tracking.client_mut(client) else { continue };
+            let Some(held) = own.held.take() else { continue };
+            let spare = &mut units.spare_outboxes;
+            let mut delivery = Delivery { sessions, control, spare, now, own: Protocol::Resp2 };
+            match held {
+                HeldBack::All => delivery.tell_client(client, None),
+                HeldBack::Keys(names) => {
+                    names.iter().for_each(|name| delivery.tell_client(client, Some(name)))
+                }
+            }
         }
     }
 }
@@ -214,19 +226,27 @@ impl Delivery<'_> {
     }
 
     /// Who is told in place of a client that tracks: itself, the client that it redirects to, or nobody. What
-    /// is told waits where the reply to an older read of it could come later.
+    /// is told to another client waits until the reply to an older read must have gone ahead: while a thread
+    /// produces a reply, and for the client that runs a command, whose unit may come to stand still.
     fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
-        let redirect = self.control.clients.tracking.client(client)?.options.redirect;
+        let tracking = &mut self.control.clients.tracking;
+        let redirect = tracking.client(client)?.options.redirect;
         let Some(redirect) = redirect.filter(|redirect| redirect.key != client) else {
             return self.hears(client, redirect.is_some()).then_some(client);
         };
-        if !self.is_there(redirect.key) {
-            self.tell_broken(client, redirect);
+        let runs = self.sessions.get(client).is_none();
+        if runs || is_producing(self.sessions, client) {
+            let own = tracking.client_mut(client)?;
+            let is_first = own.held.is_none();
+            told.iter().for_each(|name| own.hold(*name));
+            // A slow read lists it at its end.
+            if runs && is_first {
+                tracking.release_held(client);
+            }
             return None;
         }
-        if self.sessions.get(client).is_some_and(|session| session.producing().is_some()) {
-            let held = self.control.clients.tracking.client_mut(client)?;
-            told.iter().for_each(|name| held.hold(*name));
+        if !self.is_there(redirect.key) {
+            self.tell_broken(client, redirect);
             return None;
         }
         self.hears(redirect.key, true).then_some(redirect.key)
@@ -274,6 +294,11 @@ impl Delivery<'_> {
             self.send_all(targets, |proto, buffer| encode(names, are_all, proto, buffer));
         }
     }
+}
+
+/// Whether another thread produces a client's reply.
+fn is_producing(sessions: &Sessions, client: SessionKey) -> bool {
+    sessions.get(client).is_some_and(|session| session.producing().is_some())
 }
 
 /// An invalidation as its receivers are sent it: of these keys, or of all.

@@ -168,7 +168,7 @@ impl Engine {
             let duration_ns = executing_ns + produced_ns;
             let times = ProducedTimes { duration_ns, executing_ns, reply_bytes };
             self.end_waiting(CommandEnding::Produced, times, &mut session, process);
-            self.tell_held(&mut session, process);
+            self.control.clients.tracking.release_held(key);
             self.resume(&mut session, process);
         }
         self.sessions.put_back(session);
