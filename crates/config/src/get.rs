@@ -11,34 +11,39 @@ impl Config {
     /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and aliases,
     /// each as a parameter of its own. None is listed twice. Cost: parameters times patterns.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut found: Vec<(Vec<u8>, ParamId)> = Vec::new();
-        let add = |name: &[u8], id: ParamId, found: &mut Vec<(Vec<u8>, ParamId)>| {
-            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                found.push((name.to_vec(), id));
+        found_by(patterns).into_iter().map(|(name, id)| (name, self.shown(id))).collect()
+    }
+}
+
+/// Names, plain ones as given, and whose they are, in the order of the names. None is listed twice.
+pub(crate) fn found_by(patterns: &[&[u8]]) -> Vec<(Vec<u8>, ParamId)> {
+    let mut found: Vec<(Vec<u8>, ParamId)> = Vec::new();
+    let add = |name: &[u8], id: ParamId, found: &mut Vec<(Vec<u8>, ParamId)>| {
+        if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            found.push((name.to_vec(), id));
+        }
+    };
+    for pattern in patterns {
+        if !crate::number::until_zero(pattern).iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
+            if let Some(id) = ParamId::find(pattern) {
+                add(pattern, id, &mut found);
             }
+            continue;
+        }
+        let pattern = crate::number::until_zero(pattern);
+        let left_out = |traits: Traits| match pattern {
+            b"*" => traits.has(Traits::HIDDEN) || traits.has(Traits::NOT_IN_STAR),
+            _ => traits.has(Traits::HIDDEN),
         };
-        for pattern in patterns {
-            if !crate::number::until_zero(pattern).iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
-                if let Some(id) = ParamId::find(pattern) {
-                    add(pattern, id, &mut found);
-                }
-                continue;
-            }
-            let pattern = crate::number::until_zero(pattern);
-            let left_out = |traits: Traits| match pattern {
-                b"*" => traits.has(Traits::HIDDEN) || traits.has(Traits::NOT_IN_STAR),
-                _ => traits.has(Traits::HIDDEN),
-            };
-            for id in ParamId::all().filter(|id| !left_out(id.param().traits)) {
-                let names = [Some(id.param().name), id.param().alias];
-                for name in names.into_iter().flatten().map(str::as_bytes) {
-                    if glob::matches_nocase(pattern, name) {
-                        add(name, id, &mut found);
-                    }
+        for id in ParamId::all().filter(|id| !left_out(id.param().traits)) {
+            let names = [Some(id.param().name), id.param().alias];
+            for name in names.into_iter().flatten().map(str::as_bytes) {
+                if glob::matches_nocase(pattern, name) {
+                    add(name, id, &mut found);
                 }
             }
         }
-        found.sort();
-        found.into_iter().map(|(name, id)| (name, self.shown(id))).collect()
     }
+    found.sort();
+    found
 }

@@ -216,6 +216,7 @@ const NEWER: &[&str] = &[
     "acl|getrole",
     "acl|roles",
     "acl|setrole",
+    "config|info",
     "delex",
     "increx",
     "xackdel",

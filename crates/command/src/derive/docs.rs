@@ -131,6 +131,6 @@ mod tests {
     #[test]
     fn docs_of_a_container_hold_those_of_its_subcommands_by_full_name() {
         let text = shown(&docs(&server::CONFIG));
-        assert!(text.contains("$subcommands %5 $config|get %6 $summary"), "{text}");
+        assert!(text.contains("$subcommands %6 $config|get %6 $summary"), "{text}");
     }
 }

@@ -145,7 +145,7 @@ mod tests {
     fn an_entry_holds_those_of_the_subcommands() {
         let Doc::Array(parts) = info(&server::CONFIG) else { panic!("an array") };
         let Some(Doc::Array(subs)) = parts.last() else { panic!("an array") };
-        assert_eq!(subs.len(), 5);
+        assert_eq!(subs.len(), 6);
         assert_eq!(subs[0], info(&server::CONFIG_GET));
     }
 
@@ -158,7 +158,15 @@ mod tests {
         assert_eq!(list(Filter::All, prefix).len(), crate::table::COUNT);
         assert_eq!(
             list(Filter::Pattern(b"CONFIG"), prefix),
-            ["config", "config|get", "config|help", "config|resetstat", "config|rewrite", "config|set"]
+            [
+                "config",
+                "config|get",
+                "config|help",
+                "config|info",
+                "config|resetstat",
+                "config|rewrite",
+                "config|set"
+            ]
         );
         assert!(list(Filter::Module(b"lua"), prefix).is_empty());
     }

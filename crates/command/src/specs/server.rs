@@ -42,6 +42,7 @@ specs! {
     CONFIG,
     CONFIG_GET,
     CONFIG_HELP,
+    CONFIG_INFO,
     CONFIG_RESETSTAT,
     CONFIG_REWRITE,
     CONFIG_SET,
@@ -814,7 +815,7 @@ pub static COMMANDLOG_RESET: Spec = Spec {
 /// `CONFIG`
 pub static CONFIG: Spec = Spec {
     full_name: "config",
-    subcommands: &[&CONFIG_GET, &CONFIG_HELP, &CONFIG_RESETSTAT, &CONFIG_REWRITE, &CONFIG_SET],
+    subcommands: &[&CONFIG_GET, &CONFIG_HELP, &CONFIG_INFO, &CONFIG_RESETSTAT, &CONFIG_REWRITE, &CONFIG_SET],
     group: Group::Server,
     since: "2.0.0",
     arity: Arity::AtLeast(2),
@@ -866,6 +867,25 @@ pub static CONFIG_HELP: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CONFIG_HELP,
+};
+
+/// `CONFIG INFO`
+pub static CONFIG_INFO: Spec = Spec {
+    full_name: "config|info",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::ADMIN.or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("pattern").repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Tells the types of the parameters that match, and what they accept.",
+    complexity: "O(N), N being the number of parameters",
+    deprecated: None,
+    id: id::CONFIG_INFO,
 };
 
 /// `CONFIG RESETSTAT`

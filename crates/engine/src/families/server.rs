@@ -31,6 +31,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::COMMANDLOG_LEN, Handler::Report(log::len)),
     route(&specs::COMMANDLOG_RESET, Handler::Log(log::reset)),
     route(&specs::CONFIG_GET, Handler::Report(config::get)),
+    route(&specs::CONFIG_INFO, Handler::Report(config::info)),
     route(&specs::CONFIG_HELP, Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::CONFIG)))),
     route(&specs::CONFIG_RESETSTAT, Handler::Server(config::resetstat)),
     route(&specs::CONFIG_REWRITE, Handler::Server(config::rewrite)),

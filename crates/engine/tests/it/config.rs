@@ -163,6 +163,60 @@ fn resetstat_begins_the_counts_again() {
 }
 
 #[test]
+fn info_tells_types_and_what_is_accepted() {
+    check(&[
+        (
+            "CONFIG INFO repl-diskless-load",
+            "[[\"name\", \"repl-diskless-load\", \"type\", \"enum\", \"flags\", [\"debug\", \"deny-loading\"], \
+             \"values\", [\"disabled\", \"on-empty-db\", \"swapdb\", \"flush-before-load\"]]]",
+        ),
+        (
+            "CONFIG INFO timeout",
+            "[[\"name\", \"timeout\", \"type\", \"numeric\", \"flags\", [], \"range\", [\"0\", \"2147483647\"]]]",
+        ),
+        (
+            "CONFIG INFO activedefrag",
+            "[[\"name\", \"activedefrag\", \"type\", \"bool\", \"flags\", [\"debug\"]]]",
+        ),
+        (
+            "CONFIG INFO replicaof",
+            "[[\"name\", \"replicaof\", \"type\", \"special\", \"flags\", [\"immutable\", \"multi-arg\"], \
+             \"alias\", \"slaveof\"]]",
+        ),
+        (
+            "CONFIG INFO SLAVEOF",
+            "[[\"name\", \"slaveof\", \"type\", \"special\", \"flags\", [\"immutable\", \"multi-arg\", \"alias\"], \
+             \"alias\", \"replicaof\"]]",
+        ),
+        (
+            "CONFIG INFO requirepass requirep* nosuch",
+            "[[\"name\", \"requirepass\", \"type\", \"string\", \"flags\", [\"sensitive\"]]]",
+        ),
+        ("CONFIG INFO nosuch", "[]"),
+        (r#"EVAL "return #redis.call('CONFIG','INFO','timeout','port')" 0"#, ":2"),
+        (
+            "COMMAND INFO config|info",
+            "[[\"config|info\", :-3, [+admin, +loading, +stale], :0, :0, :0, [+@admin, +@slow, +@dangerous], [], [], []]]",
+        ),
+        ("CONFIG INFO", "-ERR wrong number of arguments for 'config|info' command"),
+    ]);
+}
+
+#[test]
+fn info_finds_what_get_finds() {
+    let mut rig = Rig::new();
+    rig.run("HELLO 3");
+    let reply = rig.run("CONFIG INFO timeout maxmemory-s*");
+    assert!(reply.starts_with("[{\"name\": \"maxmemory-samples\", \"type\": \"numeric\""), "{reply}");
+    let names = |reply: &str, mark: &str| reply.matches(mark).count();
+    for pattern in ["*", "repl*", "watchdog-period", "slave-priority *"] {
+        let (info, get) = (format!("CONFIG INFO {pattern}"), format!("CONFIG GET {pattern}"));
+        let (info, get) = (rig.run(&info), rig.run(&get));
+        assert_eq!(names(&info, "{\"name\": "), names(&get, "\": \""), "{pattern}");
+    }
+}
+
+#[test]
 fn help_lists_the_subcommands() {
     let text = Rig::new().run("CONFIG HELP");
     assert!(

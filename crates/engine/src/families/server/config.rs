@@ -5,7 +5,8 @@ use crate::exec::ctx::{ReportCtx, ServerCtx};
 use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::choice::AclPubsubDefault;
-use sluice_config::{Force, Origin, ParamId, Phase, param};
+use sluice_config::{Force, Origin, ParamFacts, ParamId, Phase, ValidValues, param};
+use sluice_resp::Reply;
 
 pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let patterns: Vec<&[u8]> = args.iter_from(2).collect();
@@ -16,6 +17,43 @@ pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.bulk(&value);
     }
     Ok(Outcome::Done)
+}
+
+/// CONFIG INFO, as version 9.2 of the reference has it.
+pub(super) fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
+    let patterns: Vec<&[u8]> = args.iter_from(2).collect();
+    let found = ParamFacts::found_by(&patterns);
+    let reply = &mut ctx.reply;
+    reply.array(found.len());
+    for facts in found {
+        let says_more = facts.accepted != ValidValues::Unsaid;
+        reply.map(3 + usize::from(facts.other_name.is_some()) + usize::from(says_more));
+        for (field, word) in [("name", facts.name), ("type", facts.kind)] {
+            reply.bulk(field.as_bytes());
+            reply.bulk(word.as_bytes());
+        }
+        reply_words(reply, "flags", &facts.flags);
+        if let Some(other) = facts.other_name {
+            reply.bulk(b"alias");
+            reply.bulk(other.as_bytes());
+        }
+        match facts.accepted {
+            ValidValues::Names(names) => reply_words(reply, "values", &names),
+            ValidValues::Range(min, max) => {
+                let bounds = [min.to_string(), max.to_string()];
+                reply_words(reply, "range", &bounds.each_ref().map(String::as_str));
+            }
+            ValidValues::Unsaid => {}
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// A field of a map that is an array of words.
+fn reply_words(reply: &mut Reply<'_>, field: &str, words: &[&str]) {
+    reply.bulk(field.as_bytes());
+    reply.array(words.len());
+    words.iter().for_each(|word| reply.bulk(word.as_bytes()));
 }
 
 pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {

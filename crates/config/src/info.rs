@@ -1,0 +1,95 @@
+//! CONFIG INFO: what is known of the parameters that names and patterns find, beside their values.
+
+use crate::get::found_by;
+use crate::row::{Param, ParamId, ParamKind, Traits};
+
+/// What CONFIG INFO says of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamFacts {
+    /// The parameter's name, or its alias where that was found.
+    pub name: &'static str,
+    /// `bool`, `numeric`, `string`, `enum` or `special`.
+    pub kind: &'static str,
+    /// What holds of it, each in a word.
+    pub flags: Vec<&'static str>,
+    /// The other of its two names; `None` where it has one.
+    pub other_name: Option<&'static str>,
+    /// What may be set.
+    pub accepted: ValidValues,
+}
+
+/// Which values a parameter accepts, as far as its type says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValidValues {
+    /// One of these names.
+    Names(Vec<&'static str>),
+    /// A number from the first to the second.
+    Range(i128, i128),
+    /// Its type does not say.
+    Unsaid,
+}
+
+impl ParamFacts {
+    /// What is known of the parameters that [`crate::Config::get`] finds, in the order of the names. Cost:
+    /// parameters times patterns.
+    pub fn found_by(patterns: &[&[u8]]) -> Vec<ParamFacts> {
+        let found = found_by(patterns).into_iter();
+        let mut facts: Vec<ParamFacts> = found.filter_map(|(name, id)| ParamFacts::of(&name, id)).collect();
+        facts.sort_by_key(|facts| facts.name);
+        facts
+    }
+
+    fn of(name: &[u8], id: ParamId) -> Option<ParamFacts> {
+        let param = id.param();
+        let (_, name) = ParamId::find_spelled(name)?;
+        let is_alias = name != param.name;
+        let other_name = if is_alias { Some(param.name) } else { param.alias };
+        let kind = kind_name(&param.kind);
+        Some(ParamFacts {
+            name,
+            kind,
+            flags: flags(param, is_alias),
+            other_name,
+            accepted: accepted(&param.kind),
+        })
+    }
+}
+
+/// Words for what holds of a parameter.
+fn flags(param: &Param, is_alias: bool) -> Vec<&'static str> {
+    let traits = [
+        (Traits::IMMUTABLE, "immutable"),
+        (Traits::SENSITIVE, "sensitive"),
+        (Traits::DEBUG, "debug"),
+        (Traits::MULTI_ARG, "multi-arg"),
+        (Traits::PROTECTED, "protected"),
+        (Traits::DENY_LOADING, "deny-loading"),
+    ];
+    let held = traits.into_iter().filter(|(of, _)| param.traits.has(*of)).map(|(_, word)| word);
+    held.chain(is_alias.then_some("alias")).collect()
+}
+
+fn kind_name(kind: &ParamKind) -> &'static str {
+    match kind {
+        ParamKind::Bool { .. } => "bool",
+        ParamKind::Int { .. } => "numeric",
+        ParamKind::Text { .. } => "string",
+        ParamKind::Choice { .. } | ParamKind::Flags { .. } => "enum",
+        ParamKind::Save
+        | ParamKind::BufferLimits
+        | ParamKind::OomValues
+        | ParamKind::List { .. }
+        | ParamKind::NotifyEvents
+        | ParamKind::ReplicaOf
+        | ParamKind::Percentiles => "special",
+    }
+}
+
+fn accepted(kind: &ParamKind) -> ValidValues {
+    match kind {
+        ParamKind::Choice { names, .. } => ValidValues::Names(names.iter().map(|(name, _)| *name).collect()),
+        ParamKind::Flags { names } => ValidValues::Names(names.iter().map(|(name, _)| *name).collect()),
+        ParamKind::Int { min, max, .. } => ValidValues::Range(*min, *max),
+        _ => ValidValues::Unsaid,
+    }
+}
