@@ -62,6 +62,8 @@ pub(crate) struct TrackingClient {
     /// CLIENT CACHING: its next command is an exception to OPTIN or OPTOUT.
     pub(crate) caching: bool,
     prefixes: BTreeSet<Arc<[u8]>>,
+    /// What they count as its memory.
+    prefix_bytes: usize,
     /// Rows that name it.
     items: usize,
     /// What waits for the reply of the unit that runs, or for the end of a slow read: another client is told,
@@ -187,7 +189,7 @@ impl Tracking {
 
     /// Bytes of a client's prefixes, as they count for it.
     pub(crate) fn heap_bytes(&self, key: SessionKey) -> usize {
-        self.client(key).map_or(0, |client| client.prefixes.len() * PREFIX_BYTES)
+        self.client(key).map_or(0, |client| client.prefix_bytes)
     }
 
     /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and what
@@ -210,6 +212,7 @@ impl Tracking {
             is_broken: false,
             caching: false,
             prefixes: BTreeSet::new(),
+            prefix_bytes: 0,
             items: 0,
             held: None,
         }));
@@ -245,7 +248,10 @@ impl Tracking {
         let Some(tracker) = self.client(key).map(TrackingClient::tracker) else { return };
         let name = self.prefixes.add(prefix, tracker);
         let Some(client) = self.client_mut(key) else { return };
-        client.prefixes.insert(name);
+        let bytes = PREFIX_BYTES + heap::block(PREFIX_COUNTS + name.len());
+        if client.prefixes.insert(name) {
+            client.prefix_bytes += bytes;
+        }
     }
 
     /// Remembers that a client has read a key. `name` says what the key is called where no database holds it.
@@ -404,8 +410,12 @@ impl TrackingClient {
     }
 }
 
-/// What a prefix counts as memory of its client: the name is shared with the others who ask for it.
-const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<SessionKey>();
+/// What a prefix counts as memory of its client, beside the name. The name counts in full for each client that
+/// asks for it.
+const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<Tracker>();
+
+/// The counts of a name that is shared.
+const PREFIX_COUNTS: usize = 2 * size_of::<usize>();
 
 /// Prefixes of a client that has ended which are removed at once.
 const PREFIXES_AT_ONCE: usize = 64;

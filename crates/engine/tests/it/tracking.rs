@@ -381,6 +381,25 @@ fn prefixes_of_a_client_that_has_ended_are_removed_in_slices() {
 }
 
 #[test]
+fn the_names_of_prefixes_count_as_memory_of_their_client() {
+    let (mut rig, client) = tracker("BCAST PREFIX a");
+    let bytes = |rig: &mut Rig| {
+        let line = rig.run("CLIENT LIST ID 2");
+        let (_, rest) = line.split_once(" tot-mem=").unwrap();
+        rest.split(' ').next().unwrap().parse::<usize>().unwrap()
+    };
+    let before = bytes(&mut rig);
+    let name = "x".repeat(10_000);
+    rig.run_as(client, &format!("CLIENT TRACKING ON BCAST PREFIX {name}"));
+    let with = bytes(&mut rig);
+    assert!((before + 10_000..before + 11_000).contains(&with), "{before}, {with}");
+    rig.run_as(client, &format!("CLIENT TRACKING ON BCAST PREFIX {name}"));
+    assert_eq!(bytes(&mut rig), with, "once");
+    rig.run_as(client, "CLIENT TRACKING OFF");
+    assert!(bytes(&mut rig) < before);
+}
+
+#[test]
 fn nothing_is_left_of_what_the_last_client_would_have_been_told() {
     let (mut rig, client) = tracker("BCAST PREFIX a");
     let mut requests = Vec::new();

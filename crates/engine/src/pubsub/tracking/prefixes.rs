@@ -74,7 +74,11 @@ impl Prefixes {
     /// Bytes that the allocator has given. O(prefixes).
     pub(super) fn footprint(&self) -> usize {
         let prefix = |prefix: &Prefix| {
-            let name = if prefix.clients.is_empty() { 0 } else { heap::block(16 + prefix.name.len()) };
+            let name = if prefix.clients.is_empty() {
+                0
+            } else {
+                heap::block(super::PREFIX_COUNTS + prefix.name.len())
+            };
             name + heap::tree::<Tracker, ()>(prefix.clients.len()) + heap::vec(&prefix.keys)
         };
         let places = match self.places.capacity() {
