@@ -300,16 +300,14 @@ impl Engine {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
-    /// Commits in one database what no client asked for: a migration's deletes, which tell replicas in their
-    /// effects.
-    pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
+    /// Commits in one database what a migration deletes, which tells replicas in its effects: it is the client's
+    /// doing, whose command has run before.
+    pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Committer) {
         self.notice();
         let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(
-            &mut unit,
-            CommitCommand { db, args: None, now, proto: Protocol::Resp2, client: None },
-        );
+        let (proto, client) = (caller.proto, Some(caller.client));
+        self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto, client });
         self.close_own_unit(unit);
     }
 

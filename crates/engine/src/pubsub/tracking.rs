@@ -13,6 +13,7 @@
 mod prefixes;
 mod steps;
 mod table;
+mod tree;
 
 use prefixes::Prefixes;
 use sluice_base::heap;
@@ -38,6 +39,8 @@ pub(crate) struct Tracking {
     dead_items: usize,
     /// The shard that is swept next.
     sweep_at: usize,
+    /// Prefixes of clients that have ended, which are removed in slices.
+    dead_prefixes: Vec<(Tracker, BTreeSet<Arc<[u8]>>)>,
     /// What tables held that were emptied, to be freed.
     remains: Vec<Vec<Shard>>,
     /// Clients for which something is held back that leaves at the end of an iteration in which no unit stands
@@ -59,6 +62,8 @@ pub(crate) struct TrackingClient {
     /// CLIENT CACHING: its next command is an exception to OPTIN or OPTOUT.
     pub(crate) caching: bool,
     prefixes: BTreeSet<Arc<[u8]>>,
+    /// What they count as its memory.
+    prefix_bytes: usize,
     /// Rows that name it.
     items: usize,
     /// What waits for the reply of the unit that runs, or for the end of a slow read: another client is told,
@@ -134,7 +139,7 @@ impl Tracking {
         self.table.items()
     }
 
-    /// Prefixes that clients have asked for.
+    /// Prefixes that clients have asked for, those of clients that have just ended included.
     pub(crate) fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
@@ -150,12 +155,15 @@ impl Tracking {
             };
             heap::boxed::<TrackingClient>() + heap::tree::<Arc<[u8]>, ()>(client.prefixes.len()) + held
         };
+        let dead = |(_, names): &(Tracker, BTreeSet<Arc<[u8]>>)| heap::tree::<Arc<[u8]>, ()>(names.len());
         let remains =
             |shards: &Vec<Shard>| heap::vec(shards) + shards.iter().map(table::shard_bytes).sum::<usize>();
         self.table.footprint()
             + self.prefixes.footprint()
             + heap::vec(&self.clients)
             + self.clients.iter().flatten().map(|own| client(own)).sum::<usize>()
+            + heap::vec(&self.dead_prefixes)
+            + self.dead_prefixes.iter().map(dead).sum::<usize>()
             + heap::vec(&self.remains)
             + self.remains.iter().map(remains).sum::<usize>()
             + heap::vec(&self.releasing)
@@ -181,7 +189,7 @@ impl Tracking {
 
     /// Bytes of a client's prefixes, as they count for it.
     pub(crate) fn heap_bytes(&self, key: SessionKey) -> usize {
-        self.client(key).map_or(0, |client| client.prefixes.len() * PREFIX_BYTES)
+        self.client(key).map_or(0, |client| client.prefix_bytes)
     }
 
     /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and what
@@ -204,6 +212,7 @@ impl Tracking {
             is_broken: false,
             caching: false,
             prefixes: BTreeSet::new(),
+            prefix_bytes: 0,
             items: 0,
             held: None,
         }));
@@ -213,14 +222,15 @@ impl Tracking {
         }
     }
 
-    /// A client tracks nothing any more, if it did. O(prefixes of the client).
+    /// A client tracks nothing any more, if it did. What it leaves is freed in slices.
     pub(crate) fn turn_off(&mut self, key: SessionKey) {
         if self.client(key).is_none() {
             return;
         }
         let Some(client) = self.clients[key.slot as usize].take() else { return };
-        for prefix in &client.prefixes {
-            self.prefixes.remove(prefix, key);
+        if !client.prefixes.is_empty() {
+            self.dead_prefixes.push((client.tracker(), client.prefixes));
+            self.free_prefixes();
         }
         self.dead_items += client.items;
         self.client_count -= 1;
@@ -235,9 +245,13 @@ impl Tracking {
 
     /// A client asks for the keys with this prefix.
     pub(crate) fn add_prefix(&mut self, key: SessionKey, prefix: &[u8]) {
-        let name = self.prefixes.add(prefix, key);
+        let Some(tracker) = self.client(key).map(TrackingClient::tracker) else { return };
+        let name = self.prefixes.add(prefix, tracker);
         let Some(client) = self.client_mut(key) else { return };
-        client.prefixes.insert(name);
+        let bytes = PREFIX_BYTES + heap::block(PREFIX_COUNTS + name.len());
+        if client.prefixes.insert(name) {
+            client.prefix_bytes += bytes;
+        }
     }
 
     /// Remembers that a client has read a key. `name` says what the key is called where no database holds it.
@@ -311,14 +325,29 @@ impl Tracking {
             && (self.table.keys() > keys_max || self.table.items() > keys_max.saturating_mul(ITEMS_PER_KEY))
     }
 
-    /// Whether rows of clients that have ended, or emptied tables, are left.
+    /// Whether rows or prefixes of clients that have ended, or emptied tables, are left.
     #[inline]
     pub(crate) fn has_remains(&self) -> bool {
-        self.dead_items > 0 || !self.remains.is_empty()
+        self.dead_items > 0 || !self.remains.is_empty() || !self.dead_prefixes.is_empty()
     }
 
-    /// Frees a part of what is left: a shard, or the rows of one whose clients have ended.
+    /// Removes some prefixes of clients that have ended.
+    fn free_prefixes(&mut self) {
+        let Some((tracker, names)) = self.dead_prefixes.last_mut() else { return };
+        for name in std::iter::from_fn(|| names.pop_first()).take(PREFIXES_AT_ONCE) {
+            self.prefixes.remove(&name, *tracker);
+        }
+        if names.is_empty() {
+            self.dead_prefixes.pop();
+            self.dead_prefixes.shrink_to_fit();
+        }
+    }
+
+    /// Frees a part of what is left: some prefixes, a shard, or the rows of one whose clients have ended.
     fn free_some(&mut self) {
+        if !self.dead_prefixes.is_empty() {
+            return self.free_prefixes();
+        }
         if let Some(shards) = self.remains.last_mut() {
             drop(shards.pop());
             if shards.is_empty() {
@@ -339,6 +368,11 @@ impl Tracking {
 }
 
 impl TrackingClient {
+    /// How rows and prefixes name it.
+    fn tracker(&self) -> Tracker {
+        Tracker { slot: self.key.slot, number: self.number }
+    }
+
     /// Its prefixes, in the order of their bytes.
     pub(crate) fn prefixes(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.prefixes.iter().map(|prefix| &**prefix)
@@ -376,8 +410,15 @@ impl TrackingClient {
     }
 }
 
-/// What a prefix counts as memory of its client: the name is shared with the others who ask for it.
-const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<SessionKey>();
+/// What a prefix counts as memory of its client, beside the name. The name counts in full for each client that
+/// asks for it.
+const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<Tracker>();
+
+/// The counts of a name that is shared.
+const PREFIX_COUNTS: usize = 2 * size_of::<usize>();
+
+/// Prefixes of a client that has ended which are removed at once.
+const PREFIXES_AT_ONCE: usize = 64;
 
 /// Items are bounded by so many for each key that `tracking-table-max-keys` allows.
 pub(crate) const ITEMS_PER_KEY: usize = 64;

@@ -274,3 +274,27 @@ fn a_migration_that_a_pause_keeps_is_followed_by_what_the_clients_do_then() {
         assert_eq!(rig.engine.keyspace().db(0).is_empty(), deletes, "{line}");
     }
 }
+
+/// What a migration deletes is its client's doing.
+#[test]
+fn the_client_is_told_of_its_own_deletion_behind_the_reply_or_not_at_all() {
+    let push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+    for options in ["", "NOLOOP", "BCAST", "BCAST NOLOOP"] {
+        let mut rig = Rig::new();
+        let [client, other] = [rig.connect(), rig.connect()];
+        for of in [client, other] {
+            rig.run_as(of, "HELLO 3");
+            rig.run_as(of, &format!("CLIENT TRACKING ON {options}"));
+        }
+        rig.run("SET k v");
+        for of in [client, other] {
+            rig.output(of);
+            rig.run_as(of, "GET k");
+        }
+        let migration = begin(&mut rig, client, "MIGRATE 127.0.0.1 6379 k 0 1000");
+        end(&mut rig, &migration, &[0], None);
+        let own = if options.contains("NOLOOP") { "" } else { push };
+        assert_eq!(answer(&mut rig, client), format!("+OK\r\n{own}"), "{options}");
+        assert_eq!(answer(&mut rig, other), push, "{options}");
+    }
+}

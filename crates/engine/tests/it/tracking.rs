@@ -351,6 +351,54 @@ fn nothing_is_left_of_a_client_that_has_ended() {
     assert!(tracking.1 < 64, "{tracking:?}");
 }
 
+/// A client with many prefixes ends: they are removed in slices, and those of the same client who begins
+/// again meanwhile are others.
+#[test]
+fn prefixes_of_a_client_that_has_ended_are_removed_in_slices() {
+    let (mut rig, stays) = tracker("BCAST PREFIX k1 PREFIX q");
+    let goes = rig.connect();
+    rig.run_as(goes, "HELLO 3");
+    let names: Vec<String> = (0..1000).map(|number| format!("PREFIX k{number:04}")).collect();
+    let begin = format!("CLIENT TRACKING ON BCAST {}\r\n", names.join(" "));
+    rig.bytes(goes, begin.as_bytes());
+    let count = |rig: &Rig| {
+        let parts = rig.engine.memory_parts();
+        parts.iter().find(|part| part.0 == "tracking").unwrap().1
+    };
+    let before = count(&rig);
+    rig.argv_unread(goes, &[b"CLIENT", b"TRACKING", b"OFF"]);
+    assert!(count(&rig) > before / 2, "one step would remove all");
+    rig.argv_unread(goes, &[b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", b"k0007"]);
+    for _ in 0..100 {
+        rig.end_iteration();
+    }
+    let info = rig.run("INFO stats");
+    assert!(info.contains("tracking_total_prefixes:3"), "{info}");
+    rig.output(goes);
+    rig.run("MSET k0007x 1 k0008x 1 k1x 1");
+    assert_eq!(told(&mut rig, goes), push("k0007x"));
+    assert_eq!(told(&mut rig, stays), push("k1x"));
+}
+
+#[test]
+fn the_names_of_prefixes_count_as_memory_of_their_client() {
+    let (mut rig, client) = tracker("BCAST PREFIX a");
+    let bytes = |rig: &mut Rig| {
+        let line = rig.run("CLIENT LIST ID 2");
+        let (_, rest) = line.split_once(" tot-mem=").unwrap();
+        rest.split(' ').next().unwrap().parse::<usize>().unwrap()
+    };
+    let before = bytes(&mut rig);
+    let name = "x".repeat(10_000);
+    rig.run_as(client, &format!("CLIENT TRACKING ON BCAST PREFIX {name}"));
+    let with = bytes(&mut rig);
+    assert!((before + 10_000..before + 11_000).contains(&with), "{before}, {with}");
+    rig.run_as(client, &format!("CLIENT TRACKING ON BCAST PREFIX {name}"));
+    assert_eq!(bytes(&mut rig), with, "once");
+    rig.run_as(client, "CLIENT TRACKING OFF");
+    assert!(bytes(&mut rig) < before);
+}
+
 #[test]
 fn nothing_is_left_of_what_the_last_client_would_have_been_told() {
     let (mut rig, client) = tracker("BCAST PREFIX a");

@@ -1,28 +1,28 @@
 //! Prefixes that clients in BCAST mode have asked for, and the keys below them that have changed in this
 //! iteration.
 //!
-//! All prefixes of a key stand on one path: the last prefix that is not behind the key in the order of
-//! bytes, and from there from each prefix to the longest other one that it begins with. Whatever lies
-//! between a prefix of the key and the key begins with that prefix, so that no prefix of the key is
-//! elsewhere. A change costs O(log prefixes) and the length of the path, not a comparison with each prefix.
+//! A tree by their bytes (`tree.rs`) finds all prefixes of a key: a change costs O(length of the key) and the
+//! prefixes that it is below, however many others there are.
 //!
-//! Invariants: (1) a prefix that nobody asks for does not exist; (2) `parent` is the longest other prefix
-//! that a prefix begins with; (3) a key that has changed stands once in the list of the iteration, and once
-//! in the list of each of its prefixes.
+//! Invariants: (1) a prefix that nobody asks for does not exist; (2) a key that has changed stands once in
+//! the list of the iteration, and once in the list of each of its prefixes; (3) a client that has ended asks
+//! on until its prefixes are removed, which is done in slices: it is named by the number of its time of
+//! tracking, so that it is not taken for another.
 
 use sluice_base::SessionKey;
 use sluice_base::heap;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
-use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
-use super::table::HashItself;
+use super::table::{HashItself, Tracker};
+use super::tree::NameTree;
 
 /// All prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
-    by_name: BTreeMap<Arc<[u8]>, u32>,
+    /// Places in `nodes`.
+    tree: NameTree,
     nodes: Vec<Prefix>,
     free: Vec<u32>,
     /// Keys that have changed in this iteration.
@@ -38,8 +38,7 @@ pub(super) struct Prefixes {
 #[derive(Debug, Default)]
 struct Prefix {
     name: Arc<[u8]>,
-    parent: Option<u32>,
-    clients: BTreeSet<SessionKey>,
+    clients: BTreeSet<Tracker>,
     /// Keys that have changed below it, as places in `changed`.
     keys: Vec<u32>,
     /// Which of all prefixes that have begun.
@@ -61,7 +60,7 @@ pub(super) struct ChangedKey {
 #[derive(Debug)]
 pub(super) struct Broadcast {
     /// Who has asked for the prefix.
-    pub clients: Vec<SessionKey>,
+    pub clients: Vec<Tracker>,
     /// Places of the keys, in the order of their names.
     pub keys: Vec<u32>,
 }
@@ -69,20 +68,24 @@ pub(super) struct Broadcast {
 impl Prefixes {
     /// How many.
     pub(super) fn len(&self) -> usize {
-        self.by_name.len()
+        self.tree.len()
     }
 
     /// Bytes that the allocator has given. O(prefixes).
     pub(super) fn footprint(&self) -> usize {
         let prefix = |prefix: &Prefix| {
-            let name = if prefix.clients.is_empty() { 0 } else { heap::block(16 + prefix.name.len()) };
-            name + heap::tree::<SessionKey, ()>(prefix.clients.len()) + heap::vec(&prefix.keys)
+            let name = if prefix.clients.is_empty() {
+                0
+            } else {
+                heap::block(super::PREFIX_COUNTS + prefix.name.len())
+            };
+            name + heap::tree::<Tracker, ()>(prefix.clients.len()) + heap::vec(&prefix.keys)
         };
         let places = match self.places.capacity() {
             0 => 0,
             capacity => heap::block((capacity * 8 / 7).next_power_of_two() * 17 + 16),
         };
-        heap::tree::<Arc<[u8]>, u32>(self.by_name.len())
+        self.tree.footprint()
             + heap::vec(&self.nodes)
             + heap::vec(&self.free)
             + self.nodes.iter().map(prefix).sum::<usize>()
@@ -92,18 +95,17 @@ impl Prefixes {
             + heap::vec(&self.pending)
     }
 
-    /// A client asks for a prefix. O(log prefixes), and the prefixes that begin with it.
-    pub(super) fn add(&mut self, name: &[u8], client: SessionKey) -> Arc<[u8]> {
-        if let Some((known, at)) = self.by_name.get_key_value(name) {
-            self.nodes[*at as usize].clients.insert(client);
-            return Arc::clone(known);
+    /// A client asks for a prefix; the name, to be shared. O(length of the name).
+    pub(super) fn add(&mut self, name: &[u8], client: Tracker) -> Arc<[u8]> {
+        if let Some(at) = self.tree.get(name) {
+            let node = &mut self.nodes[at as usize];
+            node.clients.insert(client);
+            return Arc::clone(&node.name);
         }
-        let parent = self.longest_before(name);
         let name: Arc<[u8]> = name.into();
         self.begun += 1;
         let node = Prefix {
             name: Arc::clone(&name),
-            parent,
             clients: BTreeSet::from([client]),
             keys: Vec::new(),
             number: self.begun,
@@ -118,56 +120,30 @@ impl Prefixes {
                 (self.nodes.len() - 1) as u32
             }
         };
-        for (below, node) in below(&self.by_name, &name) {
-            debug_assert!(below.len() > name.len());
-            let node = &mut self.nodes[node as usize];
-            if node.parent == parent {
-                node.parent = Some(at);
-            }
-        }
-        self.by_name.insert(Arc::clone(&name), at);
+        self.tree.insert(&name, at);
         name
     }
 
     /// A client does not ask for a prefix any more. As [`Prefixes::add`].
-    pub(super) fn remove(&mut self, name: &[u8], client: SessionKey) {
-        let Some(&at) = self.by_name.get(name) else { return };
+    pub(super) fn remove(&mut self, name: &[u8], client: Tracker) {
+        let Some(at) = self.tree.get(name) else { return };
         let node = &mut self.nodes[at as usize];
         node.clients.remove(&client);
         if !node.clients.is_empty() {
             return;
         }
-        let parent = node.parent;
         self.nodes[at as usize] = Prefix::default();
-        self.by_name.remove(name);
-        for (_, node) in below(&self.by_name, name) {
-            let node = &mut self.nodes[node as usize];
-            if node.parent == Some(at) {
-                node.parent = parent;
-            }
-        }
+        self.tree.remove(name);
         self.free.push(at);
-        if self.by_name.is_empty() {
+        if self.tree.len() == 0 {
             // Nobody is left to be told. What was allocated goes, too.
             *self = Prefixes { begun: self.begun, ..Prefixes::default() };
         }
     }
 
-    /// The longest prefix that a name begins with, itself included.
-    fn longest_before(&self, name: &[u8]) -> Option<u32> {
-        let (_, &last) = self.by_name.range::<[u8], _>((Unbounded, Included(name))).next_back()?;
-        let mut at = Some(last);
-        while let Some(node) = at.map(|at| &self.nodes[at as usize])
-            && !name.starts_with(&node.name)
-        {
-            at = node.parent;
-        }
-        at
-    }
-
     /// A key has changed, by this client or by none.
     pub(super) fn note_changed(&mut self, hash: u64, name: &[u8], writer: Option<SessionKey>) {
-        if self.by_name.is_empty() {
+        if self.tree.len() == 0 {
             return;
         }
         let known = self.places.get(&hash).copied();
@@ -179,29 +155,27 @@ impl Prefixes {
                 return;
             }
         }
-        let mut at = self.longest_before(name);
-        if at.is_none() {
-            return;
-        }
-        let place = known.unwrap_or(self.changed.len() as u32);
+        let Prefixes { tree, nodes, changed, places, pending, begun, .. } = self;
+        let place = known.unwrap_or(changed.len() as u32);
         let listed = match known {
             // Asked for meanwhile, or again: whoever did so may have read the key since.
-            Some(known) => std::mem::replace(&mut self.changed[known as usize].listed, self.begun),
-            None => {
-                self.places.insert(hash, place);
-                self.changed.push(ChangedKey { name: name.into(), writer, listed: self.begun });
-                0
-            }
+            Some(known) => std::mem::replace(&mut changed[known as usize].listed, *begun),
+            None => 0,
         };
-        while let Some(number) = at {
-            let node = &mut self.nodes[number as usize];
+        let mut is_below = false;
+        tree.for_each_prefix(name, |at| {
+            let node = &mut nodes[at as usize];
             if node.number > listed {
                 if node.keys.is_empty() {
-                    self.pending.push(number);
+                    pending.push(at);
                 }
                 node.keys.push(place);
             }
-            at = node.parent;
+            is_below = true;
+        });
+        if is_below && known.is_none() {
+            places.insert(hash, place);
+            changed.push(ChangedKey { name: name.into(), writer, listed: *begun });
         }
     }
 
@@ -238,21 +212,15 @@ impl Prefixes {
 /// Memory for so many places is kept from iteration to iteration.
 const PLACES_KEPT: usize = 1024;
 
-/// The prefixes that begin with `name`, itself excluded.
-fn below<'a>(
-    by_name: &'a BTreeMap<Arc<[u8]>, u32>,
-    name: &'a [u8],
-) -> impl Iterator<Item = (&'a Arc<[u8]>, u32)> {
-    by_name
-        .range::<[u8], _>((std::ops::Bound::Excluded(name), Unbounded))
-        .take_while(move |(other, _)| other.starts_with(name))
-        .map(|(other, at)| (other, *at))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use sluice_base::Rng;
+    use std::collections::BTreeMap;
+
+    fn session(tracker: Tracker) -> SessionKey {
+        SessionKey { slot: tracker.slot, generation: tracker.number }
+    }
 
     fn word(rng: &mut Rng, letters: u64) -> Vec<u8> {
         (0..rng.below(5)).map(|_| b'a' + rng.below(letters) as u8).collect()
@@ -265,11 +233,11 @@ mod tests {
         type Keys = BTreeSet<Vec<u8>>;
         let mut rng = Rng::new(9);
         let mut prefixes = Prefixes::default();
-        let mut asked: BTreeMap<Vec<u8>, (BTreeSet<SessionKey>, Keys)> = BTreeMap::new();
+        let mut asked: BTreeMap<Vec<u8>, (BTreeSet<Tracker>, Keys)> = BTreeMap::new();
         let mut writers: BTreeMap<Vec<u8>, Option<SessionKey>> = BTreeMap::new();
         let mut told = 0;
         for _ in 0..40_000 {
-            let client = SessionKey { slot: rng.below(4) as u32, generation: 1 };
+            let client = Tracker { slot: rng.below(4) as u32, number: 1 };
             let name = word(&mut rng, 3);
             match rng.below(6) {
                 0 => {
@@ -289,7 +257,7 @@ mod tests {
                     }
                 }
                 2..5 => {
-                    let writer = (rng.below(2) == 0).then_some(client);
+                    let writer = (rng.below(2) == 0).then_some(session(client));
                     let hash = name.iter().fold(1, |hash, byte| hash * 256 + u64::from(*byte));
                     prefixes.note_changed(hash, &name, writer);
                     let mut is_below = false;
@@ -339,15 +307,15 @@ mod tests {
 
     #[test]
     fn what_two_clients_have_written_is_nobodys_own() {
-        let [one, two] = [1, 2].map(|slot| SessionKey { slot, generation: 1 });
+        let [one, two] = [1, 2].map(|slot| Tracker { slot, number: 1 });
         let mut prefixes = Prefixes::default();
         prefixes.add(b"", one);
-        prefixes.note_changed(1, b"a", Some(one));
-        prefixes.note_changed(1, b"a", Some(two));
-        prefixes.note_changed(2, b"b", Some(one));
-        prefixes.note_changed(2, b"b", Some(one));
+        prefixes.note_changed(1, b"a", Some(session(one)));
+        prefixes.note_changed(1, b"a", Some(session(two)));
+        prefixes.note_changed(2, b"b", Some(session(one)));
+        prefixes.note_changed(2, b"b", Some(session(one)));
         let (_, changed) = prefixes.take_changed();
         let writers: Vec<_> = changed.iter().map(|key| key.writer).collect();
-        assert_eq!(writers, [None, Some(one)]);
+        assert_eq!(writers, [None, Some(session(one))]);
     }
 }

@@ -207,9 +207,9 @@ impl Delivery<'_> {
             let names: Vec<&[u8]> = keys.iter().map(|key| &*key.name).collect();
             let told: Vec<Option<&[u8]>> = names.iter().copied().map(Some).collect();
             let mut targets = Vec::with_capacity(of.clients.len());
-            for client in of.clients {
-                let tracking = &self.control.clients.tracking;
-                let Some(own) = tracking.client(client) else { continue };
+            for tracker in of.clients {
+                let Some(own) = self.control.clients.tracking.live(tracker) else { continue };
+                let client = own.key;
                 if own.options.no_loop && keys.iter().any(|key| key.writer == Some(client)) {
                     let others = keys.iter().filter(|key| key.writer != Some(client));
                     let others: Vec<&[u8]> = others.map(|key| &*key.name).collect();

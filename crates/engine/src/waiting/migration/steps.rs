@@ -3,6 +3,7 @@
 use super::{InFlight, Migration, MigrationOutcome};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
+use crate::exec::commit::Committer;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
@@ -11,7 +12,7 @@ use crate::session::Session;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
 use sluice_keyspace::{Access, Event, ExpiryMode, Touch};
-use sluice_resp::Reply;
+use sluice_resp::{Protocol, Reply};
 
 impl Engine {
     /// Begins a migration: the client waits for its end.
@@ -71,7 +72,11 @@ impl Engine {
         if deletes {
             self.notice();
             self.delete_migrated(db, &keys, &outcome.taken, now);
-            self.commit_unasked_in(db, now);
+            // Away meanwhile: what it is sent of its own doing comes behind the reply.
+            let own = self.sessions.take(client);
+            let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
+            self.commit_migrated(db, now, Committer { proto, client });
+            own.into_iter().for_each(|session| self.sessions.put_back(session));
         }
         let (written_at, durable_at) =
             (self.control.replication.stream.offset, self.control.persistence.aof.position());
@@ -88,6 +93,13 @@ impl Engine {
                 Some(error) => reply.error(error),
                 None => reply.ok(),
             });
+        }
+        if self.control.clients.pubsub.outgoing.is_unfinished()
+            && let Some(mut session) = self.sessions.take(client)
+        {
+            self.finish_delivery(&mut session, process);
+            session.note_output(&mut self.control.clients.ready);
+            self.sessions.put_back(session);
         }
         // What these keys have kept back.
         self.control.clients.blocking.release_postponed();
