@@ -138,6 +138,18 @@ pub(crate) struct Labels {
     pub lib_ver: Box<[u8]>,
 }
 
+/// What SCRIPT DEBUG has said about a client's next script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ScriptDebugging {
+    /// It runs.
+    #[default]
+    No,
+    /// SYNC: it is debugged.
+    Sync,
+    /// YES, which is not there: it is refused, since `valkey-cli --ldb` does not look at the first error.
+    Refused,
+}
+
 /// What a client takes at most, beside its connection, whether it is idle or not: there are many.
 const _: () = assert!(size_of::<Session>() <= 320);
 
@@ -403,8 +415,8 @@ pub struct ClientFlags {
     pub protocol_error: bool,
     /// Runs EXEC.
     pub in_exec: bool,
-    /// SCRIPT DEBUG SYNC: the next script is debugged.
-    pub debugs_scripts: bool,
+    /// What becomes of its next script.
+    pub(crate) script_debugging: ScriptDebugging,
     /// Has proved who it is, or came when nobody had to: see [`Identity`].
     pub authenticated: bool,
     /// Has been authenticated at least once: such a client may have more unread output.

@@ -82,7 +82,7 @@ impl Findings {
     /// Certificates and settings of TLS, whose paths count from `dir`.
     fn certificates(&mut self, config: &Config) {
         if let Err(text) = tls::check(config, storage::of_process().as_ref()) {
-            self.error(config, param::TLS_CERT_FILE, &text);
+            self.error(config, tls::directive_of(config, &text), &text);
         }
     }
 

@@ -8,12 +8,39 @@ use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::run::{EvalKind, NO_SCRIPT};
 use crate::scripting::state::{EarlyEnd, machine_limits};
-use crate::session::Session;
+use crate::session::{ScriptDebugging, Session};
 use sluice_base::Now;
 use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use sluice_resp::Reply;
+
+/// The error of SCRIPT DEBUG YES, and of a script of which the client believes that its changes are dropped.
+const NO_COPY: &str = "ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC";
+
+/// Whether the command is a script that the client means to debug in a copy of the server.
+fn runs_a_script(command: ScriptCommand) -> bool {
+    match command {
+        ScriptCommand::Eval | ScriptCommand::EvalRo | ScriptCommand::EvalSha | ScriptCommand::EvalShaRo => {
+            true
+        }
+        ScriptCommand::Fcall | ScriptCommand::FcallRo => true,
+        ScriptCommand::FunctionDelete
+        | ScriptCommand::FunctionDump
+        | ScriptCommand::FunctionFlush
+        | ScriptCommand::FunctionKill
+        | ScriptCommand::FunctionList
+        | ScriptCommand::FunctionLoad
+        | ScriptCommand::FunctionRestore
+        | ScriptCommand::FunctionStats
+        | ScriptCommand::ScriptDebug
+        | ScriptCommand::ScriptExists
+        | ScriptCommand::ScriptFlush
+        | ScriptCommand::ScriptKill
+        | ScriptCommand::ScriptLoad
+        | ScriptCommand::ScriptShow => false,
+    }
+}
 
 /// SCRIPT DEBUG.
 fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
@@ -30,15 +57,15 @@ fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
         () if args.is(2, "SYNC") => true,
         () if args.is(2, "YES") => {
             // A copy of the server, which the reference forks for it, would be one with threads.
-            let text = "ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC";
-            return Err(CmdError::text(text));
+            session.caller.flags.script_debugging = ScriptDebugging::Refused;
+            return Err(CmdError::text(NO_COPY));
         }
         () => return Err(CmdError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
     };
     if is_on && session.output_bytes() > 0 {
         return Err(CmdError::text("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
-    session.caller.flags.debugs_scripts = is_on;
+    session.caller.flags.script_debugging = if is_on { ScriptDebugging::Sync } else { ScriptDebugging::No };
     Reply::new(&mut session.outbox, session.caller.proto).ok();
     Ok(Outcome::Done)
 }
@@ -56,6 +83,11 @@ impl Engine {
     ) -> Run {
         if self.control.scripts.settings_changed {
             self.follow_script_settings();
+        }
+        if session.caller.flags.script_debugging == ScriptDebugging::Refused && runs_a_script(command) {
+            // Once: the data must not be changed by whoever believes that they are a copy.
+            session.caller.flags.script_debugging = ScriptDebugging::No;
+            return Err(CmdError::text(NO_COPY));
         }
         match command {
             ScriptCommand::Eval => self.eval(EvalKind::Text, false, unit, session, args, clock, process),

@@ -249,6 +249,12 @@ fn a_debugger_without_a_copy_of_the_process_is_all_there_is() {
             "SCRIPT DEBUG YES lua",
             "-ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC",
         ),
+        (
+            "EVAL \"return redis.call('set','k','1')\" 1 k",
+            "-ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC",
+        ),
+        ("EXISTS k", ":0"),
+        ("EVAL \"return 1\" 0", ":1"),
         ("SCRIPT DEBUG x", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
         ("SCRIPT DEBUG YES js", "-ERR No scripting engine found with name 'js' to enable debug"),
     ]);

@@ -11,7 +11,7 @@ use crate::threads::Thread;
 use sluice_base::{HashSeed, LogLevel, siphash13};
 use sluice_clock::{Clock, System};
 use sluice_config::choice::{TlsAuthClients, TlsUserField};
-use sluice_config::{Config, param};
+use sluice_config::{Config, ParamId, param};
 use sluice_evloop::Waker;
 use sluice_tls::{ClientAuth, Context, Facts, NameField, Named, Options, Sources};
 use std::ffi::OsStr;
@@ -216,6 +216,30 @@ pub fn check(config: &Config, storage: &dyn Storage) -> Result<(), String> {
     let plan = TlsPlan::of(config);
     plan.build(&plan.read(storage)?).map(drop)
 }
+
+/// Which directive an error of TLS is about: the one that it names, or whose file it names; else `tls-port`.
+pub fn directive_of(config: &Config, text: &str) -> ParamId {
+    let named = TLS_FILES_AND_WORDS.iter().copied().find(|id| text.contains(id.param().name));
+    let by_file = || {
+        let value = |id: &&ParamId| config.get(&[id.param().name.as_bytes()]).pop().map(|(_, value)| value);
+        let is_there = |value: Vec<u8>| !value.is_empty() && text.contains(&*String::from_utf8_lossy(&value));
+        TLS_FILES_AND_WORDS.iter().find(|id| value(id).is_some_and(is_there)).copied()
+    };
+    named.or_else(by_file).unwrap_or(param::TLS_PORT.any())
+}
+
+/// Directives whose values an error of TLS may be about.
+const TLS_FILES_AND_WORDS: [ParamId; 9] = [
+    param::TLS_CERT_FILE.any(),
+    param::TLS_KEY_FILE.any(),
+    param::TLS_CLIENT_CERT_FILE.any(),
+    param::TLS_CLIENT_KEY_FILE.any(),
+    param::TLS_CA_CERT_FILE.any(),
+    param::TLS_CA_CERT_DIR.any(),
+    param::TLS_CIPHERSUITES.any(),
+    param::TLS_CIPHERS.any(),
+    param::TLS_PROTOCOLS.any(),
+];
 
 /// What is to be read, and how it is to be understood.
 struct TlsPlan {

@@ -10,7 +10,7 @@ use crate::host::process::Process;
 use crate::scripting::machine::{MachineKind, ScriptMachine};
 use crate::scripting::run::ScriptRun;
 use crate::scripting::state::machine_limits;
-use crate::session::{Closing, Session};
+use crate::session::{Closing, ScriptDebugging, Session};
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, CmdError};
@@ -162,7 +162,7 @@ impl Engine {
     /// A script of a client that debugs does not begin: the session ends with the error.
     pub(crate) fn end_debugging(&mut self, session: &mut Session) {
         session.outbox.push(b"*1\r\n+<endsession>\r\n");
-        session.caller.flags.debugs_scripts = false;
+        session.caller.flags.script_debugging = ScriptDebugging::No;
         session.caller.closing = Closing::AfterReply;
     }
 
@@ -341,7 +341,7 @@ impl Engine {
     pub(crate) fn end_debugger(&mut self, mut debugger: Box<Debugger>, session: &mut Session) {
         debugger.say("<endsession>");
         debugger.tell(&mut self.scripting.debug_output);
-        session.caller.flags.debugs_scripts = false;
+        session.caller.flags.script_debugging = ScriptDebugging::No;
         session.caller.closing = Closing::AfterReply;
     }
 

@@ -19,7 +19,7 @@ use crate::scripting::run::RunName;
 use crate::scripting::shebang::{ScriptFlags, script_head};
 use crate::scripting::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage};
 use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
-use crate::session::Session;
+use crate::session::{ScriptDebugging, Session};
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
@@ -63,7 +63,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if !session.caller.flags.debugs_scripts {
+        if session.caller.flags.script_debugging != ScriptDebugging::Sync {
             return self.eval_script(kind, is_read_only, unit, session, args, now, process);
         }
         if kind == EvalKind::Sha {
@@ -117,7 +117,7 @@ impl Engine {
         }
         let mut run =
             self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
-        if session.caller.flags.debugs_scripts && rights.may_stand_still {
+        if session.caller.flags.script_debugging == ScriptDebugging::Sync && rights.may_stand_still {
             run.debugger = Some(Box::new(Debugger::new(args, keys)));
         }
         self.begin_run(run, unit, session, now, process)
