@@ -456,8 +456,8 @@ pub struct Session {
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// Its output holds what it did not ask for, since [`Session::durable_at`] was last asked for: all that is
-    /// written by then must be durable first. Kept where replies wait for that.
+    /// Its output holds what it did not ask for, since [`Session::durable_at`] was last asked for: all that
+    /// is written by then must be durable first. Kept where replies wait for that.
     pub was_pushed: bool,
     /// Most bytes of output that were handed over at once since the cron last looked, for display;
     /// [`u32::MAX`] for more.

@@ -300,8 +300,8 @@ impl Engine {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
-    /// Commits in one database what a migration deletes, which tells replicas in its effects: it is the client's
-    /// doing, whose command has run before.
+    /// Commits in one database what a migration deletes, which tells replicas in its effects: the doing of a
+    /// client whose command has run before.
     pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Committer) {
         self.notice();
         let mut unit = self.begin_unit(now);

@@ -43,8 +43,8 @@ pub(crate) struct Tracking {
     dead_prefixes: Vec<(Tracker, BTreeSet<Arc<[u8]>>)>,
     /// What tables held that were emptied, to be freed.
     remains: Vec<Vec<Shard>>,
-    /// Clients for which something is held back that leaves at the end of an iteration in which no unit stands
-    /// open.
+    /// Clients for which something is held back that leaves at the end of an iteration, if no unit stands
+    /// open then.
     releasing: Vec<SessionKey>,
     /// Memory for the receivers of an invalidation.
     targets: Vec<SessionKey>,
@@ -192,8 +192,8 @@ impl Tracking {
         self.client(key).map_or(0, |client| client.prefix_bytes)
     }
 
-    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and what
-    /// CLIENT CACHING has said.
+    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and
+    /// what CLIENT CACHING has said.
     pub(crate) fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
         if let Some(client) = self.client_mut(key) {
             client.options = options;
@@ -248,7 +248,7 @@ impl Tracking {
         let Some(tracker) = self.client(key).map(TrackingClient::tracker) else { return };
         let name = self.prefixes.add(prefix, tracker);
         let Some(client) = self.client_mut(key) else { return };
-        let bytes = PREFIX_BYTES + heap::block(PREFIX_COUNTS + name.len());
+        let bytes = PREFIX_BYTES + prefixes::name_bytes(&name);
         if client.prefixes.insert(name) {
             client.prefix_bytes += bytes;
         }
@@ -410,12 +410,9 @@ impl TrackingClient {
     }
 }
 
-/// What a prefix counts as memory of its client, beside the name. The name counts in full for each client that
-/// asks for it.
+/// What a prefix counts as memory of its client, beside the name. The name counts in full for each client
+/// that asks for it.
 const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<Tracker>();
-
-/// The counts of a name that is shared.
-const PREFIX_COUNTS: usize = 2 * size_of::<usize>();
 
 /// Prefixes of a client that has ended which are removed at once.
 const PREFIXES_AT_ONCE: usize = 64;

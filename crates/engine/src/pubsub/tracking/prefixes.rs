@@ -74,11 +74,7 @@ impl Prefixes {
     /// Bytes that the allocator has given. O(prefixes).
     pub(super) fn footprint(&self) -> usize {
         let prefix = |prefix: &Prefix| {
-            let name = if prefix.clients.is_empty() {
-                0
-            } else {
-                heap::block(super::PREFIX_COUNTS + prefix.name.len())
-            };
+            let name = if prefix.clients.is_empty() { 0 } else { name_bytes(&prefix.name) };
             name + heap::tree::<Tracker, ()>(prefix.clients.len()) + heap::vec(&prefix.keys)
         };
         let places = match self.places.capacity() {
@@ -207,6 +203,11 @@ impl Prefixes {
         }
         (broadcasts, changed)
     }
+}
+
+/// Bytes that the allocator has given for a name, with the counts of those who share it.
+pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
+    heap::block(2 * size_of::<usize>() + name.len())
 }
 
 /// Memory for so many places is kept from iteration to iteration.

@@ -1,9 +1,9 @@
 //! A tree of names by their bytes, which finds all names that a key begins with.
 //!
-//! Each node stands for the bytes on the way from the root to it. Its label is the part behind its parent, as
-//! a part of a name that goes on below it, so that no bytes are copied. Nothing here depends on how many names
-//! there are: adding, removing and finding cost O(length of the name, or of the key), however many names begin
-//! alike.
+//! Each node stands for the bytes on the way from the root to it. Its label is the part behind its parent,
+//! as a part of a name that goes on below it, so that no bytes are copied. Nothing here depends on how many
+//! names there are: adding, removing and finding cost O(length of the name, or of the key), however many
+//! names begin alike.
 //!
 //! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty; (2) a
 //! node other than the root is the end of a name, or has two children or more; (3) the root is node 0, and
@@ -16,13 +16,13 @@ use std::sync::Arc;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct NameTree {
-    nodes: Vec<Node>,
+    nodes: Vec<NameNode>,
     free: Vec<u32>,
     len: usize,
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct NameNode {
     /// A name that begins with what the node stands for.
     name: Arc<[u8]>,
     /// Where in the name the label begins.
@@ -35,7 +35,7 @@ struct Node {
     value: Option<u32>,
 }
 
-impl Node {
+impl NameNode {
     fn label(&self) -> &[u8] {
         &self.name[self.start..self.end]
     }
@@ -49,7 +49,7 @@ impl NameTree {
 
     /// Bytes that the allocator has given, without the names. O(names).
     pub(super) fn footprint(&self) -> usize {
-        let node = |node: &Node| heap::tree::<u8, u32>(node.children.len());
+        let node = |node: &NameNode| heap::tree::<u8, u32>(node.children.len());
         heap::vec(&self.nodes) + heap::vec(&self.free) + self.nodes.iter().map(node).sum::<usize>()
     }
 
@@ -80,13 +80,13 @@ impl NameTree {
     /// Adds a name that is not there.
     pub(super) fn insert(&mut self, name: &Arc<[u8]>, value: u32) {
         if self.nodes.is_empty() {
-            self.nodes.push(Node::default());
+            self.nodes.push(NameNode::default());
         }
         let (mut at, mut depth) = (0, 0);
         while let Some(&first) = name.get(depth) {
             let Some(&child) = self.nodes[at as usize].children.get(&first) else {
                 // Its name comes below.
-                let leaf = self.node(Node { start: depth, end: name.len(), ..Node::default() });
+                let leaf = self.node(NameNode { start: depth, end: name.len(), ..NameNode::default() });
                 self.nodes[at as usize].children.insert(first, leaf);
                 at = leaf;
                 break;
@@ -125,7 +125,7 @@ impl NameTree {
             && let Some(&first) = node.label().first()
             && let Some(parent) = path.last()
         {
-            self.nodes[at as usize] = Node::default();
+            self.nodes[at as usize] = NameNode::default();
             self.free.push(at);
             self.nodes[*parent as usize].children.remove(&first);
         } else {
@@ -147,7 +147,7 @@ impl NameTree {
         Some(value)
     }
 
-    fn node(&mut self, node: Node) -> u32 {
+    fn node(&mut self, node: NameNode) -> u32 {
         match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -160,7 +160,7 @@ impl NameTree {
         }
     }
 
-    /// Puts a node between a child and its parent, behind so many bytes of the child's label, which is longer.
+    /// Puts a node between a child and its parent, behind so many bytes of the child's longer label.
     fn split(&mut self, parent: u32, child: u32, common: usize) -> u32 {
         let below = &mut self.nodes[child as usize];
         let (start, end) = (below.start, below.start + common);
@@ -168,7 +168,7 @@ impl NameTree {
         let name = Arc::clone(&below.name);
         let (first, behind) = (name[start], name[end]);
         let children = BTreeMap::from([(behind, child)]);
-        let middle = self.node(Node { name, start, end, children, value: None });
+        let middle = self.node(NameNode { name, start, end, children, value: None });
         self.nodes[parent as usize].children.insert(first, middle);
         middle
     }
@@ -182,7 +182,7 @@ impl NameTree {
         let (start, Some(&child)) = (node.start, node.children.values().next()) else { return };
         let below = std::mem::take(&mut self.nodes[child as usize]);
         self.free.push(child);
-        self.nodes[at as usize] = Node { start, ..below };
+        self.nodes[at as usize] = NameNode { start, ..below };
     }
 }
 
