@@ -25,7 +25,7 @@ pub enum ValidValues {
     Names(Vec<&'static str>),
     /// A number from the first to the second.
     Range(i128, i128),
-    /// Its type does not say.
+    /// The type of the directive sets no limits that could be listed.
     Unsaid,
 }
 

@@ -116,7 +116,7 @@ pub struct Server {
 
 /// A connection that was accepted.
 struct Newcomer {
-    /// Its addresses.
+    /// The addresses of both ends, and whether the client is on this machine.
     accepted: Accepted,
     /// It came by a unix socket.
     unix: bool,

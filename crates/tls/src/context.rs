@@ -233,7 +233,8 @@ impl<'a> Pair<'a> {
         let cert = self.cert.ok_or_else(|| missing(cert_parameter))?;
         let key = self.key.ok_or_else(|| missing(key_parameter))?;
         let chain = pem::certificates(cert)?;
-        // Those between it and the CA's may be out of date: a peer may know others.
+        // Only the first certificate of the file has to be in date. An intermediate certificate that has
+        // expired is sent all the same: a peer may know a newer one for the same key.
         let certificates = read_all(&cert.name, &chain)?;
         let Some(own) = certificates.first() else {
             return Err(BuildError::new(format!("{}: the file has no certificate in PEM form", cert.name)));

@@ -16,7 +16,7 @@ struct Suite {
     groups: &'static [&'static str],
 }
 
-/// Those that rustls has, in OpenSSL's order.
+/// The cipher suites of TLS 1.2 that rustls implements, in the order in which OpenSSL prefers them.
 const SUITES: &[Suite] = &[
     Suite {
         suite: CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,

@@ -289,7 +289,7 @@ pub struct SaveError(pub String);
 pub struct CertificateFacts {
     /// The server's own.
     pub server: Option<CertificateFact>,
-    /// That of the connections which this server makes, where it has one for them.
+    /// The certificate for connections that this server opens (`tls-client-cert-file`), if one is set.
     pub client: Option<CertificateFact>,
     /// Of the authorities, the one that expires first.
     pub authority: Option<CertificateFact>,

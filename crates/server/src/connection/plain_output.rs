@@ -37,7 +37,7 @@ impl PlainOutput {
     /// Encodes the bytes that come next, [`PART_BYTES`] at most, behind what is in `out`. Returns how many.
     ///
     /// # Errors
-    /// Those of [`Codec::encode`].
+    /// The codec can send nothing more: the connection ends, for this reason.
     pub fn encode_part(&mut self, codec: &mut dyn Codec, out: &mut Vec<u8>) -> Result<usize, String> {
         let (mut segment, mut within, mut taken) = (self.segment, self.within, 0);
         let mut parts: Vec<&[u8]> = Vec::new();

@@ -178,7 +178,7 @@ struct PendingHandshake<T> {
     /// What waits behind the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Its first bytes have come.
+    /// Whether the client has sent anything yet.
     has_begun: bool,
     /// The client has said, behind its first requests, that nothing more comes.
     peer_has_ended: bool,

@@ -237,7 +237,7 @@ struct Coded {
     codec: SharedCodec,
     /// Decoded bytes.
     plain: Vec<u8>,
-    /// Those of them that were read.
+    /// How many bytes at the start of `plain` the caller of `read` has got already.
     read: usize,
     /// Room for bytes of the socket.
     received: Vec<u8>,
