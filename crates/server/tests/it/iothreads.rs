@@ -565,22 +565,35 @@ fn m3_waiting_and_polling_are_counted() {
 fn busy_connections_are_shared_out_again() {
     let server = with_io_threads(&[]);
     let mut control = server.client();
-    // Idle connections are spread evenly, in turn: of three I/O threads, one has all that are busy from now
-    // on.
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
-    for client in &mut clients {
-        client.check("PING", "+PONG\r\n");
-    }
     // Long to parse and nothing to execute: the I/O thread is what is busy, on whatever machine.
     let request = request(&[&b"ECHO"[..]; 2000]);
     let error = "-ERR wrong number of arguments for 'echo' command\r\n";
+    let work = request.repeat(10);
+    let times = |control: &mut Client| -> [f64; 3] {
+        [1, 2, 3].map(|n| control.info(&format!("used_active_time_io_thread_{n}")).parse().unwrap())
+    };
+    // How idle connections are spread depends on when each came: the time that its request took tells which
+    // I/O thread a connection has. Of three I/O threads one has at least four of the twelve, and those are
+    // the busy ones from now on.
+    let mut of_thread = [const { Vec::new() }; 3];
+    for mut client in clients.drain(..) {
+        let before = times(&mut control);
+        client.send(&work).expect(error.repeat(10));
+        let busiest = until("the time of a request", || {
+            let now = times(&mut control);
+            let worked: [f64; 3] = std::array::from_fn(|i| now[i] - before[i]);
+            let most = (0..3).max_by(|&a, &b| worked[a].total_cmp(&worked[b])).unwrap();
+            (worked[most] > 0.001).then_some(most)
+        });
+        of_thread[busiest].push(client);
+    }
+    let busy = of_thread.iter_mut().max_by_key(|clients| clients.len()).map(std::mem::take).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let threads: Vec<_> = (0..clients.len())
-        .rev()
-        .step_by(3)
-        .map(|i| clients.swap_remove(i))
+    let threads: Vec<_> = busy
+        .into_iter()
         .map(|mut client| {
-            let (stop, work) = (stop.clone(), request.repeat(10));
+            let (stop, work) = (stop.clone(), work.clone());
             std::thread::spawn(move || {
                 while !stop.load(Relaxed) {
                     client.send(&work).expect(error.repeat(10));
@@ -594,10 +607,6 @@ fn busy_connections_are_shared_out_again() {
         (field.unwrap().trim() != "0").then_some(())
     });
     // From then on more than one of them works for these clients.
-    let times = |control: &mut Client| -> Vec<f64> {
-        let time = |n| control.info(&format!("used_active_time_io_thread_{n}")).parse().unwrap();
-        (1..4).map(time).collect()
-    };
     let before = times(&mut control);
     until("work for several", || {
         let now = times(&mut control);
