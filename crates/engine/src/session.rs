@@ -237,7 +237,7 @@ impl Caller {
     /// Whether the client is on this machine: a Unix socket, or the loopback address.
     pub(crate) fn is_local(&self) -> bool {
         let ip = ip_of(&self.origin.addr);
-        self.flags.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        self.flags.medium == Medium::Unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
     /// A replica's name in the log.
@@ -371,6 +371,8 @@ pub struct Announced {
     pub eof: bool,
     /// It understands that a history goes on under another id.
     pub psync2: bool,
+    /// It needs no checksum at the end of a snapshot that a connection with checks of its own brings.
+    pub skips_checksum: bool,
     /// It can take the snapshot on a connection beside that of the stream.
     pub dual_channel: bool,
     /// This is that connection.
@@ -397,8 +399,8 @@ pub enum Closing {
 /// Lasting properties of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientFlags {
-    /// Is served by a unix socket.
-    pub unix: bool,
+    /// What the connection is made of.
+    pub medium: Medium,
     /// Capabilities it announced by CLIENT CAPA, as shown in CLIENT LIST.
     pub capa_redirect: bool,
     /// CLIENT NO-EVICT.
@@ -512,7 +514,7 @@ impl Session {
                 },
                 multi: MultiShown { queued: -1, bytes: 0 },
                 flags: ClientFlags {
-                    unix: connection.unix,
+                    medium: connection.medium,
                     authenticated: identity.is_authenticated,
                     ever_authenticated: identity.is_authenticated,
                     ..ClientFlags::default()
@@ -625,8 +627,20 @@ pub struct Connection {
     pub laddr: Arc<str>,
     /// The descriptor, for display.
     pub fd: i32,
+    /// What the connection is made of.
+    pub medium: Medium,
+}
+
+/// What a connection is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// TCP.
+    #[default]
+    Tcp,
     /// A unix socket.
-    pub unix: bool,
+    Unix,
+    /// TLS: the connection notices by itself when bytes are changed on the way.
+    Tls,
 }
 
 /// The table of sessions.

@@ -18,6 +18,7 @@ pub fn fuzz_primary(data: &[u8]) {
         version: "9.0.0",
         resume: (how & 1 > 0).then_some(&point),
         dual_channel: how & 2 > 0,
+        skips_checksum: how & 4 > 0,
         may_connect: true,
     };
     let primary = Primary { host: "primary".to_owned(), port: 1 };

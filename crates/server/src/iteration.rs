@@ -47,7 +47,7 @@ use sluice_commands::SlowRead;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::ProcessClock;
-use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Slice};
+use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Medium, Slice};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering};
 use sluice_resp::Requests;
 use std::sync::Arc;
@@ -417,7 +417,12 @@ impl Server {
             self.sockets.laddr = accepted.laddr.into();
         }
         let laddr = self.sockets.laddr.clone();
-        let client = sluice_engine::Connection { addr: accepted.addr, laddr, fd, unix };
+        let medium = match (unix, stream.is_tls()) {
+            (true, _) => Medium::Unix,
+            (false, true) => Medium::Tls,
+            (false, false) => Medium::Tcp,
+        };
+        let client = sluice_engine::Connection { addr: accepted.addr, laddr, fd, medium };
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);
         if let Some(names) = names {

@@ -19,7 +19,9 @@ use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_commands::Progress;
 use sluice_config::Config;
-use sluice_engine::{Action, Closing, Connection, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Seeds};
+use sluice_engine::{
+    Action, Closing, Connection, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Medium, Seeds,
+};
 use sluice_replication::Input;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::{Admission, Limits, Parser, Requests, State};
@@ -595,7 +597,12 @@ fn config_of(id: NodeId, plan: &NodePlan, follows: Option<NodeId>) -> Result<Con
 }
 
 fn connection(node: NodeId) -> Connection {
-    Connection { addr: format!("10.0.0.{node}:5000"), laddr: "10.0.0.1:7000".into(), fd: 8, unix: false }
+    Connection {
+        addr: format!("10.0.0.{node}:5000"),
+        laddr: "10.0.0.1:7000".into(),
+        fd: 8,
+        medium: Medium::Tcp,
+    }
 }
 
 /// Time between two crons.

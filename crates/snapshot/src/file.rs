@@ -55,6 +55,8 @@ pub struct LoadOptions {
     pub ends_process: bool,
     /// Keys past their expiry are loaded too.
     pub keeps_expired: bool,
+    /// The file comes by a connection that checks what it carries: a checksum is not asked for.
+    pub is_checked_on_the_way: bool,
 }
 
 /// A file that is read.
@@ -268,6 +270,13 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
+        if self.reader.is_unsummed() {
+            let why = match self.options.is_checked_on_the_way {
+                true => "skipped checksum for this transfer",
+                false => "no check performed.",
+            };
+            out.log(LogLevel::Notice, format!("RDB file was saved with checksum disabled: {why}"));
+        }
         self.state.brought
     }
 }

@@ -24,7 +24,9 @@ use sluice_base::{HashSeed, Now};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::ProcessClock;
-use sluice_engine::{Action, Closing, Connection, Engine, JudgedUsers, LoadEnded, LoadJob, Seeds, Slice};
+use sluice_engine::{
+    Action, Closing, Connection, Engine, JudgedUsers, LoadEnded, LoadJob, Medium, Seeds, Slice,
+};
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 use sluice_snapshot::LoadThread;
 
@@ -371,7 +373,7 @@ fn connection(n: u16) -> Connection {
         addr: format!("127.0.0.1:{}", 5000 + n),
         laddr: "127.0.0.1:6379".into(),
         fd: 8 + i32::from(n),
-        unix: false,
+        medium: Medium::Tcp,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::persistence::loading::aof::AofEnd;
 use crate::scripting::state::machine_limits;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
-use crate::session::{Connection, Session};
+use crate::session::{Connection, Medium, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{ClientId, Now};
@@ -334,7 +334,7 @@ impl Engine {
 impl Replay {
     fn new(engine: &Engine, now: Now, size: u64) -> Replay {
         let key = SessionKey { slot: u32::MAX, generation: 0 };
-        let connection = Connection { addr: String::new(), laddr: "".into(), fd: -1, unix: false };
+        let connection = Connection { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
         let mut session = Session::new(
             key,
             ClientId(u64::MAX),

@@ -180,7 +180,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     }
     // What the client said of itself as a program stays: its library, and what it is capable of.
     caller.flags = ClientFlags {
-        unix: caller.flags.unix,
+        medium: caller.flags.medium,
         capa_redirect: caller.flags.capa_redirect,
         ever_authenticated: caller.flags.ever_authenticated,
         ..ClientFlags::default()

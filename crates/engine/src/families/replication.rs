@@ -365,6 +365,7 @@ fn announce(
         announced.eof |= args.is(i + 1, "EOF");
         announced.psync2 |= args.is(i + 1, "PSYNC2");
         announced.dual_channel |= args.is(i + 1, "DUAL-CHANNEL");
+        announced.skips_checksum |= args.is(i + 1, "SKIP-RDB-CHECKSUM");
     } else if args.is(i, "VERSION") {
         let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", text].concat());
         announced.version = parse_version(text).ok_or_else(unknown)?;

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::observe::commandlog::{self, LogEntry, LogKind};
 use crate::observe::redact;
-use crate::session::Session;
+use crate::session::{Medium, Session};
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, Renames, ReplyMode};
@@ -134,7 +134,7 @@ fn monitor_line(
     let mut line = Vec::with_capacity(64 + args.bytes());
     // The path alone: what is behind it in `laddr` stands for a port.
     let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
-    let (kind, place) = match (standing, caller.flags.unix) {
+    let (kind, place) = match (standing, caller.flags.medium == Medium::Unix) {
         (Standing::Script, _) => ("", "lua"),
         (_, true) => ("unix:", path),
         (_, false) => ("", &*caller.origin.addr),

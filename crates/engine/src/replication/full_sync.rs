@@ -23,14 +23,14 @@ use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
 use crate::persistence::background::JobState;
 use crate::replication::replicas::StreamTaken;
-use crate::session::{Announced, Closing, Session, SyncStage};
+use crate::session::{Announced, Closing, Medium, Session, SyncStage};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::StreamPosition;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
-use sluice_persist::rdb::Version;
+use sluice_persist::rdb::{Version, WriteOptions};
 use sluice_replication::ReplicationStream;
 use sluice_replication::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
@@ -266,14 +266,24 @@ impl Engine {
         // What the oldest can read, all can.
         let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
         let version = if is_old { Version::Common } else { Version::Valkey };
-        let pieces = match self.begin_job_for_replicas(version, wanted.len(), process) {
+        let mut options = sluice_snapshot::options(&self.control.config, version);
+        let is_by_tls = |one: &Wanted| {
+            self.sessions.get(one.client).is_some_and(|session| session.caller.flags.medium == Medium::Tls)
+        };
+        let skips_checksum = self.control.config.bool(param::REPL_DISKLESS_SYNC)
+            && all.iter().all(|announced| announced.eof && announced.skips_checksum)
+            && wanted.iter().all(is_by_tls);
+        options.checksum &= !skips_checksum;
+        let pieces = match self.begin_job_for_replicas(options, wanted.len(), process) {
             Ok(pieces) => pieces,
             Err(SaveError(line)) => return self.refuse_replicas(wanted, &line, process),
         };
         self.control.replication.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
         let keys = self.job_state().map_or(0, |state| state.total);
+        let without = if skips_checksum { " while skipping RDB checksum for this transfer" } else { "" };
+        let replicas = wanted.len();
         let text =
-            format!("Background full synchronization started: {keys} keys for {} replicas", wanted.len());
+            format!("Background full synchronization started: {keys} keys for {replicas} replicas{without}");
         process.log(LogLevel::Notice, &text);
         for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
             self.begin_sending(one, announced, FeedSource::Shared(number), process);
@@ -282,11 +292,10 @@ impl Engine {
 
     fn begin_job_for_replicas(
         &mut self,
-        version: Version,
+        options: WriteOptions,
         replicas: usize,
         process: &mut dyn Process,
     ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
-        let options = sluice_snapshot::options(&self.control.config, version);
         let sizes = self.database_sizes();
         let about = self.about_stream(process);
         let file =

@@ -48,6 +48,7 @@ impl Engine {
     pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
         let resume = self.resume_point();
         let may_connect = !self.is_loading();
+        let skips_checksum = self.skips_checksum();
         let Control { replication, config, .. } = &mut self.control;
         let Some(role) = replication.replica.quietly().as_mut() else { return };
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
@@ -64,6 +65,7 @@ impl Engine {
             address: config.bytes(param::REPLICA_ANNOUNCE_IP),
             version: COMPATIBLE,
             dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
+            skips_checksum,
             may_connect,
             resume: resume.as_ref(),
         };
@@ -174,6 +176,11 @@ impl Engine {
             DisklessLoad::OnEmptyDb => self.keyspace.iter().all(|(_, db)| db.is_empty()).then_some(wanted),
             DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
         }
+    }
+
+    /// Whether a snapshot from the primary needs no checksum: TLS checks what it carries, and no file is kept.
+    pub(crate) fn skips_checksum(&self) -> bool {
+        self.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
     }
 
     /// The point of the primary's history that the snapshot stands at which is received.

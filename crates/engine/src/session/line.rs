@@ -5,7 +5,7 @@
 //! largest amount of them that was handed over at once lately; while the client lags behind, all that it is
 //! owed counts as `omem`.
 
-use super::{Caller, Closing, Session};
+use super::{Caller, Closing, Medium, Session};
 use crate::pubsub::tracking::{Tracking, TrackingMode};
 use crate::pubsub::watch::Watching;
 use sluice_resp::Protocol;
@@ -179,7 +179,7 @@ impl Session {
             ('t', tracking.is_some()),
             ('R', tracking.is_some_and(|client| client.is_broken)),
             ('B', tracking.is_some_and(|client| client.options.mode == TrackingMode::Broadcast)),
-            ('U', caller.flags.unix),
+            ('U', caller.flags.medium == Medium::Unix),
             ('r', flags.read_only),
             ('e', flags.no_evict),
             ('T', flags.no_touch),

@@ -1,7 +1,7 @@
 //! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
 
 use sluice_base::SessionKey;
-use sluice_engine::Action;
+use sluice_engine::{Action, Connection, Medium};
 use sluice_testkit::Rig;
 
 /// A field of INFO.
@@ -495,6 +495,29 @@ fn a_snapshot_on_a_second_channel_keeps_the_place_for_the_first() {
     let third = rig.connect();
     assert_eq!(rig.run_as(third, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
     assert!(ask(&mut rig, third, "PSYNC ? -1").starts_with(b"+FULLRESYNC"));
+}
+
+#[test]
+fn a_snapshot_has_no_checksum_where_every_replica_says_so_and_came_by_tls() {
+    let cases = [
+        ("capa skip-rdb-checksum", Medium::Tls, "yes", true),
+        ("capa psync2", Medium::Tls, "yes", false),
+        ("capa skip-rdb-checksum", Medium::Tcp, "yes", false),
+        ("capa skip-rdb-checksum", Medium::Tls, "no", false),
+    ];
+    for (capability, medium, diskless, skipped) in cases {
+        let mut rig = Rig::with(&[("repl-diskless-sync", diskless), ("repl-diskless-sync-delay", "0")]);
+        rig.run("SET a 1");
+        let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium };
+        let replica = rig.engine.connect(connection, &mut rig.process);
+        assert_eq!(rig.run_as(replica, &format!("REPLCONF capa eof {capability} version 9.1.2")), "+OK");
+        let bytes = ask(&mut rig, replica, "PSYNC ? -1");
+        // The mark of forty bytes follows the file.
+        let sum = &bytes[bytes.len() - 48..bytes.len() - 40];
+        assert_eq!(sum == [0; 8], skipped, "{capability} {medium:?} {diskless}");
+        let line = "while skipping RDB checksum for this transfer";
+        assert_eq!(rig.process.log.iter().any(|(_, text)| text.contains(line)), skipped);
+    }
 }
 
 #[test]

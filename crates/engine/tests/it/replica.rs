@@ -3,7 +3,7 @@
 
 use sluice_base::SessionKey;
 use sluice_engine::SnapshotFiles;
-use sluice_engine::{Connection, Ending, SyncSource};
+use sluice_engine::{Connection, Ending, Medium, SyncSource};
 use sluice_replication::HistoryPoint;
 use sluice_replication::{Input, LinkOutput};
 use sluice_testkit::{Rig, RigLink};
@@ -22,7 +22,8 @@ fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
 
 fn link(rig: &mut Rig) -> SessionKey {
     RigLink::up(rig);
-    let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, unix: false };
+    let connection =
+        Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
     rig.engine.connect_primary(connection, &mut rig.process)
 }
 

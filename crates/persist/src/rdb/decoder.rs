@@ -31,6 +31,8 @@ pub(super) struct Decoder {
     state: DecoderState,
     /// What is known of the key whose value comes next.
     head: Head,
+    /// The file has ended without a checksum: zeros stand for it.
+    is_unsummed: bool,
 }
 
 /// What comes next.
@@ -138,7 +140,16 @@ impl Decoder {
     /// At the beginning of a file.
     pub(super) fn new(options: ReadOptions) -> Decoder {
         let (state, head) = (DecoderState::Header, Head::default());
-        Decoder { options, dialect: Dialect::Redis, version: 0, offset: 0, sum: Sum::new(), state, head }
+        Decoder {
+            options,
+            dialect: Dialect::Redis,
+            version: 0,
+            offset: 0,
+            sum: Sum::new(),
+            state,
+            head,
+            is_unsummed: false,
+        }
     }
 
     /// At the beginning of a lone value of a type, which stands at `offset`.
@@ -147,6 +158,11 @@ impl Decoder {
         decoder.offset = offset;
         decoder.begin_value(kind, offset);
         decoder
+    }
+
+    /// Whether the file has ended with zeros in place of a checksum.
+    pub(super) fn is_unsummed(&self) -> bool {
+        self.is_unsummed
     }
 
     /// The version that the header names; 0 before.
@@ -552,6 +568,7 @@ impl Decoder {
         let offset = cursor.offset();
         let wanted = u64::from_le_bytes(cursor.array()?);
         // Zero stands for none.
+        self.is_unsummed = wanted == 0;
         if self.options.checksum && wanted != 0 && wanted != self.sum.value() {
             return cursor.bad(offset, Problem::Checksum);
         }

@@ -104,6 +104,11 @@ impl Reader {
         self.decoder.version()
     }
 
+    /// Whether the file has ended with zeros in place of a checksum.
+    pub fn is_unsummed(&self) -> bool {
+        self.decoder.is_unsummed()
+    }
+
     /// The key whose value is being read; behind an error, that whose value is malformed.
     pub fn key(&self) -> Option<&[u8]> {
         self.decoder.key()

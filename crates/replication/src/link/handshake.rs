@@ -7,6 +7,9 @@ use super::{Credentials, HistoryPoint, LinkOutput, Surroundings};
 use sluice_base::LogLevel;
 use sluice_resp::command::push_command;
 
+/// The capability of a replica for whose connection a snapshot's checksum would be a second one.
+pub(super) const SKIPS_CHECKSUM: &[u8] = b"skip-rdb-checksum";
+
 /// A handshake under way.
 #[derive(Debug)]
 pub(super) struct Handshake {
@@ -168,6 +171,9 @@ impl Handshake {
         let mut capabilities: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
         if around.dual_channel {
             capabilities.extend([&b"capa"[..], b"dual-channel"]);
+        }
+        if around.skips_checksum {
+            capabilities.extend([&b"capa"[..], SKIPS_CHECKSUM]);
         }
         command(&mut bytes, &capabilities);
         asked.push(Awaited::Capabilities);

@@ -68,6 +68,8 @@ pub struct Surroundings<'a> {
     pub version: &'a str,
     /// Whether the snapshot may come on a connection of its own.
     pub dual_channel: bool,
+    /// Whether a snapshot without a checksum will do, because the connection checks what it carries.
+    pub skips_checksum: bool,
     /// Whether an attempt may begin: not while data are loaded, which may be those of an attempt before.
     pub may_connect: bool,
     /// Where the data stand, if they can be brought up to date from there.

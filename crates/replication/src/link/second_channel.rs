@@ -9,7 +9,7 @@
 //! `$ENDOFF` names the position of the snapshot in the history: the main channel asks for what comes behind.
 //! The snapshot may be loaded before the primary has answered that.
 
-use super::handshake::{LINE_BYTES_MAX, command, is_replid, parse_offset, shown};
+use super::handshake::{LINE_BYTES_MAX, SKIPS_CHECKSUM, command, is_replid, parse_offset, shown};
 use super::{Credentials, HistoryPoint, Surroundings};
 
 /// The connection of the handshake while a snapshot comes.
@@ -64,6 +64,9 @@ impl SnapshotGreeting {
             words.extend([&b"ip-address"[..], around.address]);
         }
         words.extend([&b"listening-port"[..], port.as_bytes(), b"version", around.version.as_bytes()]);
+        if around.skips_checksum {
+            words.extend([&b"capa"[..], SKIPS_CHECKSUM]);
+        }
         command(out, &words);
         SnapshotGreeting { input: Vec::new(), awaits_auth, has_introduced: false }
     }

@@ -13,6 +13,7 @@ struct Bed {
     resume: Option<HistoryPoint>,
     password: Option<&'static [u8]>,
     address: &'static [u8],
+    skips_checksum: bool,
     dual_channel: bool,
     may_connect: bool,
 }
@@ -28,6 +29,7 @@ impl Bed {
             password: None,
             address: b"",
             dual_channel: false,
+            skips_checksum: false,
             may_connect: true,
         }
     }
@@ -41,6 +43,7 @@ impl Bed {
             port: 7000,
             address: self.address,
             dual_channel: self.dual_channel,
+            skips_checksum: self.skips_checksum,
             version: "9.1.2",
             may_connect: self.may_connect,
             resume: self.resume.as_ref(),
@@ -161,6 +164,17 @@ fn password_and_address_are_told_where_there_are_any() {
     let refused = bed.receive(b"-WRONGPASS no\r\n");
     assert_eq!(refused, [LinkOutput::Close]);
     assert_eq!(bed.link.state(), LinkState::Connect);
+}
+
+#[test]
+fn a_link_that_checks_its_bytes_says_that_the_snapshot_needs_no_checksum() {
+    let mut bed = Bed::open();
+    bed.skips_checksum = true;
+    assert_eq!(
+        sent(&bed.receive(b"+PONG\r\n")),
+        "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 capa skip-rdb-checksum \
+         REPLCONF version 9.1.2"
+    );
 }
 
 #[test]

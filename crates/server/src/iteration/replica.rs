@@ -288,7 +288,8 @@ impl Server {
     }
 
     fn add_session_of_link(&mut self, addr: String, laddr: &str, fd: i32) -> SessionKey {
-        let client = sluice_engine::Connection { addr, laddr: laddr.into(), fd, unix: false };
+        let client =
+            sluice_engine::Connection { addr, laddr: laddr.into(), fd, medium: sluice_engine::Medium::Tcp };
         self.engine.connect_primary(client, &mut self.host)
     }
 

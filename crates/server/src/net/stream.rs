@@ -94,6 +94,11 @@ impl Stream {
         Stream { socket, codec }
     }
 
+    /// Whether bytes go through TLS, which notices by itself when one is changed on the way.
+    pub fn is_tls(&self) -> bool {
+        self.codec.is_some()
+    }
+
     /// Tries the addresses of the host one after the other. Blocks: names are looked up, and hosts may not
     /// answer.
     ///

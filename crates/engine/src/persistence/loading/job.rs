@@ -133,10 +133,12 @@ fn load_functions(
 fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now) -> LoadOptions {
     let (config, limits) = (&control.config, &control.limits);
     let is_relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
+    let comes_by_tls =
+        plan.purpose == LoadPurpose::Sync && !plan.is_of_file && config.bool(param::TLS_REPLICATION);
     LoadOptions {
         reading: ReadOptions {
             unknown: if is_relaxed { Unknown::Skip } else { Unknown::Refuse },
-            checksum: config.bool(param::RDBCHECKSUM) && !control.debug.skip_checksum,
+            checksum: config.bool(param::RDBCHECKSUM) && !control.debug.skip_checksum && !comes_by_tls,
             list: limits.list,
             hash: limits.hash,
             zset: limits.zset,
@@ -152,6 +154,7 @@ fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now)
         ends_process: plan.purpose == LoadPurpose::Start,
         // The primary says when a key goes.
         keeps_expired: control.replication.replica.is_some(),
+        is_checked_on_the_way: comes_by_tls,
     }
 }
 
