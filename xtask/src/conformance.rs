@@ -170,6 +170,29 @@ fn write_script(server: &Path) -> Result<PathBuf> {
     Ok(script)
 }
 
+/// The rows of the table as a table of `docs/compat.md`: what will bring names, or why nothing will, and the
+/// names.
+pub(crate) fn page_by_reason() -> Result<String> {
+    let table = tidy::read_table(&shell::root().join(TABLE))?;
+    let entries = table.get("excluded").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for entry in &entries {
+        let text = |name: &str| entry.get(name).and_then(toml::Value::as_str).unwrap_or_default();
+        let reason = match text("feature").strip_prefix("none: ") {
+            Some(why) => format!("never: {why}"),
+            None => format!("with {}", text("feature")),
+        };
+        let name = format!("{}: {}", text("unit"), text("test").replace('|', "\\|"));
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    reasons.sort_by_key(|(reason, names)| (reason.starts_with("never"), usize::MAX - names.len()));
+    let rows = reasons.iter().map(|(reason, names)| format!("| {reason} | {} |\n", names.join("; ")));
+    Ok(format!("\n| passes | unit: name |\n|---|---|\n{}\n", rows.collect::<String>()))
+}
+
 /// Reads the table.
 fn read(path: &Path) -> Result<Table> {
     let table = tidy::read_table(path)?;

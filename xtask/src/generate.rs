@@ -1,7 +1,7 @@
-//! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and a part of
-//! `docs/compat.md`. With `--check` it only says whether they are fresh.
+//! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and two parts
+//! of `docs/compat.md`. With `--check` it only says whether they are fresh.
 
-use crate::Result;
+use crate::{Result, conformance};
 use sluice_config::{Honoured, PARAMS};
 use std::fs;
 
@@ -9,12 +9,14 @@ const CONF: &str = "sluice.conf";
 const COMPAT: &str = "docs/compat.md";
 const BEGIN: &str = "<!-- directives -->\n";
 const END: &str = "<!-- /directives -->";
+const NAMES_BEGIN: &str = "<!-- suite -->\n";
+const NAMES_END: &str = "<!-- /suite -->";
 
 /// Writes or checks the generated files.
 pub(crate) fn generate(arguments: &[String]) -> Result<()> {
     let check = arguments.iter().any(|argument| argument == "--check");
     let compat = fs::read_to_string(COMPAT)?;
-    let files = [(CONF, sluice_config::example_conf()), (COMPAT, with_directives(&compat)?)];
+    let files = [(CONF, sluice_config::example_conf()), (COMPAT, with_names(&with_directives(&compat)?)?)];
     for (path, wanted) in files {
         let fresh = fs::read_to_string(path).is_ok_and(|present| present == wanted);
         if fresh {
@@ -30,10 +32,19 @@ pub(crate) fn generate(arguments: &[String]) -> Result<()> {
 }
 
 fn with_directives(page: &str) -> Result<String> {
-    let begin = page.find(BEGIN).ok_or("docs/compat.md lost its marker of directives")? + BEGIN.len();
-    let end = page.find(END).ok_or("docs/compat.md lost its end marker of directives")?;
-    let tables = [refused(), waiting(), never()].concat();
-    Ok(format!("{}{tables}{}", &page[..begin], &page[end..]))
+    between(page, [BEGIN, END], &[refused(), waiting(), never()].concat())
+}
+
+fn with_names(page: &str) -> Result<String> {
+    between(page, [NAMES_BEGIN, NAMES_END], &conformance::page_by_reason()?)
+}
+
+/// The page with other text between two markers.
+fn between(page: &str, [begin, end]: [&str; 2], text: &str) -> Result<String> {
+    let lost = |marker: &str| format!("{COMPAT} lost its marker {marker:?}");
+    let from = page.find(begin).ok_or_else(|| lost(begin))? + begin.len();
+    let to = page.find(end).ok_or_else(|| lost(end))?;
+    Ok(format!("{}{text}{}", &page[..from], &page[to..]))
 }
 
 /// A chapter: its heading, and a table of directives with a remark on each.

@@ -178,7 +178,8 @@ impl Engine {
         }
     }
 
-    /// Whether a snapshot from the primary needs no checksum: TLS checks what it carries, and no file is kept.
+    /// Whether a snapshot from the primary needs no checksum: TLS checks what it carries, and no file is
+    /// kept.
     pub(crate) fn skips_checksum(&self) -> bool {
         self.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
     }
