@@ -20,6 +20,7 @@ mod scripts;
 mod shrink;
 mod special;
 mod streams;
+mod tracking;
 mod users;
 mod values;
 mod zsets;
@@ -44,6 +45,9 @@ const STREAM: u64 = 2000;
 
 /// Broken requests behind each stream.
 const BROKEN_REQUESTS: u64 = 3;
+
+/// In one of so many streams clients track what others change.
+const TRACKED_STREAMS: u64 = 3;
 
 /// Known differences.
 const DIFFERENCES: &str = "conformance/differences.toml";
@@ -193,6 +197,9 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(
         if options.print {
             commands.iter().for_each(|command| println!("{}", line_of(command)));
         }
+        // What expires at any moment is told at any moment.
+        player.tracks = stream % TRACKED_STREAMS == TRACKED_STREAMS - 1
+            && !Generator::new(grammar, seed_of(options.seed, stream)).is_mortal();
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
         let Some(failure) = player.play(&commands, &mut allowed)? else {
             compare_protocol(seed_of(options.seed, stream), &player, &mut seen)?;
@@ -320,8 +327,8 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
     println!(
         "{total} replies compared, {errors} of them errors; a client waited {} times, another was sent {} messages, \
-         senders that had subscribed {}",
-        player.waits, player.messages, player.heard
+         senders that had subscribed {}; clients that track were told to drop {} keys",
+        player.waits, player.messages, player.heard, player.dropped
     );
     if player.log_looks > 0 {
         println!("append-only files were loaded by each other {} times", player.log_looks);

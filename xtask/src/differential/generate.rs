@@ -188,6 +188,11 @@ impl<'a> Generator<'a> {
         commands
     }
 
+    /// Whether keys of the stream expire at any moment.
+    pub(crate) fn is_mortal(&self) -> bool {
+        self.mortal
+    }
+
     /// Commands of a client that listens, or begins to now.
     fn listening(&mut self, client: usize) -> Option<Vec<Command>> {
         let left = self.listens[client];

@@ -18,6 +18,7 @@ use super::listening;
 use super::logs;
 use super::rules::Rule;
 use super::special::{self, PARAMETERS};
+use super::tracking::{Trackers, Untold};
 use crate::server::Server;
 use crate::wire::{Answers, Connection, End, encode, parse};
 use crate::{Result, shell};
@@ -107,6 +108,10 @@ pub(crate) struct Player<'a> {
     pub(crate) messages: u64,
     /// Messages that senders were sent while they listened.
     pub(crate) heard: u64,
+    /// Whether clients track what others change.
+    pub(crate) tracks: bool,
+    /// Keys that such clients were told to drop.
+    pub(crate) dropped: u64,
     /// How often the parts of memory were summed.
     pub(crate) memory_looks: u64,
     /// The largest share of memory that no part explained, in thousandths.
@@ -128,6 +133,8 @@ struct Stage {
     control: Pair,
     /// Subscribes to everything: what it is sent must be the same, messages and notifications of keys.
     listener: Pair,
+    /// Clients that track, in streams that have some.
+    trackers: Option<Trackers>,
     /// The commands since MULTI, of each client.
     queued: Vec<Option<Vec<usize>>>,
     /// The waiting client's numbers.
@@ -153,6 +160,8 @@ impl<'a> Player<'a> {
             waits: 0,
             messages: 0,
             heard: 0,
+            tracks: false,
+            dropped: 0,
             memory_looks: 0,
             unexplained_max: 0,
             old_waiter: None,
@@ -225,6 +234,10 @@ impl<'a> Player<'a> {
                 return Ok(failure);
             }
             let failure = self.look_at_listener(&mut stage, &commands[..end])?;
+            if failure.is_some() {
+                return Ok(failure);
+            }
+            let failure = self.look_at_trackers(&mut stage, &commands[..end])?;
             if failure.is_some() {
                 return Ok(failure);
             }
@@ -388,6 +401,22 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
+    /// Compares what clients that track were told to drop since the last look.
+    fn look_at_trackers(&mut self, stage: &mut Stage, commands: &[Command]) -> Result<Option<Failure>> {
+        let Some(index) = commands.len().checked_sub(1) else { return Ok(None) };
+        let Some(trackers) = &mut stage.trackers else { return Ok(None) };
+        match trackers.look(commands)? {
+            Ok(dropped) => self.dropped += dropped,
+            Err(Untold { ours, peer }) => {
+                return Ok(Some(Failure { index, command: commands[index].words.clone(), ours, peer }));
+            }
+        }
+        if trackers.have_ended() {
+            stage.trackers = Some(Trackers::open([self.ours.port, self.peer.port])?);
+        }
+        Ok(None)
+    }
+
     /// Two connections that subscribe to everything.
     fn listen(&self) -> Result<Pair> {
         let mut pair =
@@ -435,7 +464,17 @@ impl<'a> Player<'a> {
         let waiter = [id(&mut clients[WAITER].ours)?, id(&mut clients[WAITER].peer)?];
         self.old_waiter = Some(waiter.clone());
         let listener = self.listen()?;
-        Ok(Stage { clients, control: pair, listener, queued: vec![None; CLIENTS], waiter, waits_with: None })
+        let ports = [self.ours.port, self.peer.port];
+        let trackers = if self.tracks { Some(Trackers::open(ports)?) } else { None };
+        Ok(Stage {
+            clients,
+            control: pair,
+            listener,
+            trackers,
+            queued: vec![None; CLIENTS],
+            waiter,
+            waits_with: None,
+        })
     }
 
     /// Two connections that speak the stream's protocol version.

@@ -4,7 +4,7 @@ use sluice_base::Rng;
 
 /// Keys by the type that commands mostly make of them; few, so that commands meet, and some with strange
 /// bytes.
-const KEYS: &[&[u8]] = &[
+pub(super) const KEYS: &[&[u8]] = &[
     b"s0",
     b"s1",
     b"s2",

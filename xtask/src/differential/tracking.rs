@@ -1,0 +1,179 @@
+//! Two clients that track what others change: what they are told to drop must be the same keys on both
+//! servers.
+//!
+//! One is told of every change (BCAST), the other of the keys that it has read since they changed last; it
+//! reads all keys of streams again behind each batch. How keys are spread over messages depends on where an
+//! iteration ended, so what came since the last look is compared as a set.
+//!
+//! Invariant: ours tells all that the reference tells. It tells more only where `docs/compat.md` says so, and
+//! nothing else where no such command has run lately.
+
+use std::collections::BTreeSet;
+
+use super::generate::Command;
+use super::player::Pair;
+use super::values::KEYS;
+use crate::Result;
+use crate::wire::{Connection, encode, parse};
+
+/// The clients that track.
+pub(super) struct Trackers {
+    /// Is told of every change.
+    broadcast: Pair,
+    /// Is told of what it has read.
+    reader: Pair,
+}
+
+/// What one client was told since the last look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Keys to drop.
+    keys: BTreeSet<Vec<u8>>,
+    /// Everything is to be dropped.
+    all: bool,
+}
+
+/// A difference: what both servers have told, to show.
+pub(super) struct Untold {
+    pub(super) ours: Vec<u8>,
+    pub(super) peer: Vec<u8>,
+}
+
+/// Ends what was sent up to now.
+const MARK: &[u8] = b"that is all of it";
+
+/// So many commands back a command may have been queued, or held back, that ran just now.
+const RECENT: usize = 200;
+
+/// Commands that tell more here: changes of consumer groups (as in 9.1.3), exchanges of databases, loads;
+/// and what hides commands.
+const TELL_MORE: [&str; 14] = [
+    "XGROUP",
+    "XSETID",
+    "XREADGROUP",
+    "XACK",
+    "XCLAIM",
+    "XAUTOCLAIM",
+    "SWAPDB",
+    "DEBUG",
+    "EVAL",
+    "EVALSHA",
+    "FCALL",
+    "EVAL_RO",
+    "EVALSHA_RO",
+    "FCALL_RO",
+];
+
+impl Trackers {
+    /// Connects them.
+    pub(super) fn open(ports: [u16; 2]) -> Result<Trackers> {
+        let pair = |words: &[&[u8]]| -> Result<Pair> {
+            let mut pair = Pair { ours: Connection::open(ports[0])?, peer: Connection::open(ports[1])? };
+            for connection in [&mut pair.ours, &mut pair.peer] {
+                connection.speak(3)?;
+                connection.ask(words)?;
+            }
+            Ok(pair)
+        };
+        let mut trackers = Trackers {
+            broadcast: pair(&[b"CLIENT", b"TRACKING", b"ON", b"BCAST"])?,
+            reader: pair(&[b"CLIENT", b"TRACKING", b"ON"])?,
+        };
+        // The first look only reads the keys.
+        match trackers.look(&[])? {
+            Ok(_) => Ok(trackers),
+            Err(_) => Err("clients that have just begun to track were told of changes".into()),
+        }
+    }
+
+    /// Looks at what was told since the last time, behind these commands; the number of keys, or a
+    /// difference. Of clients that were killed nothing is compared: they connect anew.
+    pub(super) fn look(&mut self, commands: &[Command]) -> Result<std::result::Result<u64, Untold>> {
+        let recent = &commands[commands.len().saturating_sub(RECENT)..];
+        let tells_more = recent.iter().any(|command| {
+            command
+                .words
+                .first()
+                .is_some_and(|name| TELL_MORE.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+        });
+        let mut count = 0;
+        for (pair, reads) in [(&mut self.broadcast, false), (&mut self.reader, true)] {
+            let told = [told_to(&mut pair.ours, reads), told_to(&mut pair.peer, reads)];
+            let [Some(ours), Some(peer)] = told else { return Ok(Ok(count)) };
+            count += peer.keys.len() as u64;
+            if !is_as_much(&ours, &peer, tells_more) {
+                let name: &[u8] = if reads { b"to a reader: " } else { b"to all: " };
+                let shown = |told: &Told| [name, format!("{told:?}").as_bytes()].concat();
+                return Ok(Err(Untold { ours: shown(&ours), peer: shown(&peer) }));
+            }
+        }
+        Ok(Ok(count))
+    }
+
+    /// Whether one of the clients was closed; it stays so.
+    pub(super) fn have_ended(&mut self) -> bool {
+        let pairs = [&mut self.broadcast, &mut self.reader];
+        pairs.into_iter().any(|pair| {
+            [&mut pair.ours, &mut pair.peer].into_iter().any(|connection| connection.ask(&[b"PING"]).is_err())
+        })
+    }
+}
+
+/// Whether ours tells enough, and no more than it may.
+fn is_as_much(ours: &Told, peer: &Told, tells_more: bool) -> bool {
+    let is_enough = ours.all || !peer.all && peer.keys.is_subset(&ours.keys);
+    is_enough && (tells_more || ours == peer)
+}
+
+/// What a client was told since the last look, after which it reads all keys again if it is one that reads;
+/// `None` where its connection has ended.
+fn told_to(connection: &mut Connection, reads: bool) -> Option<Told> {
+    let mut bytes = Vec::new();
+    if reads {
+        let words: Vec<&[u8]> = std::iter::once(b"EXISTS".as_slice()).chain(KEYS.iter().copied()).collect();
+        encode(&words, &mut bytes);
+    }
+    encode(&[b"ECHO".as_slice(), MARK], &mut bytes);
+    connection.send(&bytes);
+    let (replies, end) = connection.receive_until(is_mark);
+    if end.is_some() {
+        return None;
+    }
+    let mut told = Told::default();
+    for reply in replies.iter().filter_map(|raw| parse(raw)) {
+        if reply.kind != b'>' || reply.items.first().is_none_or(|kind| kind.text != b"invalidate") {
+            continue;
+        }
+        match &reply.items[1..] {
+            [keys] if !keys.null => told.keys.extend(keys.items.iter().map(|key| key.text.clone())),
+            _ => told.all = true,
+        }
+    }
+    Some(told)
+}
+
+fn is_mark(raw: &[u8]) -> bool {
+    raw.starts_with(b"$") && raw.windows(MARK.len()).any(|part| part == MARK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(keys: &[&[u8]], all: bool) -> Told {
+        Told { keys: keys.iter().map(|key| key.to_vec()).collect(), all }
+    }
+
+    #[test]
+    fn what_is_not_told_is_a_difference_and_more_only_where_nothing_allows_it() {
+        let (none, one, two) = (told(&[], false), told(&[b"a"], false), told(&[b"a", b"b"], false));
+        let all = told(&[], true);
+        assert!(is_as_much(&one, &one, false));
+        for allowed in [false, true] {
+            assert!(!is_as_much(&one, &two, allowed));
+            assert!(!is_as_much(&one, &all, allowed));
+            assert_eq!(is_as_much(&two, &one, allowed), allowed);
+            assert_eq!(is_as_much(&all, &none, allowed), allowed);
+        }
+    }
+}
