@@ -5,6 +5,7 @@
 //! what a run needs from outside and does not find, it says and skips.
 
 mod lua;
+mod openssl;
 mod sentinel;
 
 use std::path::Path;
@@ -43,7 +44,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 18] = [
+const RUNS: [LongRun; 21] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -116,7 +117,7 @@ const RUNS: [LongRun; 18] = [
     },
     LongRun {
         name: "races",
-        about: "the race checker over the server, while the tests of I/O threads run",
+        about: "the race checker over the server, while the tests of I/O threads, TLS and tracking run",
         takes: &[],
         commands: 0,
         run: races,
@@ -168,7 +169,28 @@ const RUNS: [LongRun; 18] = [
         about: "the upstream suite of Sentinel, with our server and the reference's sentinels",
         takes: &[],
         commands: 0,
-        run: |_| sentinel::run(),
+        run: |_| sentinel::run(&[]),
+    },
+    LongRun {
+        name: "conformance-tls",
+        about: "the upstream suite's units over TLS",
+        takes: &[],
+        commands: 0,
+        run: |_| conformance::run(&["--tls".into()]),
+    },
+    LongRun {
+        name: "sentinel-tls",
+        about: "the upstream suite of Sentinel over TLS",
+        takes: &[],
+        commands: 0,
+        run: |_| sentinel::run(&["--tls"]),
+    },
+    LongRun {
+        name: "openssl",
+        about: "OpenSSL's client with each version and suite, served and refused",
+        takes: &[],
+        commands: 0,
+        run: |_| openssl::run(),
     },
 ];
 
@@ -412,7 +434,7 @@ fn races(_: &Chosen) -> Result<Ran> {
     }
 }
 
-/// The tests of I/O threads with this environment; each process that has a race leaves a file in `reports`.
+/// The tests of I/O threads, TLS and tracking with this environment; each process that has a race leaves a file in `reports`.
 fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> Result<()> {
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
     let mut test = shell::cargo();
@@ -422,7 +444,16 @@ fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> R
     test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
     test.arg(shell::target_dir().join("tsan"));
     let module = format!("{}::", test::IO_THREADS);
-    shell::run(test.args(["--package", "sluice-server", "--test", "it", "--", &module]))
+    shell::run(test.args([
+        "--package",
+        "sluice-server",
+        "--test",
+        "it",
+        "--",
+        &module,
+        "tls::",
+        "tracking::",
+    ]))
 }
 
 /// A replica that is cut off in every way, with every way to send and to load a snapshot.

@@ -18,8 +18,9 @@ const PROGRAMS: &[&str] =
 /// What the suite says at its end where every unit passed.
 const GOOD: &str = "GOOD! No errors.";
 
-/// Runs every unit.
-pub(super) fn run() -> Result<Ran> {
+/// Runs every unit, with further words for the suite. `--tls` needs `tcl-tls`, and openssl for the suite's
+/// own certificates.
+pub(super) fn run(words: &[&str]) -> Result<Ran> {
     let suite = std::env::var_os(SUITE_VARIABLE).filter(|value| !value.is_empty());
     let (Some(suite), Some(peer)) = (suite, ci::peer_server()) else {
         println!("sentinel: skipped: {SUITE_VARIABLE} or {} is not set", ci::PEER_VARIABLE);
@@ -44,7 +45,15 @@ pub(super) fn run() -> Result<Ran> {
     if !copied.success() {
         return Err(format!("{} cannot be copied", suite.display()).into());
     }
+    if words.contains(&"--tls") {
+        let made = Command::new("./utils/gen-test-certs.sh").current_dir(&copy).output()?;
+        if !made.status.success() {
+            println!("sentinel: skipped: {}", String::from_utf8_lossy(&made.stderr));
+            return Ok(Ran::Skipped);
+        }
+    }
     let output = Command::new("./runtest-sentinel")
+        .args(words)
         .current_dir(&copy)
         .env("VALKEY_BIN_DIR", &programs)
         .output()
