@@ -434,7 +434,8 @@ fn races(_: &Chosen) -> Result<Ran> {
     }
 }
 
-/// The tests of I/O threads, TLS and tracking with this environment; each process that has a race leaves a file in `reports`.
+/// The tests of I/O threads, TLS and tracking with this environment; each process that has a race leaves a
+/// file in `reports`.
 fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> Result<()> {
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
     let mut test = shell::cargo();

@@ -565,7 +565,7 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         if name == "lset" && at == 2 && number(&words[at]).is_some_and(|n| n.abs() > i128::from(i32::MAX)) {
             words[at] = b"1000000".to_vec();
         }
-        // The reference's way to see an overflow overflows itself there, and takes the number for a large one.
+        // The reference's check for an overflow overflows itself there: it takes the number for a large one.
         if name == "bitfield" && number(&words[at]).is_some_and(|n| n < -(1 << 62)) {
             words[at] = b"-4611686018427387904".to_vec();
         }
