@@ -18,8 +18,18 @@ pub(crate) fn target_dir() -> PathBuf {
 }
 
 /// The cargo that started us, or the one on the path.
+///
+/// Without what it has told us of our own package: the build script of `ring` asks for these variables, and
+/// `ring`, with all that stands on it, would be built anew whenever somebody went from `cargo build` to
+/// `cargo xtask` or back.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(root());
     command
 }
