@@ -12,6 +12,7 @@
 mod mutate;
 mod targets;
 mod tls;
+mod tls_client;
 mod users;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -303,6 +303,17 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "tls-client",
+        run: crate::tls_client::established,
+        seeds: &[
+            b"\x00\xff\x08\x10\x0b\x20\x05\x00\x08\x10\x0b\x20",
+            b"\x01\x03\xf8\xff\xfb\xff\x0f\x09\xf8\xff",
+            b"\x00\x01\xf9\xff\x05\x00\xfc\xff\x06\xff",
+            b"\x01\xff\xfb\xff\x06\xf8\xfb\xff\x08\x10",
+        ],
+        words: &[b"\x05\x00", b"\xf8\xff", b"\xfb\xff", b"\x06\xff", b"\x06\xf8", b"\x0f\x00", b"\x0f\x05"],
+    },
+    Target {
         name: "tls-certificate",
         run: crate::tls::certificate,
         seeds: &[

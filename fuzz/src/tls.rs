@@ -12,14 +12,14 @@ use sluice_tls::{
 const NOW_S: i64 = 1_800_000_000;
 
 /// A certificate that signs itself, with its key: server, client and CA at once.
-const CERT: &[u8] = include_bytes!("tls/server.crt");
-const KEY: &[u8] = include_bytes!("tls/server.key");
+pub(crate) const CERT: &[u8] = include_bytes!("tls/server.crt");
+pub(crate) const KEY: &[u8] = include_bytes!("tls/server.key");
 
 /// Most bytes that any peer may make a session take.
 const FOOTPRINT_MAX: usize = 512 * 1024;
 
 /// Contexts of TLS 1.3 and 1.2.
-static CONTEXTS: LazyLock<[Context; 2]> =
+pub(crate) static CONTEXTS: LazyLock<[Context; 2]> =
     LazyLock::new(|| ["TLSv1.3", "TLSv1.2"].map(|protocols| context(sources(CERT, KEY, CERT), protocols)));
 
 /// Files of those bytes.
