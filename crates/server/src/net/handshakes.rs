@@ -113,9 +113,19 @@ impl<T: Send + 'static> Handshakes<T> {
         if self.in_progress == 0 {
             return None;
         }
-        let outcome = self.thread.as_ref()?.outcomes.try_recv().ok()?;
-        self.in_progress -= 1;
-        Some(outcome)
+        match self.thread.as_ref()?.outcomes.try_recv() {
+            Ok(outcome) => {
+                self.in_progress -= 1;
+                Some(outcome)
+            }
+            Err(mpsc::TryRecvError::Empty) => None,
+            // The thread's event loop has failed, and its connections are closed: the next handshake starts
+            // another thread.
+            Err(mpsc::TryRecvError::Disconnected) => {
+                (self.thread, self.in_progress) = (None, 0);
+                None
+            }
+        }
     }
 }
 

@@ -388,8 +388,13 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
     names.sort();
     let mut found: Vec<Named> = Vec::new();
     for name in names {
-        // What cannot be read is no certificate: folders, files of others.
-        let Ok(file) = named(storage, &folder.join(name), "CA certificate(s)") else { continue };
+        let path = folder.join(name);
+        // A FIFO would hold the start, or the thread of a reload, until somebody writes to it.
+        if !path.is_file() {
+            continue;
+        }
+        // What cannot be read is no certificate: files of others.
+        let Ok(file) = named(storage, &path, "CA certificate(s)") else { continue };
         if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);
         }
