@@ -192,7 +192,7 @@ impl Config {
 
 /// The words of a value: each blank separates, even where that leaves empty words; nothing is no words at
 /// all.
-fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
+pub(crate) fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
     match (traits.has(Traits::MULTI_ARG), text) {
         (true, b"") => Vec::new(),
         (true, _) => text.split(|byte| *byte == b' ').collect(),
