@@ -6,7 +6,6 @@ use crate::choice;
 use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId};
-use crate::set::words_of;
 use crate::table::{PARAMS, param};
 use crate::user_line::{OutsideUser, UserLine};
 use crate::value::{BufferLimit, ClientClass, Onto, ParamValue, SavePoint};
@@ -198,12 +197,6 @@ impl Config {
         let value = id.param().parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
         self.values[usize::from(id.0)] = value;
         Ok(())
-    }
-
-    /// Gives a parameter the value that CONFIG GET of some server shows for it, whatever its traits allow to
-    /// clients. The error is the reason.
-    pub fn assign_shown(&mut self, id: ParamId, text: &[u8]) -> Result<(), String> {
-        self.assign(id, &words_of(text, id.param().traits))
     }
 
     /// The parameters whose values are not their defaults, in table order.

@@ -157,6 +157,12 @@ impl Config {
         Ok(Change { items })
     }
 
+    /// Gives a parameter the value that CONFIG GET of some server shows for it, whatever its traits allow to
+    /// clients. The error is the reason.
+    pub fn assign_shown(&mut self, id: ParamId, text: &[u8]) -> Result<(), String> {
+        self.assign(id, &words_of(text, id.param().traits))
+    }
+
     /// Puts the values of a change in place. Cost: linear in their number.
     pub fn apply(&mut self, change: Change) -> Undo {
         let mut items = change.items;
@@ -192,7 +198,7 @@ impl Config {
 
 /// The words of a value: each blank separates, even where that leaves empty words; nothing is no words at
 /// all.
-pub(crate) fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
+fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
     match (traits.has(Traits::MULTI_ARG), text) {
         (true, b"") => Vec::new(),
         (true, _) => text.split(|byte| *byte == b' ').collect(),

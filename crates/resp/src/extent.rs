@@ -26,7 +26,7 @@ pub enum ExtentError {
 
 /// The search for the end of one reply.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub struct ReplyExtent {
     limits: ReplyLimits,
     /// Where the next value begins; beyond the input, where a text is not all there.
     at: usize,
@@ -36,15 +36,15 @@ pub struct Extent {
     values: usize,
 }
 
-impl Extent {
+impl ReplyExtent {
     /// Begins with the first byte of a reply.
-    pub fn new(limits: ReplyLimits) -> Extent {
-        Extent { limits, at: 0, pending: 1, values: 1 }
+    pub fn new(limits: ReplyLimits) -> ReplyExtent {
+        ReplyExtent { limits, at: 0, pending: 1, values: 1 }
     }
 
     /// The length of the reply, or `None` when it is not all there. `input`: everything since the reply's
-    /// first byte, longer with each call. What is found may still be no reply: the inside of texts and numbers
-    /// is [`decode`](crate::decode)'s.
+    /// first byte, longer with each call. What is found may still be no reply: the inside of texts and
+    /// numbers is [`decode`](crate::decode)'s.
     ///
     /// # Errors
     /// See [`ExtentError`]; the search is over then.
@@ -119,8 +119,8 @@ pub const LINE_BYTES_MAX: usize = 64 * 1024;
 pub fn fuzz_extent(data: &[u8]) {
     let Some((&step, data)) = data.split_first() else { return };
     let limits = ReplyLimits { bytes: 1 << 20, values: 1 << 16 };
-    let whole = Extent::new(limits).find(data);
-    let mut extent = Extent::new(limits);
+    let whole = ReplyExtent::new(limits).find(data);
+    let mut extent = ReplyExtent::new(limits);
     let mut cut = Ok(None);
     for end in (0..data.len()).step_by(usize::from(step).max(1)).chain([data.len()]) {
         cut = extent.find(&data[..end]);
@@ -144,7 +144,7 @@ mod tests {
     const LIMITS: ReplyLimits = ReplyLimits { bytes: 200, values: 12 };
 
     fn find(input: &[u8]) -> Result<Option<usize>, ExtentError> {
-        Extent::new(LIMITS).find(input)
+        ReplyExtent::new(LIMITS).find(input)
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         for reply in replies {
             let text = String::from_utf8_lossy(reply);
             assert_eq!(find(&[reply, b"+more\r\n"].concat()), Ok(Some(reply.len())), "{text}");
-            let mut extent = Extent::new(LIMITS);
+            let mut extent = ReplyExtent::new(LIMITS);
             for end in 0..reply.len() {
                 assert_eq!(extent.find(&reply[..end]), Ok(None), "{text} up to {end}");
             }
@@ -177,7 +177,7 @@ mod tests {
         for input in
             ["$201\r\n", "$18446744073709551615\r\n", "*12\r\n", "*9999999999999999999\r\n", "%6\r\n"]
         {
-            let refused = Extent::new(LIMITS).find(format!("{input}+x\r\n").as_bytes());
+            let refused = ReplyExtent::new(LIMITS).find(format!("{input}+x\r\n").as_bytes());
             assert_eq!(refused, Err(ExtentError::TooLarge), "{input}");
         }
         assert_eq!(find(&[b'+'; 300]), Err(ExtentError::TooLarge));

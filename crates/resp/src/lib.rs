@@ -19,7 +19,7 @@ pub mod write;
 
 pub use apart::Apart;
 pub use decode::{DecodeError, Value, decode};
-pub use extent::{Extent, ExtentError, ReplyLimits};
+pub use extent::{ExtentError, ReplyExtent, ReplyLimits};
 pub use outbox::{Mark, Outbox};
 pub use owned::{ArgumentList, OwnedRequests};
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};

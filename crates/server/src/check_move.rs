@@ -9,18 +9,20 @@
 //! (2) replies are a stranger's bytes: size, number of values, depth and time are bounded; (3) no password,
 //! no digest of one, no value of a secret directive, no key and no value of data is printed: the facts do not
 //! hold them, but for payloads of DUMP, which are judged and dropped; (4) what is printed is ASCII of one
-//! line each, whatever the server says.
+//! line each, whatever the server says: `shown.rs`.
 
 mod arguments;
 mod ask;
 mod connect;
 mod facts;
+mod finding;
 mod judge;
 mod report;
+mod shown;
 
-pub use arguments::{ARGUMENT, MovePlan};
+pub use arguments::MovePlan;
 
-use connect::Connection;
+use connect::MoveConnection;
 use report::MoveReport;
 use sluice_tls::Context;
 
@@ -32,7 +34,7 @@ pub const NOT_JUDGED: u8 = 3;
 /// # Errors
 /// No connection, no right to ask, or replies that are none.
 pub fn run(plan: &MovePlan, tls: Option<Context>) -> Result<(String, u8), String> {
-    let mut connection = Connection::open(plan, tls)?;
+    let mut connection = MoveConnection::open(plan, tls)?;
     let facts = ask::ask(&mut connection, plan).map_err(|broken| broken.text(&plan.target()))?;
     let report = MoveReport::new(plan.target(), judge::judge(&facts));
     let text = if plan.is_json() { report.json() } else { report.text() };

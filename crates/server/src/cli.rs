@@ -1,6 +1,5 @@
 //! The command line: what is asked of the program.
 
-use crate::check_move::ARGUMENT;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -30,7 +29,7 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
         Some(b"--example-conf") if words.len() == 1 => return Task::ExampleConf,
         _ => {}
     }
-    if words.iter().any(|word| word == ARGUMENT) {
+    if words.iter().any(|word| word == CHECK_MOVE) {
         return Task::CheckMove(words);
     }
     match words.iter().position(|word| word == b"--check-config") {
@@ -41,6 +40,9 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
         None => Task::Serve(words),
     }
 }
+
+/// The argument that asks what is missing here of another server's use.
+pub const CHECK_MOVE: &[u8] = b"--check-move";
 
 /// `--version`'s line.
 pub fn version() -> String {

@@ -3,11 +3,9 @@
 //! Invariant: no password is taken from the command line, where other users of the machine would see it, and
 //! no error repeats a word that may be one.
 
+use crate::cli::CHECK_MOVE;
 use std::fmt;
 use std::time::Duration;
-
-/// The argument that asks for the check.
-pub const ARGUMENT: &[u8] = b"--check-move";
 
 /// What is to be asked, and how.
 pub struct MovePlan {
@@ -61,7 +59,7 @@ impl MovePlan {
         let value = |word: &str, next: Option<Vec<u8>>| next.ok_or(format!("{word} needs a value"));
         while let Some(word) = words.next() {
             match word.as_slice() {
-                ARGUMENT => {
+                CHECK_MOVE => {
                     let target = value("--check-move", words.next())?;
                     (plan.host, plan.port) = target_of(&target)?;
                 }
@@ -94,7 +92,7 @@ impl MovePlan {
 
     /// Host and port, as they are shown.
     pub fn target(&self) -> String {
-        let host = super::report::shown(self.host.as_bytes());
+        let host = super::shown::shown(self.host.as_bytes());
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
 

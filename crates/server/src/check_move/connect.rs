@@ -1,7 +1,7 @@
 //! The connection to the server that is looked at: requests out, replies in, and bounds for both.
 //!
-//! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has at most
-//! [`REPLY_VALUES_MAX`] values; (2) one
+//! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has at
+//! most [`REPLY_VALUES_MAX`] values; (2) one
 //! round of requests and replies takes `--timeout` at most, however its bytes drip; (3) the whole takes at
 //! most [`ROUNDS_MAX`] rounds.
 
@@ -10,7 +10,7 @@ use super::ask::{Broken, Peer};
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::os::plain_error;
 use sluice_clock::{Clock, System};
-use sluice_resp::{Extent, ExtentError, ReplyLimits, Value, command, decode};
+use sluice_resp::{ExtentError, ReplyExtent, ReplyLimits, Value, command, decode};
 use sluice_tls::Context;
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const READ_AT_ONCE: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection that one command at a time goes through.
-pub struct Connection {
+pub struct MoveConnection {
     stream: BlockingStream,
     clock: Clock<System>,
     timeout: Duration,
@@ -36,25 +36,25 @@ pub struct Connection {
     input: Vec<u8>,
 }
 
-impl Connection {
+impl MoveConnection {
     /// Connects. `tls`: by what TLS is spoken.
     ///
     /// # Errors
     /// Why there is no connection, as a sentence.
-    pub fn open(plan: &MovePlan, tls: Option<Context>) -> Result<Connection, String> {
+    pub fn open(plan: &MovePlan, tls: Option<Context>) -> Result<MoveConnection, String> {
         let (host, port, timeout) = (plan.host().to_owned(), plan.port(), plan.timeout());
         let connected = Stream::connect(&ConnectPlan { host, port, source: String::new(), timeout, tls });
         let stream = connected.and_then(Stream::block);
         let stream =
             stream.map_err(|error| format!("no connection to {}: {}", plan.target(), plain_error(&error)))?;
         let clock = Clock::new(System::without_counter());
-        Ok(Connection { stream, clock, timeout, rounds: 0, input: Vec::new() })
+        Ok(MoveConnection { stream, clock, timeout, rounds: 0, input: Vec::new() })
     }
 
     /// Receives until the input begins with a whole reply, and takes that out of it.
     /// `bytes`: how many the round may still have.
     fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, Broken> {
-        let mut extent = Extent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
+        let mut extent = ReplyExtent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
         loop {
             let found = extent.find(&self.input).map_err(|error| match error {
                 ExtentError::Wrong(_) => Broken::NoReply,
@@ -90,7 +90,7 @@ impl Connection {
     }
 }
 
-impl Peer for Connection {
+impl Peer for MoveConnection {
     fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {

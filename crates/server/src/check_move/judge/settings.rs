@@ -1,8 +1,8 @@
 //! Directives of the other server: those that are refused here, that have no effect, that are not known.
 
-use super::{Verdict, Weight};
 use crate::check_move::facts::{SettingFact, SettingValue};
-use crate::check_move::report::shown;
+use crate::check_move::finding::{Verdict, Weight};
+use crate::check_move::shown::shown;
 use sluice_config::{Config, Honoured, ParamId, param};
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::check_move::facts::{PayloadFact, SettingFact, SettingValue};
+use crate::check_move::facts::{PayloadFact, SettingFact, SettingValue, Unknown, WhyUnknown};
 
 /// A server of which nothing is used that is not here.
 fn plain() -> MoveFacts {
