@@ -185,6 +185,22 @@ mod tests {
     }
 
     #[test]
+    fn random_bytes_end_where_decoding_ends() {
+        let words: [&[u8]; 14] = [
+            b"*2", b"%1", b"|1", b"~0", b"$1", b"$-1", b"x", b":5", b"+a", b"\r\n", b"\r\n", b"\r\n", b"*-1",
+            b"#t",
+        ];
+        let mut rng = sluice_base::Rng::new(4);
+        for _ in 0..20_000 {
+            let mut data = vec![1 + rng.below(5) as u8];
+            for _ in 0..rng.below(16) {
+                data.extend_from_slice(words[rng.below(words.len() as u64) as usize]);
+            }
+            fuzz_extent(&data);
+        }
+    }
+
+    #[test]
     fn what_is_no_reply_is_refused() {
         for input in ["HTTP/1.1 400\r\n", "\r\n", "$x\r\n", "*-2\r\n", "+a\rb", ":"] {
             let refused = find(input.as_bytes());

@@ -39,7 +39,8 @@ pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
         clients(&mut verdict, kinds);
     }
     if let Some(sample) = verdict.known("keys", &facts.keys) {
-        keys(&mut verdict, sample);
+        let databases = facts.info.as_ref().map_or(0, |info| info.databases().map(|(_, keys)| keys).sum());
+        keys(&mut verdict, sample, databases);
     }
     verdict.into_findings()
 }
@@ -142,10 +143,13 @@ fn commands(verdict: &mut Verdict, calls: &[CommandCalls], uptime_s: u64) {
         called().filter(|command| lookup_full(&command.name).is_none()).collect();
     missing.sort_by_key(|command| std::cmp::Reverse(command.calls));
     let known = called().count() - missing.len();
-    let days = uptime_s / 86_400;
+    let since = match uptime_s {
+        0..86_400 => format!("{} hours", uptime_s / 3_600),
+        _ => format!("{} days", uptime_s / 86_400),
+    };
     verdict.works(
         "commands",
-        format!("{known} of the commands that were called are here; counted for {days} days at most"),
+        format!("of the commands that were called, {known} are here; counted for {since} at most"),
     );
     let more = missing.len().saturating_sub(COMMANDS_SHOWN);
     for command in missing.iter().take(COMMANDS_SHOWN) {
@@ -156,13 +160,13 @@ fn commands(verdict: &mut Verdict, calls: &[CommandCalls], uptime_s: u64) {
             0 => verdict.add(
                 Weight::Look,
                 "commands",
-                format!("{name} is not here; all of its {calls} calls have failed there too"),
+                format!("{name} is not here; all calls have failed there too (calls: {calls})"),
                 advice,
             ),
             _ => verdict.add(
                 Weight::Missing,
                 "commands",
-                format!("{name} is not here: {calls} calls, {failed} of them with an error"),
+                format!("{name} is not here (calls: {calls}, of these failed: {failed})"),
                 advice,
             ),
         }
@@ -260,7 +264,7 @@ fn libraries(verdict: &mut Verdict, libraries: &[(Vec<u8>, Vec<u8>)]) {
     }
     let lua = libraries.iter().filter(|(_, engine)| is_lua(engine)).count();
     if lua > 0 {
-        verdict.works("functions", format!("{lua} libraries in Lua: they come with the data"));
+        verdict.works("functions", format!("libraries in Lua: {lua}; they come with the data"));
     }
 }
 
@@ -303,7 +307,8 @@ fn clients(verdict: &mut Verdict, kinds: &BTreeMap<ClientKind, u64>) {
     }
 }
 
-fn keys(verdict: &mut Verdict, sample: &KeySample) {
+/// `all`: how many keys there are.
+fn keys(verdict: &mut Verdict, sample: &KeySample, all: u64) {
     let mut types: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((kind, _), count) in &sample.kinds {
         *types.entry(kind).or_insert(0) += count;
@@ -316,7 +321,8 @@ fn keys(verdict: &mut Verdict, sample: &KeySample) {
         verdict.works("keys", "there is no key");
     } else if !known.is_empty() {
         let known = known.join(", ");
-        verdict.works("keys", format!("of {} keys that were looked at: {known}", sample.looked_at));
+        let looked_at = sample.looked_at;
+        verdict.works("keys", format!("of {looked_at} keys that were looked at, of {all} in all: {known}"));
     }
     for (kind, count) in foreign {
         verdict.add(
