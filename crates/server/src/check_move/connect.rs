@@ -23,6 +23,8 @@ const REPLY_VALUES_MAX: usize = 200_000;
 const ROUNDS_MAX: usize = 2_000;
 /// Bytes that are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
+/// Bytes that are written at once: behind each piece the time is looked at.
+const WRITTEN_AT_ONCE: usize = 16 * 1024;
 /// How long the other server is left alone between two slices of keys.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -71,12 +73,17 @@ impl MoveConnection {
         }
     }
 
-    fn receive(&mut self, until_ns: u64) -> Result<(), Broken> {
+    /// The next read or write waits until then at most.
+    fn wait_until(&mut self, until_ns: u64) -> Result<(), Broken> {
         let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now().mono_ns));
         if left.is_zero() {
             return Err(Broken::Timeout);
         }
-        self.stream.set_timeout(left).map_err(|error| Broken::of(&error))?;
+        self.stream.set_timeout(left).map_err(|error| Broken::of(&error))
+    }
+
+    fn receive(&mut self, until_ns: u64) -> Result<(), Broken> {
+        self.wait_until(until_ns)?;
         let have = self.input.len();
         self.input.resize(have + READ_AT_ONCE, 0);
         let read = self.stream.read(&mut self.input[have..]);
@@ -100,8 +107,10 @@ impl Peer for MoveConnection {
         let until_ns = self.clock.now().mono_ns.saturating_add(timeout_ns);
         let mut out = Vec::new();
         requests.iter().for_each(|words| command::push_command(&mut out, words.iter().copied()));
-        self.stream.set_timeout(self.timeout).map_err(|error| Broken::of(&error))?;
-        self.stream.write_all(&out).map_err(|error| Broken::of(&error))?;
+        for piece in out.chunks(WRITTEN_AT_ONCE) {
+            self.wait_until(until_ns)?;
+            self.stream.write_all(piece).map_err(|error| Broken::of(&error))?;
+        }
         let mut bytes = REPLY_BYTES_MAX;
         requests.iter().map(|_| self.reply(until_ns, &mut bytes)).collect()
     }
