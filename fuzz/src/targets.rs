@@ -36,6 +36,16 @@ pub(crate) const TARGETS: &[Target] = &[
         words: &[b"*2\r\n", b"%1\r\n", b"~1\r\n", b"_\r\n", b"#f\r\n", b",inf\r\n", b"(1\r\n", b">1\r\n", b"|1\r\n", b"$0\r\n\r\n"],
     },
     Target {
+        name: "resp-extents",
+        run: sluice_resp::extent::fuzz_extent,
+        seeds: &[
+            b"\x01*3\r\n:1\r\n$-1\r\n$1\r\na\r\n",
+            b"\x03|1\r\n+k\r\n_\r\n%1\r\n+a\r\n~2\r\n#t\r\n,1.5\r\n",
+            b"\x02=7\r\ntxt:abc\r\n+OK\r\n",
+        ],
+        words: &[b"*2\r\n", b"%1\r\n", b"|1\r\n", b"$3\r\nabc\r\n", b"$999\r\n", b"*-1\r\n", b"\r\n", b"$0\r\n\r\n"],
+    },
+    Target {
         name: "config",
         run: sluice_config::fuzz_parse,
         seeds: &[

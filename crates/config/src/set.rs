@@ -157,6 +157,12 @@ impl Config {
         Ok(Change { items })
     }
 
+    /// Gives a parameter the value that CONFIG GET of some server shows for it, whatever its traits allow to
+    /// clients. The error is the reason.
+    pub fn assign_shown(&mut self, id: ParamId, text: &[u8]) -> Result<(), String> {
+        self.assign(id, &words_of(text, id.param().traits))
+    }
+
     /// Puts the values of a change in place. Cost: linear in their number.
     pub fn apply(&mut self, change: Change) -> Undo {
         let mut items = change.items;

@@ -1,4 +1,4 @@
-//! Replies out of bytes: for tests and tools, not for the server.
+//! Replies out of bytes: for tests and tools, and for `--check-move`; a server that serves reads none.
 //!
 //! Invariants: (1) texts are kept as they came, so that two servers can be compared byte by byte; (2) nesting
 //! is bounded and nothing is allocated because of a number in the input.

@@ -9,6 +9,7 @@
 pub mod apart;
 pub mod command;
 pub mod decode;
+pub mod extent;
 pub mod outbox;
 pub mod owned;
 pub mod parse;
@@ -18,6 +19,7 @@ pub mod write;
 
 pub use apart::Apart;
 pub use decode::{DecodeError, Value, decode};
+pub use extent::{ExtentError, ReplyExtent, ReplyLimits};
 pub use outbox::{Mark, Outbox};
 pub use owned::{ArgumentList, OwnedRequests};
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};

@@ -10,6 +10,8 @@ pub enum Task {
     Serve(Vec<Vec<u8>>),
     /// Only check the configuration.
     Check(Vec<Vec<u8>>),
+    /// Only say what of another server's use is missing here: these are all words.
+    CheckMove(Vec<Vec<u8>>),
     /// Say which version this is.
     Version,
     /// Say how the program is used.
@@ -27,6 +29,9 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
         Some(b"--example-conf") if words.len() == 1 => return Task::ExampleConf,
         _ => {}
     }
+    if words.iter().any(|word| word == CHECK_MOVE) {
+        return Task::CheckMove(words);
+    }
     match words.iter().position(|word| word == b"--check-config") {
         Some(at) => {
             words.remove(at);
@@ -35,6 +40,9 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
         None => Task::Serve(words),
     }
 }
+
+/// The argument that asks what is missing here of another server's use.
+pub const CHECK_MOVE: &[u8] = b"--check-move";
 
 /// `--version`'s line.
 pub fn version() -> String {
@@ -51,12 +59,17 @@ pub const COMPATIBLE: &str = "9.1.2";
 pub const HELP: &str = "\
 Usage: sluice-server [CONFIG-FILE] [--DIRECTIVE VALUE...] [-]
        sluice-server --check-config [CONFIG-FILE] [--DIRECTIVE VALUE...]
+       sluice-server --check-move HOST:PORT [--user NAME] [--pass-from-env VARIABLE] [--json] [--timeout SECONDS]
+                     [--tls [CONFIG-FILE] [--tls-DIRECTIVE VALUE...]]
        sluice-server --example-conf | --version | --help
 
 CONFIG-FILE is a Valkey configuration file; without one the defaults serve. Each --DIRECTIVE VALUE stands for a
 line at the end of that file. A lone '-' reads further lines from standard input.
 
   --check-config   say everything that is wrong with the configuration, try its folders and addresses, and end
+  --check-move     ask a running Redis or Valkey, which is only read, and say what of its use is missing here.
+                   A password comes from the environment: VALKEYCLI_AUTH, REDISCLI_AUTH or VARIABLE.
+                   Exit status: 0 all is fine, 1 something needs a look, 2 something is missing, 3 not judged
   --example-conf   print a configuration file with every directive and what it means
   --version        print the version
   --help           print this
@@ -65,6 +78,7 @@ Examples:
   sluice-server                                   serve on port 6379 of every address
   sluice-server /etc/sluice.conf --loglevel verbose
   sluice-server --port 7777 --save '' --requirepass secret
+  sluice-server --check-move 10.0.0.7:6379        what would be missing if that server moved here
 ";
 
 #[cfg(test)]
@@ -77,6 +91,8 @@ mod tests {
         assert_eq!(task(&["--version"]), Task::Version);
         assert_eq!(task(&["--help"]), Task::Help);
         assert_eq!(task(&["a.conf", "--check-config"]), Task::Check(vec![b"a.conf".to_vec()]));
+        let words = [b"--check-move".to_vec(), b"h:1".to_vec()];
+        assert_eq!(task(&["--check-move", "h:1"]), Task::CheckMove(words.to_vec()));
         assert_eq!(task(&["--port", "1"]), Task::Serve(vec![b"--port".to_vec(), b"1".to_vec()]));
     }
 }

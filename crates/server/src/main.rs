@@ -6,6 +6,7 @@ mod alloc;
 mod aof;
 mod bio;
 mod check;
+mod check_move;
 mod cli;
 mod clients;
 mod connection;

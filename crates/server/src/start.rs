@@ -3,9 +3,11 @@
 
 use crate::aof;
 use crate::bio::Bio;
+use crate::check_move::{self, MovePlan};
 use crate::cli::{self, Task};
 use crate::host::Host;
 use crate::iteration::{self, Server};
+use crate::net::tls::TlsState;
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
@@ -19,8 +21,9 @@ use sluice_config::{Config, param};
 use sluice_engine::{Engine, Seeds};
 use sluice_evloop::AnyLoop;
 use sluice_snapshot::NotLoaded;
+use sluice_tls::Context;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Why the server did not start: the text for standard error.
@@ -43,6 +46,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Failure> {
         Task::Help => print!("{}", cli::HELP),
         Task::ExampleConf => print!("{}", sluice_config::example_conf()),
         Task::Check(words) => check(&words)?,
+        Task::CheckMove(words) => return Ok(check_move(words)),
         Task::Serve(words) => return serve(load(&words)?),
     }
     Ok(0)
@@ -69,6 +73,34 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     let count = findings.errors.len();
     let many = if count == 1 { "" } else { "s" };
     Err(Failure::new(format!("{lines}configuration has {count} error{many}: {}\n", texts.source())))
+}
+
+/// Asks another server what of its use is missing here; the exit status.
+fn check_move(words: Vec<Vec<u8>>) -> u8 {
+    let environment = |name: &str| std::env::var_os(name).map(OsStringExt::into_vec);
+    let judged = MovePlan::read(words, &environment).and_then(|plan| {
+        let tls = if plan.wants_tls() { Some(tls_of_move(&plan)?) } else { None };
+        check_move::run(&plan, tls)
+    });
+    match judged {
+        Ok((text, status)) => {
+            print!("{text}");
+            status
+        }
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            check_move::NOT_JUDGED
+        }
+    }
+}
+
+/// By what TLS the other server is asked: that of links to a primary.
+fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
+    let mut config = load(&plan.words).map_err(|failure| failure.text)?.config;
+    config.assign(param::TLS_REPLICATION, &[b"yes"])?;
+    let mut state = TlsState::default();
+    state.apply(&config, storage::of_process().as_ref())?;
+    state.context_of_links().ok_or_else(|| "TLS is not configured".to_owned())
 }
 
 /// What the arguments lead to, unparsed.

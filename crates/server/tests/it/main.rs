@@ -17,6 +17,7 @@ mod live_migration;
 mod loading;
 mod memory;
 mod migrate;
+mod moving;
 mod open_units;
 mod operation;
 mod protocol;

@@ -1,0 +1,221 @@
+//! What stands behind `--check-move` on the command line, and in the environment.
+//!
+//! Invariant: no password is taken from the command line, where other users of the machine would see it, and
+//! no error repeats a word that may be one.
+
+use crate::cli::CHECK_MOVE;
+use std::fmt;
+use std::time::Duration;
+
+/// What is to be asked, and how.
+pub struct MovePlan {
+    host: String,
+    port: u16,
+    user: Option<Vec<u8>>,
+    password: Option<Vec<u8>>,
+    output: Output,
+    timeout: Duration,
+    transport: Transport,
+    /// The words that are a configuration: those of TLS.
+    pub words: Vec<Vec<u8>>,
+}
+
+/// In which form the report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// What is spoken below the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Plain,
+    Tls,
+}
+
+impl fmt::Debug for MovePlan {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MovePlan({}, {:?}, {:?}, {:?})", self.target(), self.output, self.transport, self.timeout)
+    }
+}
+
+impl MovePlan {
+    /// Reads the words behind the program's name. `environment` finds a variable.
+    ///
+    /// # Errors
+    /// What is wrong with them, as a sentence.
+    pub fn read(
+        words: Vec<Vec<u8>>,
+        environment: &dyn Fn(&str) -> Option<Vec<u8>>,
+    ) -> Result<MovePlan, String> {
+        let (host, port) = (String::new(), 0);
+        let (user, mut password, output, transport) = (None, None, Output::Text, Transport::Plain);
+        let timeout = TIMEOUT_DEFAULT;
+        let mut plan =
+            MovePlan { host, port, user, password: None, output, timeout, transport, words: Vec::new() };
+        let mut words = words.into_iter();
+        let value = |word: &str, next: Option<Vec<u8>>| next.ok_or(format!("{word} needs a value"));
+        while let Some(word) = words.next() {
+            match word.as_slice() {
+                CHECK_MOVE => {
+                    let target = value("--check-move", words.next())?;
+                    (plan.host, plan.port) = target_of(&target)?;
+                }
+                b"--user" => plan.user = Some(value("--user", words.next())?),
+                b"--pass-from-env" => {
+                    let name = value("--pass-from-env", words.next())?;
+                    let name = String::from_utf8_lossy(&name);
+                    let found = environment(&name);
+                    password = Some(found.ok_or(format!("the environment has no variable {name}"))?);
+                }
+                b"--pass" | b"--password" | b"-a" | b"--askpass" => return Err(NO_PASSWORD_HERE.to_owned()),
+                b"--json" => plan.output = Output::Json,
+                b"--tls" => plan.transport = Transport::Tls,
+                b"--timeout" => plan.timeout = timeout_of(&value("--timeout", words.next())?)?,
+                _ => plan.words.push(word),
+            }
+        }
+        if plan.transport == Transport::Plain && !plan.words.is_empty() {
+            return Err(
+                "a configuration file and directives mean something with --tls alone; see --help".to_owned()
+            );
+        }
+        let usual = || ["VALKEYCLI_AUTH", "REDISCLI_AUTH"].into_iter().find_map(environment);
+        plan.password = password.or_else(usual).filter(|password| !password.is_empty());
+        if plan.user.is_some() && plan.password.is_none() {
+            return Err(format!("--user needs a password. {NO_PASSWORD_HERE}"));
+        }
+        Ok(plan)
+    }
+
+    /// Host and port, as they are shown.
+    pub fn target(&self) -> String {
+        let host = super::shown::shown(self.host.as_bytes());
+        if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The host's name or address.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether TLS is to be spoken.
+    pub fn wants_tls(&self) -> bool {
+        self.transport == Transport::Tls
+    }
+
+    /// Whether the report is for programs.
+    pub fn is_json(&self) -> bool {
+        self.output == Output::Json
+    }
+
+    /// How long a connection and a reply may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The arguments of AUTH; none where there is no password.
+    pub fn auth(&self) -> Option<Vec<&[u8]>> {
+        let password = self.password.as_deref()?;
+        let user = self.user.as_deref();
+        Some([b"AUTH".as_slice()].into_iter().chain(user).chain([password]).collect())
+    }
+}
+
+/// Host and port out of `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`.
+fn target_of(text: &[u8]) -> Result<(String, u16), String> {
+    let text = std::str::from_utf8(text).map_err(|_| "the target is no text".to_owned())?;
+    if text.contains("://") || text.contains('@') {
+        return Err(format!(
+            "the target is HOST:PORT, without a scheme and without a user. {NO_PASSWORD_HERE}"
+        ));
+    }
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None if text.matches(':').count() > 1 => (text, None),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = port.map_or(Ok(PORT_DEFAULT), |port| {
+        port.parse::<u16>().ok().filter(|port| *port != 0).ok_or("the target's port is no port".to_owned())
+    })?;
+    if host.is_empty() { Err("the target has no host".to_owned()) } else { Ok((host.to_owned(), port)) }
+}
+
+fn timeout_of(text: &[u8]) -> Result<Duration, String> {
+    let seconds = std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok());
+    let seconds = seconds.filter(|seconds| (1..=3600).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or("--timeout is a number of seconds from 1 to 3600".to_owned())
+}
+
+const PORT_DEFAULT: u16 = 6379;
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+const NO_PASSWORD_HERE: &str = "A password comes from the environment: VALKEYCLI_AUTH, REDISCLI_AUTH, or the \
+     variable that --pass-from-env names";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<MovePlan, String> {
+        let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        MovePlan::read(words, &|name| match name {
+            "MINE" => Some(b"mine".to_vec()),
+            "REDISCLI_AUTH" => Some(b"usual".to_vec()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn targets_have_a_host_and_may_have_a_port() {
+        for (target, host, port) in [
+            ("here:7000", "here", 7000),
+            ("here", "here", 6379),
+            ("10.0.0.1:1", "10.0.0.1", 1),
+            ("[::1]:7000", "::1", 7000),
+            ("::1", "::1", 6379),
+        ] {
+            let plan = read(&format!("--check-move {target}")).unwrap();
+            assert_eq!((plan.host(), plan.port()), (host, port), "{target}");
+        }
+        for target in ["here:0", "here:x", ":7", "here:70000", "redis://here", "u:secret@here:1"] {
+            let error = read(&format!("--check-move {target}")).unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn passwords_come_from_the_environment_alone() {
+        let auth = |line: &str| -> Vec<Vec<u8>> {
+            read(line).unwrap().auth().unwrap().into_iter().map(<[u8]>::to_vec).collect()
+        };
+        assert_eq!(auth("--check-move h"), [b"AUTH".to_vec(), b"usual".to_vec()]);
+        assert_eq!(
+            auth("--check-move h --user me --pass-from-env MINE"),
+            [b"AUTH".to_vec(), b"me".to_vec(), b"mine".to_vec()]
+        );
+        assert!(read("--check-move h --pass-from-env NONE").is_err());
+        for line in ["--check-move h --pass secret", "-a secret --check-move h", "--check-move h secret"] {
+            assert!(!read(line).unwrap_err().contains("secret"), "{line}");
+        }
+        assert!(!format!("{:?}", read("--check-move h").unwrap()).contains("usual"));
+    }
+
+    #[test]
+    fn directives_belong_to_tls() {
+        assert!(read("--check-move h --tls-ca-cert-file ca").is_err());
+        let plan = read("--check-move h --tls --json --tls-ca-cert-file ca --timeout 3").unwrap();
+        assert!(plan.wants_tls() && plan.is_json());
+        assert_eq!((plan.words.len(), plan.timeout()), (2, Duration::from_secs(3)));
+        assert!(read("--check-move h --timeout 0").is_err());
+    }
+}

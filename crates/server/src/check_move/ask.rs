@@ -1,0 +1,401 @@
+//! The commands that are asked, and facts out of their replies.
+//!
+//! | command | for |
+//! |---|---|
+//! | AUTH, CLIENT SETNAME, CLIENT NO-TOUCH, SELECT | the check's own connection |
+//! | PING, INFO, INFO commandstats | what the server is, which commands are used |
+//! | MODULE LIST, CONFIG GET *, ACL LIST, FUNCTION LIST, CLIENT LIST | what else is used |
+//! | SCAN, TYPE, OBJECT ENCODING, MEMORY USAGE, DUMP | which types of values there are, and whether they load |
+//!
+//! Invariants: (1) all of them only read; (2) keys are looked at in slices of [`SLICE`] with a pause behind
+//! each, [`KEYS_MAX`] keys in all; (3) DUMP is asked of keys that take [`DUMP_BYTES_MAX`] bytes at most, and
+//! of [`DUMPS_MAX`] keys; (4) secrets are dropped here.
+
+use super::arguments::MovePlan;
+use super::facts::{
+    Asked, ClientKind, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts, PayloadFact, SettingFact,
+    SettingValue, Unknown, WhyUnknown, field,
+};
+use sluice_config::{ParamId, Traits};
+use sluice_resp::Value;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Keys that are looked at.
+const KEYS_MAX: u64 = 10_000;
+/// Keys of a slice, as SCAN is asked for them.
+const SLICE: &[u8] = b"100";
+/// Slices of all databases together: a server whose SCAN finds nothing is left in peace.
+const SLICES_MAX: usize = 400;
+/// Keys that are taken of a slice, whatever the server sends.
+const SLICE_KEYS_MAX: usize = 1_000;
+/// The longest key that is looked at.
+const KEY_BYTES_MAX: usize = 4_096;
+/// Databases that are looked at.
+const DATABASES_MAX: usize = 64;
+/// Keys of which DUMP is asked.
+const DUMPS_MAX: usize = 24;
+/// Keys of one type and encoding of which DUMP is asked.
+const DUMPS_OF_KIND: usize = 2;
+/// The largest key of which DUMP is asked, in bytes of its memory.
+const DUMP_BYTES_MAX: i64 = 64 * 1024;
+/// Types and encodings that are told apart.
+const KINDS_MAX: usize = 64;
+/// Connected clients up to which CLIENT LIST is asked: the command visits each of them in one go.
+const CLIENTS_MAX: u64 = 20_000;
+
+/// Whom is asked.
+pub trait Peer {
+    /// Sends requests together, and waits for a reply to each.
+    ///
+    /// # Errors
+    /// The connection is of no use any more.
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken>;
+
+    /// Leaves the other server alone for a moment.
+    fn pause(&mut self);
+
+    /// Asks for one thing.
+    ///
+    /// # Errors
+    /// As [`Peer::ask_all`].
+    fn ask(&mut self, words: &[&str]) -> Result<Value, Broken> {
+        let words = words.iter().map(|word| word.as_bytes()).collect();
+        self.ask_all(&[words])?.pop().ok_or(Broken::NoReply)
+    }
+}
+
+/// Why there is no answer, nor will there be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The peer has ended the connection.
+    Closed,
+    /// The peer has not answered in time.
+    Timeout,
+    /// The peer speaks another protocol.
+    NoReply,
+    /// A reply is larger than any that is asked for.
+    TooLarge,
+    /// The system's reason.
+    System(String),
+    /// The peer lets nobody in, or not with this password: the first word of its error.
+    Refused(String),
+    /// The peer wants a password.
+    NoAuth,
+}
+
+impl Broken {
+    /// The reason that an error of the system has.
+    pub fn of(error: &io::Error) -> Broken {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Broken::Timeout,
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
+                Broken::Closed
+            }
+            _ => Broken::System(crate::os::plain_error(error)),
+        }
+    }
+
+    /// A sentence about the peer at `target`.
+    pub fn text(&self, target: &str) -> String {
+        match self {
+            Broken::Closed => format!("{target} has ended the connection: does its port speak TLS (--tls)?"),
+            Broken::Timeout => format!("{target} does not answer in time (--timeout SECONDS)"),
+            Broken::NoReply => format!("{target} does not speak the protocol of Redis and Valkey"),
+            Broken::TooLarge => format!("{target} sends more than any server does"),
+            Broken::System(reason) => format!("{target}: {reason}"),
+            Broken::Refused(code) => format!("{target} refuses: {code}"),
+            Broken::NoAuth => format!(
+                "{target} wants a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
+            ),
+        }
+    }
+}
+
+/// Asks for everything.
+///
+/// # Errors
+/// Nothing can be judged.
+pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, Broken> {
+    enter(peer, plan)?;
+    // Refusals of these change nothing: older servers do not know them.
+    peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
+    peer.ask(&["CLIENT", "NO-TOUCH", "ON"])?;
+    let info = text_of("INFO", peer.ask(&["INFO"])?).map(|text| InfoFacts::read(&text));
+    let calls = text_of("INFO commandstats", peer.ask(&["INFO", "commandstats"])?);
+    let modules = list_of("MODULE LIST", peer.ask(&["MODULE", "LIST"])?).map(modules);
+    let settings = list_of("CONFIG GET", peer.ask(&["CONFIG", "GET", "*"])?).map(settings);
+    let users = list_of("ACL LIST", peer.ask(&["ACL", "LIST"])?);
+    let libraries = list_of("FUNCTION LIST", peer.ask(&["FUNCTION", "LIST"])?).map(libraries);
+    let clients = match info.as_ref().map_or(0, |info| info.number("connected_clients")) {
+        many if many > CLIENTS_MAX => Err(Unknown { command: "CLIENT LIST", why: WhyUnknown::TooMuch }),
+        _ => text_of("CLIENT LIST", peer.ask(&["CLIENT", "LIST"])?).map(|text| clients(&text)),
+    };
+    let keys = keys(peer, info.as_ref().ok())?;
+    let users = users.map(|lines| lines.iter().filter_map(text).map(without_digests).collect());
+    Ok(MoveFacts {
+        info,
+        calls: calls.map(|text| commands(&text)),
+        settings,
+        modules,
+        users,
+        libraries,
+        clients,
+        keys,
+    })
+}
+
+/// Authenticates, and sees whether the peer answers.
+fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), Broken> {
+    if let Some(auth) = plan.auth() {
+        match peer.ask_all(&[auth])?.pop() {
+            Some(Value::Error(text)) => return Err(Broken::Refused(code_of(&text))),
+            Some(_) => {}
+            None => return Err(Broken::NoReply),
+        }
+    }
+    match peer.ask(&["PING"])? {
+        Value::Error(text) if text.starts_with(b"NOAUTH") => Err(Broken::NoAuth),
+        // A user may have no right to PING, and a server that loads answers INFO.
+        Value::Error(text) if text.starts_with(b"NOPERM") || text.starts_with(b"LOADING") => Ok(()),
+        Value::Error(text) => Err(Broken::Refused(code_of(&text))),
+        _ => Ok(()),
+    }
+}
+
+/// The first word of an error, where that is a code: the rest may hold what nobody else is to see.
+fn code_of(error: &[u8]) -> String {
+    let word: Vec<u8> = error.iter().copied().take_while(u8::is_ascii_uppercase).take(20).collect();
+    if word.is_empty() { "an error".to_owned() } else { String::from_utf8_lossy(&word).into_owned() }
+}
+
+fn unknown(command: &'static str, reply: &Value) -> Unknown {
+    let why = match reply {
+        Value::Error(text) | Value::BulkError(text) => match code_of(text).as_str() {
+            "NOPERM" => WhyUnknown::Rights,
+            // `ERR unknown command`, `ERR Unknown subcommand`, and texts of the kind by older versions.
+            _ if text.to_ascii_lowercase().windows(7).any(|word| word == b"unknown") => WhyUnknown::NoCommand,
+            code => WhyUnknown::Error(code.to_owned()),
+        },
+        _ => WhyUnknown::Strange,
+    };
+    Unknown { command, why }
+}
+
+fn text_of(command: &'static str, reply: Value) -> Asked<Vec<u8>> {
+    match reply {
+        Value::Bulk(text) | Value::Verbatim(_, text) | Value::Simple(text) => Ok(text),
+        other => Err(unknown(command, &other)),
+    }
+}
+
+fn list_of(command: &'static str, reply: Value) -> Asked<Vec<Value>> {
+    match reply {
+        Value::Array(values) => Ok(values),
+        other => Err(unknown(command, &other)),
+    }
+}
+
+fn text(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Bulk(text) | Value::Simple(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn array(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(values) => values,
+        _ => &[],
+    }
+}
+
+/// The value behind a name, in a flat list of both.
+fn named<'a>(list: &'a [Value], name: &str) -> Option<&'a Value> {
+    list.chunks_exact(2).find_map(|pair| (text(&pair[0])? == name.as_bytes()).then_some(&pair[1]))
+}
+
+fn modules(list: Vec<Value>) -> Vec<(Vec<u8>, i64)> {
+    let one = |module: &Value| {
+        let version = match named(array(module), "ver") {
+            Some(Value::Int(version)) => *version,
+            _ => 0,
+        };
+        Some((named(array(module), "name").and_then(text)?.to_vec(), version))
+    };
+    list.iter().filter_map(one).collect()
+}
+
+fn libraries(list: Vec<Value>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let part = |library: &Value, name| named(array(library), name).and_then(text).map(<[u8]>::to_vec);
+    let one = |library: &Value| Some((part(library, "library_name")?, part(library, "engine")?));
+    list.iter().filter_map(one).collect()
+}
+
+/// `cmdstat_NAME:calls=7,…,failed_calls=1`.
+fn commands(text: &[u8]) -> Vec<CommandCalls> {
+    let of_line = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+        let name = name.strip_prefix(b"cmdstat_")?.to_ascii_lowercase();
+        let failed = field(value, b"failed_calls").unwrap_or(0);
+        Some(CommandCalls { name, calls: field(value, b"calls")?, failed })
+    };
+    InfoFacts::read(text).0.iter().filter_map(of_line).collect()
+}
+
+/// Names and values; of a secret only whether there is one. A directive that is not known here may be one.
+fn settings(list: Vec<Value>) -> Vec<SettingFact> {
+    let one = |pair: &[Value]| {
+        let (name, value) = (text(&pair[0])?.to_ascii_lowercase(), text(&pair[1])?);
+        let is_secret = match ParamId::find(&name) {
+            Some(id) => id.param().traits.has(Traits::SENSITIVE),
+            None => SECRET_WORDS.iter().any(|word| name.windows(word.len()).any(|part| part == *word)),
+        };
+        let value = match (is_secret, value) {
+            (false, value) => SettingValue::Plain(value.to_vec()),
+            (true, b"") => SettingValue::NoSecret,
+            (true, _) => SettingValue::Secret,
+        };
+        Some(SettingFact { name, value })
+    };
+    list.chunks_exact(2).filter_map(one).collect()
+}
+
+/// What names of secrets have in them.
+const SECRET_WORDS: [&[u8]; 5] = [b"pass", b"auth", b"secret", b"token", b"key"];
+
+/// A line of ACL LIST, with another digest in place of each, and another password.
+fn without_digests(line: &[u8]) -> Vec<u8> {
+    let words = line.split(|byte| *byte == b' ').map(|word| match word.first() {
+        Some(b'#') => NO_DIGEST,
+        Some(b'>' | b'<' | b'!') => b">-",
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(&b' ')
+}
+
+/// The digest that no password has.
+const NO_DIGEST: &[u8] = b"#0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Clients by what they have in common, without the connection of the check.
+fn clients(text: &[u8]) -> BTreeMap<ClientKind, u64> {
+    let mut kinds = BTreeMap::new();
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let part = |name: &[u8]| -> &[u8] {
+            let words = line.split(|byte| *byte == b' ');
+            words.filter_map(|word| word.strip_prefix(name)).next().unwrap_or_default()
+        };
+        let (name, library, flags) = (part(b"name="), part(b"lib-name="), part(b"flags="));
+        if name == OWN_NAME.as_bytes() {
+            continue;
+        }
+        let role = match flags {
+            _ if name.starts_with(b"sentinel-") => ClientRole::Sentinel,
+            flags if flags.contains(&b'S') => ClientRole::Replica,
+            flags if flags.contains(&b't') => ClientRole::Tracking,
+            _ => ClientRole::Usual,
+        };
+        let library = match role {
+            ClientRole::Sentinel => b"".as_slice(),
+            _ if library.is_empty() => name,
+            _ => library,
+        };
+        let protocol = if part(b"resp=") == b"3" { 3 } else { 2 };
+        let kind =
+            ClientKind { library: library.to_vec(), version: part(b"lib-ver=").to_vec(), protocol, role };
+        if kinds.len() < CLIENT_KINDS_MAX || kinds.contains_key(&kind) {
+            *kinds.entry(kind).or_insert(0) += 1;
+        }
+    }
+    kinds
+}
+
+/// The name of the check's own connection.
+const OWN_NAME: &str = "sluice-check-move";
+/// Kinds of clients that are told apart.
+const CLIENT_KINDS_MAX: usize = 200;
+
+/// A sample of the keys of each database. A part that is refused makes the sample unknown.
+fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample>, Broken> {
+    let databases: Vec<u64> = match info {
+        Some(info) => info.databases().map(|(number, _)| number).take(DATABASES_MAX).collect(),
+        None => vec![0],
+    };
+    let (mut sample, mut slices) = (KeySample::default(), 0);
+    let share = KEYS_MAX / databases.len().max(1) as u64;
+    for number in databases {
+        if let refused @ Value::Error(_) = peer.ask(&["SELECT", &number.to_string()])? {
+            return Ok(Err(unknown("SELECT", &refused)));
+        }
+        let until = sample.looked_at + share;
+        let mut cursor = b"0".to_vec();
+        while sample.looked_at < until && slices < SLICES_MAX {
+            slices += 1;
+            let reply = peer.ask_all(&[vec![b"SCAN", &cursor, b"COUNT", SLICE]])?.pop();
+            let parts = match list_of("SCAN", reply.unwrap_or(Value::Null)) {
+                Ok(parts) => parts,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            let [next, found] = parts.as_slice() else {
+                return Ok(Err(Unknown { command: "SCAN", why: WhyUnknown::Strange }));
+            };
+            cursor = text(next).unwrap_or(b"0").to_vec();
+            let found = array(found).iter().filter_map(text).filter(|key| key.len() <= KEY_BYTES_MAX);
+            slice(peer, &found.take(SLICE_KEYS_MAX).collect::<Vec<_>>(), &mut sample)?;
+            if cursor == b"0" || cursor.len() > 20 {
+                break;
+            }
+            peer.pause();
+        }
+    }
+    Ok(Ok(sample))
+}
+
+/// Looks at the keys of a slice.
+fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<(), Broken> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let pairs = keys.iter().flat_map(|key| [vec![b"TYPE", *key], vec![b"OBJECT", b"ENCODING", *key]]);
+    let replies = peer.ask_all(&pairs.collect::<Vec<_>>())?;
+    for (key, pair) in keys.iter().zip(replies.chunks_exact(2)) {
+        sample.looked_at += 1;
+        let (Some(kind), encoding) = (text(&pair[0]), text(&pair[1]).unwrap_or_default()) else {
+            sample.refused += 1;
+            continue;
+        };
+        // It has been deleted, or has expired.
+        if kind == b"none" {
+            continue;
+        }
+        let both = (kind.to_vec(), encoding.to_vec());
+        if sample.kinds.len() < KINDS_MAX || sample.kinds.contains_key(&both) {
+            *sample.kinds.entry(both).or_insert(0) += 1;
+        }
+        let is_same = |fact: &&PayloadFact| (&*fact.kind, &*fact.encoding) == (kind, encoding);
+        let dumped = sample.payloads.iter().filter(is_same).count();
+        if dumped < DUMPS_OF_KIND && sample.payloads.len() < DUMPS_MAX {
+            let payload = payload(peer, key)?;
+            let (kind, encoding) = (kind.to_vec(), encoding.to_vec());
+            sample.payloads.extend(payload.map(|payload| PayloadFact { kind, encoding, payload }));
+        }
+    }
+    Ok(())
+}
+
+/// The payload of a key that is small, or why it is not known; none for a large one.
+fn payload(peer: &mut dyn Peer, key: &[u8]) -> Result<Option<Asked<Vec<u8>>>, Broken> {
+    let usage = peer.ask_all(&[vec![b"MEMORY", b"USAGE", key, b"SAMPLES", b"5"]])?.pop();
+    match usage {
+        Some(Value::Int(bytes)) if bytes <= DUMP_BYTES_MAX => {}
+        Some(Value::Error(text)) => return Ok(Some(Err(unknown("MEMORY USAGE", &Value::Error(text))))),
+        _ => return Ok(None),
+    }
+    Ok(match peer.ask_all(&[vec![b"DUMP", key]])?.pop() {
+        Some(Value::Bulk(payload)) => Some(Ok(payload)),
+        Some(refused @ Value::Error(_)) => Some(Err(unknown("DUMP", &refused))),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

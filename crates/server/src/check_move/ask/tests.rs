@@ -1,0 +1,152 @@
+use super::*;
+
+/// A server made up of replies: what it does not know, it answers with an error.
+struct Made {
+    replies: Vec<(&'static str, Value)>,
+    asked: Vec<String>,
+    pauses: usize,
+}
+
+impl Peer for Made {
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken> {
+        let one = |words: &Vec<&[u8]>| {
+            let line = String::from_utf8_lossy(&words.join(&b' ')).into_owned();
+            let known = self.replies.iter().find(|(begins, _)| line.starts_with(begins));
+            let reply =
+                known.map_or(Value::Error(b"ERR unknown command".to_vec()), |(_, reply)| reply.clone());
+            self.asked.push(line);
+            reply
+        };
+        Ok(requests.iter().map(one).collect())
+    }
+
+    fn pause(&mut self) {
+        self.pauses += 1;
+    }
+}
+
+fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+fn list(texts: &[&str]) -> Value {
+    Value::Array(texts.iter().map(|text| bulk(text)).collect())
+}
+
+fn plan() -> MovePlan {
+    MovePlan::read(vec![b"--check-move".to_vec(), b"h:1".to_vec()], &|_| None).unwrap()
+}
+
+fn facts_of(replies: Vec<(&'static str, Value)>) -> (MoveFacts, Made) {
+    let mut made = Made { replies, asked: Vec::new(), pauses: 0 };
+    made.replies.push(("PING", Value::Simple(b"PONG".to_vec())));
+    (ask(&mut made, &plan()).unwrap(), made)
+}
+
+#[test]
+fn secrets_are_no_facts() {
+    let digest = "ab".repeat(32);
+    let (facts, _) = facts_of(vec![
+        (
+            "CONFIG",
+            list(&["requirepass", "planted", "masterauth", "", "new-api-key", "planted", "maxmemory", "5"]),
+        ),
+        ("ACL", list(&[&format!("user a on #{digest} >planted <planted !planted ~k* +get")])),
+        (
+            "MODULE",
+            Value::Array(vec![Value::Array(vec![
+                bulk("name"),
+                bulk("m"),
+                bulk("ver"),
+                Value::Int(3),
+                bulk("args"),
+                list(&["planted"]),
+            ])]),
+        ),
+        (
+            "CLIENT LIST",
+            bulk(
+                "id=1 name=app flags=N lib-name=x lib-ver=1 resp=3 user=planted\nid=2 name=sluice-check-move\n",
+            ),
+        ),
+    ]);
+    let text = format!("{facts:?}");
+    assert!(!text.contains("planted") && !text.contains(&digest), "{text}");
+    let settings = facts.settings.unwrap();
+    let values: Vec<_> = settings.iter().map(|setting| setting.value.clone()).collect();
+    let plain = SettingValue::Plain(b"5".to_vec());
+    assert_eq!(values, [SettingValue::Secret, SettingValue::NoSecret, SettingValue::Secret, plain]);
+    assert_eq!(facts.modules.unwrap(), [(b"m".to_vec(), 3)]);
+    assert_eq!(facts.clients.unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_refused_is_unknown_and_says_why() {
+    let noperm = Value::Error(b"NOPERM User planted has no permissions".to_vec());
+    let (facts, _) = facts_of(vec![
+        ("INFO commandstats", Value::Int(3)),
+        ("INFO", bulk("redis_version:7.0\r\n")),
+        ("ACL", noperm.clone()),
+        ("CONFIG", Value::Error(b"-weird planted".to_vec())),
+        ("SCAN", noperm),
+    ]);
+    let why = |unknown: Unknown| (unknown.command, unknown.why);
+    assert_eq!(why(facts.users.unwrap_err()), ("ACL LIST", WhyUnknown::Rights));
+    assert_eq!(why(facts.modules.unwrap_err()), ("MODULE LIST", WhyUnknown::NoCommand));
+    assert_eq!(why(facts.calls.unwrap_err()), ("INFO commandstats", WhyUnknown::Strange));
+    assert_eq!(why(facts.settings.unwrap_err()), ("CONFIG GET", WhyUnknown::Error("an error".to_owned())));
+}
+
+#[test]
+fn a_scan_without_end_ends() {
+    let (facts, made) = facts_of(vec![
+        ("INFO", bulk("db0:keys=1000000,expires=0\r\ndb3:keys=1,expires=0\r\n")),
+        ("SELECT", Value::Simple(b"OK".to_vec())),
+        ("SCAN", Value::Array(vec![bulk("77"), list(&["k"; 5000])])),
+        ("TYPE", Value::Simple(b"string".to_vec())),
+        ("OBJECT", bulk("int")),
+        ("MEMORY", Value::Int(60)),
+        ("DUMP", bulk("not a payload")),
+    ]);
+    let sample = facts.keys.unwrap();
+    assert_eq!(sample.looked_at, KEYS_MAX);
+    assert_eq!(sample.payloads.len(), DUMPS_OF_KIND);
+    let count = |begins: &str| made.asked.iter().filter(|line| line.starts_with(begins)).count();
+    assert_eq!((count("SCAN"), count("DUMP"), count("SELECT")), (10, 2, 2));
+    assert_eq!(made.pauses, 10);
+    // One that finds nothing.
+    let (facts, made) = facts_of(vec![
+        ("INFO", bulk("db0:keys=1000000,expires=0\r\n")),
+        ("SELECT", Value::Simple(b"OK".to_vec())),
+        ("SCAN", Value::Array(vec![bulk("77"), list(&[])])),
+    ]);
+    assert_eq!((facts.keys.unwrap().looked_at, made.pauses), (0, SLICES_MAX));
+}
+
+#[test]
+fn no_password_and_a_wrong_one_end_the_check() {
+    let ask_with = |reply: &str| {
+        let replies = vec![("PING", Value::Error(reply.as_bytes().to_vec()))];
+        ask(&mut Made { replies, asked: Vec::new(), pauses: 0 }, &plan()).unwrap_err()
+    };
+    assert_eq!(ask_with("NOAUTH Authentication required."), Broken::NoAuth);
+    assert_eq!(ask_with("DENIED planted"), Broken::Refused("DENIED".to_owned()));
+}
+
+#[test]
+fn every_command_that_is_asked_only_reads() {
+    let (_, made) = facts_of(vec![
+        ("INFO", bulk("db0:keys=1,expires=0\r\n")),
+        ("SELECT", Value::Simple(b"OK".to_vec())),
+        ("SCAN", Value::Array(vec![bulk("0"), list(&["k"])])),
+        ("TYPE", Value::Simple(b"string".to_vec())),
+        ("OBJECT", bulk("int")),
+        ("MEMORY", Value::Int(60)),
+    ]);
+    for line in made.asked {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let sluice_command::Named::Command(spec) = sluice_command::resolve(&words) else { panic!("{line}") };
+        assert!(!spec.flags.has(sluice_command::Flags::WRITE), "{line}");
+        assert!(!spec.flags.has(sluice_command::Flags::BLOCKING), "{line}");
+    }
+}

@@ -1,0 +1,121 @@
+//! The connection to the server that is looked at: requests out, replies in, and bounds for both.
+//!
+//! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has at
+//! most [`REPLY_VALUES_MAX`] values; (2) one
+//! round of requests and replies takes `--timeout` at most, however its bytes drip; (3) the whole takes at
+//! most [`ROUNDS_MAX`] rounds.
+
+use super::arguments::MovePlan;
+use super::ask::{Broken, Peer};
+use crate::net::{BlockingStream, ConnectPlan, Stream};
+use crate::os::plain_error;
+use sluice_clock::{Clock, System};
+use sluice_resp::{ExtentError, ReplyExtent, ReplyLimits, Value, command, decode};
+use sluice_tls::Context;
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+/// Bytes of a round's replies: CLIENT LIST of ten thousand clients has some five millions.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+/// Values of a reply: CONFIG GET has a thousand, ACL LIST one for each user.
+const REPLY_VALUES_MAX: usize = 200_000;
+/// Rounds of requests and replies: two for each slice of keys, and some for the rest.
+const ROUNDS_MAX: usize = 2_000;
+/// Bytes that are read at once.
+const READ_AT_ONCE: usize = 64 * 1024;
+/// Bytes that are written at once: behind each piece the time is looked at.
+const WRITTEN_AT_ONCE: usize = 16 * 1024;
+/// How long the other server is left alone between two slices of keys.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A connection that one command at a time goes through.
+pub struct MoveConnection {
+    stream: BlockingStream,
+    clock: Clock<System>,
+    timeout: Duration,
+    rounds: usize,
+    /// What has come and is no reply yet.
+    input: Vec<u8>,
+}
+
+impl MoveConnection {
+    /// Connects. `tls`: by what TLS is spoken.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a sentence.
+    pub fn open(plan: &MovePlan, tls: Option<Context>) -> Result<MoveConnection, String> {
+        let (host, port, timeout) = (plan.host().to_owned(), plan.port(), plan.timeout());
+        let connected = Stream::connect(&ConnectPlan { host, port, source: String::new(), timeout, tls });
+        let stream = connected.and_then(Stream::block);
+        let stream =
+            stream.map_err(|error| format!("no connection to {}: {}", plan.target(), plain_error(&error)))?;
+        let clock = Clock::new(System::without_counter());
+        Ok(MoveConnection { stream, clock, timeout, rounds: 0, input: Vec::new() })
+    }
+
+    /// Receives until the input begins with a whole reply, and takes that out of it.
+    /// `bytes`: how many the round may still have.
+    fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, Broken> {
+        let mut extent = ReplyExtent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
+        loop {
+            let found = extent.find(&self.input).map_err(|error| match error {
+                ExtentError::Wrong(_) => Broken::NoReply,
+                ExtentError::TooLarge => Broken::TooLarge,
+            })?;
+            if let Some(len) = found {
+                let decoded = decode(&self.input[..len]).map_err(|_| Broken::NoReply)?;
+                let (value, _) = decoded.ok_or(Broken::NoReply)?;
+                self.input.drain(..len);
+                *bytes -= len;
+                return Ok(value);
+            }
+            self.receive(until_ns)?;
+        }
+    }
+
+    /// The next read or write waits until then at most.
+    fn wait_until(&mut self, until_ns: u64) -> Result<(), Broken> {
+        let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now().mono_ns));
+        if left.is_zero() {
+            return Err(Broken::Timeout);
+        }
+        self.stream.set_timeout(left).map_err(|error| Broken::of(&error))
+    }
+
+    fn receive(&mut self, until_ns: u64) -> Result<(), Broken> {
+        self.wait_until(until_ns)?;
+        let have = self.input.len();
+        self.input.resize(have + READ_AT_ONCE, 0);
+        let read = self.stream.read(&mut self.input[have..]);
+        self.input.truncate(have + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => Err(Broken::Closed),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(Broken::of(&error)),
+        }
+    }
+}
+
+impl Peer for MoveConnection {
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken> {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            return Err(Broken::TooLarge);
+        }
+        let timeout_ns = u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.clock.now().mono_ns.saturating_add(timeout_ns);
+        let mut out = Vec::new();
+        requests.iter().for_each(|words| command::push_command(&mut out, words.iter().copied()));
+        for piece in out.chunks(WRITTEN_AT_ONCE) {
+            self.wait_until(until_ns)?;
+            self.stream.write_all(piece).map_err(|error| Broken::of(&error))?;
+        }
+        let mut bytes = REPLY_BYTES_MAX;
+        requests.iter().map(|_| self.reply(until_ns, &mut bytes)).collect()
+    }
+
+    fn pause(&mut self) {
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,179 @@
+//! What was learnt of the other server: what is judged, and all that is judged.
+//!
+//! Invariant: no password, digest or value of a secret directive is in here. Payloads of DUMP are data.
+
+use std::collections::BTreeMap;
+
+/// A part of what was asked, or why that part is not known.
+pub type Asked<T> = Result<T, Unknown>;
+
+/// Why a part is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The command that was asked.
+    pub command: &'static str,
+    /// Why there is no answer.
+    pub why: WhyUnknown,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyUnknown {
+    /// The user may not ask.
+    Rights,
+    /// The server has no such command, or has given it another name.
+    NoCommand,
+    /// Another error: its first word.
+    Error(String),
+    /// An answer of another kind than the command has.
+    Strange,
+    /// There would be too much of it.
+    TooMuch,
+}
+
+/// Everything that was learnt.
+#[derive(Clone, Debug)]
+pub struct MoveFacts {
+    /// INFO.
+    pub info: Asked<InfoFacts>,
+    /// INFO commandstats.
+    pub calls: Asked<Vec<CommandCalls>>,
+    /// CONFIG GET.
+    pub settings: Asked<Vec<SettingFact>>,
+    /// MODULE LIST: names and versions.
+    pub modules: Asked<Vec<(Vec<u8>, i64)>>,
+    /// ACL LIST, with `#0…0` for each password.
+    pub users: Asked<Vec<Vec<u8>>>,
+    /// FUNCTION LIST: names and engines.
+    pub libraries: Asked<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// CLIENT LIST, grouped.
+    pub clients: Asked<BTreeMap<ClientKind, u64>>,
+    /// SCAN, TYPE, OBJECT ENCODING, DUMP.
+    pub keys: Asked<KeySample>,
+}
+
+/// The fields of INFO.
+#[derive(Clone, Debug, Default)]
+pub struct InfoFacts(pub BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl InfoFacts {
+    /// The fields of a text.
+    pub fn read(text: &[u8]) -> InfoFacts {
+        let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let fields = lines.filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((line[..colon].to_vec(), line[colon + 1..].to_vec()))
+        });
+        InfoFacts(fields.collect())
+    }
+
+    /// A field; empty where there is none.
+    pub fn text(&self, name: &str) -> &[u8] {
+        self.0.get(name.as_bytes()).map_or(b"", Vec::as_slice)
+    }
+
+    /// A field that is a number; 0 where there is none.
+    pub fn number(&self, name: &str) -> u64 {
+        sluice_base::num::parse_u64(self.text(name)).unwrap_or(0)
+    }
+
+    /// Whether a field is there with this value.
+    pub fn is(&self, name: &str, value: &str) -> bool {
+        self.text(name) == value.as_bytes()
+    }
+
+    /// The databases that have keys, with their numbers of keys.
+    pub fn databases(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().filter_map(|(name, value)| {
+            let number = sluice_base::num::parse_u64(name.strip_prefix(b"db")?)?;
+            Some((number, field(value, b"keys")?))
+        })
+    }
+}
+
+/// The number behind `name=` among fields with commas between.
+pub fn field(text: &[u8], name: &[u8]) -> Option<u64> {
+    text.split(|byte| *byte == b',')
+        .find_map(|part| sluice_base::num::parse_u64(part.strip_prefix(name)?.strip_prefix(b"=")?))
+}
+
+/// How often a command was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandCalls {
+    /// The name, `get` or `config|get`.
+    pub name: Vec<u8>,
+    /// Calls that ran.
+    pub calls: u64,
+    /// Calls of these that ended with an error.
+    pub failed: u64,
+}
+
+/// A directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingFact {
+    /// The name.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: SettingValue,
+}
+
+/// The value of a directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingValue {
+    /// One that is no secret.
+    Plain(Vec<u8>),
+    /// A secret that is set.
+    Secret,
+    /// A secret that is not set.
+    NoSecret,
+}
+
+/// What clients of one kind have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientKind {
+    /// The library, or the client's own name where there is none.
+    pub library: Vec<u8>,
+    /// The library's version.
+    pub version: Vec<u8>,
+    /// 2 or 3.
+    pub protocol: u8,
+    /// What the client does beside commands.
+    pub role: ClientRole,
+}
+
+/// What a client does beside commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClientRole {
+    /// Nothing.
+    Usual,
+    /// Client-side caching.
+    Tracking,
+    /// A replica.
+    Replica,
+    /// A Sentinel.
+    Sentinel,
+}
+
+/// Some of the keys.
+#[derive(Clone, Debug, Default)]
+pub struct KeySample {
+    /// How many were looked at.
+    pub looked_at: u64,
+    /// How many of these the user may not look at.
+    pub refused: u64,
+    /// Types and encodings, with how many keys have them.
+    pub kinds: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
+    /// Payloads of some keys: type, encoding, and the payload or why there is none.
+    pub payloads: Vec<PayloadFact>,
+}
+
+/// The payload of a key.
+#[derive(Clone, Debug)]
+pub struct PayloadFact {
+    /// The key's type.
+    pub kind: Vec<u8>,
+    /// The key's encoding.
+    pub encoding: Vec<u8>,
+    /// What DUMP answered.
+    pub payload: Asked<Vec<u8>>,
+}

@@ -1,0 +1,426 @@
+//! From facts to findings: what is there, what needs a look, what is missing. Pure.
+//!
+//! Invariant: a finding's texts hold names only: of commands, directives, modules, types, users, libraries.
+
+mod settings;
+
+use super::facts::{ClientKind, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts};
+use super::finding::{MoveFinding, Verdict, Weight};
+use super::shown::shown;
+use sluice_acl::{ConfigUsers, Users};
+use sluice_command::lookup_full;
+use sluice_persist::rdb::{self, PayloadError, ReadOptions};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Judges everything.
+pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
+    let mut verdict = Verdict::default();
+    if let Some(info) = verdict.known("server", &facts.info) {
+        server(&mut verdict, info);
+        memory(&mut verdict, info);
+        replication(&mut verdict, info);
+    }
+    if let Some(calls) = verdict.known("commands", &facts.calls) {
+        commands(&mut verdict, calls, facts.info.as_ref().map_or(0, |info| info.number("uptime_in_seconds")));
+    }
+    if let Some(settings) = verdict.known("directives", &facts.settings) {
+        settings::judge(&mut verdict, settings);
+    }
+    if let Some(list) = verdict.known("modules", &facts.modules) {
+        modules(&mut verdict, list);
+    }
+    if let Some(lines) = verdict.known("users", &facts.users) {
+        users(&mut verdict, lines);
+    }
+    if let Some(list) = verdict.known("functions", &facts.libraries) {
+        libraries(&mut verdict, list);
+    }
+    if let Some(kinds) = verdict.known("clients", &facts.clients) {
+        clients(&mut verdict, kinds);
+    }
+    if let Some(sample) = verdict.known("keys", &facts.keys) {
+        let databases = facts.info.as_ref().map_or(0, |info| info.databases().map(|(_, keys)| keys).sum());
+        keys(&mut verdict, sample, databases);
+    }
+    verdict.into_findings()
+}
+
+fn server(verdict: &mut Verdict, info: &InfoFacts) {
+    let is_valkey = !info.text("valkey_version").is_empty();
+    let (name, version) = match is_valkey {
+        true => ("Valkey", info.text("valkey_version")),
+        false => ("Redis", info.text("redis_version")),
+    };
+    let what = format!("{name} {}", shown(version));
+    let [major, minor] = numbers(version);
+    match (is_valkey, major, minor) {
+        (_, 0, _) => verdict.add(
+            Weight::Look,
+            "server",
+            "INFO names no version",
+            "is this a service that only speaks the protocol? Then live replication is rarely there: move by a tool \
+             that reads and writes",
+        ),
+        (false, ..=5, _) => verdict.add(
+            Weight::Look,
+            "server",
+            format!("{what} is older than what was tried"),
+            "try the move with a copy: docs/moving-in.md",
+        ),
+        (true, 9, 2..) | (true, 10.., _) | (false, 9.., _) => verdict.add(
+            Weight::Look,
+            "server",
+            format!("{what} is newer than what was tried"),
+            "try the move with a copy: docs/moving-in.md; docs/compat.md lists what is there of Valkey 9.2",
+        ),
+        _ => verdict.works("server", format!("{what}: live by REPLICAOF, or by its files")),
+    }
+    if info.is("redis_mode", "cluster") || info.is("cluster_enabled", "1") {
+        verdict.add(
+            Weight::Missing,
+            "cluster",
+            "the server is a node of a cluster",
+            "clusters are not there yet; data of one node can be loaded from its RDB file",
+        );
+    }
+    if info.is("redis_mode", "sentinel") {
+        verdict.add(
+            Weight::Missing,
+            "sentinel",
+            "this is a Sentinel, which has no data",
+            "check the servers that it watches; Sentinel itself stays what it is: docs/moving-in.md",
+        );
+    }
+    if info.is("loading", "1") {
+        verdict.add(Weight::Look, "server", "the server is loading its data", "ask again when it has loaded");
+    }
+}
+
+fn memory(verdict: &mut Verdict, info: &InfoFacts) {
+    let (used, limit) = (info.number("used_memory"), info.number("maxmemory"));
+    let policy = shown(info.text("maxmemory_policy"));
+    match limit {
+        0 => verdict.works("memory", format!("{} in use, no maxmemory", size(used))),
+        limit => verdict.works(
+            "memory",
+            format!("{} in use of maxmemory {}, policy {policy}: set the same here", size(used), size(limit)),
+        ),
+    }
+    if limit != 0 && used >= limit && policy == "noeviction" {
+        verdict.add(
+            Weight::Look,
+            "memory",
+            "maxmemory is reached and nothing is evicted: writes are refused there",
+            "data take other amounts of memory here, mostly less: see used_memory behind the first copy",
+        );
+    }
+}
+
+fn replication(verdict: &mut Verdict, info: &InfoFacts) {
+    if info.is("role", "slave") {
+        let link = shown(info.text("master_link_status"));
+        verdict.add(
+            Weight::Look,
+            "replication",
+            format!("the server is a replica, its link is {link}"),
+            "check its primary too, and move from the primary",
+        );
+    }
+    let replicas = info.number("connected_slaves");
+    if replicas > 0 {
+        verdict.works(
+            "replication",
+            format!(
+                "{replicas} replicas: behind the move they follow this server by REPLICAOF, or are replaced"
+            ),
+        );
+    }
+}
+
+fn commands(verdict: &mut Verdict, calls: &[CommandCalls], uptime_s: u64) {
+    let called = || calls.iter().filter(|command| command.calls > 0);
+    let mut missing: Vec<&CommandCalls> =
+        called().filter(|command| lookup_full(&command.name).is_none()).collect();
+    missing.sort_by_key(|command| std::cmp::Reverse(command.calls));
+    let known = called().count() - missing.len();
+    let since = match uptime_s {
+        0..86_400 => format!("{} hours", uptime_s / 3_600),
+        _ => format!("{} days", uptime_s / 86_400),
+    };
+    verdict.works(
+        "commands",
+        format!("of the commands that were called, {known} are here; counted for {since} at most"),
+    );
+    let more = missing.len().saturating_sub(COMMANDS_SHOWN);
+    for command in missing.iter().take(COMMANDS_SHOWN) {
+        let CommandCalls { name, calls, failed } = command;
+        let advice = advice_of(name);
+        let name = shown(name).to_ascii_uppercase();
+        match calls.saturating_sub(*failed) {
+            0 => verdict.add(
+                Weight::Look,
+                "commands",
+                format!("{name} is not here; all calls have failed there too (calls: {calls})"),
+                advice,
+            ),
+            _ => verdict.add(
+                Weight::Missing,
+                "commands",
+                format!("{name} is not here (calls: {calls}, of these failed: {failed})"),
+                advice,
+            ),
+        }
+    }
+    if more > 0 {
+        let what = format!("{more} more commands that were called are not here");
+        verdict.add(Weight::Missing, "commands", what, "INFO commandstats lists them");
+    }
+}
+
+/// What to do about a command that is not there.
+fn advice_of(name: &[u8]) -> &'static str {
+    let begins = |part: &[u8]| name.starts_with(part);
+    match name {
+        _ if begins(b"cluster") || name == b"asking" => {
+            "have clients use their mode for a single server: clusters are not there yet"
+        }
+        _ if name.contains(&b'.') => "a command of a module, none of which is here: find who calls it",
+        _ if begins(b"v") => "a command of vector sets, which are not here: find who calls it",
+        _ => "find who calls it, and whether the client has another way: docs/compat.md",
+    }
+}
+
+fn modules(verdict: &mut Verdict, modules: &[(Vec<u8>, i64)]) {
+    // Scripts in Valkey 9.1, and vector sets in Redis 8, are modules that each server has.
+    let others: Vec<_> =
+        modules.iter().filter(|(name, _)| !matches!(name.as_slice(), b"lua" | b"vectorset")).collect();
+    if others.is_empty() {
+        verdict.works("modules", "none is loaded that was added to the server");
+    }
+    for (name, version) in others.iter().take(LISTED) {
+        verdict.add(
+            Weight::Look,
+            "modules",
+            format!("{} {version} is loaded; there are no modules here", shown(name)),
+            "harmless where neither its commands nor its types are found in this report; take loadmodule out of the file",
+        );
+    }
+}
+
+/// Judges each user alone, and where a line is refused, its rules one by one.
+fn users(verdict: &mut Verdict, lines: &[Vec<u8>]) {
+    let mut faults = 0;
+    for line in lines {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
+        let Err(reason) = try_user(&words) else { continue };
+        faults += 1;
+        if faults > LISTED {
+            continue;
+        }
+        let name = words.get(1).map_or_else(String::new, |name| shown(name));
+        // Rules of commands are names; patterns of keys and channels may be more.
+        let refused = words.iter().skip(2).filter(|rule| matches!(rule.first(), Some(b'+' | b'-')));
+        let refused = refused.filter(|rule| try_user(&[b"user", b"probe", rule]).is_err());
+        let refused: Vec<String> = refused.take(LISTED).map(|rule| shown(rule)).collect();
+        let what = match refused.is_empty() {
+            true => format!("the rules of {name} are refused here: {reason}"),
+            false => format!("rules of {name} are refused here: {}", refused.join(" ")),
+        };
+        verdict.add(
+            Weight::Missing,
+            "users",
+            what,
+            "a file with this line ends the start: leave these rules out, where the commands are not needed",
+        );
+    }
+    if faults > LISTED {
+        let what = format!("rules of {} more users are refused", faults - LISTED);
+        verdict.add(Weight::Missing, "users", what, "sluice-server --check-config with the file lists them");
+    }
+    verdict.add(
+        Weight::Works,
+        "users",
+        format!("{} of {} users have rules that are taken", lines.len() - faults, lines.len()),
+        if lines.len() > 1 {
+            "users do not come by replication: take the aclfile or the user lines along"
+        } else {
+            ""
+        },
+    );
+}
+
+/// Whether a line of words makes a user; the reason, without the rule, where not.
+fn try_user(words: &[&[u8]]) -> Result<(), &'static str> {
+    let mut line = ConfigUsers::default();
+    line.add(words, false).map_err(|fault| fault.error.text())?;
+    line.define(&mut Users::new(false)).map(drop).map_err(|_| "a command or category is not known")
+}
+
+fn libraries(verdict: &mut Verdict, libraries: &[(Vec<u8>, Vec<u8>)]) {
+    let is_lua = |engine: &[u8]| engine.eq_ignore_ascii_case(b"lua");
+    for (name, engine) in libraries.iter().filter(|(_, engine)| !is_lua(engine)).take(LISTED) {
+        let what = format!("library {} is written for the engine {}", shown(name), shown(engine));
+        verdict.add(Weight::Missing, "functions", what, "there is one engine, LUA: write the library anew");
+    }
+    let lua = libraries.iter().filter(|(_, engine)| is_lua(engine)).count();
+    if lua > 0 {
+        verdict.works("functions", format!("libraries in Lua: {lua}; they come with the data"));
+    }
+}
+
+fn clients(verdict: &mut Verdict, kinds: &BTreeMap<ClientKind, u64>) {
+    let of = |role| kinds.iter().filter(move |(kind, _)| kind.role == role);
+    let sum = |role| of(role).map(|(_, count)| count).sum::<u64>();
+    let mut lines: Vec<_> = of(ClientRole::Usual).chain(of(ClientRole::Tracking)).collect();
+    lines.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    for (kind, count) in lines.iter().take(LISTED) {
+        let name = match kind.library.is_empty() {
+            true => "clients without a name".to_owned(),
+            false => format!("{} {}", shown(&kind.library), shown(&kind.version)).trim_end().to_owned(),
+        };
+        verdict.works("clients", format!("{count} of {name}, RESP{}", kind.protocol));
+    }
+    if lines.len() > LISTED {
+        verdict.works("clients", format!("{} more kinds of clients", lines.len() - LISTED));
+    }
+    let is_redis_py = |kind: &ClientKind| kind.library.starts_with(b"redis-py");
+    if of(ClientRole::Tracking).any(|(kind, _)| is_redis_py(kind)) {
+        verdict.add(
+            Weight::Look,
+            "clients",
+            "redis-py with its client-side cache",
+            "that cache refuses servers that say that they are Valkey, and so this one: turn the cache off, or \
+             use valkey-py",
+        );
+    }
+    if sum(ClientRole::Sentinel) > 0 {
+        verdict.add(
+            Weight::Works,
+            "sentinel",
+            "Sentinel watches the server; Sentinel of Valkey 9.1 watches this one as well",
+            "move one replica after the other: docs/moving-in.md",
+        );
+    }
+    let replicas = sum(ClientRole::Replica);
+    if replicas > 0 {
+        verdict.works("clients", format!("{replicas} connections of replicas"));
+    }
+}
+
+/// `all`: how many keys there are.
+fn keys(verdict: &mut Verdict, sample: &KeySample, all: u64) {
+    let mut types: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for ((kind, _), count) in &sample.kinds {
+        *types.entry(kind).or_insert(0) += count;
+    }
+    let (known, foreign): (Vec<_>, Vec<_>) =
+        types.into_iter().partition(|(kind, _)| TYPES.contains(&String::from_utf8_lossy(kind).as_ref()));
+    let known: Vec<String> =
+        known.into_iter().map(|(kind, count)| format!("{count} {}", shown(kind))).collect();
+    if sample.looked_at == 0 {
+        verdict.works("keys", "there is no key");
+    } else if !known.is_empty() {
+        let known = known.join(", ");
+        let looked_at = sample.looked_at;
+        verdict.works("keys", format!("of {looked_at} keys that were looked at, of {all} in all: {known}"));
+    }
+    for (kind, count) in foreign {
+        verdict.add(
+            Weight::Missing,
+            "keys",
+            format!("{count} of {} keys are of the type {}", sample.looked_at, shown(kind)),
+            "a type of a module: a file or a full copy with such a key is refused, unless rdb-version-check relaxed \
+             passes these keys over",
+        );
+    }
+    if sample.refused > 0 {
+        verdict.add(
+            Weight::Look,
+            "keys",
+            format!("not judged: {} keys, to which this user has no right", sample.refused),
+            "ask again as a user with the rights that docs/moving-in.md lists",
+        );
+    }
+    payloads(verdict, sample);
+}
+
+/// Loads the payloads that were dumped, as a full copy would.
+fn payloads(verdict: &mut Verdict, sample: &KeySample) {
+    let mut said = BTreeSet::new();
+    let mut loaded = 0;
+    for fact in &sample.payloads {
+        let is_known = TYPES.contains(&String::from_utf8_lossy(&fact.kind).as_ref());
+        match &fact.payload {
+            Err(unknown) if said.insert(format!("{unknown:?}")) => verdict.unknown("keys", unknown),
+            // A type of a module has its finding already.
+            Ok(payload) if is_known => match rdb::restore(payload, options_for(payload)) {
+                Ok(_) => loaded += 1,
+                // Its type stands in files and full copies, where it is read.
+                Err(PayloadError::Foreign(_)) if is_of_redis(payload) => loaded += 1,
+                Err(_) if said.insert(format!("{:?} {:?}", fact.kind, fact.encoding)) => verdict.add(
+                    Weight::Missing,
+                    "keys",
+                    format!(
+                        "a value of the type {}, encoding {}, of RDB version {} does not load here",
+                        shown(&fact.kind),
+                        shown(&fact.encoding),
+                        version_of(payload)
+                    ),
+                    "try the move with a copy: the log names what does not load",
+                ),
+                Err(_) => {}
+            },
+            Err(_) | Ok(_) => {}
+        }
+    }
+    if loaded > 0 {
+        let versions: BTreeSet<u16> =
+            sample.payloads.iter().filter_map(|fact| Some(version_of(fact.payload.as_ref().ok()?))).collect();
+        let versions: Vec<String> = versions.iter().map(u16::to_string).collect();
+        let what = format!("{loaded} values were dumped and load here, RDB version {}", versions.join(", "));
+        verdict.works("keys", what);
+    }
+}
+
+/// The RDB version that a payload names.
+fn version_of(payload: &[u8]) -> u16 {
+    let footer = payload.len().checked_sub(10).and_then(|at| payload.get(at..at + 2));
+    footer.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+/// How a payload is read: a full copy of Redis 8 is read, though RESTORE takes no payload of its version.
+fn options_for(payload: &[u8]) -> ReadOptions {
+    let unknown = if is_of_redis(payload) { rdb::Unknown::Skip } else { rdb::Unknown::Refuse };
+    ReadOptions { unknown, ..ReadOptions::default() }
+}
+
+/// Whether a payload is of a version of Redis whose files and full copies are read, though RESTORE takes no
+/// payload of it.
+fn is_of_redis(payload: &[u8]) -> bool {
+    (12..=13).contains(&version_of(payload))
+}
+
+/// Major and minor number of a version; 0 where there is none.
+fn numbers(version: &[u8]) -> [u64; 2] {
+    let mut parts = version.split(|byte| *byte == b'.');
+    [(); 2].map(|()| parts.next().and_then(sluice_base::num::parse_u64).unwrap_or(0))
+}
+
+/// Bytes as people read them.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{} KiB", bytes / 1024),
+        1_048_576..10_737_418_240 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
+/// The types of values that there are.
+const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
+/// Commands that are listed one by one.
+const COMMANDS_SHOWN: usize = 20;
+/// Users, modules, libraries and kinds of clients that are listed one by one.
+const LISTED: usize = 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Directives of the other server: those that are refused here, that have no effect, that are not known.
+
+use crate::check_move::facts::{SettingFact, SettingValue};
+use crate::check_move::finding::{Verdict, Weight};
+use crate::check_move::shown::shown;
+use sluice_config::{Config, Honoured, ParamId, param};
+use std::collections::BTreeSet;
+
+/// Judges all directives.
+pub(super) fn judge(verdict: &mut Verdict, settings: &[SettingFact]) {
+    let mut config = Config::default();
+    let (mut known, mut unknown, mut seen) = (0, Vec::new(), BTreeSet::new());
+    for SettingFact { name, value } in settings {
+        let Some(id) = ParamId::find(name) else {
+            if !is_default_of_others(name, value) {
+                unknown.push(shown(name));
+            }
+            continue;
+        };
+        // Old names are listed beside the new ones; what a server follows, INFO says.
+        if !seen.insert(id) || id == param::REPLICAOF.into() {
+            continue;
+        }
+        known += 1;
+        match value {
+            SettingValue::Plain(text) => plain(verdict, &mut config, id, text),
+            SettingValue::Secret => verdict.add(
+                Weight::Works,
+                "directives",
+                format!("{} is set (not shown)", id.param().name),
+                "set it here too, from the other server's configuration",
+            ),
+            SettingValue::NoSecret => {}
+        }
+    }
+    verdict.works("directives", format!("{known} directives of the other server are known here"));
+    if !unknown.is_empty() {
+        let more = unknown.len().saturating_sub(UNKNOWN_SHOWN);
+        unknown.truncate(UNKNOWN_SHOWN);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        verdict.add(
+            Weight::Look,
+            "directives",
+            format!("not known here: {}{more}", unknown.join(", ")),
+            "leave them out of the configuration file, where they would end the start",
+        );
+    }
+}
+
+/// A directive that is known, with a value that may be shown.
+fn plain(verdict: &mut Verdict, config: &mut Config, id: ParamId, text: &[u8]) {
+    let param = id.param();
+    if let Err(reason) = config.assign_shown(id, text) {
+        verdict.add(
+            Weight::Missing,
+            "directives",
+            format!("{} {} is refused here: {}", param.name, shown(text), shown(reason.as_bytes())),
+            "choose another value, or do without what it turns on",
+        );
+        return;
+    }
+    let name = param.name;
+    let is_their_default = THEIR_DEFAULTS.iter().any(|(of, value)| *of == name && value.as_bytes() == text);
+    // A server that is no node of a cluster makes nothing of them.
+    let is_about_clusters = name.starts_with("cluster-");
+    if is_their_default || is_about_clusters && matches!(param.honoured, Honoured::NotYet(_)) {
+        return;
+    }
+    if let Some(sentence) = config.no_effect_of(id) {
+        let advice = "nothing to do, where you can do without: it is accepted, and the log warns";
+        verdict.add(Weight::Look, "directives", shown_whole(&sentence), advice);
+    }
+    if name == "notify-keyspace-events" && !text.is_empty() {
+        verdict.works(
+            "directives",
+            format!("notify-keyspace-events {}: the same classes are here", shown(text)),
+        );
+    }
+}
+
+/// Whether a directive that is not known here has the value that it has where nobody has set it.
+fn is_default_of_others(name: &[u8], value: &SettingValue) -> bool {
+    let SettingValue::Plain(value) = value else { return *value == SettingValue::NoSecret };
+    let is = |(of, default): &(&str, &str)| of.as_bytes() == name && default.as_bytes() == value;
+    THEIR_DEFAULTS.iter().any(is) || MODULES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+}
+
+/// A sentence of ours as one line.
+fn shown_whole(sentence: &str) -> String {
+    sentence.replace(|c: char| !(' '..='~').contains(&c), " ")
+}
+
+/// Defaults of Redis 7 and 8 and of earlier Valkeys, of directives that are unknown here, or have no effect
+/// here and another default.
+const THEIR_DEFAULTS: [(&str, &str); 9] = [
+    ("aof-disable-auto-gc", "no"),
+    ("cluster-compatibility-sample-ratio", "0"),
+    ("dynamic-hz", "yes"),
+    ("events-per-io-thread", "2"),
+    ("io-threads-do-reads", "no"),
+    ("lazyfree-lazy-user-del", "no"),
+    ("replica-full-sync-buffer-limit", "0"),
+    ("replica-lazy-flush", "no"),
+    ("sanitize-dump-payload", "no"),
+];
+
+/// How directives of Redis 8's own modules begin: the modules have findings of their own.
+const MODULES: [&str; 6] = ["bf-", "cf-", "search-", "ts-", "vset-", "json-"];
+
+/// Names of unknown directives in one line.
+const UNKNOWN_SHOWN: usize = 20;

@@ -1,0 +1,220 @@
+use super::*;
+use crate::check_move::facts::{PayloadFact, SettingFact, SettingValue, Unknown, WhyUnknown};
+
+/// A server of which nothing is used that is not here.
+fn plain() -> MoveFacts {
+    let info = "# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.1.2\r\nuptime_in_seconds:200000\r\nrole:master\r\n\
+                used_memory:1000000\r\nmaxmemory:0\r\ncluster_enabled:0\r\ndb0:keys=3,expires=0,avg_ttl=0\r\n";
+    MoveFacts {
+        info: Ok(InfoFacts::read(info.as_bytes())),
+        calls: Ok(vec![calls("get", 7, 0), calls("config|get", 1, 0)]),
+        settings: Ok(vec![setting("maxmemory", "0"), setting("dynamic-hz", "yes")]),
+        modules: Ok(vec![(b"lua".to_vec(), 1)]),
+        users: Ok(vec![b"user default on nopass sanitize-payload ~* &* +@all".to_vec()]),
+        libraries: Ok(Vec::new()),
+        clients: Ok(BTreeMap::new()),
+        keys: Ok(KeySample::default()),
+    }
+}
+
+fn calls(name: &str, calls: u64, failed: u64) -> CommandCalls {
+    CommandCalls { name: name.as_bytes().to_vec(), calls, failed }
+}
+
+fn setting(name: &str, value: &str) -> SettingFact {
+    let (name, value) = (name.as_bytes().to_vec(), SettingValue::Plain(value.as_bytes().to_vec()));
+    SettingFact { name, value }
+}
+
+/// The findings that weigh something, as `weight about: what`.
+fn heavy(facts: &MoveFacts) -> Vec<String> {
+    let heavy = judge(facts).into_iter().filter(|finding| finding.weight != Weight::Works);
+    heavy
+        .map(|finding| {
+            assert!(!finding.advice.is_empty(), "{finding:?}");
+            format!("{} {}: {}", finding.weight.word(), finding.about, finding.what)
+        })
+        .collect()
+}
+
+fn check(change: impl FnOnce(&mut MoveFacts), wanted: &[&str]) {
+    let mut facts = plain();
+    change(&mut facts);
+    let got = heavy(&facts);
+    assert_eq!(got.len(), wanted.len(), "{got:#?}");
+    got.iter().zip(wanted).for_each(|(got, wanted)| assert!(got.contains(wanted), "{wanted:?} in {got:?}"));
+}
+
+#[test]
+fn a_server_like_ours_has_nothing_in_the_way() {
+    check(|_| {}, &[]);
+}
+
+#[test]
+fn commands_that_are_not_here_are_named_by_their_calls() {
+    check(
+        |facts| {
+            facts.calls = Ok(vec![
+                calls("json.get", 5, 0),
+                calls("get", 9, 0),
+                calls("cluster|slots", 3, 3),
+                calls("vadd", 80, 1),
+                calls("never.called", 0, 0),
+            ]);
+        },
+        &[
+            "missing commands: VADD is not here (calls: 80",
+            "missing commands: JSON.GET is not here (calls: 5",
+            "look commands: CLUSTER|SLOTS is not here; all calls have failed",
+        ],
+    );
+    let many = (0..50).map(|number| calls(&format!("m.{number}"), 1, 0)).collect();
+    let mut facts = plain();
+    facts.calls = Ok(many);
+    assert_eq!(heavy(&facts).len(), COMMANDS_SHOWN + 1);
+}
+
+#[test]
+fn directives_are_refused_without_effect_or_unknown() {
+    check(
+        |facts| {
+            facts.settings = Ok(vec![
+                setting("cluster-enabled", "yes"),
+                setting("maxmemory-policy", "allkeys-lrm"),
+                setting("mptcp", "yes"),
+                setting("cluster-node-timeout", "5000"),
+                setting("save", "3600 1 300 100"),
+                setting(
+                    "client-output-buffer-limit",
+                    "normal 0 0 0 slave 268435456 67108864 60 pubsub 1 1 1",
+                ),
+                setting("lazyfree-lazy-user-del", "no"),
+                setting("replicaof", "10.0.0.1 6379"),
+                setting("bf-error-rate", "0.01"),
+                setting("dynamic-hz", "no"),
+                setting("brand-new", "plantedsecret"),
+            ]);
+        },
+        &[
+            "missing directives: cluster-enabled yes is refused",
+            "missing directives: maxmemory-policy allkeys-lrm is refused",
+            "look directives: 'mptcp' is set but has no effect yet",
+            "look directives: not known here: dynamic-hz, brand-new",
+        ],
+    );
+}
+
+#[test]
+fn rules_of_users_that_are_refused_are_named_and_nothing_else_of_them() {
+    let digest = "0".repeat(64);
+    check(
+        |facts| {
+            facts.users = Ok(vec![
+                format!("user a on #{digest} ~plantedkey* &plantedchannel +@all -@json +ft.search +get")
+                    .into_bytes(),
+                b"user b on (~x* +get) +config|get".to_vec(),
+                b"user c on %Q~plantedkey +get".to_vec(),
+            ]);
+        },
+        &[
+            "missing users: rules of a are refused here: -@json +ft.search",
+            "missing users: the rules of c are refused",
+        ],
+    );
+}
+
+#[test]
+fn modules_types_engines_and_clusters_are_found() {
+    check(
+        |facts| {
+            facts.modules = Ok(vec![(b"vectorset".to_vec(), 1), (b"search".to_vec(), 20_800)]);
+            facts.libraries = Ok(vec![(b"lib".to_vec(), b"LUA".to_vec()), (b"js".to_vec(), b"JS".to_vec())]);
+            let kinds = [
+                ((b"ReJSON-RL".to_vec(), b"raw".to_vec()), 3),
+                ((b"hash".to_vec(), b"listpack".to_vec()), 4),
+            ];
+            let kinds = kinds.into_iter().collect();
+            facts.keys = Ok(KeySample { looked_at: 8, refused: 1, kinds, payloads: Vec::new() });
+            let text = "redis_version:8.0.6\nredis_mode:cluster\nrole:slave\nloading:1\n";
+            facts.info = Ok(InfoFacts::read(text.as_bytes()));
+        },
+        &[
+            "missing cluster",
+            "look server: the server is loading",
+            "look replication: the server is a replica",
+            "look modules: search 20800",
+            "missing functions: library js",
+            "missing keys: 3 of 8 keys are of the type ReJSON-RL",
+            "look keys: not judged: 1 keys",
+        ],
+    );
+}
+
+#[test]
+fn versions_say_what_was_tried() {
+    for (text, wanted) in [
+        ("redis_version:6.2.1", None),
+        ("redis_version:8.8.0", None),
+        ("redis_version:7.2.4\nvalkey_version:7.2.9", None),
+        ("redis_version:5.0.1", Some("look server: Redis 5.0.1 is older")),
+        ("redis_version:7.2.4\nvalkey_version:9.2.0", Some("look server: Valkey 9.2.0 is newer")),
+        ("redis_version:9.0.0", Some("look server: Redis 9.0.0 is newer")),
+        ("", Some("look server: INFO names no version")),
+    ] {
+        let info = Ok(InfoFacts::read(text.as_bytes()));
+        check(|facts| facts.info = info, wanted.as_slice());
+    }
+}
+
+#[test]
+fn values_are_loaded_as_a_full_copy_would() {
+    let payload = rdb::dump(rdb::Dumped::Str(rdb::Text::Bytes(b"x")), false);
+    let fact = |payload: Vec<u8>| PayloadFact {
+        kind: b"string".to_vec(),
+        encoding: b"embstr".to_vec(),
+        payload: Ok(payload),
+    };
+    let mut damaged = payload.clone();
+    damaged[1] ^= 1;
+    let sample = |payloads| Ok(KeySample { looked_at: 2, payloads, ..KeySample::default() });
+    check(|facts| facts.keys = sample(vec![fact(payload)]), &[]);
+    check(
+        |facts| facts.keys = sample(vec![fact(damaged.clone()), fact(damaged), fact(Vec::new())]),
+        &["missing keys: a value of the type string, encoding embstr, of RDB version 80 does not load"],
+    );
+}
+
+#[test]
+fn what_is_not_known_needs_a_look() {
+    let unknown = |why| Unknown { command: "CONFIG GET", why };
+    for (why, wanted) in [
+        (WhyUnknown::Rights, "look directives: not judged: CONFIG GET: this user has no right"),
+        (WhyUnknown::NoCommand, "look directives: not judged: CONFIG GET: the server has no such command"),
+        (WhyUnknown::Error("BUSY".to_owned()), "look directives: not judged: CONFIG GET: it answers BUSY"),
+        (WhyUnknown::Strange, "look directives: not judged"),
+        (WhyUnknown::TooMuch, "look directives: not judged"),
+    ] {
+        check(|facts| facts.settings = Err(unknown(why)), &[wanted]);
+    }
+}
+
+#[test]
+fn clients_are_told_by_their_libraries() {
+    let kind = |library: &str, role| ClientKind {
+        library: library.as_bytes().to_vec(),
+        version: b"5.0".to_vec(),
+        protocol: 3,
+        role,
+    };
+    let kinds = [
+        (kind("redis-py", ClientRole::Tracking), 3),
+        (kind("jedis", ClientRole::Usual), 7),
+        (kind("", ClientRole::Sentinel), 1),
+    ];
+    let mut facts = plain();
+    facts.clients = Ok(kinds.into_iter().collect());
+    assert_eq!(heavy(&facts), ["look clients: redis-py with its client-side cache"]);
+    let all: Vec<String> = judge(&facts).into_iter().map(|finding| finding.what).collect();
+    assert!(all.iter().any(|what| what == "7 of jedis 5.0, RESP3"), "{all:?}");
+    assert!(all.iter().any(|what| what.starts_with("Sentinel watches")), "{all:?}");
+}

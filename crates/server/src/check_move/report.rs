@@ -1,0 +1,112 @@
+//! Findings as text for people, and as JSON for programs.
+//!
+//! Invariant: findings hold a stranger's bytes as `shown.rs` shows them: ASCII, and no end of a line.
+
+use super::finding::{MoveFinding, Weight};
+use crate::cli;
+use std::fmt::Write;
+
+/// What is printed in the end.
+pub struct MoveReport {
+    target: String,
+    findings: Vec<MoveFinding>,
+}
+
+impl MoveReport {
+    /// A report about the server at `target`.
+    pub fn new(target: String, findings: Vec<MoveFinding>) -> MoveReport {
+        MoveReport { target, findings }
+    }
+
+    /// 0: all is fine; 1: something needs a look; 2: something is missing.
+    pub fn status(&self) -> u8 {
+        self.findings.iter().map(|finding| finding.weight as u8).max().unwrap_or(0)
+    }
+
+    /// For people: what is missing comes first.
+    pub fn text(&self) -> String {
+        let mut out = format!("Moving from {} to Sluice {}\n", self.target, cli::VERSION);
+        for (weight, title) in [
+            (Weight::Missing, "Missing: would not work here"),
+            (Weight::Look, "Needs a look"),
+            (Weight::Works, "Works"),
+        ] {
+            let of_weight = || self.findings.iter().filter(|finding| finding.weight == weight);
+            if of_weight().next().is_none() {
+                continue;
+            }
+            let _ = writeln!(out, "\n{title}");
+            for finding in of_weight() {
+                let _ = writeln!(out, "  {}: {}", finding.about, finding.what);
+                if !finding.advice.is_empty() {
+                    let _ = writeln!(out, "      -> {}", finding.advice);
+                }
+            }
+        }
+        let verdict = match self.status() {
+            0 => "Nothing stands in the way. How to move: docs/moving-in.md",
+            1 => "Nothing is missing; look at the lines above. How to move: docs/moving-in.md",
+            _ => "Something that is used is not here.",
+        };
+        let _ = writeln!(out, "\n{verdict}");
+        out
+    }
+
+    /// For programs: one object.
+    pub fn json(&self) -> String {
+        let findings: Vec<String> = self
+            .findings
+            .iter()
+            .map(|finding| {
+                format!(
+                    "{{\"weight\":\"{}\",\"about\":{},\"what\":{},\"advice\":{}}}",
+                    finding.weight.word(),
+                    quoted(finding.about),
+                    quoted(&finding.what),
+                    quoted(&finding.advice)
+                )
+            })
+            .collect();
+        format!(
+            "{{\"target\":{},\"version\":{},\"status\":{},\"findings\":[{}]}}\n",
+            quoted(&self.target),
+            quoted(cli::VERSION),
+            self.status(),
+            findings.join(",")
+        )
+    }
+}
+
+/// A text of ASCII as a string of JSON.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace(|c: char| c.is_control(), " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_ends_where_its_text_ends() {
+        assert_eq!(quoted("a\"b\\c"), "\"a\\\"b\\\\c\"");
+    }
+
+    #[test]
+    fn the_heaviest_finding_is_the_status() {
+        let finding = |weight| MoveFinding::new(weight, "keys", "a \"what\"".to_owned(), "do");
+        let report = |weights: &[Weight]| {
+            MoveReport::new("h:1".to_owned(), weights.iter().copied().map(finding).collect())
+        };
+        assert_eq!(report(&[]).status(), 0);
+        assert_eq!(report(&[Weight::Works, Weight::Look]).status(), 1);
+        let report = report(&[Weight::Works, Weight::Missing, Weight::Look]);
+        assert_eq!(report.status(), 2);
+        let text = report.text();
+        let place = |part| text.find(part).unwrap();
+        assert!(place("\nMissing") < place("\nNeeds a look") && place("\nNeeds a look") < place("\nWorks\n"));
+        let json = report.json();
+        assert!(
+            json.contains(r#""status":2,"findings":[{"weight":"works","about":"keys","what":"a \"what\"""#)
+        );
+    }
+}
