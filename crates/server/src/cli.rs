@@ -47,25 +47,8 @@ pub const VERSION: &str = env!("SLUICE_VERSION");
 /// The server whose place this one takes.
 pub const COMPATIBLE: &str = "9.1.2";
 
-/// `--help`'s text.
-pub const HELP: &str = "\
-Usage: sluice-server [CONFIG-FILE] [--DIRECTIVE VALUE...] [-]
-       sluice-server --check-config [CONFIG-FILE] [--DIRECTIVE VALUE...]
-       sluice-server --example-conf | --version | --help
-
-CONFIG-FILE is a Valkey configuration file; without one the defaults serve. Each --DIRECTIVE VALUE stands for a
-line at the end of that file. A lone '-' reads further lines from standard input.
-
-  --check-config   say everything that is wrong with the configuration, try its folders and addresses, and end
-  --example-conf   print a configuration file with every directive and what it means
-  --version        print the version
-  --help           print this
-
-Examples:
-  sluice-server                                   serve on port 6379 of every address
-  sluice-server /etc/sluice.conf --loglevel verbose
-  sluice-server --port 7777 --save '' --requirepass secret
-";
+/// `--help`'s text; the manual page and the completions of shells are made of the same file.
+pub const HELP: &str = include_str!("help.txt");
 
 #[cfg(test)]
 mod tests {
