@@ -101,9 +101,10 @@ fn server(build: &Build) -> Result<Package> {
     Ok(Package {
         name: contents::SERVER,
         summary: "in-memory data store that takes the place of Valkey",
-        description: "Sluice serves clients of Valkey 9.1 and Redis without a change on their side: the same\n\
-                      protocol, commands, configuration file and file formats. Snapshots need no fork, and I/O\n\
-                      threads start where they make the server faster.",
+        description: "Sluice serves clients of Valkey 9.1 and Redis without a change on\n\
+                      their side: the same protocol, commands, configuration file and\n\
+                      file formats. Snapshots need no fork, and I/O threads start where\n\
+                      they make the server faster.",
         entries: contents::server(build)?,
         is_native: true,
     })
@@ -112,9 +113,9 @@ fn server(build: &Build) -> Result<Package> {
 fn compat() -> Package {
     Package {
         name: contents::COMPAT,
-        summary: "the names of Valkey's and Redis' servers for Sluice",
-        description: "valkey-server, redis-server and their file checkers as links to those of Sluice, for scripts\n\
-                      that call a server by such a name.",
+        summary: "names of Valkey's and Redis' servers for Sluice",
+        description: "valkey-server, redis-server and their file checkers as links to\n\
+                      those of Sluice, for scripts that call a server by such a name.",
         entries: contents::compat(),
         is_native: false,
     }

@@ -74,7 +74,7 @@ pub(crate) fn ar(members: &[(&str, &[u8])], date: u64) -> Result<Vec<u8>> {
             return Err(format!("{name}: the name is too long for an ar archive").into());
         }
         // Name, date, owner, group, permissions, size: text in fields of fixed width.
-        write!(archive, "{name:<16}{date:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, "100644", bytes.len())?;
+        writeln!(archive, "{name:<16}{date:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, "100644", bytes.len())?;
         archive.extend_from_slice(bytes);
         if bytes.len() % 2 == 1 {
             archive.push(b'\n');

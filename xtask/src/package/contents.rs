@@ -108,7 +108,7 @@ fn documents() -> Result<Vec<Entry>> {
     let licences = release::licences::text(&release::dependencies::of_product()?)?;
     Ok(vec![
         Entry::file(&format!("{folder}/copyright"), 0o644, read("LICENSE")?),
-        Entry::file(&format!("{folder}/changelog.gz"), 0o644, archive::gzip(&read("CHANGELOG.md")?)?),
+        Entry::file(&format!("{folder}/CHANGELOG.md.gz"), 0o644, archive::gzip(&read("CHANGELOG.md")?)?),
         Entry::file(&format!("{folder}/operating.md.gz"), 0o644, archive::gzip(&read("docs/operating.md")?)?),
         Entry::file(&format!("{folder}/THIRD-PARTY-LICENSES.gz"), 0o644, archive::gzip(licences.as_bytes())?),
     ])

@@ -177,11 +177,11 @@ fn conf() -> String {
     // The preface: comments up to the first heading.
     let preface: Vec<&str> =
         blocks.next().unwrap_or_default().lines().map(|line| line.trim_start_matches(['#', ' '])).collect();
-    let mut text = section("DESCRIPTION");
-    for paragraph in preface.split(|line| line.is_empty()).skip(1) {
-        text +=
-            &(".PP\n".to_owned() + &paragraph.iter().map(|line| escaped(line) + "\n").collect::<String>());
-    }
+    let paragraphs = preface.split(|line| line.is_empty()).skip(1);
+    let paragraphs: Vec<String> =
+        paragraphs.map(|lines| lines.iter().map(|line| escaped(line) + "\n").collect()).collect();
+    let mut text = section("SYNOPSIS") + "/etc/sluice/sluice.conf\n" + &section("DESCRIPTION");
+    text += &paragraphs.join(".PP\n");
     text += ".PP\nAs a server has a directive now:\n.BR \"CONFIG GET\" ;\nto change it:\n.BR \"CONFIG SET\" ;\nto write it down:\n.BR \"CONFIG REWRITE\" .\n";
     for chapter in Section::ALL {
         let listed = |id: &ParamId| id.param().section == chapter;

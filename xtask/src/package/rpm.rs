@@ -65,7 +65,8 @@ fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<()> {
         Owner::Server => "sluice",
     };
     let mode = u16::try_from(entry.mode)?;
-    let path = entry.path.as_str();
+    // Debian has a folder of its own for completions of zsh.
+    let path = &entry.path.replace("/zsh/vendor-completions/", "/zsh/site-functions/");
     match &entry.kind {
         Kind::Folder => {
             builder.with_dir_entry(FileOptions::dir(path).permissions(mode).user(owner).group(owner))?;
