@@ -41,8 +41,8 @@ struct Package {
     is_native: bool,
 }
 
-/// The task: `[--binaries FOLDER] [--out FOLDER] [--version V]`; without `--binaries` it builds the programs as
-/// a release has them.
+/// The task: `[--binaries FOLDER] [--out FOLDER] [--version V]`; without `--binaries` it builds the programs
+/// as a release has them.
 pub(crate) fn package(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let binaries = arguments.option("--binaries")?;

@@ -73,8 +73,8 @@ fn stem(build: &Build) -> String {
     format!("sluice-{}-{}-{}", build.version, std::env::consts::ARCH, std::env::consts::OS)
 }
 
-/// The date of everything that is made, in seconds since 1970: that of the commit, unless the environment says
-/// another.
+/// The date of everything that is made, in seconds since 1970: that of the commit, unless the environment
+/// says another.
 pub(crate) fn source_date() -> Result<u64> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) => text.parse().map_err(|_| format!("SOURCE_DATE_EPOCH is no number: {text:?}").into()),

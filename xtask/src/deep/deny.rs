@@ -1,13 +1,13 @@
-//! cargo-deny over everything that comes from outside: licences, doubled crates, sources, and advisories where
-//! a database of them is stored.
+//! cargo-deny over everything that comes from outside: licences, doubled crates, sources, and advisories
+//! where a database of them is stored.
 
 use std::path::Path;
 
 use crate::Result;
 use crate::shell::{self, Ran};
 
-/// Names the folder that holds the advisories: a checkout of RustSec's `advisory-db`, in a folder as cargo-deny
-/// keeps it.
+/// Names the folder that holds the advisories: a checkout of RustSec's `advisory-db`, in a folder as
+/// cargo-deny keeps it.
 const DATABASE_VARIABLE: &str = "SLUICE_ADVISORY_DB";
 
 /// Runs each check that can be run here.

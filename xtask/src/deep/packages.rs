@@ -101,8 +101,8 @@ fn read_by_debian(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Errors of lintian fail the run. Left out are rules for Debian's archive, which these packages do not go to:
-/// a log of the packager's changes, and an address of the packager.
+/// Errors of lintian fail the run. Left out are rules for Debian's archive, which these packages do not go
+/// to: a log of the packager's changes, and an address of the packager.
 const LINTIAN: [&str; 4] = [
     "--fail-on=none",
     "--display-level=error",
@@ -154,8 +154,8 @@ fn unit(folder: &Path, work: &Path) -> Result<()> {
     let output = verify.arg("sluice-server.service").output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("sluice")).collect();
-    if !about_ours.is_empty() {
-        return Err(format!("systemd finds fault with the unit:\n{}", about_ours.join("\n")).into());
+    if !about_ours.is_empty() || !output.status.success() {
+        return Err(format!("systemd finds fault with the unit:\n{}", said).into());
     }
     println!("packages: systemd-analyze verify has nothing to say");
     Ok(())

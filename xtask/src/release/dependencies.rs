@@ -41,8 +41,8 @@ pub(crate) fn all(metadata: &Value) -> Vec<Dependency> {
     all
 }
 
-/// The crates from outside that become part of the programs, sorted: neither those of tests nor those of build
-/// scripts.
+/// The crates from outside that become part of the programs, sorted: neither those of tests nor those of
+/// build scripts.
 pub(crate) fn of_product() -> Result<Vec<Dependency>> {
     let metadata = metadata()?;
     let nodes = metadata["resolve"]["nodes"].as_array().ok_or("cargo metadata resolves nothing")?;
