@@ -29,6 +29,8 @@ pub(crate) struct Build {
     pub(crate) date: u64,
     /// The folder of the stripped programs.
     pub(crate) programs: PathBuf,
+    /// The text of `THIRD-PARTY-LICENSES`.
+    pub(crate) licences: String,
 }
 
 /// One package, as both formats see it.
@@ -58,7 +60,8 @@ pub(crate) fn package(arguments: &[String]) -> Result<()> {
     std::fs::create_dir_all(&out)?;
     let programs = out.join("programs");
     strip_programs(&binaries, &programs)?;
-    for path in write(&Build { version, date: release::source_date()?, programs }, &out)? {
+    let licences = release::licences::text(&release::dependencies::of_product()?)?;
+    for path in write(&Build { version, date: release::source_date()?, programs, licences }, &out)? {
         println!("wrote {}", path.display());
     }
     Ok(())

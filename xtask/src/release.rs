@@ -51,11 +51,16 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     std::fs::create_dir_all(&out)?;
     let work = shell::target_dir().join("release-work");
     strip_programs(&built, &work)?;
-    let build = Build { version: env!("CARGO_PKG_VERSION").to_owned(), date: source_date()?, programs: work };
+    let product = dependencies::of_product()?;
+    let build = Build {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: source_date()?,
+        programs: work,
+        licences: licences::text(&product)?,
+    };
     write(&build, &out)?;
     write_archives(&build, &built, &out)?;
-    let product = dependencies::of_product()?;
-    std::fs::write(out.join("THIRD-PARTY-LICENSES"), licences::text(&product)?)?;
+    std::fs::write(out.join("THIRD-PARTY-LICENSES"), &build.licences)?;
     std::fs::write(out.join(format!("{}.cdx.json", stem(&build))), sbom::text(&product, &build)?)?;
     let sums = checksums(&out)?;
     std::fs::write(out.join("SHA256SUMS"), &sums)?;
@@ -122,7 +127,6 @@ fn text(path: &Path) -> String {
 fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
     let root = shell::root();
     let stem = stem(build);
-    let licences = licences::text(&dependencies::of_product()?)?;
     let mut files: Vec<(String, u32, Vec<u8>)> = Vec::new();
     for name in PROGRAMS {
         files.push((format!("bin/{name}"), 0o755, std::fs::read(build.programs.join(name))?));
@@ -130,7 +134,7 @@ fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
     for name in ["LICENSE", "README.md", "CHANGELOG.md", "docs/operating.md", "sluice.conf"] {
         files.push((name.to_owned(), 0o644, std::fs::read(root.join(name))?));
     }
-    files.push(("THIRD-PARTY-LICENSES".to_owned(), 0o644, licences.into_bytes()));
+    files.push(("THIRD-PARTY-LICENSES".to_owned(), 0o644, build.licences.clone().into_bytes()));
     files.push(("etc/sluice.conf".to_owned(), 0o644, configuration()?.into_bytes()));
     for name in CONTAINER {
         let mode = if name == "Containerfile" { 0o644 } else { 0o755 };

@@ -1,7 +1,7 @@
 //! The files of each package: where they lie, whose they are, and what is in them.
 
 use super::{Build, archive, completions, man};
-use crate::{Result, release, shell};
+use crate::{Result, shell};
 
 /// The package of the server.
 pub(super) const SERVER: &str = "sluice-server";
@@ -78,7 +78,7 @@ pub(super) fn server(build: &Build) -> Result<Vec<Entry>> {
         entries.push(Entry::file(path, 0o644, text));
     }
     entries.extend(of_the_system()?);
-    entries.extend(documents()?);
+    entries.extend(documents(build)?);
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
 }
@@ -101,16 +101,19 @@ fn of_the_system() -> Result<Vec<Entry>> {
     ])
 }
 
-fn documents() -> Result<Vec<Entry>> {
+fn documents(build: &Build) -> Result<Vec<Entry>> {
     let root = shell::root();
     let folder = format!("/usr/share/doc/{SERVER}");
     let read = |name: &str| std::fs::read(root.join(name));
-    let licences = release::licences::text(&release::dependencies::of_product()?)?;
     Ok(vec![
         Entry::file(&format!("{folder}/copyright"), 0o644, read("LICENSE")?),
         Entry::file(&format!("{folder}/CHANGELOG.md.gz"), 0o644, archive::gzip(&read("CHANGELOG.md")?)?),
         Entry::file(&format!("{folder}/operating.md.gz"), 0o644, archive::gzip(&read("docs/operating.md")?)?),
-        Entry::file(&format!("{folder}/THIRD-PARTY-LICENSES.gz"), 0o644, archive::gzip(licences.as_bytes())?),
+        Entry::file(
+            &format!("{folder}/THIRD-PARTY-LICENSES.gz"),
+            0o644,
+            archive::gzip(build.licences.as_bytes())?,
+        ),
     ])
 }
 

@@ -14,7 +14,7 @@ fn build(name: &str) -> Build {
     for program in super::PROGRAMS {
         std::fs::write(programs.join(program), format!("{program} GLIBC_2.34")).expect("written");
     }
-    Build { version: "0.1.0".to_owned(), date: 1_700_000_000, programs }
+    Build { version: "0.1.0".to_owned(), date: 1_700_000_000, programs, licences: "none".to_owned() }
 }
 
 /// Both packages as debs.

@@ -76,7 +76,12 @@ mod tests {
     #[test]
     fn every_crate_has_its_address_licence_and_checksum() {
         let product = dependencies::of_product().expect("metadata");
-        let build = Build { version: "0.1.0".to_owned(), date: 0, programs: Default::default() };
+        let build = Build {
+            version: "0.1.0".to_owned(),
+            date: 0,
+            programs: Default::default(),
+            licences: String::new(),
+        };
         let document: serde_json::Value =
             serde_json::from_str(&text(&product, &build).expect("a text")).expect("JSON");
         let components = document["components"].as_array().expect("a list");

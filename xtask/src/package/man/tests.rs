@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 fn build() -> Build {
-    Build { version: "0.1.0".to_owned(), date: 0, programs: std::path::PathBuf::new() }
+    Build { version: "0.1.0".to_owned(), date: 0, programs: Default::default(), licences: String::new() }
 }
 
 fn page(file_name: &str) -> String {
