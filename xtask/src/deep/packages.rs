@@ -1,5 +1,6 @@
 //! The packages as an operator meets them: read by the tools of their systems, installed into a fresh root,
-//! upgraded, removed, purged; the steps of the container.
+//! upgraded, removed, purged; the steps of the container; what the server asks of the kernel beside what the
+//! unit allows.
 //!
 //! What needs a tool or a right that is missing here is skipped by its name.
 
@@ -14,6 +15,9 @@ const EXPOSURE_MAX: f64 = 1.2;
 
 /// Names a folder of programs that are built already; without it, the programs are built.
 const PROGRAMS_VARIABLE: &str = "SLUICE_PROGRAMS";
+
+/// The unit.
+const UNIT: &str = "packaging/sluice-server.service";
 
 /// Runs every check.
 pub(super) fn run() -> Result<Ran> {
@@ -35,11 +39,16 @@ pub(super) fn run() -> Result<Ran> {
     unit(&new, &folder)?;
     let mut ran = Ran::Passed;
     let (programs, old, new) = (new.join("programs"), text(&old), text(&new));
-    let scripts: [(&str, &[&str]); 3] =
-        [("container", &[&text(&programs)]), ("lifecycle", &[&old, &new]), ("rpm", &[&old, &new])];
+    let (server, unit) = (programs.join("sluice-server"), shell::root().join(UNIT));
+    let scripts: [(&str, &[&str]); 4] = [
+        ("syscalls", &[&text(&server), &text(&unit)]),
+        ("container", &[&text(&programs)]),
+        ("lifecycle", &[&old, &new]),
+        ("rpm", &[&old, &new]),
+    ];
     for (name, words) in scripts {
         let mut script = Command::new(shell::root().join("packaging/test").join(name));
-        script.args(words).arg(folder.join(format!("root-of-{name}")));
+        script.args(words).arg(folder.join(format!("for-{name}")));
         if scripted(&mut script, name)? == Ran::Skipped {
             ran = Ran::Skipped;
         }
