@@ -28,9 +28,18 @@ pub(crate) fn metadata() -> Result<Value> {
     let mut rustc = std::process::Command::new("rustc");
     let version = shell::output(rustc.arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
-    let mut metadata = shell::cargo();
-    metadata.args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", host]);
-    Ok(serde_json::from_str(&shell::output(&mut metadata)?)?)
+    let of = |more: &[&str]| {
+        let mut metadata = shell::cargo();
+        metadata
+            .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", host])
+            .args(more);
+        metadata
+    };
+    // Without a network, as far as the crates are here: a fresh machine has to fetch them once.
+    let here = of(&["--offline"]).output()?;
+    let text =
+        if here.status.success() { String::from_utf8(here.stdout)? } else { shell::output(&mut of(&[]))? };
+    Ok(serde_json::from_str(&text)?)
 }
 
 /// Every crate from outside that `metadata` names, sorted.

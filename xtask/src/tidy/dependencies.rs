@@ -1,7 +1,7 @@
 //! What comes from outside: every crate is from the registry, with a checksum, and under an allowed licence.
 //!
-//! `deny.toml` lists the licences, for `cargo deny` as well; this check needs neither that program nor a
-//! network.
+//! `deny.toml` lists the licences, for `cargo deny` as well; this check needs not that program, and no
+//! network once the crates are there.
 
 use std::path::Path;
 
