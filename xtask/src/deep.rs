@@ -4,8 +4,11 @@
 //! back; (2) a run is recorded with its commit when it passes, and not where it did less than by default; (3)
 //! what a run needs from outside and does not find, it says and skips.
 
+mod deny;
 mod lua;
 mod openssl;
+mod packages;
+mod reproducible;
 mod sentinel;
 
 use std::path::Path;
@@ -44,7 +47,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 21] = [
+const RUNS: [LongRun; 24] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -191,6 +194,27 @@ const RUNS: [LongRun; 21] = [
         takes: &[],
         commands: 0,
         run: |_| openssl::run(),
+    },
+    LongRun {
+        name: "packages",
+        about: "the packages, read, installed, upgraded, removed and purged in a fresh root; the container's steps",
+        takes: &[],
+        commands: 0,
+        run: |_| packages::run(),
+    },
+    LongRun {
+        name: "reproducible",
+        about: "two releases of one commit in two folders have one checksum",
+        takes: &[],
+        commands: 0,
+        run: |_| reproducible::run(),
+    },
+    LongRun {
+        name: "deny",
+        about: "cargo-deny: licences, sources, doubled crates, and advisories of a stored database",
+        takes: &[],
+        commands: 0,
+        run: |_| deny::run(),
     },
 ];
 

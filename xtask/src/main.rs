@@ -15,7 +15,9 @@ mod differential;
 mod fuzz;
 mod generate;
 mod glob;
+mod package;
 mod probe;
+mod release;
 mod server;
 mod shell;
 mod test;
@@ -85,6 +87,16 @@ const TASKS: &[Task] = &[
         name: "conformance",
         about: "the upstream suite's units against ours",
         run: conformance::conformance,
+    },
+    Task {
+        name: "package",
+        about: "a deb and an rpm: [--binaries FOLDER] [--out FOLDER] [--version V]",
+        run: package::package,
+    },
+    Task {
+        name: "release",
+        about: "everything that is published, with checksums: [--out FOLDER] [--allow-changes]",
+        run: release::release,
     },
     Task {
         name: "bench",

@@ -7,6 +7,7 @@
 mod banned;
 mod circles;
 mod comments;
+mod dependencies;
 mod fence;
 mod fields;
 mod headers;
@@ -67,6 +68,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     }
     let mut findings = Vec::new();
     findings.extend(layers::check(&root)?);
+    findings.extend(dependencies::check(&root)?);
     findings.extend(fence::check(&root, &sources)?);
     findings.extend(banned::check(&sources));
     findings.extend(lengths::check(&root, &sources)?);

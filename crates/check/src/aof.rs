@@ -44,10 +44,7 @@ struct LogFile {
 }
 
 fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
-    let usage = format!(
-        "Usage: {} [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>",
-        console.program
-    );
+    let usage = format!("Usage: {} {}", console.program, include_str!("usage_aof.txt").trim_end());
     let texts: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let (mode, path) = match (texts.as_slice(), words) {
         ([Some("-v" | "--version")], _) => return console.say(&cli::version(&console.program)),

@@ -30,10 +30,7 @@ struct CheckOptions {
 }
 
 fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
-    let usage = format!(
-        "Usage: {} <rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]",
-        console.program
-    );
+    let usage = format!("Usage: {} {}", console.program, include_str!("usage_rdb.txt").trim_end());
     if let [word] = words {
         match word.to_str() {
             Some("-v" | "--version") => return console.say(&cli::version(&console.program)),

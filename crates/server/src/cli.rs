@@ -55,31 +55,8 @@ pub const VERSION: &str = env!("SLUICE_VERSION");
 /// The server whose place this one takes.
 pub const COMPATIBLE: &str = "9.1.2";
 
-/// `--help`'s text.
-pub const HELP: &str = "\
-Usage: sluice-server [CONFIG-FILE] [--DIRECTIVE VALUE...] [-]
-       sluice-server --check-config [CONFIG-FILE] [--DIRECTIVE VALUE...]
-       sluice-server --check-move HOST:PORT [--user NAME] [--pass-from-env VARIABLE] [--json] [--timeout SECONDS]
-                     [--tls [CONFIG-FILE] [--tls-DIRECTIVE VALUE...]]
-       sluice-server --example-conf | --version | --help
-
-CONFIG-FILE is a Valkey configuration file; without one the defaults serve. Each --DIRECTIVE VALUE stands for a
-line at the end of that file. A lone '-' reads further lines from standard input.
-
-  --check-config   say everything that is wrong with the configuration, try its folders and addresses, and end
-  --check-move     ask a running Redis or Valkey, which is only read, and say what of its use is missing here.
-                   A password comes from the environment: VALKEYCLI_AUTH, REDISCLI_AUTH or VARIABLE.
-                   Exit status: 0 all is fine, 1 something needs a look, 2 something is missing, 3 not judged
-  --example-conf   print a configuration file with every directive and what it means
-  --version        print the version
-  --help           print this
-
-Examples:
-  sluice-server                                   serve on port 6379 of every address
-  sluice-server /etc/sluice.conf --loglevel verbose
-  sluice-server --port 7777 --save '' --requirepass secret
-  sluice-server --check-move 10.0.0.7:6379        what would be missing if that server moved here
-";
+/// `--help`'s text; the manual page and the completions of shells are made of the same file.
+pub const HELP: &str = include_str!("help.txt");
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,88 @@
+//! An rpm, by the crate of that name.
+
+use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBuilder};
+
+use super::contents::{COMPAT, Entry, Kind, Owner, SERVER, packaging};
+use super::elf::Needs;
+use super::{Build, Package};
+use crate::Result;
+
+/// RPM's word for the processor.
+pub(super) fn architecture(package: &Package) -> &'static str {
+    if package.is_native { std::env::consts::ARCH } else { "noarch" }
+}
+
+/// The bytes of the file.
+pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result<Vec<u8>> {
+    let mut builder = PackageBuilder::new(
+        package.name,
+        &build.version,
+        "BSD-3-Clause",
+        architecture(package),
+        package.summary,
+    );
+    // A file of version 4, which rpm reads from RHEL 8 on.
+    let config = BuildConfig::v4().compression(CompressionWithLevel::Gzip(9));
+    builder.using_config(config.source_date(u32::try_from(build.date)?));
+    builder.release("1").description(package.description).build_host("localhost");
+    for entry in &package.entries {
+        add(&mut builder, entry)?;
+    }
+    match package.name {
+        SERVER => relate_server(&mut builder, needs)?,
+        COMPAT => {
+            let version = format!("{}-1", build.version);
+            builder.requires(Dependency::eq(SERVER, version));
+            // There, the client is in the same package as the server.
+            for other in ["valkey", "valkey-compat-redis", "redis"] {
+                builder.conflicts(Dependency::any(other));
+            }
+        }
+        other => return Err(format!("{other}: no relations are known for this package").into()),
+    }
+    let mut bytes = Vec::new();
+    builder.build()?.write(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn relate_server(builder: &mut PackageBuilder, needs: &Needs) -> Result<()> {
+    builder.requires(Dependency::any(format!("libc.so.6(GLIBC_{})(64bit)", needs.glibc)));
+    builder.requires(Dependency::any("libgcc_s.so.1()(64bit)"));
+    // By path: the package is called otherwise on each distribution.
+    builder.requires(Dependency::script_pre("/usr/sbin/useradd"));
+    let script = |name: &str| -> Result<String> { Ok(String::from_utf8(packaging(name)?)?) };
+    builder.pre_install_script(script("rpm/pre")?);
+    builder.post_install_script(script("rpm/post")?);
+    builder.pre_uninstall_script(script("rpm/preun")?);
+    builder.post_uninstall_script(script("rpm/postun")?);
+    Ok(())
+}
+
+/// Adds one file, folder or link.
+fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<()> {
+    let owner = match entry.owner {
+        Owner::Root => "root",
+        Owner::Server => "sluice",
+    };
+    let mode = u16::try_from(entry.mode)?;
+    // Debian has a folder of its own for completions of zsh.
+    let path = &entry.path.replace("/zsh/vendor-completions/", "/zsh/site-functions/");
+    match &entry.kind {
+        Kind::Folder => {
+            builder.with_dir_entry(FileOptions::dir(path).permissions(mode).user(owner).group(owner))?;
+        }
+        Kind::File(bytes) => {
+            let options = FileOptions::new(path).permissions(mode).user(owner).group(owner);
+            let is_document = path.starts_with("/usr/share/doc/");
+            builder.with_file_contents(bytes.clone(), if is_document { options.doc() } else { options })?;
+        }
+        Kind::Config(bytes) => {
+            let options = FileOptions::new(path).permissions(mode).user(owner).group(owner);
+            builder.with_file_contents(bytes.clone(), options.config().noreplace())?;
+        }
+        Kind::Link(target) => {
+            builder.with_symlink(FileOptions::symlink(path, target.as_str()).user(owner).group(owner))?;
+        }
+    }
+    Ok(())
+}

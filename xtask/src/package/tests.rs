@@ -1,0 +1,178 @@
+use super::archive::{Data, Member, ar, gzip, tar_gz};
+use super::contents::{Kind, Owner};
+use super::{Build, Package, compat, configuration, deb, elf, rpm, server};
+use crate::shell;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder with programs that are none, of its own for each test.
+fn build(name: &str) -> Build {
+    let programs = std::env::temp_dir().join(format!("sluice-package-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&programs).expect("a folder");
+    for program in super::PROGRAMS {
+        std::fs::write(programs.join(program), format!("{program} GLIBC_2.34")).expect("written");
+    }
+    Build { version: "0.1.0".to_owned(), date: 1_700_000_000, programs, licences: "none".to_owned() }
+}
+
+/// Both packages as debs.
+fn debs(build: &Build) -> [(Package, Vec<u8>); 2] {
+    let needs = elf::needs(&build.programs).expect("names");
+    [server(build).expect("files"), compat()].map(|package| {
+        let bytes = deb::archive(&package, build, &needs).expect("an archive");
+        (package, bytes)
+    })
+}
+
+/// The members of an `ar` archive.
+fn members_of_ar(mut bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+    bytes = bytes.strip_prefix(b"!<arch>\n").expect("an ar archive");
+    let mut members = Vec::new();
+    while !bytes.is_empty() {
+        let (header, rest) = bytes.split_at(60);
+        let text = |range: std::ops::Range<usize>| String::from_utf8_lossy(&header[range]).trim().to_owned();
+        let size: usize = text(48..58).parse().expect("a size");
+        members.push((text(0..16), rest[..size].to_vec()));
+        bytes = &rest[size.next_multiple_of(2).min(rest.len())..];
+    }
+    members
+}
+
+/// The members of a compressed tar archive: path, permissions, bytes or target.
+fn members_of_tar(bytes: &[u8]) -> BTreeMap<String, (u32, Vec<u8>)> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes));
+    let mut members = BTreeMap::new();
+    for entry in archive.entries().expect("an archive") {
+        let mut entry = entry.expect("a member");
+        let header = entry.header();
+        assert_eq!((header.uid().expect("an owner"), header.gid().expect("a group")), (0, 0));
+        assert_eq!(header.mtime().expect("a date"), 1_700_000_000);
+        let (mode, path) = (header.mode().expect("permissions"), entry.path_bytes().into_owned());
+        let mut held = entry.link_name_bytes().map(|target| target.into_owned()).unwrap_or_default();
+        entry.read_to_end(&mut held).expect("its bytes");
+        members.insert(String::from_utf8(path).expect("text"), (mode, held));
+    }
+    members
+}
+
+#[test]
+fn a_deb_read_again_has_every_entry_of_the_list() {
+    let build = build("again");
+    for (package, bytes) in debs(&build) {
+        let parts = members_of_ar(&bytes);
+        let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["debian-binary", "control.tar.gz", "data.tar.gz"]);
+        let files = members_of_tar(&parts[2].1);
+        for entry in &package.entries {
+            let slash = if matches!(entry.kind, Kind::Folder) { "/" } else { "" };
+            let (mode, held) = &files[&format!(".{}{slash}", entry.path)];
+            assert_eq!(*mode, entry.mode, "{}", entry.path);
+            match &entry.kind {
+                Kind::Folder => assert!(held.is_empty()),
+                Kind::File(bytes) | Kind::Config(bytes) => assert_eq!(held, bytes, "{}", entry.path),
+                Kind::Link(target) => assert_eq!(held, target.as_bytes()),
+            }
+        }
+        assert!(files.contains_key("./usr/bin/"), "folders above are there");
+        let control = members_of_tar(&parts[1].1);
+        let fields = String::from_utf8_lossy(&control["./control"].1).into_owned();
+        assert!(fields.contains(&format!("Package: {}\n", package.name)), "{fields}");
+        assert_eq!(control.contains_key("./conffiles"), package.is_native);
+    }
+    std::fs::remove_dir_all(build.programs).expect("removed");
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let build = build("same");
+    let needs = elf::needs(&build.programs).expect("names");
+    for (again, (package, bytes)) in [server(&build).expect("files"), compat()].iter().zip(debs(&build)) {
+        assert!(deb::archive(again, &build, &needs).expect("a deb") == bytes, "{}", package.name);
+        let rpm = |package| rpm::archive(package, &build, &needs).expect("an rpm");
+        assert!(rpm(&package) == rpm(again), "{}", package.name);
+    }
+    std::fs::remove_dir_all(build.programs).expect("removed");
+}
+
+#[test]
+fn an_rpm_read_again_has_every_entry_with_its_owner() {
+    let build = build("rpm");
+    let needs = elf::needs(&build.programs).expect("names");
+    for package in [server(&build).expect("files"), compat()] {
+        let bytes = rpm::archive(&package, &build, &needs).expect("an rpm");
+        let read = ::rpm::Package::parse(&mut bytes.as_slice()).expect("an rpm");
+        let files = read.metadata.get_file_entries().expect("files");
+        assert_eq!(files.len(), package.entries.len());
+        for entry in &package.entries {
+            let path = entry.path.replace("vendor-completions/_", "site-functions/_");
+            let file = files.iter().find(|file| file.path() == Path::new(&path)).expect("the file");
+            let owner = if entry.owner == Owner::Server { "sluice" } else { "root" };
+            assert_eq!(file.user(), owner, "{}", entry.path);
+            let is_config = file.flags().contains(::rpm::FileFlags::CONFIG | ::rpm::FileFlags::NOREPLACE);
+            assert_eq!(is_config, matches!(entry.kind, Kind::Config(_)), "{}", entry.path);
+        }
+    }
+    std::fs::remove_dir_all(build.programs).expect("removed");
+}
+
+/// What Debian's own tool lists; skips without it.
+#[test]
+fn dpkg_lists_the_files() {
+    if !shell::on_path("dpkg-deb") {
+        return;
+    }
+    let build = build("dpkg");
+    for (package, bytes) in debs(&build) {
+        let path = build.programs.join("package.deb");
+        std::fs::write(&path, bytes).expect("written");
+        let said = |option: &str| {
+            let output = Command::new("dpkg-deb").arg(option).arg(&path).output().expect("it starts");
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let list = said("-c");
+        for entry in &package.entries {
+            assert!(list.contains(&format!(" .{}", entry.path)), "{}:\n{list}", entry.path);
+        }
+        assert!(said("-f").contains(&format!("Package: {}", package.name)));
+    }
+    std::fs::remove_dir_all(build.programs).expect("removed");
+}
+
+#[test]
+fn the_configuration_of_the_package_is_one_that_the_server_takes() {
+    let text = configuration().expect("a text");
+    assert_eq!(text.lines().count(), sluice_config::example_conf().lines().count());
+    let config = sluice_config::parse_file(text.as_bytes(), "sluice.conf", b"", &mut |_| Ok(Vec::new()));
+    let config = config.expect("it loads");
+    assert_eq!(config.str(sluice_config::param::DIR), "/var/lib/sluice");
+    assert_eq!(config.str(sluice_config::param::LOGFILE), "/var/log/sluice/sluice-server.log");
+    assert!(text.contains("\nbind 127.0.0.1 -::1\n"), "an installed server serves its own machine");
+}
+
+#[test]
+fn archives_refuse_names_that_do_not_fit() {
+    assert!(ar(&[("a-name-of-seventeen", b"")], 0).is_err());
+    let long = Member { path: "x".repeat(100), mode: 0o644, data: Data::File(b"") };
+    assert!(tar_gz(&[long], 0).is_err());
+    assert_eq!(gzip(b"bytes").expect("bytes"), gzip(b"bytes").expect("bytes"));
+}
+
+#[test]
+fn the_unit_names_what_the_package_installs() {
+    let unit =
+        std::fs::read_to_string(shell::root().join("packaging/sluice-server.service")).expect("a file");
+    let build = build("unit");
+    let entries = server(&build).expect("files").entries;
+    let has = |path: &str| entries.iter().any(|entry| entry.path == path);
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    for path in start.split(' ').filter(|word| word.starts_with('/')) {
+        assert!(has(path), "{path}");
+    }
+    let calls =
+        unit.lines().any(|line| line.starts_with("SystemCallFilter=") && line.contains("io_uring_setup"));
+    assert!(calls, "io_uring is an event loop of the server");
+    std::fs::remove_dir_all(PathBuf::from(&build.programs)).expect("removed");
+}
