@@ -33,7 +33,7 @@ pub(crate) struct MemoryReport {
 }
 
 impl MemoryReport {
-    /// The numbers now. O(clients + databases).
+    /// The numbers now. O(databases), and O(clients) where their memory is not known.
     pub fn new(view: &View<'_>) -> MemoryReport {
         let facts = view.facts;
         let used = facts.used_memory as u64;
@@ -43,16 +43,13 @@ impl MemoryReport {
             startup: facts.used_memory_startup as u64,
             ..MemoryReport::default()
         };
-        for session in view.sessions.iter().chain([view.asker]) {
-            let bytes = session_bytes(session);
-            match session.caller.replica_state() {
-                Some(_) => {
-                    report.replicas += bytes;
-                    report.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
-                }
-                None => report.clients += bytes,
-            }
-        }
+        let memory = view.client_memory.unwrap_or_else(|| {
+            let mut memory = ClientMemory::default();
+            view.sessions.iter().chain(view.asker).for_each(|session| memory.add(session));
+            memory
+        });
+        (report.clients, report.replicas) = (memory.clients, memory.replicas);
+        report.replica_queues = memory.replica_queues;
         let kept = view.control.replication.stream.backlog().map_or(0, Backlog::footprint) as u64;
         let has_replicas = !view.control.replication.stream.replicas.is_empty();
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
@@ -76,6 +73,31 @@ impl MemoryReport {
     /// Share of the peak in use now, percent.
     pub(crate) fn peak_percent(&self) -> f64 {
         percent(self.used, self.peak)
+    }
+}
+
+/// Memory of clients, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClientMemory {
+    /// Clients other than replicas.
+    pub clients: u64,
+    /// Replicas.
+    pub replicas: u64,
+    /// What replicas were queued and have not received.
+    pub replica_queues: u64,
+}
+
+impl ClientMemory {
+    /// Adds a client.
+    pub(crate) fn add(&mut self, session: &Session) {
+        let bytes = session_bytes(session);
+        match session.caller.replica_state() {
+            Some(_) => {
+                self.replicas += bytes;
+                self.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
+            }
+            None => self.clients += bytes,
+        }
     }
 }
 
