@@ -23,9 +23,9 @@ mod view;
 mod tests;
 
 pub(crate) use lines::human;
-pub use sample::{Health, MetricsSample};
-pub use text::{EndpointNumbers, MetricsFormat};
 pub(crate) use numbers::{MemoryReport, difference, ratio};
+pub use sample::{Health, MetricsSample};
 pub(crate) use steps::ClientMemoryPass;
 pub(crate) use table::text;
+pub use text::{EndpointNumbers, MetricsFormat};
 pub(crate) use view::View;

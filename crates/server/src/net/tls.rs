@@ -5,6 +5,7 @@
 //! force before; (2) a connection keeps the context with which it began; (3) a reload that was begun before
 //! the configuration changed has no effect.
 
+use crate::metrics;
 use crate::os::plain_error;
 use crate::storage::{Storage, read_whole};
 use crate::threads::Thread;
@@ -193,7 +194,10 @@ fn not_reloaded(reason: &str) -> String {
 
 /// Whether anything of the configuration asks for TLS.
 pub fn is_wanted(config: &Config) -> bool {
-    config.int(param::TLS_PORT) != 0 || config.bool(param::TLS_REPLICATION) || config.bool(param::TLS_CLUSTER)
+    config.int(param::TLS_PORT) != 0
+        || config.bool(param::TLS_REPLICATION)
+        || config.bool(param::TLS_CLUSTER)
+        || metrics::speaks_tls(config)
 }
 
 /// Which name of a client's certificate makes it a user; none: no name does.

@@ -11,6 +11,7 @@ use sluice_base::Histogram;
 use sluice_base::version;
 use sluice_command::Spec;
 use sluice_config::param;
+use sluice_keyspace::Db;
 
 /// All of it. Cost: two microseconds for each command of [`LATENCIES_MAX`] that was called.
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
@@ -65,7 +66,8 @@ fn identity(view: &View<'_>, out: &mut Sampler) {
 /// The exporter shows databases without keys too, so that a board's line goes down to 0. The section Keyspace
 /// has the others.
 fn empty_databases(view: &View<'_>, out: &mut Sampler) {
-    for (number, db) in view.keyspace.iter().filter(|(_, db)| db.is_empty() && db.expires_len() == 0) {
+    let is_empty = |db: &Db| db.is_empty() && db.expires_len() == 0;
+    for (number, _) in view.keyspace.iter().filter(|(_, db)| is_empty(db)) {
         if number >= EMPTY_DATABASES_MAX {
             return;
         }
@@ -97,9 +99,8 @@ fn latencies(view: &View<'_>, out: &mut Sampler) {
         return;
     }
     let all = sluice_command::table::ALL.iter().zip(&view.stats.commands);
-    let mut found: Vec<(&Spec, &CommandStats, &Histogram)> = all
-        .filter_map(|(spec, stats)| Some((*spec, stats, stats.latency.as_deref()?)))
-        .collect();
+    let mut found: Vec<(&Spec, &CommandStats, &Histogram)> =
+        all.filter_map(|(spec, stats)| Some((*spec, stats, stats.latency.as_deref()?))).collect();
     if found.len() > LATENCIES_MAX {
         found.select_nth_unstable_by_key(LATENCIES_MAX, |(_, stats, _)| std::cmp::Reverse(stats.calls));
         found.truncate(LATENCIES_MAX);

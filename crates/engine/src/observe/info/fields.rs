@@ -6,9 +6,7 @@
 //! not compile. `*` in a name stands for a number, a database, a command or an error code, and what stands
 //! there is the label `.label("...")`.
 //!
-//! The table in `docs/operating.md` is made of these rows: see [`markdown`].
-
-use std::fmt::Write;
+//! The table in `docs/operating.md` is made of these rows, which a test holds (`info/tests.rs`).
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +28,7 @@ pub struct Field {
     /// The label of what stands for `*`.
     pub label: &'static str,
     /// The heading under which the field stands.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the table in the documentation is made of it"))]
     pub section: &'static str,
 }
 
@@ -58,20 +57,6 @@ pub enum FieldUnit {
     Percent,
     /// A part of one, or a multiple.
     Ratio,
-}
-
-impl FieldUnit {
-    fn word(self) -> &'static str {
-        match self {
-            FieldUnit::Count => "",
-            FieldUnit::Bytes => "bytes",
-            FieldUnit::Seconds => "seconds",
-            FieldUnit::Milliseconds => "milliseconds",
-            FieldUnit::Microseconds => "microseconds",
-            FieldUnit::Percent => "percent",
-            FieldUnit::Ratio => "ratio",
-        }
-    }
 }
 
 /// The row of a field.
@@ -135,7 +120,7 @@ impl Field {
     }
 }
 
-use FieldUnit::{Bytes, Microseconds, Milliseconds, Count, Percent, Ratio, Seconds};
+use FieldUnit::{Bytes, Count, Microseconds, Milliseconds, Percent, Ratio, Seconds};
 
 macro_rules! fields {
     ($( $title:literal { $( $id:ident : $row:expr ; )* } )*) => {
@@ -494,26 +479,4 @@ fields! {
         IO_THREADS_OUTBOX_FULL: counter("io_threads_outbox_full", Count, "messages from I/O threads that waited at their sender").metric("sluice_io_threads_outbox_full_total");
         IO_THREADS_BALANCED: counter("io_threads_balanced", Count, "connections moved from a busy I/O thread to others").metric("sluice_io_threads_balanced_total");
     }
-}
-
-/// The rows as a table of markdown, which stands in `docs/operating.md` between two marks.
-pub fn markdown() -> String {
-    let mut out = String::from("| field of INFO | section | kind | unit | metric | meaning |\n|---|---|---|---|---|---|\n");
-    for Field { name, kind, unit, help, metric, human, section, .. } in &FIELDS {
-        let kind = match kind {
-            FieldKind::Counter => "counter",
-            FieldKind::Gauge => "gauge",
-            FieldKind::Text => "text",
-            FieldKind::Record => "record",
-        };
-        let human = if *human { ", `…_human`" } else { "" };
-        let metric = if metric.is_empty() { String::new() } else { format!("`{metric}`") };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "| `{name}`{human} | {section} | {kind} | {} | {metric} | {help} |",
-            unit.word()
-        );
-    }
-    out
 }

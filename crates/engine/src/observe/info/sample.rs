@@ -118,7 +118,8 @@ impl Sink for Sampler {
             if parts.iter().all(|part| part.family.is_none()) {
                 return;
             }
-            let of_star = star.filter(|_| !row.label.is_empty() && parts.iter().all(|part| part.label.is_none()));
+            let of_star =
+                star.filter(|_| !row.label.is_empty() && parts.iter().all(|part| part.label.is_none()));
             let of_star = of_star.map(|star| (row.label, star.to_string().into_boxed_str()));
             let of_parts = parts.iter().filter_map(|part| Some((part.label?, part.value.to_string().into())));
             let labels = self.keep_labels(of_star.into_iter().chain(of_parts).collect());

@@ -161,7 +161,12 @@ pub(super) fn memory(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::MEM_REPLICAS_REPL_BUFFER, facts.stream_buffer.bytes);
     out.add(field::MEM_CLIENTS_SLAVES, report.replicas + report.replica_buffers);
     out.add(field::MEM_CLIENTS_NORMAL, report.clients);
-    out.zeros(&[field::MEM_CLUSTER_LINKS, field::MEM_CLUSTER_SLOT_IMPORT, field::MEM_CLUSTER_SLOT_EXPORT, field::MEM_AOF_BUFFER]);
+    out.zeros(&[
+        field::MEM_CLUSTER_LINKS,
+        field::MEM_CLUSTER_SLOT_IMPORT,
+        field::MEM_CLUSTER_SLOT_EXPORT,
+        field::MEM_AOF_BUFFER,
+    ]);
     out.add(field::MEM_ALLOCATOR, &facts.allocator);
     out.add(field::MEM_OVERHEAD_DB_HASHTABLE_REHASHING, 0);
     out.add(field::ACTIVE_DEFRAG_RUNNING, view.stats.compaction.running_percent);
@@ -202,7 +207,8 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::CURRENT_SAVE_KEYS_TOTAL, job.total);
     // What the reference's fields have no room for.
     out.add(field::CURRENT_SAVE_KEYS_CHANGED, changed);
-    out.add(field::CURRENT_SAVE_HELD_BYTES,
+    out.add(
+        field::CURRENT_SAVE_HELD_BYTES,
         job.held_bytes + job.detached_bytes + view.control.replication.full_syncs.held_bytes(),
     );
     out.add(field::RDB_CHANGES_SINCE_LAST_SAVE, view.control.persistence.dirty);
@@ -327,7 +333,10 @@ fn traffic(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::TOTAL_COMMANDS_PROCESSED, stats.total_commands);
     out.add(field::INSTANTANEOUS_OPS_PER_SEC, stats.rates.ops.mean());
     out.add(field::TOTAL_NET_INPUT_BYTES, facts.net_input_bytes.saturating_sub(stats.base.net_input_bytes));
-    out.add(field::TOTAL_NET_OUTPUT_BYTES, facts.net_output_bytes.saturating_sub(stats.base.net_output_bytes));
+    out.add(
+        field::TOTAL_NET_OUTPUT_BYTES,
+        facts.net_output_bytes.saturating_sub(stats.base.net_output_bytes),
+    );
     let repl_input = facts.net_repl_input_bytes.saturating_sub(stats.base.net_repl_input_bytes);
     out.add(field::TOTAL_NET_REPL_INPUT_BYTES, repl_input);
     out.add(field::TOTAL_NET_REPL_OUTPUT_BYTES, stats.syncs.output_bytes);
@@ -356,7 +365,8 @@ fn events(view: &View<'_>, out: &mut dyn Sink) {
     out.zeros(&[field::REPLY_BUFFER_SHRINKS, field::REPLY_BUFFER_EXPANDS]);
     slow_reads(view, out);
     out.add(field::EVENTLOOP_CYCLES, facts.eventloop_cycles.saturating_sub(base.eventloop_cycles));
-    out.add(field::EVENTLOOP_DURATION_SUM,
+    out.add(
+        field::EVENTLOOP_DURATION_SUM,
         facts.eventloop_duration_sum.saturating_sub(base.eventloop_duration_sum),
     );
     let commands = facts.eventloop_duration_cmd_sum.saturating_sub(base.eventloop_duration_cmd_sum);
@@ -426,11 +436,13 @@ pub(super) fn replication(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::MASTER_FAILOVER_STATE, failover.map_or("no-failover", |failover| failover.stage_name()));
     out.add(field::MASTER_REPLID, &stream.replid);
     let earlier = stream.earlier.as_ref();
-    out.add(field::MASTER_REPLID2,
+    out.add(
+        field::MASTER_REPLID2,
         earlier.map_or("0000000000000000000000000000000000000000", |(replid, _)| replid),
     );
     out.add(field::MASTER_REPL_OFFSET, stream.offset);
-    out.add(field::SECOND_REPL_OFFSET,
+    out.add(
+        field::SECOND_REPL_OFFSET,
         earlier.map_or(-1, |(_, offset)| i64::try_from(*offset).unwrap_or(i64::MAX)),
     );
     let backlog = stream.backlog();
@@ -460,7 +472,10 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     // Data that a snapshot is about to replace are no reason to promote this server.
     let stays = !role.link.is_committed() && (role.is_up() || role.can_resume);
     let offset = if stays { control.replication.stream.offset } else { 1 };
-    out.add(field::SLAVE_READ_REPL_OFFSET, offset + session.map_or(0, |session| role.unapplied_bytes(session)));
+    out.add(
+        field::SLAVE_READ_REPL_OFFSET,
+        offset + session.map_or(0, |session| role.unapplied_bytes(session)),
+    );
     out.add(field::SLAVE_REPL_OFFSET, offset);
     out.set_labels(&[]);
     out.add(field::REPLICAS_REPL_BUFFER_SIZE, view.facts.stream_buffer.bytes);
