@@ -2,7 +2,7 @@
 
 pub mod listeners;
 
-use crate::metrics::CONNECTIONS_MAX;
+use crate::metrics::http::CONNECTIONS_MAX;
 use crate::net::{Endpoint, Stream, options};
 use crate::os::{can_create, plain_error};
 use nix::errno::Errno;

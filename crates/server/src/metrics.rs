@@ -14,37 +14,18 @@
 //! another address than loopback is listened on only where a token is asked for, or a client's certificate.
 
 pub mod http;
+pub mod message;
 mod thread;
 
-use crate::listen::{self, Listener};
+use self::message::{MetricsSettings, ToEndpoint};
+use crate::listen;
 use crate::os::plain_error;
 use sluice_config::choice::TlsAuthClients;
 use sluice_config::{Config, param};
 use sluice_engine::MetricsSample;
 use sluice_evloop::{Sender, Waker};
-use sluice_tls::Context;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-pub use thread::CONNECTIONS_MAX;
-
-/// How the endpoint is served.
-pub struct MetricsSettings {
-    /// The sockets.
-    pub listeners: Vec<Listener>,
-    /// What a request for metrics must show.
-    pub token: Option<Box<[u8]>>,
-    /// By what TLS is spoken; none: HTTP is plain.
-    pub tls: Option<Context>,
-}
-
-/// What the main thread tells the thread.
-enum ToEndpoint {
-    Settings(Box<MetricsSettings>),
-    Sample(Box<MetricsSample>),
-    /// The thread ends.
-    End,
-}
 
 /// The endpoint as the main thread sees it.
 #[derive(Default)]
@@ -120,9 +101,4 @@ fn is_guarded(config: &Config) -> bool {
     let asks_for_certificate = config.bool(param::METRICS_TLS)
         && config.choice::<TlsAuthClients>(param::TLS_AUTH_CLIENTS) == TlsAuthClients::Yes;
     config.text(param::METRICS_TOKEN).is_some() || asks_for_certificate
-}
-
-/// Whether the endpoint speaks TLS.
-pub fn speaks_tls(config: &Config) -> bool {
-    config.int(param::METRICS_PORT) != 0 && config.bool(param::METRICS_TLS)
 }

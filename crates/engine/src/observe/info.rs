@@ -5,6 +5,7 @@
 //! Names and order are those of the reference, so that dashboards keep working. What belongs to a feature
 //! that does not exist here has the value that the reference shows while the feature is not used.
 
+mod client_memory;
 mod exporter;
 mod families;
 mod fields;
@@ -22,10 +23,10 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use client_memory::ClientMemoryPass;
 pub(crate) use lines::human;
 pub(crate) use numbers::{MemoryReport, difference, ratio};
 pub use sample::{Health, MetricsSample};
-pub(crate) use steps::ClientMemoryPass;
 pub(crate) use table::text;
 pub use text::{EndpointNumbers, MetricsFormat};
 pub(crate) use view::View;

@@ -1,13 +1,15 @@
 //! HTTP as far as the metrics endpoint speaks it: requests out of bytes, replies into bytes. It knows no
 //! socket and no clock.
 //!
-//! Invariants: (1) a request is a head of [`HEAD_BYTES_MAX`] bytes at most and has no body: one that announces
-//! a body is refused, and its connection closed, so that nothing behind the head is taken for a request that
-//! a proxy has not seen; (2) no bytes make it panic, or allocate more than they are.
+//! Invariants: (1) a request is a head of [`HEAD_BYTES_MAX`] bytes at most and has no body: one that
+//! announces a body is refused, and its connection closed, so that nothing behind the head is taken for a
+//! request that a proxy has not seen; (2) no bytes make it panic, or allocate more than they are.
 
 use httparse::{EMPTY_HEADER, Header};
 use sluice_engine::MetricsFormat;
 
+/// Most connections at a time.
+pub const CONNECTIONS_MAX: usize = 64;
 /// Longest head of a request. Prometheus sends less than one KiB.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// Most headers of a request.
@@ -15,7 +17,7 @@ pub const HEADERS_MAX: usize = 64;
 
 /// What bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Head {
+pub enum ParsedHead {
     /// The head of a request is not whole.
     Partial,
     /// A request.
@@ -91,18 +93,18 @@ impl Status {
 }
 
 /// Reads the head of a request. Cost: a pass over the bytes.
-pub fn head(bytes: &[u8]) -> Head {
+pub fn head(bytes: &[u8]) -> ParsedHead {
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     let used = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(used)) if used <= HEAD_BYTES_MAX => used,
-        Ok(httparse::Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => return Head::Partial,
-        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Head::Refused(Status::HeadTooLarge),
-        Err(_) => return Head::Refused(Status::BadRequest),
+        Ok(httparse::Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => return ParsedHead::Partial,
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return ParsedHead::Refused(Status::HeadTooLarge),
+        Err(_) => return ParsedHead::Refused(Status::BadRequest),
     };
     match request(&parsed) {
-        Ok(request) => Head::Request { request, used },
-        Err(status) => Head::Refused(status),
+        Ok(request) => ParsedHead::Request { request, used },
+        Err(status) => ParsedHead::Refused(status),
     }
 }
 

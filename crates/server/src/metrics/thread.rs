@@ -7,8 +7,8 @@
 //! however many requests come, and never again before it has answered; (4) of a sample each format's text is
 //! made once; (5) a connection keeps a head, a reply, and the text that its socket has not taken.
 
-use super::http::{self, HEAD_BYTES_MAX, Head, Page, ReplyForm, Request, Status};
-use super::{MetricsSettings, ToEndpoint};
+use super::http::{self, CONNECTIONS_MAX, HEAD_BYTES_MAX, Page, ParsedHead, ReplyForm, Request, Status};
+use super::message::{MetricsSettings, ToEndpoint};
 use crate::listen::listeners::Listeners;
 use crate::net::{Endpoint, Stream};
 use crate::threads::Thread;
@@ -26,8 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-/// Most connections at a time.
-pub const CONNECTIONS_MAX: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long the head of a request may take, a handshake of TLS included.
 pub(super) const HEAD_NS_MAX: u64 = 5 * SECOND_NS;
@@ -337,13 +335,13 @@ impl EndpointThread {
                 return;
             }
             match http::head(&connection.input) {
-                Head::Partial => return,
-                Head::Request { request, used } => {
+                ParsedHead::Partial => return,
+                ParsedHead::Request { request, used } => {
                     connection.input.drain(..used);
                     connection.enter(HttpState::Waiting(request), now_ns, ANSWER_NS_MAX);
                     self.take_up(key, now_ns);
                 }
-                Head::Refused(status) => {
+                ParsedHead::Refused(status) => {
                     connection.input = Vec::new();
                     self.refused += 1;
                     self.reply(key, http::refuse(status), false, now_ns);

@@ -5,7 +5,6 @@
 //! force before; (2) a connection keeps the context with which it began; (3) a reload that was begun before
 //! the configuration changed has no effect.
 
-use crate::metrics;
 use crate::os::plain_error;
 use crate::storage::{Storage, read_whole};
 use crate::threads::Thread;
@@ -197,7 +196,12 @@ pub fn is_wanted(config: &Config) -> bool {
     config.int(param::TLS_PORT) != 0
         || config.bool(param::TLS_REPLICATION)
         || config.bool(param::TLS_CLUSTER)
-        || metrics::speaks_tls(config)
+        || is_wanted_by_metrics(config)
+}
+
+/// Whether the metrics endpoint speaks TLS.
+pub fn is_wanted_by_metrics(config: &Config) -> bool {
+    config.int(param::METRICS_PORT) != 0 && config.bool(param::METRICS_TLS)
 }
 
 /// Which name of a client's certificate makes it a user; none: no name does.

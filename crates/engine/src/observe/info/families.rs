@@ -1,7 +1,7 @@
 //! The families of metrics: one for each row of [`FIELDS`] that has a metric, and those below, which have
 //! labels, or stand in no field of INFO. Names and labels that begin with `redis_` are redis_exporter's.
 
-use super::fields::{FIELDS, Field, FieldId, FieldKind, FieldUnit};
+use super::fields::{FIELDS, FieldId, FieldKind, FieldUnit, InfoField};
 
 /// A family of metrics.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +51,12 @@ impl From<FieldId> for FamilyId {
 }
 
 impl Family {
-    fn of(field: &Field) -> Family {
+    fn of(field: &InfoField) -> Family {
         let kind = match field.kind {
             FieldKind::Counter => FamilyKind::Counter,
             FieldKind::Gauge | FieldKind::Text | FieldKind::Record => FamilyKind::Gauge,
         };
-        let Field { metric, help, divisor, .. } = *field;
+        let InfoField { metric, help, divisor, .. } = *field;
         // What is divided is in seconds.
         let unit = if divisor == 1 { field.unit } else { FieldUnit::Seconds };
         Family { name: metric, kind, help, unit, divisor }
@@ -95,15 +95,15 @@ macro_rules! families {
     ($( $id:ident : $row:expr ; )*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u16)]
-        enum Index { $( $id, )* COUNT }
+        enum FamilyIndex { $( $id, )* COUNT }
 
         /// The families that no row of [`FIELDS`] has.
-        pub static FAMILIES: [Family; Index::COUNT as usize] = [ $( $row, )* ];
+        pub(crate) static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
 
         /// The families by name.
         pub(crate) mod family {
-            use super::{FIELDS, FamilyId, Index};
-            $( pub(crate) const $id: FamilyId = FamilyId(FIELDS.len() as u16 + Index::$id as u16); )*
+            use super::{FIELDS, FamilyId, FamilyIndex};
+            $( pub(crate) const $id: FamilyId = FamilyId(FIELDS.len() as u16 + FamilyIndex::$id as u16); )*
         }
     };
 }

@@ -10,7 +10,7 @@
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct InfoField {
     /// As INFO writes it; `*` stands for what differs.
     pub name: &'static str,
     /// What its number does.
@@ -41,7 +41,7 @@ pub enum FieldKind {
     Gauge,
     /// It is no number.
     Text,
-    /// Several numbers, each of which is a family of [`Family`](super::families::Family).
+    /// Several numbers, each of a family of `info/families.rs`.
     Record,
 }
 
@@ -65,53 +65,53 @@ pub struct FieldId(pub(super) u16);
 
 impl FieldId {
     /// The row.
-    pub fn row(self) -> &'static Field {
+    pub fn row(self) -> &'static InfoField {
         &FIELDS[usize::from(self.0)]
     }
 }
 
-const fn row(name: &'static str, kind: FieldKind, unit: FieldUnit, help: &'static str) -> Field {
-    Field { name, kind, unit, help, metric: "", divisor: 1, human: false, label: "", section: "" }
+const fn row(name: &'static str, kind: FieldKind, unit: FieldUnit, help: &'static str) -> InfoField {
+    InfoField { name, kind, unit, help, metric: "", divisor: 1, human: false, label: "", section: "" }
 }
 
-const fn text(name: &'static str, help: &'static str) -> Field {
+const fn text(name: &'static str, help: &'static str) -> InfoField {
     row(name, FieldKind::Text, FieldUnit::Count, help)
 }
 
-const fn record(name: &'static str, label: &'static str, help: &'static str) -> Field {
+const fn record(name: &'static str, label: &'static str, help: &'static str) -> InfoField {
     let row = row(name, FieldKind::Record, FieldUnit::Count, help);
-    Field { label, ..row }
+    InfoField { label, ..row }
 }
 
-const fn gauge(name: &'static str, unit: FieldUnit, help: &'static str) -> Field {
+const fn gauge(name: &'static str, unit: FieldUnit, help: &'static str) -> InfoField {
     row(name, FieldKind::Gauge, unit, help)
 }
 
-const fn counter(name: &'static str, unit: FieldUnit, help: &'static str) -> Field {
+const fn counter(name: &'static str, unit: FieldUnit, help: &'static str) -> InfoField {
     row(name, FieldKind::Counter, unit, help)
 }
 
-impl Field {
+impl InfoField {
     /// The endpoint shows it under this name.
-    const fn metric(self, metric: &'static str) -> Field {
-        Field { metric, ..self }
+    const fn metric(self, metric: &'static str) -> InfoField {
+        InfoField { metric, ..self }
     }
 
     /// The endpoint shows the number divided by this.
-    const fn over(self, divisor: u32) -> Field {
-        Field { divisor, ..self }
+    const fn over(self, divisor: u32) -> InfoField {
+        InfoField { divisor, ..self }
     }
 
-    const fn with_human(self) -> Field {
-        Field { human: true, ..self }
+    const fn with_human(self) -> InfoField {
+        InfoField { human: true, ..self }
     }
 
-    const fn label(self, label: &'static str) -> Field {
-        Field { label, ..self }
+    const fn label(self, label: &'static str) -> InfoField {
+        InfoField { label, ..self }
     }
 
-    const fn under(self, section: &'static str) -> Field {
-        Field { section, ..self }
+    const fn under(self, section: &'static str) -> InfoField {
+        InfoField { section, ..self }
     }
 
     /// What stands before `*`, and what behind it.
@@ -126,15 +126,15 @@ macro_rules! fields {
     ($( $title:literal { $( $id:ident : $row:expr ; )* } )*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u16)]
-        enum Index { $($( $id, )*)* COUNT }
+        enum FieldIndex { $($( $id, )*)* COUNT }
 
         /// Every field, section by section; [`FieldId`] is a position in it.
-        pub static FIELDS: [Field; Index::COUNT as usize] = [ $($( $row.under($title), )*)* ];
+        pub(crate) static FIELDS: [InfoField; FieldIndex::COUNT as usize] = [ $($( $row.under($title), )*)* ];
 
         /// The rows by name.
         pub(crate) mod field {
-            use super::{FieldId, Index};
-            $($( pub(crate) const $id: FieldId = FieldId(Index::$id as u16); )*)*
+            use super::{FieldId, FieldIndex};
+            $($( pub(crate) const $id: FieldId = FieldId(FieldIndex::$id as u16); )*)*
         }
     };
 }

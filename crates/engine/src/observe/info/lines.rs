@@ -2,7 +2,7 @@
 
 use super::fields::FieldId;
 use super::sink::Sink;
-use super::value::Value;
+use super::value::FieldValue;
 use std::fmt::{Display, Write};
 
 /// The text of a reply under construction.
@@ -36,7 +36,7 @@ impl Lines {
 }
 
 impl Sink for Lines {
-    fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: Value<'_>) {
+    fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: FieldValue<'_>) {
         let row = field.row();
         match star {
             Some(star) => {
@@ -46,7 +46,7 @@ impl Sink for Lines {
             None => self.line(format_args!("{}", row.name), value),
         }
         if row.human
-            && let Value::Uint(bytes) = value
+            && let FieldValue::Uint(bytes) = value
         {
             self.line(format_args!("{}_human", row.name), human(bytes));
         }
@@ -71,7 +71,7 @@ pub(crate) fn human(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fields::field;
-    use super::super::value::Part;
+    use super::super::value::ValuePart;
     use super::*;
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
     fn an_empty_line_stands_between_sections_only() {
         let mut lines = Lines::default();
         lines.heading("A");
-        lines.put(field::HZ, None, Value::Uint(1));
+        lines.put(field::HZ, None, FieldValue::Uint(1));
         lines.heading("B");
         assert_eq!(lines.into_bytes(), b"# A\r\nhz:1\r\n\r\n# B\r\n");
     }
@@ -98,11 +98,12 @@ mod tests {
         let mut lines = Lines::default();
         let out: &mut dyn Sink = &mut lines;
         out.add(field::USED_MEMORY, 1536u64);
-        out.add(field::USED_MEMORY_PEAK_PERC, Value::Percent(50.0));
-        out.add_at(field::USED_ACTIVE_TIME_IO_THREAD, 2, Value::Micros(1_000_002));
+        out.add(field::USED_MEMORY_PEAK_PERC, FieldValue::Percent(50.0));
+        out.add_at(field::USED_ACTIVE_TIME_IO_THREAD, 2, FieldValue::Micros(1_000_002));
         let name = "db3".to_owned();
-        let parts = [Part::hidden_label("db", &name), Part::shown("a", 1u64), Part::shown("b", "x")];
-        out.add_at(field::DB, 3, Value::Parts(&parts));
+        let parts =
+            [ValuePart::hidden_label("db", &name), ValuePart::shown("a", 1u64), ValuePart::shown("b", "x")];
+        out.add_at(field::DB, 3, FieldValue::Parts(&parts));
         let wanted = "used_memory:1536\r\nused_memory_human:1.50K\r\nused_memory_peak_perc:50.00%\r\n\
                       used_active_time_io_thread_2:1.000002\r\ndb3:a=1,b=x\r\n";
         assert_eq!(String::from_utf8_lossy(&lines.into_bytes()), wanted);

@@ -1,7 +1,7 @@
 //! What memory is used for: the numbers behind INFO memory and MEMORY STATS.
 
+use super::client_memory::ClientMemory;
 use super::view::View;
-use crate::session::Session;
 use sluice_keyspace::Db;
 use sluice_replication::Backlog;
 
@@ -76,41 +76,9 @@ impl MemoryReport {
     }
 }
 
-/// Memory of clients, bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ClientMemory {
-    /// Clients other than replicas.
-    pub clients: u64,
-    /// Replicas.
-    pub replicas: u64,
-    /// What replicas were queued and have not received.
-    pub replica_queues: u64,
-}
-
-impl ClientMemory {
-    /// Adds a client.
-    pub(crate) fn add(&mut self, session: &Session) {
-        let bytes = session_bytes(session);
-        match session.caller.replica_state() {
-            Some(_) => {
-                self.replicas += bytes;
-                self.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
-            }
-            None => self.clients += bytes,
-        }
-    }
-}
-
 /// Bytes of both indexes of a database.
 pub(crate) fn index_bytes(db: &Db) -> u64 {
     (db.index_bytes() + db.expires_bytes()) as u64
-}
-
-fn session_bytes(session: &Session) -> u64 {
-    let buffers = session.outbox_capacity()
-        + session.caller.traffic.input_bytes
-        + session.caller.traffic.input_free as usize;
-    (size_of::<Session>() + buffers + session.in_flight) as u64
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

@@ -1,10 +1,10 @@
-//! A sample: every number of the server at one moment, for the metrics endpoint. The main thread makes it, and
-//! another thread makes text of it.
+//! A sample: every number of the server at one moment, for the metrics endpoint. The main thread makes it,
+//! and another thread makes text of it.
 
 use super::families::{FamilyId, family};
 use super::fields::FieldId;
 use super::sink::Sink;
-use super::value::{Number, Value};
+use super::value::{FieldValue, Number};
 use sluice_base::Histogram;
 use std::fmt::Display;
 
@@ -90,7 +90,7 @@ impl Sampler {
     }
 
     /// Keeps labels, for [`Sampler::number`].
-    pub fn keep_labels(&mut self, labels: Vec<(&'static str, Box<str>)>) -> u32 {
+    pub(super) fn keep_labels(&mut self, labels: Vec<(&'static str, Box<str>)>) -> u32 {
         if labels.is_empty() {
             return 0;
         }
@@ -112,9 +112,9 @@ impl Sampler {
 }
 
 impl Sink for Sampler {
-    fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: Value<'_>) {
+    fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: FieldValue<'_>) {
         let row = field.row();
-        if let Value::Parts(parts) = value {
+        if let FieldValue::Parts(parts) = value {
             if parts.iter().all(|part| part.family.is_none()) {
                 return;
             }

@@ -4,7 +4,7 @@ use super::families::family;
 use super::fields::{FieldId, field};
 use super::numbers::{MemoryReport, difference, ratio};
 use super::sink::Sink;
-use super::value::{Part, Value};
+use super::value::{FieldValue, ValuePart};
 use super::view::View;
 use crate::control::Control;
 use crate::host::process::{EventLoopCounts, SyncFacts};
@@ -139,11 +139,11 @@ pub(super) fn memory(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::USED_MEMORY, report.used);
     out.add(field::USED_MEMORY_RSS, facts.resident as u64);
     out.add(field::USED_MEMORY_PEAK, report.peak);
-    out.add(field::USED_MEMORY_PEAK_PERC, Value::Percent(report.peak_percent()));
+    out.add(field::USED_MEMORY_PEAK_PERC, FieldValue::Percent(report.peak_percent()));
     out.add(field::USED_MEMORY_OVERHEAD, report.overhead);
     out.add(field::USED_MEMORY_STARTUP, report.startup);
     out.add(field::USED_MEMORY_DATASET, report.dataset);
-    out.add(field::USED_MEMORY_DATASET_PERC, Value::Percent(report.dataset_percent()));
+    out.add(field::USED_MEMORY_DATASET_PERC, FieldValue::Percent(report.dataset_percent()));
     out.add(field::ALLOCATOR_ALLOCATED, facts.allocator_allocated);
     out.add(field::ALLOCATOR_ACTIVE, facts.allocator_active);
     out.add(field::ALLOCATOR_RESIDENT, facts.allocator_resident);
@@ -181,7 +181,7 @@ fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut dyn Sink) {
     let resident = facts.allocator_resident as u64;
     let rss = facts.resident as u64;
     let mut pair = |quotient: FieldId, bytes: FieldId, a: u64, b: u64| {
-        out.add(quotient, Value::Decimal(ratio(a, b), 2));
+        out.add(quotient, FieldValue::Decimal(ratio(a, b), 2));
         out.add(bytes, difference(a, b));
     };
     pair(field::ALLOCATOR_FRAG_RATIO, field::ALLOCATOR_FRAG_BYTES, active, allocated);
@@ -202,7 +202,7 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::CURRENT_COW_PEAK, copied);
     out.add(field::CURRENT_COW_SIZE, copied);
     out.add(field::CURRENT_COW_SIZE_AGE, 0);
-    out.add(field::CURRENT_FORK_PERC, Value::Decimal(percent, 2));
+    out.add(field::CURRENT_FORK_PERC, FieldValue::Decimal(percent, 2));
     out.add(field::CURRENT_SAVE_KEYS_PROCESSED, job.captured);
     out.add(field::CURRENT_SAVE_KEYS_TOTAL, job.total);
     // What the reference's fields have no room for.
@@ -214,7 +214,7 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::RDB_CHANGES_SINCE_LAST_SAVE, view.control.persistence.dirty);
     out.add(field::RDB_BGSAVE_IN_PROGRESS, u8::from(view.control.rdb_began_s().is_some()));
     out.add(field::RDB_LAST_SAVE_TIME, view.control.persistence.last_save_s);
-    out.add(field::RDB_LAST_BGSAVE_STATUS, Value::status(!saving.failed));
+    out.add(field::RDB_LAST_BGSAVE_STATUS, FieldValue::status(!saving.failed));
     out.add(field::RDB_LAST_BGSAVE_TIME_SEC, saving.last_s.unwrap_or(-1));
     let current_s = view.control.rdb_began_s().map_or(-1, |began_s| view.now.unix_s() - began_s);
     out.add(field::RDB_CURRENT_BGSAVE_TIME_SEC, current_s);
@@ -234,10 +234,10 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::AOF_LAST_REWRITE_TIME_SEC, rewriting.last_s.unwrap_or(-1));
     let current_s = rewriting.began_s.map_or(-1, |began_s| view.now.unix_s() - began_s);
     out.add(field::AOF_CURRENT_REWRITE_TIME_SEC, current_s);
-    out.add(field::AOF_LAST_BGREWRITE_STATUS, Value::status(!rewriting.failed));
+    out.add(field::AOF_LAST_BGREWRITE_STATUS, FieldValue::status(!rewriting.failed));
     out.add(field::AOF_REWRITES, rewriting.count);
     out.add(field::AOF_REWRITES_CONSECUTIVE_FAILURES, rewriting.failures);
-    out.add(field::AOF_LAST_WRITE_STATUS, Value::status(aof.report().fault.is_none()));
+    out.add(field::AOF_LAST_WRITE_STATUS, FieldValue::status(aof.report().fault.is_none()));
     out.add(field::AOF_LAST_COW_SIZE, rewriting.last_copied_bytes);
     out.zeros(&[
         field::MODULE_FORK_IN_PROGRESS,
@@ -264,7 +264,7 @@ fn loading(load: &LoadUnderWay, now: Now, out: &mut dyn Sink) {
     out.add(field::LOADING_TOTAL_BYTES, figures.total_bytes);
     out.add(field::LOADING_RDB_USED_MEM, figures.rdb_used_memory);
     out.add(field::LOADING_LOADED_BYTES, figures.loaded_bytes);
-    out.add(field::LOADING_LOADED_PERC, Value::Decimal(figures.percent, 2));
+    out.add(field::LOADING_LOADED_PERC, FieldValue::Decimal(figures.percent, 2));
     out.add(field::LOADING_ETA_SECONDS, figures.eta_s);
 }
 
@@ -277,7 +277,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::SYNC_PARTIAL_ERR, stats.syncs.partial_err);
     out.add(field::EXPIRED_KEYS, stats.expiry.keys);
     out.add(field::EXPIRED_FIELDS, view.stats.expiry.fields);
-    out.add(field::EXPIRED_STALE_PERC, Value::Decimal(stats.expiry.stale_percent, 2));
+    out.add(field::EXPIRED_STALE_PERC, FieldValue::Decimal(stats.expiry.stale_percent, 2));
     out.add(field::EXPIRED_KEYS_WITH_VOLATILE_ITEMS_STALE_PERC, "0.00");
     out.add(field::EXPIRED_TIME_CAP_REACHED_COUNT, stats.expiry.capped);
     out.add(field::EXPIRE_CYCLE_CPU_MILLISECONDS, stats.expiry.ns / 1_000_000);
@@ -328,7 +328,7 @@ fn compaction(view: &View<'_>, out: &mut dyn Sink) {
 
 fn traffic(view: &View<'_>, out: &mut dyn Sink) {
     let (stats, facts) = (view.stats, view.facts);
-    let kib = |rate: u64| Value::Decimal(rate as f64 / 1024.0, 2);
+    let kib = |rate: u64| FieldValue::Decimal(rate as f64 / 1024.0, 2);
     out.add(field::TOTAL_CONNECTIONS_RECEIVED, stats.connections.accepted);
     out.add(field::TOTAL_COMMANDS_PROCESSED, stats.total_commands);
     out.add(field::INSTANTANEOUS_OPS_PER_SEC, stats.rates.ops.mean());
@@ -422,14 +422,14 @@ pub(super) fn replication(view: &View<'_>, out: &mut dyn Sink) {
         let offset = replica.acked.max(0);
         let known_lag = (lag >= 0).then_some(family::CONNECTED_SLAVE_LAG);
         let parts = [
-            Part::label("ip", "slave_ip", ip),
-            Part::label("port", "slave_port", port),
-            Part::label("state", "slave_state", state),
-            Part::number("offset", family::CONNECTED_SLAVE_OFFSET, offset),
-            Part { family: known_lag, ..Part::shown("lag", lag) },
-            Part::shown("type", kind),
+            ValuePart::label("ip", "slave_ip", ip),
+            ValuePart::label("port", "slave_port", port),
+            ValuePart::label("state", "slave_state", state),
+            ValuePart::number("offset", family::CONNECTED_SLAVE_OFFSET, offset),
+            ValuePart { family: known_lag, ..ValuePart::shown("lag", lag) },
+            ValuePart::shown("type", kind),
         ];
-        out.add_at(field::SLAVE, i, Value::Parts(&parts));
+        out.add_at(field::SLAVE, i, FieldValue::Parts(&parts));
     }
     out.add(field::REPLICAS_WAITING_PSYNC, stream.reserved.len());
     let failover = view.control.replication.failover.as_deref();
@@ -462,7 +462,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     out.add(field::MASTER_PORT, primary.port);
     let port = primary.port.to_string();
     out.set_labels(&[("master_host", &primary.host), ("master_port", &port)]);
-    let status = if role.is_up() { Value::Word("up", 1) } else { Value::Word("down", 0) };
+    let status = if role.is_up() { FieldValue::Word("up", 1) } else { FieldValue::Word("down", 0) };
     out.add(field::MASTER_LINK_STATUS, status);
     let session = role.session.and_then(|key| view.sessions.get(key));
     let silent_s = session.map_or(-1, |session| (now_s - session.caller.traffic.last_s).max(0));
@@ -501,7 +501,7 @@ fn sync(facts: Option<SyncFacts>, out: &mut dyn Sink) {
     out.add(field::MASTER_SYNC_TOTAL_BYTES, total_bytes);
     out.add(field::MASTER_SYNC_READ_BYTES, read_bytes);
     out.add(field::MASTER_SYNC_LEFT_BYTES, known.map_or(0, |total| total.saturating_sub(read_bytes)));
-    out.add(field::MASTER_SYNC_PERC, Value::Decimal(percent, 2));
+    out.add(field::MASTER_SYNC_PERC, FieldValue::Decimal(percent, 2));
     out.add(field::MASTER_SYNC_LAST_IO_SECONDS_AGO, last_io_s);
 }
 
@@ -516,10 +516,10 @@ pub(super) fn cpu(view: &View<'_>, out: &mut dyn Sink) {
         (field::USED_CPU_USER_MAIN_THREAD, cpu.user_main),
         (field::USED_ACTIVE_TIME_MAIN_THREAD, cpu.active_main),
     ] {
-        out.add(name, Value::Micros(us));
+        out.add(name, FieldValue::Micros(us));
     }
     for (i, us) in view.facts.io_threads.active_us.iter().enumerate() {
-        out.add_at(field::USED_ACTIVE_TIME_IO_THREAD, i + 1, Value::Micros(*us));
+        out.add_at(field::USED_ACTIVE_TIME_IO_THREAD, i + 1, FieldValue::Micros(*us));
     }
 }
 
@@ -535,13 +535,13 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut dyn Sink) {
         let usec = stats.spent_ns / 1000;
         let each = if stats.calls == 0 { 0.0 } else { stats.spent_ns as f64 / 1000.0 / stats.calls as f64 };
         let parts = [
-            Part::number("calls", family::COMMANDS, stats.calls),
-            Part::number("usec", family::COMMANDS_DURATION, usec),
-            Part::shown("usec_per_call", Value::Decimal(each, 2)),
-            Part::number("rejected_calls", family::COMMANDS_REJECTED, stats.rejected),
-            Part::number("failed_calls", family::COMMANDS_FAILED, stats.failed),
+            ValuePart::number("calls", family::COMMANDS, stats.calls),
+            ValuePart::number("usec", family::COMMANDS_DURATION, usec),
+            ValuePart::shown("usec_per_call", FieldValue::Decimal(each, 2)),
+            ValuePart::number("rejected_calls", family::COMMANDS_REJECTED, stats.rejected),
+            ValuePart::number("failed_calls", family::COMMANDS_FAILED, stats.failed),
         ];
-        out.add_at(field::CMDSTAT, spec.full_name, Value::Parts(&parts));
+        out.add_at(field::CMDSTAT, spec.full_name, FieldValue::Parts(&parts));
     }
 }
 
@@ -549,7 +549,11 @@ pub(super) fn errorstats(view: &View<'_>, out: &mut dyn Sink) {
     for (code, count) in &view.stats.failures.by_code {
         // A script chooses its errors' codes: none may look like another field.
         let code = code.replace(['#', ':', '\n', '\r'], "_");
-        out.add_at(field::ERRORSTAT, code, Value::Parts(&[Part::number("count", family::ERRORS, *count)]));
+        out.add_at(
+            field::ERRORSTAT,
+            code,
+            FieldValue::Parts(&[ValuePart::number("count", family::ERRORS, *count)]),
+        );
     }
 }
 
@@ -579,13 +583,13 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::ENGINES_TOTAL_MEMORY_OVERHEAD, 0);
     let bytes = scripts.machine_bytes();
     let parts = [
-        Part::shown("name", "LUA"),
-        Part::shown("module", "lua"),
-        Part::shown("abi_version", 4u64),
-        Part::shown("used_memory", bytes),
-        Part::shown("memory_overhead", 0u64),
+        ValuePart::shown("name", "LUA"),
+        ValuePart::shown("module", "lua"),
+        ValuePart::shown("abi_version", 4u64),
+        ValuePart::shown("used_memory", bytes),
+        ValuePart::shown("memory_overhead", 0u64),
     ];
-    out.add_at(field::ENGINE, 0, Value::Parts(&parts));
+    out.add_at(field::ENGINE, 0, FieldValue::Parts(&parts));
     // What the reference does not tell.
     out.add(field::SCRIPTS_SLICES, view.stats.iteration.script_slices);
     out.add(field::SCRIPTS_MAXMEMORY_OVERRUN_BYTES, view.stats.eviction.script_overrun_max);
@@ -598,13 +602,13 @@ pub(super) fn keyspace(view: &View<'_>, out: &mut dyn Sink) {
         }
         let name = format!("db{number}");
         let parts = [
-            Part::hidden_label("db", &name),
-            Part::number("keys", family::DB_KEYS, db.len()),
-            Part::number("expires", family::DB_KEYS_EXPIRING, db.expires_len()),
-            Part::number("avg_ttl", family::DB_AVG_TTL, db.avg_ttl_ms),
-            Part::shown("keys_with_volatile_items", db.volatile_len()),
+            ValuePart::hidden_label("db", &name),
+            ValuePart::number("keys", family::DB_KEYS, db.len()),
+            ValuePart::number("expires", family::DB_KEYS_EXPIRING, db.expires_len()),
+            ValuePart::number("avg_ttl", family::DB_AVG_TTL, db.avg_ttl_ms),
+            ValuePart::shown("keys_with_volatile_items", db.volatile_len()),
         ];
-        out.add_at(field::DB, number, Value::Parts(&parts));
+        out.add_at(field::DB, number, FieldValue::Parts(&parts));
     }
 }
 

@@ -1,6 +1,5 @@
 //! The engine's part of a sample for the metrics endpoint.
 
-use super::numbers::ClientMemory;
 use super::sample::MetricsSample;
 use super::table;
 use super::view::View;
@@ -31,21 +30,5 @@ impl Engine {
             client_memory: self.upkeep.cron.client_memory.last.filter(|_| is_crowd),
         };
         table::sample(&view)
-    }
-}
-
-/// Memory of clients as the cron sums it on its way through all of them, which takes a second.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ClientMemoryPass {
-    /// Of the clients that this pass has seen.
-    pub so_far: ClientMemory,
-    /// Of all clients, as the last pass has seen them.
-    pub last: Option<ClientMemory>,
-}
-
-impl ClientMemoryPass {
-    /// A pass has begun.
-    pub(crate) fn begin(&mut self) {
-        self.last = Some(std::mem::take(&mut self.so_far));
     }
 }

@@ -1,7 +1,7 @@
 //! The table of fields by itself, and in the documentation.
 
 use super::families::{FAMILIES, FamilyKind};
-use super::fields::{FIELDS, Field, FieldKind, FieldUnit};
+use super::fields::{FIELDS, FieldKind, FieldUnit, InfoField};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ fn markdown() -> String {
     let mut out = String::from(
         "| field of INFO | section | kind | unit | metric | meaning |\n|---|---|---|---|---|---|\n",
     );
-    for Field { name, kind, unit, help, metric, human, section, .. } in &FIELDS {
+    for InfoField { name, kind, unit, help, metric, human, section, .. } in &FIELDS {
         let kind = match kind {
             FieldKind::Counter => "counter",
             FieldKind::Gauge => "gauge",

@@ -54,7 +54,7 @@ impl EndpointNumbers {
     /// The end of a text that begins with [`MetricsSample::text`].
     pub fn text(&self, format: MetricsFormat) -> String {
         let seconds = |ns: u64| Number::Float(ns as f64 / 1e9);
-        let mut out = Text { out: String::with_capacity(1024), format };
+        let mut out = MetricsText { out: String::with_capacity(1024), format };
         for (id, number) in [
             (family::SAMPLE_AGE, seconds(self.age_ns)),
             (family::SAMPLES, Number::Uint(self.samples)),
@@ -80,7 +80,7 @@ impl EndpointNumbers {
 impl MetricsSample {
     /// The text, but for its end, which [`EndpointNumbers::text`] has. Cost: some hundred microseconds.
     pub fn text(&self, format: MetricsFormat) -> String {
-        let mut out = Text { out: String::with_capacity(64 * 1024), format };
+        let mut out = MetricsText { out: String::with_capacity(64 * 1024), format };
         let labels: Vec<String> = self.labels.iter().map(|labels| shown(labels)).collect();
         let labels_of = |number: &SampleNumber| match number.labels.checked_sub(1) {
             Some(index) => labels[index as usize].as_str(),
@@ -113,12 +113,12 @@ impl MetricsSample {
 }
 
 /// A text under construction.
-struct Text {
+struct MetricsText {
     out: String,
     format: MetricsFormat,
 }
 
-impl Text {
+impl MetricsText {
     /// The lines ahead of a family's samples.
     fn head(&mut self, family: &Family) {
         let (name, kind) = self.declared(family);

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value<'a> {
+pub(crate) enum FieldValue<'a> {
     Uint(u64),
     Int(i64),
     /// A number that INFO writes with so many decimals.
@@ -19,39 +19,39 @@ pub(crate) enum Value<'a> {
     /// A word of INFO's that is a number elsewhere.
     Word(&'static str, u8),
     /// Several: `name=value,name=value`.
-    Parts(&'a [Part<'a>]),
+    Parts(&'a [ValuePart<'a>]),
 }
 
-impl Value<'_> {
+impl FieldValue<'_> {
     /// Whether what was tried last went well.
-    pub(crate) fn status(is_fine: bool) -> Value<'static> {
-        if is_fine { Value::Word("ok", 1) } else { Value::Word("err", 0) }
+    pub(crate) fn status(is_fine: bool) -> FieldValue<'static> {
+        if is_fine { FieldValue::Word("ok", 1) } else { FieldValue::Word("err", 0) }
     }
 
     /// The number, if it is one.
     pub(crate) fn number(&self) -> Option<Number> {
         match *self {
-            Value::Uint(number) => Some(Number::Uint(number)),
-            Value::Int(number) => Some(Number::Int(number)),
-            Value::Decimal(number, _) | Value::Percent(number) => Some(Number::Float(number)),
-            Value::Micros(us) => Some(Number::Float(us as f64 / 1e6)),
-            Value::Word(_, number) => Some(Number::Uint(u64::from(number))),
-            Value::Text(_) | Value::Parts(_) => None,
+            FieldValue::Uint(number) => Some(Number::Uint(number)),
+            FieldValue::Int(number) => Some(Number::Int(number)),
+            FieldValue::Decimal(number, _) | FieldValue::Percent(number) => Some(Number::Float(number)),
+            FieldValue::Micros(us) => Some(Number::Float(us as f64 / 1e6)),
+            FieldValue::Word(_, number) => Some(Number::Uint(u64::from(number))),
+            FieldValue::Text(_) | FieldValue::Parts(_) => None,
         }
     }
 }
 
 /// As INFO writes it.
-impl fmt::Display for Value<'_> {
+impl fmt::Display for FieldValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Value::Uint(number) => write!(f, "{number}"),
-            Value::Int(number) => write!(f, "{number}"),
-            Value::Decimal(number, decimals) => write!(f, "{number:.decimals$}"),
-            Value::Percent(number) => write!(f, "{number:.2}%"),
-            Value::Micros(us) => write!(f, "{}.{:06}", us / 1_000_000, us % 1_000_000),
-            Value::Text(text) | Value::Word(text, _) => f.write_str(text),
-            Value::Parts(parts) => {
+            FieldValue::Uint(number) => write!(f, "{number}"),
+            FieldValue::Int(number) => write!(f, "{number}"),
+            FieldValue::Decimal(number, decimals) => write!(f, "{number:.decimals$}"),
+            FieldValue::Percent(number) => write!(f, "{number:.2}%"),
+            FieldValue::Micros(us) => write!(f, "{}.{:06}", us / 1_000_000, us % 1_000_000),
+            FieldValue::Text(text) | FieldValue::Word(text, _) => f.write_str(text),
+            FieldValue::Parts(parts) => {
                 for (at, part) in parts.iter().filter(|part| !part.name.is_empty()).enumerate() {
                     let comma = if at == 0 { "" } else { "," };
                     write!(f, "{comma}{}={}", part.name, part.value)?;
@@ -64,35 +64,43 @@ impl fmt::Display for Value<'_> {
 
 /// One of several values of a field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct ValuePart<'a> {
     /// As INFO writes it; empty where INFO does not.
     pub name: &'static str,
-    pub value: Value<'a>,
+    pub value: FieldValue<'a>,
     /// It is a label of the field's numbers, under this name.
     pub label: Option<&'static str>,
     /// It is a number of this family.
     pub family: Option<FamilyId>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> ValuePart<'a> {
     /// INFO alone has it.
-    pub(crate) fn shown(name: &'static str, value: impl Into<Value<'a>>) -> Part<'a> {
-        Part { name, value: value.into(), label: None, family: None }
+    pub(crate) fn shown(name: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
+        ValuePart { name, value: value.into(), label: None, family: None }
     }
 
     /// A number of a family.
-    pub(crate) fn number(name: &'static str, family: FamilyId, value: impl Into<Value<'a>>) -> Part<'a> {
-        Part { family: Some(family), ..Part::shown(name, value) }
+    pub(crate) fn number(
+        name: &'static str,
+        family: FamilyId,
+        value: impl Into<FieldValue<'a>>,
+    ) -> ValuePart<'a> {
+        ValuePart { family: Some(family), ..ValuePart::shown(name, value) }
     }
 
     /// A label.
-    pub(crate) fn label(name: &'static str, label: &'static str, value: impl Into<Value<'a>>) -> Part<'a> {
-        Part { label: Some(label), ..Part::shown(name, value) }
+    pub(crate) fn label(
+        name: &'static str,
+        label: &'static str,
+        value: impl Into<FieldValue<'a>>,
+    ) -> ValuePart<'a> {
+        ValuePart { label: Some(label), ..ValuePart::shown(name, value) }
     }
 
     /// A label that INFO does not write.
-    pub(crate) fn hidden_label(label: &'static str, value: impl Into<Value<'a>>) -> Part<'a> {
-        Part::label("", label, value)
+    pub(crate) fn hidden_label(label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
+        ValuePart::label("", label, value)
     }
 }
 
@@ -133,9 +141,9 @@ impl fmt::Display for Number {
 
 macro_rules! numbers {
     ($variant:ident $as:ty: $($of:ty)*) => {
-        $( impl From<$of> for Value<'_> {
+        $( impl From<$of> for FieldValue<'_> {
             fn from(number: $of) -> Self {
-                Value::$variant(number as $as)
+                FieldValue::$variant(number as $as)
             }
         } )*
     };
@@ -144,14 +152,14 @@ macro_rules! numbers {
 numbers! { Uint u64: u8 u16 u32 u64 usize }
 numbers! { Int i64: i32 i64 isize }
 
-impl<'a> From<&'a str> for Value<'a> {
+impl<'a> From<&'a str> for FieldValue<'a> {
     fn from(text: &'a str) -> Self {
-        Value::Text(text)
+        FieldValue::Text(text)
     }
 }
 
-impl<'a> From<&'a String> for Value<'a> {
+impl<'a> From<&'a String> for FieldValue<'a> {
     fn from(text: &'a String) -> Self {
-        Value::Text(text)
+        FieldValue::Text(text)
     }
 }

@@ -1,6 +1,6 @@
 //! What INFO looks at.
 
-use super::numbers::ClientMemory;
+use super::client_memory::ClientMemory;
 use crate::control::Control;
 use crate::host::process::Facts;
 use crate::observe::stats::Stats;

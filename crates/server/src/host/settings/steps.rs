@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::listen;
 use crate::log::Style;
 use crate::metrics;
+use crate::net::tls;
 use crate::os::plain_error;
 use crate::storage;
 use crate::users;
@@ -114,7 +115,7 @@ impl Host {
         if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
             self.note(level, &line);
             // Connections to the metrics endpoint begin by what is in force now.
-            self.settings.metrics_changed |= metrics::speaks_tls(config);
+            self.settings.metrics_changed |= tls::is_wanted_by_metrics(config);
             self.settings.changed |= self.settings.metrics_changed;
         }
     }

@@ -1,13 +1,13 @@
 use super::*;
 use sluice_base::Rng;
 
-fn one(bytes: &str) -> Head {
+fn one(bytes: &str) -> ParsedHead {
     head(bytes.as_bytes())
 }
 
 fn request_of(bytes: &str) -> Request {
     match one(bytes) {
-        Head::Request { request, used } => {
+        ParsedHead::Request { request, used } => {
             assert_eq!(used, bytes.len());
             request
         }
@@ -77,27 +77,27 @@ fn what_may_hide_another_request_is_refused() {
         "null: \0\r\n",
     ] {
         let bytes = format!("GET /metrics HTTP/1.1\r\n{HOST}{headers}\r\n");
-        assert_eq!(one(&bytes), Head::Refused(Status::BadRequest), "{headers}");
+        assert_eq!(one(&bytes), ParsedHead::Refused(Status::BadRequest), "{headers}");
     }
-    assert_eq!(one("GET /metrics HTTP/1.1\r\n\r\n"), Head::Refused(Status::BadRequest), "no host");
-    assert_eq!(one("GET /metrics HTTP/2.0\r\n\r\n"), Head::Refused(Status::BadRequest));
-    assert_eq!(one("\x16\x03\x01\x02\x00"), Head::Refused(Status::BadRequest), "TLS");
-    assert_eq!(one("*1\r\n$4\r\nPING\r\n"), Head::Refused(Status::BadRequest), "RESP");
+    assert_eq!(one("GET /metrics HTTP/1.1\r\n\r\n"), ParsedHead::Refused(Status::BadRequest), "no host");
+    assert_eq!(one("GET /metrics HTTP/2.0\r\n\r\n"), ParsedHead::Refused(Status::BadRequest));
+    assert_eq!(one("\x16\x03\x01\x02\x00"), ParsedHead::Refused(Status::BadRequest), "TLS");
+    assert_eq!(one("*1\r\n$4\r\nPING\r\n"), ParsedHead::Refused(Status::BadRequest), "RESP");
     assert_eq!(
         one(&format!("POST /metrics HTTP/1.1\r\n{HOST}\r\n")),
-        Head::Refused(Status::MethodNotAllowed)
+        ParsedHead::Refused(Status::MethodNotAllowed)
     );
 }
 
 #[test]
 fn a_head_has_a_bound() {
     let long = |bytes: usize| format!("GET / HTTP/1.1\r\n{HOST}x: {}", "y".repeat(bytes));
-    assert_eq!(one(&long(HEAD_BYTES_MAX - 100)), Head::Partial);
-    assert_eq!(one(&long(HEAD_BYTES_MAX)), Head::Refused(Status::HeadTooLarge));
-    assert_eq!(one(&(long(HEAD_BYTES_MAX) + "\r\n\r\n")), Head::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&long(HEAD_BYTES_MAX - 100)), ParsedHead::Partial);
+    assert_eq!(one(&long(HEAD_BYTES_MAX)), ParsedHead::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&(long(HEAD_BYTES_MAX) + "\r\n\r\n")), ParsedHead::Refused(Status::HeadTooLarge));
     let many = format!("GET / HTTP/1.1\r\n{HOST}{}\r\n", "x: y\r\n".repeat(HEADERS_MAX));
-    assert_eq!(one(&many), Head::Refused(Status::HeadTooLarge));
-    assert_eq!(one(&"\r\n".repeat(HEAD_BYTES_MAX)), Head::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&many), ParsedHead::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&"\r\n".repeat(HEAD_BYTES_MAX)), ParsedHead::Refused(Status::HeadTooLarge));
 }
 
 #[test]
@@ -164,13 +164,15 @@ fn any_bytes_are_a_request_a_beginning_or_refused() {
         }
         let cut = below(bytes.len() + 1);
         match (head(&bytes[..cut]), head(&bytes)) {
-            (Head::Partial, Head::Request { used, .. }) => assert!(used > cut && used <= bytes.len()),
-            (Head::Partial, _) => {}
-            (Head::Request { used, request }, whole) => {
-                assert!(used <= cut);
-                assert_eq!(whole, Head::Request { used, request });
+            (ParsedHead::Partial, ParsedHead::Request { used, .. }) => {
+                assert!(used > cut && used <= bytes.len())
             }
-            (Head::Refused(_), whole) => assert!(matches!(whole, Head::Refused(_)), "{bytes:?}"),
+            (ParsedHead::Partial, _) => {}
+            (ParsedHead::Request { used, request }, whole) => {
+                assert!(used <= cut);
+                assert_eq!(whole, ParsedHead::Request { used, request });
+            }
+            (ParsedHead::Refused(_), whole) => assert!(matches!(whole, ParsedHead::Refused(_)), "{bytes:?}"),
         }
     }
 }
