@@ -60,6 +60,40 @@ impl Histogram {
         0
     }
 
+    /// How many powers of two [`Histogram::by_power_of_two`] has.
+    pub const POWERS: usize = BUCKETS / STEPS;
+
+    /// Counts by power of two: the first of durations below 64 ns, each further one of twice as long ones.
+    /// Cost: a pass over all buckets, half a microsecond.
+    pub fn by_power_of_two(&self) -> [u64; Histogram::POWERS] {
+        let (powers, _) = self.counts.as_chunks::<STEPS>();
+        std::array::from_fn(|power| powers[power].iter().sum())
+    }
+
+    /// The longest duration of a power of two, nanoseconds.
+    pub const fn power_ends_at(power: usize) -> u64 {
+        ((STEPS as u64) << power) - 1
+    }
+
+    /// As [`Histogram::percentile`], at the cost of a few buckets where the powers are known.
+    pub fn percentile_by(&self, by_power: &[u64; Histogram::POWERS], percent: f64) -> u64 {
+        let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (power, count) in by_power.iter().enumerate() {
+            if seen + count < wanted {
+                seen += count;
+                continue;
+            }
+            for bucket in power * STEPS..(power + 1) * STEPS {
+                seen += self.counts[bucket];
+                if seen >= wanted {
+                    return highest_of(bucket);
+                }
+            }
+        }
+        0
+    }
+
     /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them:
     /// `(microseconds, count)` for each bound at which the count grew. The microseconds are those of the last
     /// duration that the reference's histogram (two significant digits) does not tell from the bound.
@@ -139,6 +173,17 @@ mod tests {
         let p50 = h.percentile(50.0);
         assert!((490_000..=510_000).contains(&p50), "{p50}");
         assert_eq!(h.total(), 1000);
+        let powers = h.by_power_of_two();
+        for percent in [0.0, 0.1, 37.5, 50.0, 99.0, 99.9, 100.0] {
+            assert_eq!(h.percentile_by(&powers, percent), h.percentile(percent), "{percent}");
+        }
+        let below =
+            |power: usize| (1..=1000u64).filter(|us| us * 1000 <= Histogram::power_ends_at(power)).count();
+        let mut sum = 0;
+        for (power, count) in powers.iter().enumerate() {
+            sum += count;
+            assert_eq!(sum, below(power) as u64, "{power}");
+        }
         let cumulative = h.cumulative_by_power_of_two();
         let bounds: Vec<u64> = cumulative.iter().map(|x| x.0).collect();
         assert_eq!(bounds, [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056]);

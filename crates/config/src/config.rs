@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::choice;
 use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
-use crate::row::{Honoured, Id, ParamId};
+use crate::row::{Honoured, Id, ParamId, Traits};
 use crate::table::{PARAMS, param};
 use crate::user_line::{OutsideUser, UserLine};
 use crate::value::{BufferLimit, ClientClass, Onto, ParamValue, SavePoint};
@@ -186,6 +186,9 @@ impl Config {
     /// The text that CONFIG GET shows for a parameter.
     pub fn shown(&self, id: impl Into<ParamId>) -> Vec<u8> {
         let id = id.into();
+        if id.param().traits.has(Traits::CONCEALED) && self.is_changed(id) {
+            return b"(redacted)".to_vec();
+        }
         id.param().kind.text(self.value(id))
     }
 

@@ -158,6 +158,8 @@ impl Traits {
     /// `CONFIG GET *` does not list it; every other pattern and its name do. For ours, which tools that read
     /// all of the reference's would stumble over.
     pub(crate) const NOT_IN_STAR: Traits = Traits(256);
+    /// CONFIG GET says only that there is a value. The file has it, and CONFIG REWRITE writes it.
+    pub(crate) const CONCEALED: Traits = Traits(512);
 
     /// Whether all of `other` are in this set.
     pub const fn has(self, other: Traits) -> bool {
@@ -187,6 +189,7 @@ pub enum Section {
     Scripting,
     CommandLog,
     Latency,
+    Metrics,
     Events,
     Encodings,
     Threads,
@@ -197,7 +200,7 @@ pub enum Section {
 
 impl Section {
     /// All chapters, in order.
-    pub const ALL: [Section; 20] = [
+    pub const ALL: [Section; 21] = [
         Section::Network,
         Section::Tls,
         Section::General,
@@ -212,6 +215,7 @@ impl Section {
         Section::Scripting,
         Section::CommandLog,
         Section::Latency,
+        Section::Metrics,
         Section::Events,
         Section::Encodings,
         Section::Threads,
@@ -236,6 +240,7 @@ impl Section {
             Section::Cluster => "Cluster",
             Section::Scripting => "Scripts",
             Section::CommandLog => "Command log",
+            Section::Metrics => "Metrics",
             Section::Latency => "Latency",
             Section::Events => "Keyspace events",
             Section::Encodings => "Encodings of values",
@@ -351,6 +356,10 @@ impl Param {
 
     pub(crate) const fn sensitive(self) -> Param {
         self.with(Traits::SENSITIVE)
+    }
+
+    pub(crate) const fn concealed(self) -> Param {
+        self.with(Traits::CONCEALED)
     }
 
     pub(crate) const fn deny_loading(self) -> Param {

@@ -476,6 +476,16 @@ params! {
         LATENCY_TRACKING_INFO_PERCENTILES: Special = special("latency-tracking-info-percentiles", ParamKind::Percentiles).multi_arg(),
             "Percentiles of those histograms that INFO latencystats shows.";
     }
+    Metrics {
+        METRICS_PORT: Int = number("metrics-port", 0, 0, 65535).not_in_star(),
+            "TCP port on which numbers of the server are served to Prometheus and its like over HTTP, at /metrics; 0 opens none.";
+        METRICS_BIND: List = list("metrics-bind", &["127.0.0.1", "-::1"]).not_in_star(),
+            "Addresses for metrics-port, written as those of bind. Others than loopback need metrics-token, or metrics-tls with tls-auth-clients yes.";
+        METRICS_TOKEN: Text = optional("metrics-token").sensitive().concealed().checked(check::metrics_token).not_in_star(),
+            "What a request for /metrics must show as 'Authorization: Bearer TOKEN'.";
+        METRICS_TLS: Bool = boolean("metrics-tls", false).not_in_star(),
+            "Speak TLS on metrics-port, with the certificates and settings of the other tls directives.";
+    }
     Events {
         NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", ParamKind::NotifyEvents),
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";

@@ -9,6 +9,7 @@ use crate::exec::gate::Gate;
 use crate::exec::open_unit::OpenUnit;
 use crate::host::action::Action;
 use crate::host::process::Process;
+use crate::observe::info::ClientMemoryPass;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
@@ -121,6 +122,8 @@ pub(crate) struct Conclusions {
 pub(crate) struct CronState {
     pub(crate) next_ms: i64,
     pub(crate) next_client_slot: usize,
+    /// Memory of clients, where metrics want it.
+    pub(crate) client_memory: ClientMemoryPass,
     pub(crate) last_second: i64,
     pub(crate) rate_at_us: u64,
     /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.

@@ -28,10 +28,11 @@ pub use exec::declared::DeclaredKeysCheck;
 pub use host::action::{Action, Crash};
 pub use host::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile,
-    CertificateFact, CertificateFacts, Counts, CpuTimes, Facts, IoThreads, Process, ProcessClock,
-    ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, StreamBufferFacts, SyncFacts,
-    UserFile,
+    CertificateFact, CertificateFacts, Counts, CpuTimes, EventLoopCounts, Facts, IoThreads, Process,
+    ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, StreamBufferFacts,
+    SyncFacts, UserFile,
 };
+pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 pub use observe::memory_parts::MemoryPart;
 pub use observe::stats::Peaks;
 pub use persistence::background::Slice;

@@ -5,6 +5,7 @@
 //! the line, where a line is to blame.
 
 use crate::listen::{self, BindProblem};
+use crate::metrics;
 use crate::net::tls;
 use crate::os::{can_create, can_write_into, plain_error};
 use crate::storage;
@@ -37,6 +38,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) ->
     findings.users(&config);
     findings.certificates(&config);
     findings.addresses(&config);
+    findings.metrics(&config);
     findings
 }
 
@@ -106,6 +108,19 @@ impl Findings {
         let no_address = no_port || config.list(param::BIND).is_empty();
         if no_address && config.text(param::UNIXSOCKET).is_none() {
             self.error(config, param::PORT, "Configured to not listen anywhere");
+        }
+    }
+
+    /// The metrics endpoint.
+    fn metrics(&mut self, config: &Config) {
+        if let Some(text) = metrics::refusal(config) {
+            self.error(config, param::METRICS_BIND, &text);
+        }
+        for found in listen::try_metrics(config) {
+            match found {
+                BindProblem::Tolerable(text) => self.warning(config, param::METRICS_BIND, &text),
+                BindProblem::Fatal(text) => self.error(config, param::METRICS_BIND, &text),
+            }
         }
     }
 

@@ -29,6 +29,8 @@ use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, Accepted, ListenerKind};
 use crate::loader;
+use crate::metrics::MetricsEndpoint;
+use crate::metrics::message::MetricsSettings;
 use crate::migrate::{MigrationSource, Migrator};
 use crate::net::handshakes::{Begin, HandshakeOutcome, Handshakes};
 use crate::net::{Endpoint, Stream, tls};
@@ -76,6 +78,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("close who failed", Server::close),
     ("flush to I/O threads", Server::flush),
     ("save", Server::save),
+    ("sample", Server::sample),
 ];
 
 /// The server: the engine, the process around it, and the parts that connect the engine with its clients.
@@ -95,6 +98,8 @@ pub struct Server {
     user_loads: UserLoads,
     /// Connections that are no clients yet.
     handshakes: Handshakes<Newcomer>,
+    /// Who wants to know numbers over HTTP.
+    metrics: MetricsEndpoint,
     /// More of them may be over than the last iteration took up.
     more_handshakes: bool,
     timing: Timing,
@@ -177,6 +182,7 @@ impl Server {
             migrator,
             user_loads,
             handshakes: Handshakes::new(),
+            metrics: MetricsEndpoint::default(),
             more_handshakes: false,
             timing: Timing::default(),
             follower: Follower::new(),
@@ -294,6 +300,9 @@ impl Server {
             self.listeners.replace(event_loop, wanted);
         }
         self.listeners.tune(config.int(param::TCP_KEEPALIVE));
+        if std::mem::take(&mut self.host.settings.metrics_changed) {
+            self.configure_metrics();
+        }
         self.configure_aof();
         let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
         self.io_threads.configure(&mut self.engine, &mut self.host, now_ns, slots);
@@ -482,6 +491,36 @@ impl Server {
         let has_more = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
         self.save.end(now_ns, self.host.now().mono_ns, has_more);
         self.timing.is_busy = true;
+    }
+
+    /// Makes a sample for the metrics endpoint, last of all: nobody but the endpoint waits for it.
+    fn sample(&mut self) {
+        if self.metrics.wants_sample() {
+            self.make_sample();
+        }
+    }
+
+    #[cold]
+    fn make_sample(&mut self) {
+        let began_ns = self.host.now().mono_ns;
+        let mut sample = self.engine.metrics_sample(&mut self.host);
+        sample.took(self.host.now().mono_ns.saturating_sub(began_ns));
+        self.metrics.give(sample);
+    }
+
+    /// Has the metrics endpoint served as the configuration wants it.
+    #[cold]
+    fn configure_metrics(&mut self) {
+        let config = self.engine.config();
+        // The event loop is the thread's: what is out of use goes when the thread has let go of it.
+        let _ = self.host.settings.metrics.take_change();
+        let listeners = self.host.settings.metrics.active().to_vec();
+        let tls = self.host.settings.tls.context().cloned().filter(|_| config.bool(param::METRICS_TLS));
+        let token = config.text(param::METRICS_TOKEN).map(Into::into);
+        let settings = MetricsSettings { listeners, token, tls };
+        if let Err(text) = self.metrics.apply(settings, self.sockets.event_loop.waker()) {
+            self.host.note(LogLevel::Warning, &text);
+        }
     }
 
     fn act(&mut self) {

@@ -2,6 +2,7 @@
 
 pub mod listeners;
 
+use crate::metrics::http::CONNECTIONS_MAX;
 use crate::net::{Endpoint, Stream, options};
 use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
@@ -65,8 +66,10 @@ impl std::fmt::Display for ListenError {
 
 /// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings
 /// name, so that no connection attempt is lost on them, and leaves everything as it was when it fails.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Listening {
+    /// Where the configuration wants sockets of TCP.
+    wanted: fn(&Config) -> Vec<TcpPlace>,
     active: Vec<Listener>,
     /// Out of use, but the event loop may hold them still; a rollback takes them back.
     retired: Vec<Listener>,
@@ -82,7 +85,25 @@ pub struct Listening {
 const ATTEMPTS_AT_START: u32 = 40;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
+impl Default for Listening {
+    fn default() -> Listening {
+        Listening {
+            wanted: wanted_tcp,
+            active: Vec::new(),
+            retired: Vec::new(),
+            changed: false,
+            unix_file: None,
+            attempts: 0,
+        }
+    }
+}
+
 impl Listening {
+    /// The sockets of the metrics endpoint: none yet.
+    pub fn of_metrics() -> Listening {
+        Listening { wanted: wanted_metrics, ..Listening::default() }
+    }
+
     /// [`Listening::listen_tcp`] at the start, where a server that has crashed may hold its ports for some
     /// milliseconds.
     pub fn listen_tcp_at_start(
@@ -114,7 +135,7 @@ impl Listening {
     /// is called for each that is not opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let backlog = config.int(param::TCP_BACKLOG) as i32;
-        let wanted = wanted_tcp(config);
+        let wanted = (self.wanted)(config);
         let held: Vec<&Listener> = self.active.iter().chain(&self.retired).collect();
         let kept: Vec<Option<&Listener>> =
             wanted.iter().map(|wanted| held.iter().find(|l| l.is_tcp(wanted)).copied()).collect();
@@ -240,6 +261,20 @@ fn wanted_tcp(config: &Config) -> Vec<TcpPlace> {
     places
 }
 
+/// What `metrics-bind` and `metrics-port` ask for.
+fn wanted_metrics(config: &Config) -> Vec<TcpPlace> {
+    let port = config.int(param::METRICS_PORT) as u16;
+    let words = config.list(param::METRICS_BIND).iter().filter(|_| port != 0);
+    let place = |word: &[u8]| TcpPlace { word: String::from_utf8_lossy(word).into_owned(), port, tls: false };
+    words.map(|word| place(word)).collect()
+}
+
+/// Whether a word of `metrics-bind` means an address that only this machine reaches. A name that has no
+/// address cannot be listened on.
+pub fn is_loopback(word: &[u8]) -> bool {
+    address(&String::from_utf8_lossy(word)).is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
 impl Listener {
     fn same(&self, other: &Listener) -> bool {
         Arc::ptr_eq(&self.socket, &other.socket)
@@ -348,9 +383,27 @@ pub enum BindProblem {
 /// Tries each address of `bind` without listening, so that no client notices. What is found is text that
 /// names the address.
 pub fn try_tcp(config: &Config) -> Vec<BindProblem> {
+    try_places(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
+}
+
+/// [`try_tcp`] for the addresses of `metrics-bind`, which must not be those of clients.
+pub fn try_metrics(config: &Config) -> Vec<BindProblem> {
+    try_places(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
+}
+
+/// What is found at each list of addresses, of which none may have one of another's.
+fn try_places(config: &Config, lists: &[Vec<TcpPlace>]) -> Vec<Vec<BindProblem>> {
     let mut taken: Vec<(IpAddr, u16, String)> = Vec::new();
+    lists.iter().map(|places| try_list(config, places, &mut taken)).collect()
+}
+
+fn try_list(
+    config: &Config,
+    places: &[TcpPlace],
+    taken: &mut Vec<(IpAddr, u16, String)>,
+) -> Vec<BindProblem> {
     let mut found = Vec::new();
-    for TcpPlace { word, port, .. } in wanted_tcp(config) {
+    for TcpPlace { word, port, .. } in places.iter().cloned() {
         let name = word.trim_start_matches('-').to_owned();
         let tried = address(&word).and_then(|address| bind_tcp(address, port, config).map(|_closed| address));
         match tried {
@@ -487,7 +540,8 @@ pub fn refusal(
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
-    let reserved = RESERVED_DESCRIPTORS + io_threads * IO_THREAD_DESCRIPTORS;
+    let of_metrics = if config.int(param::METRICS_PORT) != 0 { METRICS_DESCRIPTORS } else { 0 };
+    let reserved = RESERVED_DESCRIPTORS + io_threads * IO_THREAD_DESCRIPTORS + of_metrics;
     let wanted = clients + reserved;
     let (soft, hard) = match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft >= wanted => return clients,
@@ -517,6 +571,9 @@ const RESERVED_DESCRIPTORS: u64 = 32;
 /// Descriptors of an I/O thread: what its event loop waits on and what wakes it, and one more while io_uring
 /// is tried.
 const IO_THREAD_DESCRIPTORS: u64 = 3;
+
+/// Descriptors of the metrics endpoint: connections, and what its event loop waits on and what wakes it.
+const METRICS_DESCRIPTORS: u64 = CONNECTIONS_MAX as u64 + 4;
 
 /// The error for clients of other machines while protected mode is on.
 const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";

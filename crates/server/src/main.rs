@@ -22,6 +22,7 @@ mod listen;
 mod loader;
 mod log;
 mod longest;
+mod metrics;
 mod migrate;
 mod net;
 mod oom_score;

@@ -29,17 +29,17 @@ impl Parts {
         self.first.get_or_insert(self.last);
     }
 
-    /// Lines for INFO: none before the first sum.
-    pub fn lines(&self) -> Vec<(String, String)> {
+    /// Lines for INFO, by what stands behind `memory_` in their names: none before the first sum.
+    pub fn lines(&self) -> Vec<(String, i64)> {
         let Some(first) = self.first else { return Vec::new() };
         let known = (first.used + self.last.parts).wrapping_sub(first.parts);
         let sums = [
-            ("memory_parts_used", self.last.used.to_string()),
-            ("memory_parts_bytes", known.to_string()),
-            ("memory_unexplained_bytes", (self.last.used.wrapping_sub(known) as isize).to_string()),
+            ("parts_used", self.last.used as i64),
+            ("parts_bytes", known as i64),
+            ("unexplained_bytes", self.last.used.wrapping_sub(known) as i64),
         ];
         let sums = sums.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let each = |(name, bytes): &MemoryPart| (format!("memory_part_{name}"), bytes.to_string());
+        let each = |(name, bytes): &MemoryPart| (format!("part_{name}"), *bytes as i64);
         sums.chain(self.parts.iter().map(each)).collect()
     }
 }

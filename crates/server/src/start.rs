@@ -236,6 +236,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     host.apply_tls(&config)
         .map_err(|_| fail(&mut host, "Failed to configure TLS. Check logs for more info.".to_owned()))?;
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
+    host.apply_metrics(&config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = iteration::backend_of(&config);
@@ -524,6 +525,9 @@ pub fn announce(host: &mut Host, config: &Config) {
             listen::ListenerKind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
+    }
+    if let port @ 1.. = config.int(param::METRICS_PORT) {
+        host.note(LogLevel::Notice, &format!("metrics on port {port}"));
     }
     if listeners.iter().any(|l| l.word().is_some() && !l.is_tls()) {
         host.note(LogLevel::Notice, "Ready to accept connections tcp");

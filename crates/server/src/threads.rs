@@ -54,6 +54,8 @@ pub enum Thread<'a> {
         /// `bio-cpulist`.
         bio: &'a str,
     },
+    /// Serves the metrics endpoint. Refused: nobody answers there, and the log says so.
+    Metrics,
     /// Does a MIGRATE. Refused: the client is told that the target cannot be reached.
     Migrate,
     /// Produces replies of slow reads, by its number from 1. Refused: the main thread produces them, and the
@@ -89,6 +91,7 @@ impl Thread<'_> {
             Thread::Io(number) => format!("io_thd_{number}").into(),
             Thread::LazyFree { .. } => "bio_lazy_free".into(),
             Thread::Load { .. } => "load".into(),
+            Thread::Metrics => "metrics".into(),
             Thread::Migrate => "migrate".into(),
             Thread::SlowRead(number) => format!("slow_read_{number}").into(),
             Thread::Snapshot => "snapshot".into(),
@@ -111,6 +114,7 @@ impl Thread<'_> {
             | Thread::AofBase
             | Thread::Connect
             | Thread::Io(_)
+            | Thread::Metrics
             | Thread::Migrate
             | Thread::SlowRead(_)
             | Thread::Snapshot
@@ -126,7 +130,7 @@ impl Thread<'_> {
     /// Whether the thread has a third of what others get where processors are short. On an idle processor it
     /// loses nothing.
     fn yields(self) -> bool {
-        matches!(self, Thread::Snapshot | Thread::SnapshotWrite | Thread::TlsHandshake)
+        matches!(self, Thread::Metrics | Thread::Snapshot | Thread::SnapshotWrite | Thread::TlsHandshake)
     }
 
     /// Starts the thread. Cost: some system calls, 50 microseconds about.
@@ -203,6 +207,7 @@ mod tests {
             Thread::Io(999),
             Thread::LazyFree { bio },
             Thread::Load { bio },
+            Thread::Metrics,
             Thread::Migrate,
             Thread::SlowRead(999),
             Thread::Snapshot,

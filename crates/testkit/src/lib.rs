@@ -11,11 +11,13 @@
 
 mod fuzz;
 mod link;
+mod open_metrics;
 mod process;
 mod render;
 
 pub use fuzz::{fuzz_replica, fuzz_restored};
 pub use link::RigLink;
+pub use open_metrics::{MetricSamples, check_open_metrics};
 pub use process::{FakeProcess, Snapshots};
 pub use render::render;
 

@@ -20,7 +20,7 @@ const RING: (&str, &str) = ("SLUICE_TEST_RING", "2");
 
 /// Tests that hold however the server is run.
 const ANY_WAY: &[&str] =
-    &["config", "limits", "operation", "protocol", "pubsub", "replica", "slow_reads", "tls"];
+    &["config", "limits", "metrics", "operation", "protocol", "pubsub", "replica", "slow_reads", "tls"];
 /// Tests that hold with I/O threads too; of event loops they know nothing.
 const WITH_IO_THREADS: &[&str] = &[
     "aof_loading",

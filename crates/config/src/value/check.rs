@@ -80,6 +80,12 @@ pub(crate) fn locale(text: &[u8]) -> Check {
     reject_if(!KNOWN.contains(&text), "Invalid locale name")
 }
 
+/// A token as HTTP carries one: visible letters, and few enough for a header.
+pub(crate) fn metrics_token(text: &[u8]) -> Check {
+    reject_if(text.len() > 1024, "metrics-token must be 1024 characters at most")?;
+    reject_if(!text.iter().all(u8::is_ascii_graphic), "metrics-token must be visible ASCII characters")
+}
+
 /// A template with closed, known variables that expands to more than blanks.
 pub(crate) fn proc_title(text: &[u8]) -> Check {
     let shown = shows_something(text);

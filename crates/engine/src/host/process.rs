@@ -380,8 +380,10 @@ pub struct Facts {
     pub lazyfree_pending: u64,
     /// Values freed there so far.
     pub lazyfreed: u64,
-    /// Further lines for INFO debug: name and value.
-    pub debug: Vec<(String, String)>,
+    /// What the main thread's event loop did; none before it was looked at first.
+    pub event_loop_counts: Option<EventLoopCounts>,
+    /// Parts of memory, bytes, by what INFO debug writes behind `memory_`; none where nobody sums them.
+    pub memory_parts: Vec<(String, i64)>,
     /// Largest input buffer of a client recently, bytes.
     pub recent_max_input: usize,
     /// What IO threads did.
@@ -392,6 +394,37 @@ pub struct Facts {
     pub sync: Option<SyncFacts>,
     /// Bytes received from the primary.
     pub net_repl_input_bytes: u64,
+}
+
+/// What an event loop did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EventLoopCounts {
+    /// Waits that blocked.
+    pub parks: u64,
+    /// Calls into the kernel.
+    pub system_calls: u64,
+    /// Completions handled.
+    pub events: u64,
+    /// Events of connections that were closed meanwhile.
+    pub stale_events: u64,
+    /// Waits that were lengthened for more to come.
+    pub gathered: u64,
+    /// Receives that found no buffer.
+    pub starvations: u64,
+    /// Wake-ups that were merged with a pending one.
+    pub wakes_coalesced: u64,
+    /// Wake-ups that were sent by a system call.
+    pub wakes_sent: u64,
+    /// Wake-ups that the loop has received.
+    pub wakes_seen: u64,
+    /// Connections that could not be accepted.
+    pub accept_failures: u64,
+    /// Sends that the peer did not take whole.
+    pub sends_blocked: u64,
+    /// Longest iteration, microseconds by the wall clock.
+    pub iteration_max_us: u64,
+    /// The thread's processor time in that iteration, microseconds.
+    pub iteration_max_cpu_us: u64,
 }
 
 /// What the primary has sent behind a snapshot that comes on another connection and is not loaded yet.

@@ -68,10 +68,17 @@ impl Engine {
         let slots = self.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));
         let timeout = self.control.config.int(param::TIMEOUT);
+        let sums_memory = self.control.config.int(param::METRICS_PORT) != 0;
         for _ in 0..share {
             let slot = self.upkeep.cron.next_client_slot % slots.max(1);
             self.upkeep.cron.next_client_slot = slot + 1;
+            if slot == 0 && sums_memory {
+                self.upkeep.cron.client_memory.begin();
+            }
             let Some(session) = self.sessions.in_slot(slot) else { continue };
+            if sums_memory {
+                self.upkeep.cron.client_memory.so_far.add(session);
+            }
             let key = session.key;
             let idle = now.unix_s() - session.caller.traffic.last_s;
             session.output_peak = crate::session::short(session.output_bytes());

@@ -31,6 +31,7 @@ mod list;
 mod load_aof;
 mod loading;
 mod memory;
+mod metrics;
 mod migrate;
 mod monitor;
 mod multicast;

@@ -16,6 +16,10 @@ pub struct HostSettings {
     pub tls: TlsState,
     /// The listening sockets.
     pub listening: Listening,
+    /// The listening sockets of the metrics endpoint.
+    pub metrics: Listening,
+    /// How the endpoint is to be served has changed.
+    pub metrics_changed: bool,
     /// A CONFIG SET changed something that the server's loop must take up.
     pub changed: bool,
     /// The pid file that was written, absolute.
@@ -36,6 +40,8 @@ impl HostSettings {
             config_file: None,
             tls: TlsState::default(),
             listening: Listening::default(),
+            metrics: Listening::of_metrics(),
+            metrics_changed: false,
             changed: false,
             pid_file: None,
             oom_score: OomScore::read(),

@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::parts::Parts;
-use sluice_engine::{Facts, IoThreads};
+use sluice_engine::{EventLoopCounts, Facts, IoThreads};
 
 /// Why no I/O thread runs where none is configured.
 pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
@@ -13,8 +13,8 @@ pub struct Shown {
     pub(super) fixed: Facts,
     /// What I/O threads did.
     pub io_threads: IoThreads,
-    /// Lines for INFO debug.
-    debug: Vec<(String, String)>,
+    /// What the event loop did, once it was looked at.
+    pub event_loop: Option<EventLoopCounts>,
     /// The parts of memory, where they are summed: further lines for INFO debug.
     pub parts: Parts,
 }
@@ -25,34 +25,27 @@ impl Shown {
         Shown {
             fixed: Facts::default(),
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
-            debug: Vec::new(),
+            event_loop: None,
             parts: Parts::default(),
         }
     }
 
     /// Learns the event loop's counters.
     pub(super) fn learn_loop(&mut self, metrics: &sluice_evloop::Metrics, work: &Work) {
-        let rows = [
-            ("eventloop_parks", metrics.parks),
-            ("eventloop_system_calls", metrics.system_calls),
-            ("eventloop_events", metrics.events),
-            ("eventloop_stale_events", metrics.stale),
-            ("eventloop_gathered", metrics.gathered),
-            ("eventloop_starvations", metrics.starvations),
-            ("eventloop_wakes_coalesced", metrics.wakes_coalesced),
-            ("eventloop_wakes_sent", metrics.wakes_sent),
-            ("eventloop_wakes_seen", metrics.wakes_seen),
-            ("eventloop_accept_failures", metrics.accept_failures),
-            ("eventloop_sends_blocked", metrics.sends_blocked),
-            ("eventloop_iteration_max_usec", work.longest_iteration.wall_us()),
-            ("eventloop_iteration_max_cpu_usec", work.longest_iteration.cpu_us()),
-        ];
-        self.debug.clear();
-        self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
-    }
-
-    /// Lines for INFO debug.
-    pub(super) fn debug_lines(&self) -> Vec<(String, String)> {
-        self.debug.iter().cloned().chain(self.parts.lines()).collect()
+        self.event_loop = Some(EventLoopCounts {
+            parks: metrics.parks,
+            system_calls: metrics.system_calls,
+            events: metrics.events,
+            stale_events: metrics.stale,
+            gathered: metrics.gathered,
+            starvations: metrics.starvations,
+            wakes_coalesced: metrics.wakes_coalesced,
+            wakes_sent: metrics.wakes_sent,
+            wakes_seen: metrics.wakes_seen,
+            accept_failures: metrics.accept_failures,
+            sends_blocked: metrics.sends_blocked,
+            iteration_max_us: work.longest_iteration.wall_us(),
+            iteration_max_cpu_us: work.longest_iteration.cpu_us(),
+        });
     }
 }

@@ -193,7 +193,15 @@ fn not_reloaded(reason: &str) -> String {
 
 /// Whether anything of the configuration asks for TLS.
 pub fn is_wanted(config: &Config) -> bool {
-    config.int(param::TLS_PORT) != 0 || config.bool(param::TLS_REPLICATION) || config.bool(param::TLS_CLUSTER)
+    config.int(param::TLS_PORT) != 0
+        || config.bool(param::TLS_REPLICATION)
+        || config.bool(param::TLS_CLUSTER)
+        || is_wanted_by_metrics(config)
+}
+
+/// Whether the metrics endpoint speaks TLS.
+pub fn is_wanted_by_metrics(config: &Config) -> bool {
+    config.int(param::METRICS_PORT) != 0 && config.bool(param::METRICS_TLS)
 }
 
 /// Which name of a client's certificate makes it a user; none: no name does.

@@ -16,6 +16,7 @@ mod limits;
 mod live_migration;
 mod loading;
 mod memory;
+mod metrics;
 mod migrate;
 mod moving;
 mod open_units;

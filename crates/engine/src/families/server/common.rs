@@ -7,7 +7,7 @@ use crate::observe::info::View;
 pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
     View {
         now: ctx.now,
-        asker: ctx.session,
+        asker: Some(ctx.session),
         sessions: ctx.sessions,
         control: ctx.control,
         stats: ctx.stats,
@@ -15,5 +15,6 @@ pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
         job: ctx.job,
         scripts: ctx.scripts,
         facts,
+        client_memory: None,
     }
 }

@@ -1,5 +1,8 @@
-//! Writing `name:value` lines.
+//! INFO's text: `name:value` lines.
 
+use super::fields::FieldId;
+use super::sink::Sink;
+use super::value::FieldValue;
 use std::fmt::{Display, Write};
 
 /// The text of a reply under construction.
@@ -19,38 +22,34 @@ impl Lines {
         self.text.push_str("\r\n");
     }
 
-    /// One line.
-    pub fn add(&mut self, name: &str, value: impl Display) {
-        self.text.push_str(name);
-        self.text.push(':');
-        // Writing to a string cannot fail.
-        let _ = write!(self.text, "{value}");
-        self.text.push_str("\r\n");
-    }
-
-    /// A number of bytes, and the same for readers.
-    pub(crate) fn add_bytes(&mut self, name: &str, bytes: u64) {
-        self.add(name, bytes);
-        self.add(&format!("{name}_human"), human(bytes));
-    }
-
-    /// Lines whose value is the same whatever happens: features that do not exist here.
-    pub fn fixed(&mut self, lines: &[(&str, &str)]) {
-        for (name, value) in lines {
-            self.add(name, value);
-        }
-    }
-
-    /// Lines of the value 0: counters of features that do not exist here.
-    pub(crate) fn zeros(&mut self, names: &[&str]) {
-        for name in names {
-            self.add(name, 0);
-        }
-    }
-
     /// The finished text.
     pub fn into_bytes(self) -> Vec<u8> {
         self.text.into_bytes()
+    }
+}
+
+impl Lines {
+    fn line(&mut self, name: std::fmt::Arguments<'_>, value: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+}
+
+impl Sink for Lines {
+    fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: FieldValue<'_>) {
+        let row = field.row();
+        match star {
+            Some(star) => {
+                let (before, behind) = row.around_star();
+                self.line(format_args!("{before}{star}{behind}"), value);
+            }
+            None => self.line(format_args!("{}", row.name), value),
+        }
+        if row.human
+            && let FieldValue::Uint(bytes) = value
+        {
+            self.line(format_args!("{}_human", row.name), human(bytes));
+        }
     }
 }
 
@@ -71,6 +70,8 @@ pub(crate) fn human(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::field;
+    use super::super::value::ValuePart;
     use super::*;
 
     #[test]
@@ -87,8 +88,24 @@ mod tests {
     fn an_empty_line_stands_between_sections_only() {
         let mut lines = Lines::default();
         lines.heading("A");
-        lines.add("x", 1);
+        lines.put(field::HZ, None, FieldValue::Uint(1));
         lines.heading("B");
-        assert_eq!(lines.into_bytes(), b"# A\r\nx:1\r\n\r\n# B\r\n");
+        assert_eq!(lines.into_bytes(), b"# A\r\nhz:1\r\n\r\n# B\r\n");
+    }
+
+    #[test]
+    fn values_and_names_are_written_as_the_rows_say() {
+        let mut lines = Lines::default();
+        let out: &mut dyn Sink = &mut lines;
+        out.add(field::USED_MEMORY, 1536u64);
+        out.add(field::USED_MEMORY_PEAK_PERC, FieldValue::Percent(50.0));
+        out.add_at(field::USED_ACTIVE_TIME_IO_THREAD, 2, FieldValue::Micros(1_000_002));
+        let name = "db3".to_owned();
+        let parts =
+            [ValuePart::hidden_label("db", &name), ValuePart::shown("a", 1u64), ValuePart::shown("b", "x")];
+        out.add_at(field::DB, 3, FieldValue::Parts(&parts));
+        let wanted = "used_memory:1536\r\nused_memory_human:1.50K\r\nused_memory_peak_perc:50.00%\r\n\
+                      used_active_time_io_thread_2:1.000002\r\ndb3:a=1,b=x\r\n";
+        assert_eq!(String::from_utf8_lossy(&lines.into_bytes()), wanted);
     }
 }

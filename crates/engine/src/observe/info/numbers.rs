@@ -1,7 +1,7 @@
 //! What memory is used for: the numbers behind INFO memory and MEMORY STATS.
 
+use super::client_memory::ClientMemory;
 use super::view::View;
-use crate::session::Session;
 use sluice_keyspace::Db;
 use sluice_replication::Backlog;
 
@@ -33,7 +33,7 @@ pub(crate) struct MemoryReport {
 }
 
 impl MemoryReport {
-    /// The numbers now. O(clients + databases).
+    /// The numbers now. O(databases), and O(clients) where their memory is not known.
     pub fn new(view: &View<'_>) -> MemoryReport {
         let facts = view.facts;
         let used = facts.used_memory as u64;
@@ -43,16 +43,13 @@ impl MemoryReport {
             startup: facts.used_memory_startup as u64,
             ..MemoryReport::default()
         };
-        for session in view.sessions.iter().chain([view.asker]) {
-            let bytes = session_bytes(session);
-            match session.caller.replica_state() {
-                Some(_) => {
-                    report.replicas += bytes;
-                    report.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
-                }
-                None => report.clients += bytes,
-            }
-        }
+        let memory = view.client_memory.unwrap_or_else(|| {
+            let mut memory = ClientMemory::default();
+            view.sessions.iter().chain(view.asker).for_each(|session| memory.add(session));
+            memory
+        });
+        (report.clients, report.replicas) = (memory.clients, memory.replicas);
+        report.replica_queues = memory.replica_queues;
         let kept = view.control.replication.stream.backlog().map_or(0, Backlog::footprint) as u64;
         let has_replicas = !view.control.replication.stream.replicas.is_empty();
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
@@ -82,13 +79,6 @@ impl MemoryReport {
 /// Bytes of both indexes of a database.
 pub(crate) fn index_bytes(db: &Db) -> u64 {
     (db.index_bytes() + db.expires_bytes()) as u64
-}
-
-fn session_bytes(session: &Session) -> u64 {
-    let buffers = session.outbox_capacity()
-        + session.caller.traffic.input_bytes
-        + session.caller.traffic.input_free as usize;
-    (size_of::<Session>() + buffers + session.in_flight) as u64
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

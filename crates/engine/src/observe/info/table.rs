@@ -1,7 +1,10 @@
 //! The sections of INFO, in their order.
 
+use super::exporter;
 use super::lines::Lines;
+use super::sample::{MetricsSample, Sampler};
 use super::sections;
+use super::sink::Sink;
 use super::view::View;
 
 /// One section.
@@ -11,14 +14,14 @@ struct Section {
     /// Its heading.
     title: &'static str,
     shown: Shown,
-    write: fn(&View<'_>, &mut Lines),
+    write: fn(&View<'_>, &mut dyn Sink),
 }
 
 const fn section(
     name: &'static str,
     title: &'static str,
     shown: Shown,
-    write: fn(&View<'_>, &mut Lines),
+    write: fn(&View<'_>, &mut dyn Sink),
 ) -> Section {
     Section { name, title, shown, write }
 }
@@ -67,6 +70,17 @@ pub(crate) fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w
         }
     }
     lines.into_bytes()
+}
+
+/// All numbers, for the metrics endpoint.
+pub(crate) fn sample(view: &View<'_>) -> MetricsSample {
+    let mut sampler = Sampler::new();
+    // Percentiles are the dearest of all: the endpoint has those of some commands, in `exporter`.
+    for section in SECTIONS.iter().filter(|section| section.name != "latencystats") {
+        (section.write)(view, &mut sampler);
+    }
+    exporter::numbers(view, &mut sampler);
+    sampler.sample
 }
 
 /// Which requests show a section.

@@ -1,5 +1,6 @@
 //! What INFO looks at.
 
+use super::client_memory::ClientMemory;
 use crate::control::Control;
 use crate::host::process::Facts;
 use crate::observe::stats::Stats;
@@ -13,8 +14,8 @@ use sluice_keyspace::Keyspace;
 pub(crate) struct View<'a> {
     /// The time.
     pub now: Now,
-    /// The session that asks; missing in `sessions` for the time being.
-    pub asker: &'a Session,
+    /// The session that asks, if one does; missing in `sessions` for the time being.
+    pub asker: Option<&'a Session>,
     /// All other sessions.
     pub sessions: &'a Sessions,
     /// Configuration, logs, replicas.
@@ -29,13 +30,15 @@ pub(crate) struct View<'a> {
     pub scripts: ScriptFacts,
     /// What the process knows.
     pub facts: &'a Facts,
+    /// Memory of clients, where it is known; otherwise each of them is looked at.
+    pub client_memory: Option<ClientMemory>,
 }
 
 impl<'a> View<'a> {
     /// The replicas, in order of arrival.
     pub(crate) fn replicas(&self) -> Vec<&'a Session> {
         let (asker, sessions) = (self.asker, self.sessions);
-        let find = |key| if key == asker.key { Some(asker) } else { sessions.get(key) };
+        let find = |key| asker.filter(|asker| asker.key == key).or_else(|| sessions.get(key));
         let found = self.control.replicas().into_iter().filter_map(find);
         found.filter(|session| session.caller.replica.is_some()).collect()
     }

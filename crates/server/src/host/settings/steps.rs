@@ -4,6 +4,8 @@ use crate::alloc;
 use crate::host::Host;
 use crate::listen;
 use crate::log::Style;
+use crate::metrics;
+use crate::net::tls;
 use crate::os::plain_error;
 use crate::storage;
 use crate::users;
@@ -71,6 +73,32 @@ impl Host {
         })
     }
 
+    /// Listens for requests of metrics as the configuration wants it; who answers them is told at the end of
+    /// the iteration. Errors: text for the client.
+    pub fn apply_metrics(&mut self, config: &Config) -> Result<(), String> {
+        if let Some(refusal) = metrics::refusal(config) {
+            return Err(refusal);
+        }
+        let mut warnings = Vec::new();
+        let listened = self.settings.metrics.listen_tcp(config, &mut |text| warnings.push(text));
+        for text in warnings {
+            self.note(LogLevel::Warning, &text);
+        }
+        self.settings.metrics_changed = true;
+        self.settings.changed = true;
+        listened.map_err(|error| error.to_string())?;
+        if config.int(param::METRICS_PORT) != 0 {
+            self.allow_threads(config);
+        }
+        Ok(())
+    }
+
+    /// Puts what TLS depends on in force, for the metrics endpoint too. Errors: text for the client.
+    fn apply_tls_everywhere(&mut self, config: &Config) -> Result<(), String> {
+        self.apply_tls(config)?;
+        if config.int(param::METRICS_PORT) != 0 { self.apply_metrics(config) } else { Ok(()) }
+    }
+
     /// What INFO shows of the certificates in force.
     pub fn certificate_facts(&self) -> CertificateFacts {
         let Facts { server, client, ca } = self.settings.tls.facts();
@@ -86,6 +114,9 @@ impl Host {
         let storage = self.storage.clone();
         if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
             self.note(level, &line);
+            // Connections to the metrics endpoint begin by what is in force now.
+            self.settings.metrics_changed |= tls::is_wanted_by_metrics(config);
+            self.settings.changed |= self.settings.metrics_changed;
         }
     }
 
@@ -138,7 +169,19 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         let refused = "Unable to listen on this port. Check server logs.";
         host.listen_tcp(config).map_err(|()| refused.to_owned())
     }),
-    (TLS_DIRECTIVES, Host::apply_tls),
+    (TLS_DIRECTIVES, Host::apply_tls_everywhere),
+    (
+        &[
+            param::METRICS_PORT.any(),
+            param::METRICS_BIND.any(),
+            param::METRICS_TOKEN.any(),
+            param::METRICS_TLS.any(),
+        ],
+        |host, config| {
+            host.apply_tls(config)?;
+            host.apply_metrics(config)
+        },
+    ),
     (&[param::BIND.any()], |host, config| {
         host.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())
     }),

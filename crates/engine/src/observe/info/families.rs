@@ -1,0 +1,147 @@
+//! The families of metrics: one for each row of [`FIELDS`] that has a metric, and those below, which have
+//! labels, or stand in no field of INFO. Names and labels that begin with `redis_` are redis_exporter's.
+
+use super::fields::{FIELDS, FieldId, FieldKind, FieldUnit, InfoField};
+
+/// A family of metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The name of its samples.
+    pub name: &'static str,
+    /// What its numbers do.
+    pub kind: FamilyKind,
+    /// What it means, for `# HELP`.
+    pub help: &'static str,
+    /// What its numbers count.
+    pub unit: FieldUnit,
+    /// Its numbers are shown divided by this.
+    pub divisor: u32,
+}
+
+/// What the numbers of a family do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyKind {
+    /// They grow until the process ends or CONFIG RESETSTAT.
+    Counter,
+    /// They go up and down.
+    Gauge,
+    /// They are 1, and the labels are what is told.
+    Info,
+}
+
+/// A position in [`FIELDS`], or behind them in [`FAMILIES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FamilyId(u16);
+
+impl FamilyId {
+    /// The family.
+    pub(crate) fn family(self) -> Family {
+        let index = usize::from(self.0);
+        match index.checked_sub(FIELDS.len()) {
+            Some(further) => FAMILIES[further],
+            None => Family::of(&FIELDS[index]),
+        }
+    }
+}
+
+impl From<FieldId> for FamilyId {
+    fn from(field: FieldId) -> FamilyId {
+        FamilyId(field.0)
+    }
+}
+
+impl Family {
+    fn of(field: &InfoField) -> Family {
+        let kind = match field.kind {
+            FieldKind::Counter => FamilyKind::Counter,
+            FieldKind::Gauge | FieldKind::Text | FieldKind::Record => FamilyKind::Gauge,
+        };
+        let InfoField { metric, help, divisor, .. } = *field;
+        // What is divided is in seconds.
+        let unit = if divisor == 1 { field.unit } else { FieldUnit::Seconds };
+        Family { name: metric, kind, help, unit, divisor }
+    }
+}
+
+const fn family(name: &'static str, kind: FamilyKind, help: &'static str) -> Family {
+    Family { name, kind, help, unit: FieldUnit::Count, divisor: 1 }
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Family {
+    family(name, FamilyKind::Counter, help)
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    family(name, FamilyKind::Gauge, help)
+}
+
+const fn info(name: &'static str, help: &'static str) -> Family {
+    family(name, FamilyKind::Info, help)
+}
+
+impl Family {
+    const fn in_unit(self, unit: FieldUnit) -> Family {
+        Family { unit, ..self }
+    }
+
+    const fn over(self, divisor: u32) -> Family {
+        Family { divisor, ..self }
+    }
+}
+
+use FieldUnit::{Bytes, Seconds};
+
+macro_rules! families {
+    ($( $id:ident : $row:expr ; )*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u16)]
+        enum FamilyIndex { $( $id, )* COUNT }
+
+        /// The families that no row of [`FIELDS`] has.
+        pub(crate) static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
+
+        /// The families by name.
+        pub(crate) mod family {
+            use super::{FIELDS, FamilyId, FamilyIndex};
+            $( pub(crate) const $id: FamilyId = FamilyId(FIELDS.len() as u16 + FamilyIndex::$id as u16); )*
+        }
+    };
+}
+
+families! {
+    UP: gauge("redis_up", "whether the server answers");
+    INSTANCE: info("redis_instance_info", "the server");
+    START_TIME: gauge("redis_start_time_seconds", "when the server started, since the epoch").in_unit(Seconds);
+    BUILD: info("sluice_build_info", "this server's own version");
+    CONFIG_MAXMEMORY: gauge("redis_config_maxmemory", "the directive maxmemory");
+    CONFIG_MAXCLIENTS: gauge("redis_config_maxclients", "the directive maxclients");
+    CONFIG_IO_THREADS: gauge("redis_config_io_threads", "the directive io-threads");
+    COMMANDS: counter("redis_commands_total", "calls of a command");
+    COMMANDS_DURATION: counter("redis_commands_duration_seconds_total", "time in a command").in_unit(Seconds).over(1_000_000);
+    COMMANDS_REJECTED: counter("redis_commands_rejected_calls_total", "calls of a command that were refused before they ran");
+    COMMANDS_FAILED: counter("redis_commands_failed_calls_total", "calls of a command that ended in an error");
+    LATENCIES: gauge("redis_commands_latencies_usec", "durations of a command, microseconds");
+    PERCENTILES: gauge("redis_latency_percentiles_usec", "percentiles of a command's duration, microseconds");
+    PERCENTILES_SUM: counter("redis_latency_percentiles_usec_sum", "time in a command, microseconds");
+    PERCENTILES_COUNT: counter("redis_latency_percentiles_usec_count", "durations of a command that were counted");
+    ERRORS: counter("redis_errors_total", "error replies by their first word");
+    DB_KEYS: gauge("redis_db_keys", "keys of a database");
+    DB_KEYS_EXPIRING: gauge("redis_db_keys_expiring", "keys of a database that have an expiry");
+    DB_AVG_TTL: gauge("redis_db_avg_ttl_seconds", "mean time that such keys have left").in_unit(Seconds).over(1000);
+    CONNECTED_SLAVE_OFFSET: gauge("redis_connected_slave_offset_bytes", "position that a replica has acknowledged").in_unit(Bytes);
+    CONNECTED_SLAVE_LAG: gauge("redis_connected_slave_lag_seconds", "time since a replica acknowledged").in_unit(Seconds);
+    SLAVE: info("redis_slave_info", "this server as a replica");
+    SLOWLOG_LENGTH: gauge("redis_slowlog_length", "slow commands that are remembered");
+    SLOWLOG_LAST_ID: gauge("redis_slowlog_last_id", "number of the last slow command");
+    LAST_SLOW_EXECUTION: gauge("redis_last_slow_execution_duration_seconds", "duration of the last slow command").in_unit(Seconds).over(1_000_000);
+    LATENCY_SPIKE_LAST: gauge("redis_latency_spike_last", "when an event of LATENCY was last slow, since the epoch");
+    LATENCY_SPIKE_DURATION: gauge("redis_latency_spike_duration_seconds", "how slow it was").in_unit(Seconds).over(1000);
+    SAMPLE_DURATION: gauge("sluice_sample_duration_seconds", "the main thread's time for this sample").in_unit(Seconds).over(1_000_000_000);
+    SAMPLE_AGE: gauge("sluice_sample_age_seconds", "age of this sample: large while the main thread does not answer").in_unit(Seconds);
+    SAMPLES: counter("sluice_samples_total", "samples that the main thread has made");
+    SCRAPES: counter("redis_exporter_scrapes_total", "requests for metrics");
+    SCRAPE_ERROR: gauge("redis_exporter_last_scrape_error", "always 0");
+    SCRAPE_DURATION: gauge("redis_exporter_last_scrape_duration_seconds", "how long this request waited for a sample").in_unit(Seconds);
+    ENDPOINT_CONNECTIONS: gauge("sluice_metrics_connections", "connections to the endpoint of metrics");
+    ENDPOINT_REFUSED: counter("sluice_metrics_refused_total", "requests that the endpoint refused, and connections that it closed");
+}

@@ -1,0 +1,157 @@
+//! A sample: every number of the server at one moment, for the metrics endpoint. The main thread makes it,
+//! and another thread makes text of it.
+
+use super::families::{FamilyId, family};
+use super::fields::FieldId;
+use super::sink::Sink;
+use super::value::{FieldValue, Number};
+use sluice_base::Histogram;
+use std::fmt::Display;
+
+/// Commands whose durations are shown as histograms and percentiles: those with most calls. The others are
+/// counted and timed alone.
+pub(crate) const LATENCIES_MAX: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct MetricsSample {
+    pub(super) numbers: Vec<SampleNumber>,
+    /// Each list of labels, of one number or several.
+    pub(super) labels: Vec<Vec<(&'static str, Box<str>)>>,
+    pub(super) latencies: Vec<CommandLatencies>,
+    /// Whether the server should be sent clients.
+    pub health: Health,
+}
+
+/// A number of a family.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SampleNumber {
+    pub family: FamilyId,
+    /// A position in the lists of labels, behind 0 for none.
+    pub labels: u32,
+    pub number: Number,
+}
+
+/// Durations of a command.
+#[derive(Debug)]
+pub(super) struct CommandLatencies {
+    pub command: &'static str,
+    /// How many there were.
+    pub count: u64,
+    pub sum_us: u64,
+    /// How many there were by power of two, as [`Histogram::by_power_of_two`] has them.
+    pub by_power: [u64; Histogram::POWERS],
+    /// Percentiles and their microseconds.
+    pub percentiles: Vec<(f64, f64)>,
+}
+
+/// Whether the server should be sent clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// It serves.
+    #[default]
+    Fine,
+    /// It loads its data.
+    Loading,
+    /// It is a replica without a link to its primary.
+    LinkDown,
+    /// It refuses writes, because the append-only file cannot be written.
+    AofFailed,
+}
+
+impl Health {
+    /// The state in a word or some.
+    pub fn text(self) -> &'static str {
+        match self {
+            Health::Fine => "ok",
+            Health::Loading => "loading",
+            Health::LinkDown => "the link to the primary is down",
+            Health::AofFailed => "the append-only file cannot be written",
+        }
+    }
+}
+
+/// A sample that is made: where the sections write their fields.
+#[derive(Default)]
+pub(super) struct Sampler {
+    pub sample: MetricsSample,
+    /// The labels of [`Sink::set_labels`], as [`SampleNumber::labels`].
+    current: u32,
+}
+
+/// What a sample of a server takes at the start, about.
+const NUMBERS: usize = 512;
+
+impl Sampler {
+    pub fn new() -> Sampler {
+        let mut sampler = Sampler::default();
+        sampler.sample.numbers.reserve(NUMBERS);
+        sampler
+    }
+
+    /// Keeps labels, for [`Sampler::number`].
+    pub(super) fn keep_labels(&mut self, labels: Vec<(&'static str, Box<str>)>) -> u32 {
+        if labels.is_empty() {
+            return 0;
+        }
+        self.sample.labels.push(labels);
+        self.sample.labels.len() as u32
+    }
+
+    /// A number that no field of INFO has.
+    pub fn number(&mut self, family: FamilyId, labels: u32, number: Number) {
+        let number = number.over(family.family().divisor);
+        self.sample.numbers.push(SampleNumber { family, labels, number });
+    }
+
+    /// A family whose labels are what is told.
+    pub fn info(&mut self, family: FamilyId, labels: &[(&'static str, &str)]) {
+        let labels = self.keep_labels(labels.iter().map(|(name, value)| (*name, (*value).into())).collect());
+        self.number(family, labels, Number::Uint(1));
+    }
+}
+
+impl Sink for Sampler {
+    fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: FieldValue<'_>) {
+        let row = field.row();
+        if let FieldValue::Parts(parts) = value {
+            if parts.iter().all(|part| part.family.is_none()) {
+                return;
+            }
+            let of_star =
+                star.filter(|_| !row.label.is_empty() && parts.iter().all(|part| part.label.is_none()));
+            let of_star = of_star.map(|star| (row.label, star.to_string().into_boxed_str()));
+            let of_parts = parts.iter().filter_map(|part| Some((part.label?, part.value.to_string().into())));
+            let labels = self.keep_labels(of_star.into_iter().chain(of_parts).collect());
+            for part in parts {
+                if let (Some(family), Some(number)) = (part.family, part.value.number()) {
+                    self.number(family, labels, number);
+                }
+            }
+            return;
+        }
+        let Some(number) = value.number().filter(|_| !row.metric.is_empty()) else { return };
+        let labels = match star {
+            Some(star) => self.keep_labels(vec![(row.label, star.to_string().into())]),
+            None => self.current,
+        };
+        self.sample.numbers.push(SampleNumber {
+            family: field.into(),
+            labels,
+            number: number.over(row.divisor),
+        });
+    }
+
+    fn set_labels(&mut self, labels: &[(&'static str, &str)]) {
+        self.current =
+            self.keep_labels(labels.iter().map(|(name, value)| (*name, (*value).into())).collect());
+    }
+}
+
+impl MetricsSample {
+    /// Notes how long the main thread took for it, nanoseconds.
+    pub fn took(&mut self, ns: u64) {
+        let number = Number::Uint(ns).over(family::SAMPLE_DURATION.family().divisor);
+        self.numbers.push(SampleNumber { family: family::SAMPLE_DURATION, labels: 0, number });
+    }
+}

@@ -1,0 +1,34 @@
+//! The engine's part of a sample for the metrics endpoint.
+
+use super::sample::MetricsSample;
+use super::table;
+use super::view::View;
+use crate::engine::Engine;
+use crate::host::process::Process;
+
+/// Up to so many clients, a sample looks at each of them; of more, the cron has looked within the last
+/// second. A look at a client is some misses of the cache: ten thousand would take a millisecond or two.
+pub(crate) const LOOKED_AT_MAX: usize = 256;
+
+impl Engine {
+    /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open
+    /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
+    /// there are; of clients only [`LOOKED_AT_MAX`].
+    pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
+        let facts = process.facts(&self.keyspace);
+        let is_crowd = self.sessions.len() > LOOKED_AT_MAX;
+        let view = View {
+            now: process.recent(),
+            asker: None,
+            sessions: &self.sessions,
+            control: &self.control,
+            stats: &self.stats,
+            keyspace: &self.keyspace,
+            job: self.job_state(),
+            scripts: self.script_facts(),
+            facts: &facts,
+            client_memory: self.upkeep.cron.client_memory.last.filter(|_| is_crowd),
+        };
+        table::sample(&view)
+    }
+}

@@ -1,0 +1,236 @@
+//! The text of a sample: OpenMetrics 1.0, and the format of Prometheus before it (0.0.4).
+//!
+//! Invariants: (1) a family's samples stand together, behind its `# TYPE`; (2) no two samples of a family
+//! have the same labels; (3) in OpenMetrics a counter ends in `_total`. Counters of redis_exporter that do
+//! not are of an unknown type there, because a board asks for their names; (4) the number of series is
+//! bounded, whatever clients do: by fields, databases, commands, error codes (`ERROR_CODES_MAX`, and those of
+//! the server itself), replicas and I/O threads.
+
+use super::families::{Family, FamilyId, FamilyKind, family};
+use super::fields::FieldUnit;
+use super::sample::{CommandLatencies, MetricsSample, SampleNumber};
+use super::value::Number;
+use sluice_base::Histogram;
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// A format of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsFormat {
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+    /// `text/plain; version=0.0.4`.
+    Prometheus,
+}
+
+impl MetricsFormat {
+    /// The type of the text, for HTTP.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            MetricsFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            MetricsFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// What the endpoint knows of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndpointNumbers {
+    /// Age of the sample, nanoseconds.
+    pub age_ns: u64,
+    /// How long the request waited for the sample, nanoseconds.
+    pub waited_ns: u64,
+    /// Samples that the main thread has made.
+    pub samples: u64,
+    /// Requests for metrics.
+    pub scrapes: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Requests that were refused, and connections that were closed to make room.
+    pub refused: u64,
+}
+
+impl EndpointNumbers {
+    /// The end of a text that begins with [`MetricsSample::text`].
+    pub fn text(&self, format: MetricsFormat) -> String {
+        let seconds = |ns: u64| Number::Float(ns as f64 / 1e9);
+        let mut out = MetricsText { out: String::with_capacity(1024), format };
+        for (id, number) in [
+            (family::SAMPLE_AGE, seconds(self.age_ns)),
+            (family::SAMPLES, Number::Uint(self.samples)),
+            (family::SCRAPES, Number::Uint(self.scrapes)),
+            (family::SCRAPE_DURATION, seconds(self.waited_ns)),
+            (family::ENDPOINT_CONNECTIONS, Number::Uint(self.connections)),
+            (family::ENDPOINT_REFUSED, Number::Uint(self.refused)),
+        ] {
+            let family = id.family();
+            out.head(&family);
+            out.line(family.name, "", number);
+        }
+        let family = family::SCRAPE_ERROR.family();
+        out.head(&family);
+        out.line(family.name, "err=\"\"", Number::Uint(0));
+        if format == MetricsFormat::OpenMetrics {
+            out.out.push_str("# EOF\n");
+        }
+        out.out
+    }
+}
+
+impl MetricsSample {
+    /// The text, but for its end, which [`EndpointNumbers::text`] has. Cost: some hundred microseconds.
+    pub fn text(&self, format: MetricsFormat) -> String {
+        let mut out = MetricsText { out: String::with_capacity(64 * 1024), format };
+        let labels: Vec<String> = self.labels.iter().map(|labels| shown(labels)).collect();
+        let labels_of = |number: &SampleNumber| match number.labels.checked_sub(1) {
+            Some(index) => labels[index as usize].as_str(),
+            None => "",
+        };
+        let mut numbers: Vec<&SampleNumber> = self.numbers.iter().collect();
+        numbers.sort_by_key(|number| number.family);
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut last: Option<FamilyId> = None;
+        let mut name = "";
+        for number in numbers {
+            if last != Some(number.family) {
+                let family = number.family.family();
+                out.head(&family);
+                seen.clear();
+                name = family.name;
+                last = Some(number.family);
+            }
+            let labels = labels_of(number);
+            // Two replicas may have one address, and codes of errors may be shown alike.
+            if seen.insert(labels) {
+                out.line(name, labels, number.number);
+            }
+        }
+        if !self.latencies.is_empty() {
+            out.latencies(&self.latencies);
+        }
+        out.out
+    }
+}
+
+/// A text under construction.
+struct MetricsText {
+    out: String,
+    format: MetricsFormat,
+}
+
+impl MetricsText {
+    /// The lines ahead of a family's samples.
+    fn head(&mut self, family: &Family) {
+        let (name, kind) = self.declared(family);
+        self.head_of(name, kind, family);
+    }
+
+    fn head_of(&mut self, name: &str, kind: &str, family: &Family) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.out, "# HELP {name} {}\n# TYPE {name} {kind}\n", family.help);
+        let unit = match family.unit {
+            FieldUnit::Bytes => "bytes",
+            FieldUnit::Seconds => "seconds",
+            _ => return,
+        };
+        let is_named = name.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'));
+        if self.format == MetricsFormat::OpenMetrics && is_named {
+            let _ = writeln!(self.out, "# UNIT {name} {unit}");
+        }
+    }
+
+    /// The name and the type that are declared.
+    fn declared(&self, family: &Family) -> (&'static str, &'static str) {
+        let name = family.name;
+        match (self.format, family.kind) {
+            (MetricsFormat::OpenMetrics, FamilyKind::Counter) => match name.strip_suffix("_total") {
+                Some(name) => (name, "counter"),
+                None => (name, "unknown"),
+            },
+            (MetricsFormat::OpenMetrics, FamilyKind::Info) => {
+                (name.strip_suffix("_info").unwrap_or(name), "info")
+            }
+            (MetricsFormat::Prometheus, FamilyKind::Counter) => (name, "counter"),
+            (_, FamilyKind::Gauge) | (MetricsFormat::Prometheus, FamilyKind::Info) => (name, "gauge"),
+        }
+    }
+
+    fn line(&mut self, name: &str, labels: &str, number: Number) {
+        let _ = match labels {
+            "" => writeln!(self.out, "{name} {number}"),
+            labels => writeln!(self.out, "{name}{{{labels}}} {number}"),
+        };
+    }
+
+    fn latencies(&mut self, all: &[CommandLatencies]) {
+        let histogram = family::LATENCIES.family();
+        self.head_of(histogram.name, "histogram", &histogram);
+        for one in all {
+            self.histogram(histogram.name, one);
+        }
+        let family = family::PERCENTILES.family();
+        if all.iter().any(|one| !one.percentiles.is_empty()) {
+            self.head(&family);
+        }
+        for one in all {
+            for (percent, us) in &one.percentiles {
+                let labels = format!("cmd=\"{}\",quantile=\"{percent}\"", one.command);
+                self.line(family.name, &labels, Number::Float(*us));
+            }
+        }
+        let sum = |one: &CommandLatencies| one.sum_us;
+        let count = |one: &CommandLatencies| one.count;
+        self.each(all, family::PERCENTILES_SUM, sum);
+        self.each(all, family::PERCENTILES_COUNT, count);
+    }
+
+    fn each(&mut self, all: &[CommandLatencies], id: FamilyId, number: impl Fn(&CommandLatencies) -> u64) {
+        let family = id.family();
+        self.head(&family);
+        for one in all {
+            self.line(family.name, &format!("cmd=\"{}\"", one.command), Number::Uint(number(one)));
+        }
+    }
+
+    /// Bounds are the last nanosecond below a power of two, from 1,024 ns on.
+    fn histogram(&mut self, name: &str, one: &CommandLatencies) {
+        let command = one.command;
+        let mut below = 0;
+        for (power, count) in one.by_power.iter().enumerate() {
+            below += count;
+            let bound_ns = Histogram::power_ends_at(power);
+            if bound_ns >= 1023 {
+                let bound_us = bound_ns as f64 / 1000.0;
+                let _ = writeln!(self.out, "{name}_bucket{{cmd=\"{command}\",le=\"{bound_us}\"}} {below}");
+            }
+        }
+        let CommandLatencies { count, sum_us, .. } = one;
+        let _ = write!(
+            self.out,
+            "{name}_bucket{{cmd=\"{command}\",le=\"+Inf\"}} {count}\n{name}_count{{cmd=\"{command}\"}} {count}\n\
+             {name}_sum{{cmd=\"{command}\"}} {sum_us}\n"
+        );
+    }
+}
+
+/// Labels as they stand between braces.
+fn shown(labels: &[(&'static str, Box<str>)]) -> String {
+    let mut out = String::new();
+    for (at, (name, value)) in labels.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str(name);
+        out.push_str("=\"");
+        for letter in value.chars() {
+            match letter {
+                '\\' => out.push_str("\\\\"),
+                '"' => out.push_str("\\\""),
+                '\n' => out.push_str("\\n"),
+                letter => out.push(letter),
+            }
+        }
+        out.push('"');
+    }
+    out
+}

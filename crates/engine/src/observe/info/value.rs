@@ -1,0 +1,165 @@
+//! Values of fields: what INFO writes, and the number that the metrics endpoint shows.
+
+use super::families::FamilyId;
+use std::fmt;
+
+/// A value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FieldValue<'a> {
+    Uint(u64),
+    Int(i64),
+    /// A number that INFO writes with so many decimals.
+    Decimal(f64, usize),
+    /// A number that INFO writes with two decimals and a percent sign.
+    Percent(f64),
+    /// Microseconds, which INFO writes as seconds with all decimals.
+    Micros(u64),
+    /// No number.
+    Text(&'a str),
+    /// A word of INFO's that is a number elsewhere.
+    Word(&'static str, u8),
+    /// Several: `name=value,name=value`.
+    Parts(&'a [ValuePart<'a>]),
+}
+
+impl FieldValue<'_> {
+    /// Whether what was tried last went well.
+    pub(crate) fn status(is_fine: bool) -> FieldValue<'static> {
+        if is_fine { FieldValue::Word("ok", 1) } else { FieldValue::Word("err", 0) }
+    }
+
+    /// The number, if it is one.
+    pub(crate) fn number(&self) -> Option<Number> {
+        match *self {
+            FieldValue::Uint(number) => Some(Number::Uint(number)),
+            FieldValue::Int(number) => Some(Number::Int(number)),
+            FieldValue::Decimal(number, _) | FieldValue::Percent(number) => Some(Number::Float(number)),
+            FieldValue::Micros(us) => Some(Number::Float(us as f64 / 1e6)),
+            FieldValue::Word(_, number) => Some(Number::Uint(u64::from(number))),
+            FieldValue::Text(_) | FieldValue::Parts(_) => None,
+        }
+    }
+}
+
+/// As INFO writes it.
+impl fmt::Display for FieldValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            FieldValue::Uint(number) => write!(f, "{number}"),
+            FieldValue::Int(number) => write!(f, "{number}"),
+            FieldValue::Decimal(number, decimals) => write!(f, "{number:.decimals$}"),
+            FieldValue::Percent(number) => write!(f, "{number:.2}%"),
+            FieldValue::Micros(us) => write!(f, "{}.{:06}", us / 1_000_000, us % 1_000_000),
+            FieldValue::Text(text) | FieldValue::Word(text, _) => f.write_str(text),
+            FieldValue::Parts(parts) => {
+                for (at, part) in parts.iter().filter(|part| !part.name.is_empty()).enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{}={}", part.name, part.value)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// One of several values of a field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValuePart<'a> {
+    /// As INFO writes it; empty where INFO does not.
+    pub name: &'static str,
+    pub value: FieldValue<'a>,
+    /// It is a label of the field's numbers, under this name.
+    pub label: Option<&'static str>,
+    /// It is a number of this family.
+    pub family: Option<FamilyId>,
+}
+
+impl<'a> ValuePart<'a> {
+    /// INFO alone has it.
+    pub(crate) fn shown(name: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
+        ValuePart { name, value: value.into(), label: None, family: None }
+    }
+
+    /// A number of a family.
+    pub(crate) fn number(
+        name: &'static str,
+        family: FamilyId,
+        value: impl Into<FieldValue<'a>>,
+    ) -> ValuePart<'a> {
+        ValuePart { family: Some(family), ..ValuePart::shown(name, value) }
+    }
+
+    /// A label.
+    pub(crate) fn label(
+        name: &'static str,
+        label: &'static str,
+        value: impl Into<FieldValue<'a>>,
+    ) -> ValuePart<'a> {
+        ValuePart { label: Some(label), ..ValuePart::shown(name, value) }
+    }
+
+    /// A label that INFO does not write.
+    pub(crate) fn hidden_label(label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
+        ValuePart::label("", label, value)
+    }
+}
+
+/// A number of the metrics endpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Uint(u64),
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    /// The number in a larger unit.
+    pub(crate) fn over(self, divisor: u32) -> Number {
+        match (self, divisor) {
+            (number, 1) => number,
+            (Number::Uint(number), _) => Number::Float(number as f64 / f64::from(divisor)),
+            (Number::Int(number), _) => Number::Float(number as f64 / f64::from(divisor)),
+            (Number::Float(number), _) => Number::Float(number / f64::from(divisor)),
+        }
+    }
+}
+
+/// As both text formats of the endpoint write it.
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Number::Uint(number) => write!(f, "{number}"),
+            Number::Int(number) => write!(f, "{number}"),
+            Number::Float(number) if number.is_nan() => f.write_str("NaN"),
+            Number::Float(number) if number.is_infinite() => {
+                f.write_str(if number > 0.0 { "+Inf" } else { "-Inf" })
+            }
+            Number::Float(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+macro_rules! numbers {
+    ($variant:ident $as:ty: $($of:ty)*) => {
+        $( impl From<$of> for FieldValue<'_> {
+            fn from(number: $of) -> Self {
+                FieldValue::$variant(number as $as)
+            }
+        } )*
+    };
+}
+
+numbers! { Uint u64: u8 u16 u32 u64 usize }
+numbers! { Int i64: i32 i64 isize }
+
+impl<'a> From<&'a str> for FieldValue<'a> {
+    fn from(text: &'a str) -> Self {
+        FieldValue::Text(text)
+    }
+}
+
+impl<'a> From<&'a String> for FieldValue<'a> {
+    fn from(text: &'a String) -> Self {
+        FieldValue::Text(text)
+    }
+}

@@ -1,0 +1,104 @@
+//! The metrics endpoint: HTTP for Prometheus and its like, on a thread and a port of its own.
+//!
+//! ```text
+//!  main thread                                the thread (metrics/thread.rs)
+//!   ◄────────────── wanted, wake ───────────── a request, and the sample is older than a second
+//!   at the end of an iteration: a sample
+//!   ──────────────────── Sample ─────────────► text (engine/observe/info/text.rs), replies (metrics/http.rs)
+//!   ──────────────────── Settings ───────────► listeners, token, TLS: at a start and by CONFIG SET
+//! ```
+//!
+//! Invariants: (1) the main thread makes a sample when the thread wants one, which is once a second at most,
+//! and formats nothing; (2) it waits for nothing of the thread, which answers with the last sample where the
+//! main thread does not; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4)
+//! another address than loopback is listened on only where a token is asked for, or a client's certificate.
+
+pub mod http;
+pub mod message;
+mod thread;
+
+use self::message::{MetricsSettings, ToEndpoint};
+use crate::listen;
+use crate::os::plain_error;
+use sluice_config::choice::TlsAuthClients;
+use sluice_config::{Config, param};
+use sluice_engine::MetricsSample;
+use sluice_evloop::{Sender, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The endpoint as the main thread sees it.
+#[derive(Default)]
+pub struct MetricsEndpoint {
+    link: Option<EndpointLink>,
+}
+
+struct EndpointLink {
+    sender: Sender<ToEndpoint>,
+    /// The thread wants a sample. Set there, ahead of the wake-up, and taken by the main thread.
+    wanted: Arc<AtomicBool>,
+}
+
+impl MetricsEndpoint {
+    /// Serves as the settings say: starts the thread where there is none, ends it where nothing is listened
+    /// on.
+    ///
+    /// # Errors
+    /// The system has no thread or no event loop for it: a line for the log.
+    pub fn apply(&mut self, settings: MetricsSettings, main: Waker) -> Result<(), String> {
+        if settings.listeners.is_empty() {
+            if let Some(link) = self.link.take() {
+                // It closes what it has.
+                let _ = link.sender.send(ToEndpoint::End);
+            }
+            return Ok(());
+        }
+        let link = match &self.link {
+            Some(link) => link,
+            None => {
+                let wanted = Arc::new(AtomicBool::new(false));
+                let sender = thread::start(main, wanted.clone())
+                    .map_err(|error| format!("No thread for metrics: {}", plain_error(&error)))?;
+                self.link.insert(EndpointLink { sender, wanted })
+            }
+        };
+        // Whether the kernel had to be asked to wake the thread is of no interest.
+        let _ = link.sender.send(ToEndpoint::Settings(Box::new(settings)));
+        Ok(())
+    }
+
+    /// Whether the thread wants a sample; it is told once. Cost: a read while it does not, and a comparison
+    /// while there is no endpoint.
+    #[inline]
+    pub fn wants_sample(&self) -> bool {
+        let Some(link) = &self.link else { return false };
+        // The thread sets it, and wakes the main thread behind that: an iteration later it is seen.
+        link.wanted.load(Ordering::Relaxed) && link.wanted.swap(false, Ordering::Acquire)
+    }
+
+    /// Hands a sample over.
+    pub fn give(&self, sample: MetricsSample) {
+        if let Some(link) = &self.link {
+            let _ = link.sender.send(ToEndpoint::Sample(Box::new(sample)));
+        }
+    }
+}
+
+/// Why the endpoint is not served as the configuration wants it.
+pub fn refusal(config: &Config) -> Option<String> {
+    if config.int(param::METRICS_PORT) == 0 || is_guarded(config) {
+        return None;
+    }
+    let open = config.list(param::METRICS_BIND).iter().find(|word| !listen::is_loopback(word))?;
+    Some(format!(
+        "metrics-bind has an address beside loopback, {}: this needs metrics-token, or metrics-tls yes with tls-auth-clients yes",
+        String::from_utf8_lossy(open)
+    ))
+}
+
+/// Whether nobody is answered who has neither the token nor a certificate.
+fn is_guarded(config: &Config) -> bool {
+    let asks_for_certificate = config.bool(param::METRICS_TLS)
+        && config.choice::<TlsAuthClients>(param::TLS_AUTH_CLIENTS) == TlsAuthClients::Yes;
+    config.text(param::METRICS_TOKEN).is_some() || asks_for_certificate
+}

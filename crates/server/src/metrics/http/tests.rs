@@ -1,0 +1,178 @@
+use super::*;
+use sluice_base::Rng;
+
+fn one(bytes: &str) -> ParsedHead {
+    head(bytes.as_bytes())
+}
+
+fn request_of(bytes: &str) -> Request {
+    match one(bytes) {
+        ParsedHead::Request { request, used } => {
+            assert_eq!(used, bytes.len());
+            request
+        }
+        other => panic!("{other:?} of {bytes:?}"),
+    }
+}
+
+const HOST: &str = "Host: a\r\n";
+
+#[test]
+fn requests_name_a_page_a_format_and_a_token() {
+    let request = request_of("GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: bearer  secret \r\n\r\n");
+    assert_eq!(request.page, Some(Page::Metrics));
+    assert_eq!(request.token.as_deref(), Some(&b"secret"[..]));
+    assert!(request.stays && !request.is_head);
+    assert_eq!(request.format, MetricsFormat::Prometheus);
+    let request = request_of("HEAD /healthz?x=1 HTTP/1.0\r\n\r\n");
+    assert_eq!((request.page, request.is_head, request.stays), (Some(Page::Health), true, false));
+    assert!(request_of("GET / HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n").stays);
+    assert!(!request_of("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").stays);
+    assert_eq!(request_of("GET /metrics/ HTTP/1.1\r\nHost: a\r\n\r\n").page, None);
+    assert_eq!(request_of("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").page, None);
+}
+
+#[test]
+fn the_format_is_the_one_that_the_client_prefers() {
+    let format =
+        |accept: &str| request_of(&format!("GET / HTTP/1.1\r\n{HOST}Accept: {accept}\r\n\r\n")).format;
+    let of_prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                         application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
+                         text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+    assert_eq!(format(of_prometheus), MetricsFormat::OpenMetrics);
+    assert_eq!(format("application/openmetrics-text"), MetricsFormat::OpenMetrics);
+    assert_eq!(
+        format("application/openmetrics-text; version=\"1.0.0\", */*;q=0.1"),
+        MetricsFormat::OpenMetrics
+    );
+    for text in [
+        "*/*",
+        "text/plain",
+        "text/html",
+        "application/openmetrics-text;version=2.0.0",
+        "application/openmetrics-text;q=0",
+        "application/openmetrics-text;q=0.5, text/plain;q=0.7",
+        "application/openmetrics-text;q=x",
+        ";;;=,=;q",
+    ] {
+        assert_eq!(format(text), MetricsFormat::Prometheus, "{text}");
+    }
+}
+
+#[test]
+fn what_may_hide_another_request_is_refused() {
+    for headers in [
+        "Content-Length: 5\r\n",
+        "Content-Length: +0\r\n",
+        "Content-Length: 0, 0\r\n",
+        "Content-Length: 0\r\nContent-Length: 0\r\n",
+        "Content-Length: 0\r\ncontent-length: 44\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "transfer-encoding: identity\r\nContent-Length: 0\r\n",
+        "Host: b\r\n",
+        "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+        " folded: x\r\n",
+        "no colon\r\n",
+        "space : x\r\n",
+        "null: \0\r\n",
+    ] {
+        let bytes = format!("GET /metrics HTTP/1.1\r\n{HOST}{headers}\r\n");
+        assert_eq!(one(&bytes), ParsedHead::Refused(Status::BadRequest), "{headers}");
+    }
+    assert_eq!(one("GET /metrics HTTP/1.1\r\n\r\n"), ParsedHead::Refused(Status::BadRequest), "no host");
+    assert_eq!(one("GET /metrics HTTP/2.0\r\n\r\n"), ParsedHead::Refused(Status::BadRequest));
+    assert_eq!(one("\x16\x03\x01\x02\x00"), ParsedHead::Refused(Status::BadRequest), "TLS");
+    assert_eq!(one("*1\r\n$4\r\nPING\r\n"), ParsedHead::Refused(Status::BadRequest), "RESP");
+    assert_eq!(
+        one(&format!("POST /metrics HTTP/1.1\r\n{HOST}\r\n")),
+        ParsedHead::Refused(Status::MethodNotAllowed)
+    );
+}
+
+#[test]
+fn a_head_has_a_bound() {
+    let long = |bytes: usize| format!("GET / HTTP/1.1\r\n{HOST}x: {}", "y".repeat(bytes));
+    assert_eq!(one(&long(HEAD_BYTES_MAX - 100)), ParsedHead::Partial);
+    assert_eq!(one(&long(HEAD_BYTES_MAX)), ParsedHead::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&(long(HEAD_BYTES_MAX) + "\r\n\r\n")), ParsedHead::Refused(Status::HeadTooLarge));
+    let many = format!("GET / HTTP/1.1\r\n{HOST}{}\r\n", "x: y\r\n".repeat(HEADERS_MAX));
+    assert_eq!(one(&many), ParsedHead::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&"\r\n".repeat(HEAD_BYTES_MAX)), ParsedHead::Refused(Status::HeadTooLarge));
+}
+
+#[test]
+fn tokens_are_the_same_or_not() {
+    assert!(is_token(b"secret", b"secret"));
+    for other in [&b""[..], b"secre", b"secrets", b"Secret", b"secresecret", b"secretsecret"] {
+        assert!(!is_token(b"secret", other), "{other:?}");
+    }
+    assert!(!is_token(b"", b"x"));
+}
+
+#[test]
+fn a_reply_says_its_length_also_where_its_body_is_left_out() {
+    let form = ReplyForm { is_head: false, stays: true };
+    let text = String::from_utf8(reply(Status::Ok, "text/plain", &[b"ab", b"c"], form)).unwrap();
+    assert!(
+        text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("Connection: keep-alive\r\n\r\nabc"), "{text}");
+    let form = ReplyForm { is_head: true, stays: false };
+    let text = String::from_utf8(reply(Status::Ok, "text/plain", &[b"abc"], form)).unwrap();
+    assert!(text.contains("Content-Length: 3\r\n") && text.ends_with("Connection: close\r\n\r\n"), "{text}");
+    assert!(
+        String::from_utf8(refuse(Status::MethodNotAllowed)).unwrap().contains("\r\nAllow: GET, HEAD\r\n")
+    );
+}
+
+/// Bytes that are nearly requests. A request that is read is never longer than the bytes, and what is read of
+/// a beginning is a beginning or a refusal: more bytes never make a request of what was refused.
+#[test]
+fn any_bytes_are_a_request_a_beginning_or_refused() {
+    let seeds = [
+        "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: text/plain;q=0.5,*/*\r\nAuthorization: Bearer x\r\n\r\n",
+        "HEAD /healthz HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+    ];
+    let words = [
+        "\r\n",
+        "\n",
+        ":",
+        "Content-Length: 1\r\n",
+        "HTTP/1.1",
+        " ",
+        "\0",
+        ";q=",
+        ",",
+        "é",
+        "Bearer ",
+        "\r\n\r\n",
+    ];
+    let mut rng = Rng::new(7);
+    let mut below = |end: usize| rng.below(end as u64) as usize;
+    for _ in 0..20_000 {
+        let mut bytes = seeds[below(seeds.len())].as_bytes().to_vec();
+        for _ in 0..below(5) {
+            let at = below(bytes.len() + 1);
+            match below(4) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at, below(256) as u8),
+                2 => drop(bytes.splice(at..at, words[below(words.len())].bytes())),
+                _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << below(8)),
+            }
+        }
+        let cut = below(bytes.len() + 1);
+        match (head(&bytes[..cut]), head(&bytes)) {
+            (ParsedHead::Partial, ParsedHead::Request { used, .. }) => {
+                assert!(used > cut && used <= bytes.len())
+            }
+            (ParsedHead::Partial, _) => {}
+            (ParsedHead::Request { used, request }, whole) => {
+                assert!(used <= cut);
+                assert_eq!(whole, ParsedHead::Request { used, request });
+            }
+            (ParsedHead::Refused(_), whole) => assert!(matches!(whole, ParsedHead::Refused(_)), "{bytes:?}"),
+        }
+    }
+}

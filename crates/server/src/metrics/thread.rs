@@ -1,0 +1,565 @@
+//! The thread of the metrics endpoint: connections, their deadlines, and the sample that it keeps.
+//!
+//! Invariants: (1) at most [`CONNECTIONS_MAX`] connections; a newcomer takes the place of the one that has
+//! been without a request for longest, so that strangers who say nothing keep nobody out; (2) every
+//! connection has a deadline in every state: for the head of a request, for an answer of the main thread, for
+//! taking a reply, for the next request; (3) the main thread is asked for a sample once a second at most,
+//! however many requests come, and never again before it has answered; (4) of a sample each format's text is
+//! made once; (5) a connection keeps a head, a reply, and the text that its socket has not taken.
+
+use super::http::{self, CONNECTIONS_MAX, HEAD_BYTES_MAX, Page, ParsedHead, ReplyForm, Request, Status};
+use super::message::{MetricsSettings, ToEndpoint};
+use crate::listen::listeners::Listeners;
+use crate::net::{Endpoint, Stream};
+use crate::threads::Thread;
+use sluice_base::SessionKey;
+use sluice_clock::Clock;
+use sluice_engine::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
+use sluice_evloop::{
+    AnyLoop, Backend, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
+    Waker,
+};
+use sluice_tls::{Buffers, Session};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// How long the head of a request may take, a handshake of TLS included.
+pub(super) const HEAD_NS_MAX: u64 = 5 * SECOND_NS;
+/// How long a connection may be without a request.
+pub(super) const IDLE_NS_MAX: u64 = 120 * SECOND_NS;
+/// How long a client may take for a reply.
+pub(super) const REPLY_NS_MAX: u64 = 10 * SECOND_NS;
+/// How long a connection is kept behind its last reply, so that the client reads that.
+const LINGER_NS_MAX: u64 = SECOND_NS;
+/// How old a sample may be that answers a request at once.
+pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
+/// How long a request waits for the main thread before it is answered with the last sample.
+pub(super) const ANSWER_NS_MAX: u64 = SECOND_NS / 2;
+
+/// Starts the thread; what it does is sent to it. `main` is woken when a sample is wanted.
+///
+/// # Errors
+/// The system has no thread or no event loop for it.
+pub(super) fn start(main: Waker, wanted: Arc<AtomicBool>) -> io::Result<Sender<ToEndpoint>> {
+    let (ready, opened) = mpsc::channel();
+    // Nobody joins it: it ends when it is told, or with the process.
+    Thread::Metrics.start(move || {
+        // The loop is opened by the thread that uses it.
+        let backends = [Backend::Epoll, Backend::Poll];
+        let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
+            Ok(opened) => opened.event_loop,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let (sender, inbox) = Mailbox::new(event_loop.waker());
+        let _ = ready.send(Ok(sender));
+        EndpointThread::new(event_loop, inbox, main, wanted).run();
+    })?;
+    opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)?
+}
+
+struct EndpointThread {
+    event_loop: AnyLoop,
+    clock: Clock,
+    inbox: Mailbox<ToEndpoint>,
+    main: Waker,
+    /// See `EndpointLink::wanted`.
+    wanted: Arc<AtomicBool>,
+    listeners: Listeners,
+    token: Option<Box<[u8]>>,
+    tls: Option<sluice_tls::Context>,
+    table: Vec<HttpSlot>,
+    samples: Samples,
+    /// Requests for metrics; requests that were refused, and connections closed to make room.
+    scrapes: u64,
+    refused: u64,
+    buffers: Buffers,
+}
+
+#[derive(Default)]
+struct HttpSlot {
+    generation: u32,
+    connection: Option<HttpConnection>,
+}
+
+struct HttpConnection {
+    source: Source,
+    tls: Option<Session>,
+    /// What has come and is no whole head yet.
+    input: Vec<u8>,
+    /// Bytes that wait behind the send in flight.
+    output: Vec<u8>,
+    is_sending: bool,
+    state: HttpState,
+    /// Since when the state holds, and until when it may.
+    since_ns: u64,
+    deadline_ns: u64,
+}
+
+enum HttpState {
+    /// It has no request.
+    Reading,
+    /// Its request waits for a sample.
+    Waiting(Request),
+    /// It is sent a reply, and stays behind that or not.
+    Replying { stays: bool },
+    /// It was sent the end; what comes is not looked at.
+    Ending,
+}
+
+/// The last sample, and what is made of it.
+#[derive(Default)]
+struct Samples {
+    last: Option<KeptSample>,
+    /// The main thread was asked for the next.
+    is_asked: bool,
+    count: u64,
+}
+
+struct KeptSample {
+    sample: Box<MetricsSample>,
+    at_ns: u64,
+    texts: [Option<String>; 2],
+}
+
+impl Samples {
+    /// A sample that is young enough for a request that comes now.
+    fn is_young(&self, now_ns: u64) -> bool {
+        self.last.as_ref().is_some_and(|last| now_ns.saturating_sub(last.at_ns) < SAMPLE_NS_MAX)
+    }
+
+    fn take(&mut self, sample: Box<MetricsSample>, now_ns: u64) {
+        self.is_asked = false;
+        self.count += 1;
+        self.last = Some(KeptSample { sample, at_ns: now_ns, texts: [None, None] });
+    }
+}
+
+impl KeptSample {
+    fn text(&mut self, format: MetricsFormat) -> &str {
+        let place = match format {
+            MetricsFormat::OpenMetrics => 0,
+            MetricsFormat::Prometheus => 1,
+        };
+        let sample = &self.sample;
+        self.texts[place].get_or_insert_with(|| sample.text(format))
+    }
+}
+
+impl EndpointThread {
+    fn new(
+        event_loop: AnyLoop,
+        inbox: Mailbox<ToEndpoint>,
+        main: Waker,
+        wanted: Arc<AtomicBool>,
+    ) -> EndpointThread {
+        EndpointThread {
+            event_loop,
+            clock: Clock::system(),
+            inbox,
+            main,
+            wanted,
+            listeners: Listeners::default(),
+            token: None,
+            tls: None,
+            table: Vec::new(),
+            samples: Samples::default(),
+            scrapes: 0,
+            refused: 0,
+            buffers: Buffers::default(),
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            let now_ns = self.clock.now().mono_ns;
+            let first = self.connections().map(|(_, connection)| connection.deadline_ns).min();
+            let until = first.map_or(Deadline::NEVER, Deadline::at_ns);
+            if self.event_loop.wait(now_ns, until).is_err() {
+                return;
+            }
+            let now_ns = self.clock.now().mono_ns;
+            let messages: Vec<ToEndpoint> = self.inbox.drain().collect();
+            for message in messages {
+                match message {
+                    ToEndpoint::Settings(settings) => self.apply(*settings),
+                    ToEndpoint::Sample(sample) => self.take_sample(sample, now_ns),
+                    ToEndpoint::End => return self.listeners.close(&mut self.event_loop),
+                }
+            }
+            while let Some(event) = self.event_loop.next_event(now_ns) {
+                self.handle(event, now_ns);
+            }
+            self.end_late(now_ns);
+        }
+    }
+
+    fn apply(&mut self, settings: MetricsSettings) {
+        let MetricsSettings { listeners, token, tls } = settings;
+        self.listeners.replace(&mut self.event_loop, listeners);
+        (self.token, self.tls) = (token, tls);
+    }
+
+    fn handle(&mut self, event: Event, now_ns: u64) {
+        let endpoint = Endpoint::of(event.token());
+        match (endpoint, event) {
+            (Some(Endpoint::Listener { .. }), Event::Accepted { socket, .. }) => self.accept(socket, now_ns),
+            (Some(Endpoint::Client(key)), Event::Received { received: Received::Data(chunk), .. }) => {
+                self.receive(key, &chunk, now_ns);
+                self.event_loop.give_back(chunk);
+            }
+            // One that has asked and says that nothing more comes is answered all the same.
+            (Some(Endpoint::Client(key)), Event::Received { received: Received::Eof, .. }) => {
+                let waits = self.connection(key).is_some_and(|connection| {
+                    matches!(connection.state, HttpState::Waiting(_) | HttpState::Replying { .. })
+                });
+                if !waits {
+                    self.close(key);
+                }
+            }
+            (Some(Endpoint::Client(key)), Event::Received { received: Received::Failed(_), .. }) => {
+                self.close(key);
+            }
+            (Some(Endpoint::Client(key)), Event::Sent { sent, .. }) => {
+                if let Some(connection) = self.connection(key) {
+                    connection.is_sending = false;
+                }
+                match sent.error {
+                    None => {
+                        self.send(key, now_ns);
+                        self.read(key, now_ns);
+                    }
+                    Some(_) => self.close(key),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, socket: OwnedFd, now_ns: u64) {
+        let tls = match self.tls.as_ref().map(|context| context.accept()) {
+            None => None,
+            Some(Ok(session)) => Some(session),
+            Some(Err(_)) => return,
+        };
+        let Some(slot) = self.free_slot() else {
+            // All are answered just now.
+            self.refused += 1;
+            return;
+        };
+        let place = &mut self.table[slot];
+        place.generation = place.generation.wrapping_add(1);
+        let key = SessionKey { slot: slot as u32, generation: place.generation };
+        let (source, _) = Stream::accepted(socket).attach(&mut self.event_loop, Endpoint::Client(key));
+        self.event_loop.recv_start(source);
+        place.connection = Some(HttpConnection {
+            source,
+            tls,
+            input: Vec::new(),
+            output: Vec::new(),
+            is_sending: false,
+            state: HttpState::Reading,
+            since_ns: now_ns,
+            deadline_ns: now_ns + HEAD_NS_MAX,
+        });
+    }
+
+    /// A place for a newcomer: a free one, or that of the connection that has had no request for longest.
+    fn free_slot(&mut self) -> Option<usize> {
+        if let Some(slot) = self.table.iter().position(|slot| slot.connection.is_none()) {
+            return Some(slot);
+        }
+        if self.table.len() < CONNECTIONS_MAX {
+            self.table.push(HttpSlot::default());
+            return Some(self.table.len() - 1);
+        }
+        let waits =
+            |connection: &HttpConnection| matches!(connection.state, HttpState::Reading | HttpState::Ending);
+        let without_request = self.connections().filter(|(_, connection)| waits(connection));
+        let (key, _) = without_request.min_by_key(|(_, connection)| connection.since_ns)?;
+        self.refused += 1;
+        self.close(key);
+        Some(key.slot as usize)
+    }
+
+    fn connections(&self) -> impl Iterator<Item = (SessionKey, &HttpConnection)> {
+        self.table.iter().enumerate().filter_map(|(slot, place)| {
+            let key = SessionKey { slot: slot as u32, generation: place.generation };
+            Some((key, place.connection.as_ref()?))
+        })
+    }
+
+    fn connection(&mut self, key: SessionKey) -> Option<&mut HttpConnection> {
+        let slot = self.table.get_mut(key.slot as usize)?;
+        slot.connection.as_mut().filter(|_| slot.generation == key.generation)
+    }
+
+    fn close(&mut self, key: SessionKey) {
+        let slot = self.table.get_mut(key.slot as usize).filter(|slot| slot.generation == key.generation);
+        if let Some(connection) = slot.and_then(|slot| slot.connection.take()) {
+            self.event_loop.close(connection.source);
+        }
+    }
+
+    fn receive(&mut self, key: SessionKey, bytes: &[u8], now_ns: u64) {
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let Some(connection) = self.connection(key) else { return };
+        let plain = match &mut connection.tls {
+            None => Ok(bytes),
+            Some(session) => {
+                let received = session.receive(bytes, &mut buffers);
+                connection.output.extend_from_slice(&buffers.answer);
+                received.map(|_| buffers.plain.as_slice()).map_err(drop)
+            }
+        };
+        let is_fine = plain.is_ok_and(|plain| connection.keep(plain, now_ns));
+        buffers.plain.clear();
+        buffers.answer.clear();
+        self.buffers = buffers;
+        self.send(key, now_ns);
+        match is_fine {
+            true => self.read(key, now_ns),
+            // With what TLS has to say of it, if the socket has room for that.
+            false => self.close(key),
+        }
+    }
+
+    /// Takes up the requests that have come, one after the other.
+    fn read(&mut self, key: SessionKey, now_ns: u64) {
+        loop {
+            let Some(connection) = self.connection(key) else { return };
+            if !matches!(connection.state, HttpState::Reading) {
+                return;
+            }
+            match http::head(&connection.input) {
+                ParsedHead::Partial => return,
+                ParsedHead::Request { request, used } => {
+                    connection.input.drain(..used);
+                    connection.enter(HttpState::Waiting(request), now_ns, ANSWER_NS_MAX);
+                    self.take_up(key, now_ns);
+                }
+                ParsedHead::Refused(status) => {
+                    connection.input = Vec::new();
+                    self.refused += 1;
+                    self.reply(key, http::refuse(status), false, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Answers a request, at once or when the main thread has.
+    fn take_up(&mut self, key: SessionKey, now_ns: u64) {
+        let token = self.token.clone();
+        let Some(HttpConnection { state: HttpState::Waiting(request), .. }) = self.connection(key) else {
+            return;
+        };
+        let form = ReplyForm { is_head: request.is_head, stays: request.stays };
+        let is_allowed = match (&token, &request.token) {
+            (None, _) => true,
+            (Some(wanted), Some(shown)) => http::is_token(wanted, shown),
+            (Some(_), None) => false,
+        };
+        let refusal = match request.page {
+            None => Some((Status::NotFound, "there is /metrics and /healthz")),
+            Some(Page::Metrics) if !is_allowed => {
+                Some((Status::Unauthorized, "the token is missing or wrong"))
+            }
+            Some(Page::Metrics | Page::Health) => None,
+        };
+        if let Some((status, text)) = refusal {
+            self.refused += 1;
+            return self.reply(key, http::say(status, text, form), form.stays, now_ns);
+        }
+        if self.samples.is_young(now_ns) {
+            return self.answer(key, now_ns);
+        }
+        if !self.samples.is_asked {
+            self.samples.is_asked = true;
+            // The main thread takes it: see `MetricsEndpoint::wants_sample`.
+            self.wanted.store(true, Ordering::Release);
+            self.main.wake();
+        }
+    }
+
+    fn take_sample(&mut self, sample: Box<MetricsSample>, now_ns: u64) {
+        self.samples.take(sample, now_ns);
+        let waiting = self.connections().filter(|(_, connection)| connection.is_waiting());
+        let keys: Vec<SessionKey> = waiting.map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.answer_and_go_on(key, now_ns));
+    }
+
+    fn answer_and_go_on(&mut self, key: SessionKey, now_ns: u64) {
+        self.answer(key, now_ns);
+        self.read(key, now_ns);
+    }
+
+    /// Answers a request that waits, with the sample that there is.
+    fn answer(&mut self, key: SessionKey, now_ns: u64) {
+        let connections = self.connections().count() as u64;
+        let Some(connection) = self.connection(key) else { return };
+        let HttpState::Waiting(request) = &connection.state else { return };
+        let form = ReplyForm { is_head: request.is_head, stays: request.stays };
+        let (page, format) = (request.page, request.format);
+        let waited_ns = now_ns.saturating_sub(connection.since_ns);
+        let bytes = match page {
+            Some(Page::Metrics) => {
+                self.scrapes += 1;
+                let numbers = EndpointNumbers {
+                    age_ns: 0,
+                    waited_ns,
+                    samples: self.samples.count,
+                    scrapes: self.scrapes,
+                    connections,
+                    refused: self.refused,
+                };
+                self.metrics(format, numbers, form, now_ns)
+            }
+            Some(Page::Health) => self.health(form, now_ns),
+            None => http::refuse(Status::NotFound),
+        };
+        self.reply(key, bytes, form.stays, now_ns);
+    }
+
+    fn metrics(
+        &mut self,
+        format: MetricsFormat,
+        numbers: EndpointNumbers,
+        form: ReplyForm,
+        now_ns: u64,
+    ) -> Vec<u8> {
+        let Some(last) = &mut self.samples.last else {
+            return http::say(Status::Unavailable, NO_ANSWER, form);
+        };
+        let numbers = EndpointNumbers { age_ns: now_ns.saturating_sub(last.at_ns), ..numbers };
+        let end = numbers.text(format);
+        let body = [last.text(format).as_bytes(), end.as_bytes()];
+        http::reply(Status::Ok, format.content_type(), &body, form)
+    }
+
+    fn health(&self, form: ReplyForm, now_ns: u64) -> Vec<u8> {
+        let health = self.samples.last.as_ref().filter(|_| self.samples.is_young(now_ns));
+        match health.map(|last| last.sample.health) {
+            Some(Health::Fine) => http::say(Status::Ok, Health::Fine.text(), form),
+            Some(health) => http::say(Status::Unavailable, health.text(), form),
+            None => http::say(Status::Unavailable, NO_ANSWER, form),
+        }
+    }
+
+    /// Sends a reply.
+    fn reply(&mut self, key: SessionKey, bytes: Vec<u8>, stays: bool, now_ns: u64) {
+        let Some(connection) = self.connection(key) else { return };
+        let is_encoded = match &mut connection.tls {
+            Some(session) => session.send([bytes.as_slice()].into_iter(), &mut connection.output).is_ok(),
+            None => {
+                // Nearly always there is nothing before it.
+                match connection.output.is_empty() {
+                    true => connection.output = bytes,
+                    false => connection.output.extend_from_slice(&bytes),
+                }
+                true
+            }
+        };
+        if !is_encoded {
+            return self.close(key);
+        }
+        connection.enter(HttpState::Replying { stays }, now_ns, REPLY_NS_MAX);
+        self.send(key, now_ns);
+    }
+
+    /// Sends what waits. Behind a reply that was taken whole, the connection has no request again, or ends.
+    fn send(&mut self, key: SessionKey, now_ns: u64) {
+        let Some(connection) = self.connection(key).filter(|connection| !connection.is_sending) else {
+            return;
+        };
+        let source = connection.source;
+        if !connection.output.is_empty() {
+            let head = std::mem::take(&mut connection.output);
+            match self.event_loop.send(source, SendBuf { head, shared: Vec::new() }) {
+                Sending::InFlight => {
+                    if let Some(connection) = self.connection(key) {
+                        connection.is_sending = true;
+                    }
+                    return;
+                }
+                Sending::Done(Sent { error: Some(_), .. }) => return self.close(key),
+                Sending::Done(_) => {}
+            }
+        }
+        let Some(connection) = self.connection(key) else { return };
+        match connection.state {
+            HttpState::Replying { stays: true } => {
+                connection.enter(HttpState::Reading, now_ns, IDLE_NS_MAX);
+                if !connection.input.is_empty() {
+                    connection.deadline_ns = now_ns + HEAD_NS_MAX;
+                }
+            }
+            HttpState::Replying { stays: false } => self.end(key, now_ns),
+            HttpState::Reading | HttpState::Waiting(_) | HttpState::Ending => {}
+        }
+    }
+
+    /// Tells a client the end. Its socket is not closed at once: what it still sends would have the kernel
+    /// throw away the reply.
+    fn end(&mut self, key: SessionKey, now_ns: u64) {
+        let Some(connection) = self.connection(key) else { return };
+        let source = connection.source;
+        connection.enter(HttpState::Ending, now_ns, LINGER_NS_MAX);
+        if let Some(session) = &mut connection.tls {
+            let mut head = Vec::new();
+            session.close(&mut head);
+            let _ = self.event_loop.send(source, SendBuf { head, shared: Vec::new() });
+        }
+        self.event_loop.shutdown(source, Shutdown::Write);
+    }
+
+    /// Ends connections whose time is over; a request that waited is answered with what there is.
+    fn end_late(&mut self, now_ns: u64) {
+        let late = self.connections().filter(|(_, connection)| connection.deadline_ns <= now_ns);
+        let late: Vec<(SessionKey, bool)> = late.map(|(key, it)| (key, it.is_waiting())).collect();
+        for (key, is_waiting) in late {
+            match is_waiting {
+                true => self.answer_and_go_on(key, now_ns),
+                false => self.close(key),
+            }
+        }
+    }
+}
+
+impl HttpConnection {
+    fn enter(&mut self, state: HttpState, now_ns: u64, at_most_ns: u64) {
+        self.state = state;
+        (self.since_ns, self.deadline_ns) = (now_ns, now_ns + at_most_ns);
+    }
+
+    fn is_waiting(&self) -> bool {
+        matches!(self.state, HttpState::Waiting(_))
+    }
+
+    /// Keeps what has come; whether that is not too much. The first byte of a request behind another one
+    /// begins its time.
+    fn keep(&mut self, bytes: &[u8], now_ns: u64) -> bool {
+        match self.state {
+            HttpState::Ending => return true,
+            HttpState::Reading if self.input.is_empty() && !bytes.is_empty() => {
+                self.deadline_ns = self.deadline_ns.min(now_ns + HEAD_NS_MAX);
+            }
+            HttpState::Reading => {}
+            // Requests that are sent ahead of a reply have the room of a head.
+            HttpState::Waiting(_) | HttpState::Replying { .. } => {
+                if self.input.len() + bytes.len() > HEAD_BYTES_MAX {
+                    return false;
+                }
+            }
+        }
+        self.input.extend_from_slice(bytes);
+        true
+    }
+}
+
+const NO_ANSWER: &str = "the main thread does not answer";
+
+#[cfg(test)]
+mod tests;
