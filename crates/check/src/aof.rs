@@ -212,7 +212,7 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
         return console.say(&format!("{} {} is valid", log.kind, log.name));
     }
     if let Ended::Wrong(error) = &ended {
-        log.say_what_follows(&mut file, error.offset, size, console)?;
+        log.print_what_follows(&mut file, error.offset, size, console)?;
     }
     match mode {
         Mode::Fix => log.fix(valid, size, console),
@@ -350,7 +350,7 @@ impl LogFile {
     }
 
     /// Says where commands begin again behind a mistake: a repair would cut them off, too.
-    fn say_what_follows(
+    fn print_what_follows(
         &self,
         file: &mut File,
         offset: u64,

@@ -7,7 +7,7 @@ use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
-use sluice_resp::Admission;
+use sluice_resp::AuthState;
 use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
 /// Numbers from the configuration.
@@ -204,8 +204,8 @@ impl Limits {
 
     /// What a connection may send before it is looked at, when this is what it may send for itself: one that
     /// has not authenticated itself may send everything while the default user is open.
-    pub fn admission(&self, own: Admission) -> Admission {
-        if self.default_user_is_open { Admission::Authenticated } else { own }
+    pub fn admission(&self, own: AuthState) -> AuthState {
+        if self.default_user_is_open { AuthState::Authenticated } else { own }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::rewrite::{Force, rewrite};
-use crate::row::{Honoured, Param, ParamId, ParamKind, Section, Traits, Unit};
+use crate::row::{Honoured, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure};
 
 /// The text of `sluice.conf`: chapters, and in each the parameters of the table with their defaults.
 pub fn example_conf() -> String {
@@ -27,11 +27,14 @@ fn prose(param: &Param) -> String {
     let mut text = String::from(param.doc);
     if let ParamKind::Int { min, max, unit, .. } = param.kind {
         text += &match unit {
-            Unit::Plain if max < i128::from(i32::MAX) => format!(" From {min} to {max}."),
-            Unit::Plain if min > 0 => format!(" At least {min}."),
-            Unit::Octal => format!(" From {min:o} to {max:o}."),
-            Unit::Memory if min > 1 => format!(" At least {min} bytes."),
-            Unit::Plain | Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory => String::new(),
+            UnitOfMeasure::Plain if max < i128::from(i32::MAX) => format!(" From {min} to {max}."),
+            UnitOfMeasure::Plain if min > 0 => format!(" At least {min}."),
+            UnitOfMeasure::Octal => format!(" From {min:o} to {max:o}."),
+            UnitOfMeasure::Memory if min > 1 => format!(" At least {min} bytes."),
+            UnitOfMeasure::Plain
+            | UnitOfMeasure::Memory
+            | UnitOfMeasure::MemoryOrPercent
+            | UnitOfMeasure::SignedMemory => String::new(),
         };
     }
     if let Some(alias) = param.alias {

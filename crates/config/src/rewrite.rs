@@ -15,7 +15,7 @@ use sluice_base::quote::{Dialect, push_quoted, push_words, split_args};
 use crate::config::Config;
 use crate::load::trimmed;
 use crate::number;
-use crate::row::{ParamId, ParamKind, Unit};
+use crate::row::{ParamId, ParamKind, UnitOfMeasure};
 use crate::table::param;
 use crate::value::{ClientClass, DEFAULT_LIMITS, ParamValue};
 
@@ -190,7 +190,10 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
     let shown = kind.text(value);
     let is_memory = matches!(
         kind,
-        ParamKind::Int { unit: Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory, .. }
+        ParamKind::Int {
+            unit: UnitOfMeasure::Memory | UnitOfMeasure::MemoryOrPercent | UnitOfMeasure::SignedMemory,
+            ..
+        }
     );
     match value {
         ParamValue::Int(number) if is_memory => {

@@ -52,7 +52,7 @@ pub enum ParamKind {
         /// Greatest value accepted.
         max: i128,
         /// How it is written.
-        unit: Unit,
+        unit: UnitOfMeasure,
         /// Accepted values are pulled into this range, silently; `None` for no such range.
         clamp: Option<(i128, i128)>,
     },
@@ -103,14 +103,14 @@ pub type TextCheck = fn(&[u8]) -> Result<(), &'static str>;
 
 /// How a number is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum UnitOfMeasure {
     /// Decimal digits.
     Plain,
     /// Bytes, with an optional suffix: `b`, `k` = 1,000, `kb` = 1,024, and so for `m` and `g`.
     Memory,
-    /// Bytes as for [`Unit::Memory`], or `n%`, which is kept as `-n`.
+    /// Bytes as for [`UnitOfMeasure::Memory`], or `n%`, which is kept as `-n`.
     MemoryOrPercent,
-    /// Bytes as for [`Unit::Memory`], or a plain negative number.
+    /// Bytes as for [`UnitOfMeasure::Memory`], or a plain negative number.
     SignedMemory,
     /// Octal digits.
     Octal,
@@ -419,14 +419,19 @@ pub(crate) const fn boolean(name: &'static str, default: bool) -> Param {
 }
 
 pub(crate) const fn number(name: &'static str, default: i128, min: i128, max: i128) -> Param {
-    Param::of(name, ParamKind::Int { default, min, max, unit: Unit::Plain, clamp: None })
+    Param::of(name, ParamKind::Int { default, min, max, unit: UnitOfMeasure::Plain, clamp: None })
 }
 
 pub(crate) const fn bytes(name: &'static str, default: i128, min: i128, max: i128) -> Param {
-    in_unit(name, default, (min, max), Unit::Memory)
+    in_unit(name, default, (min, max), UnitOfMeasure::Memory)
 }
 
-pub(crate) const fn in_unit(name: &'static str, default: i128, bounds: (i128, i128), unit: Unit) -> Param {
+pub(crate) const fn in_unit(
+    name: &'static str,
+    default: i128,
+    bounds: (i128, i128),
+    unit: UnitOfMeasure,
+) -> Param {
     Param::of(name, ParamKind::Int { default, min: bounds.0, max: bounds.1, unit, clamp: None })
 }
 

@@ -10,8 +10,8 @@ use crate::choice::{
     RdbVersionCheck, Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
 };
 use crate::row::{
-    Id, Param, ParamId, ParamKind, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number,
-    one_of, optional, optional_binary, special, text, text_binary,
+    Id, Param, ParamId, ParamKind, Section, UnitOfMeasure, boolean, bytes, flags, in_unit, kind::*, list,
+    number, one_of, optional, optional_binary, special, text, text_binary,
 };
 use crate::value::check;
 
@@ -105,7 +105,7 @@ params! {
             "Path of a Unix socket to listen on as well.";
         UNIXSOCKETGROUP: Text = optional("unixsocketgroup").immutable(),
             "Group that shall own the Unix socket.";
-        UNIXSOCKETPERM: Int = in_unit("unixsocketperm", 0, (0, 0o777), Unit::Octal).immutable(),
+        UNIXSOCKETPERM: Int = in_unit("unixsocketperm", 0, (0, 0o777), UnitOfMeasure::Octal).immutable(),
             "Permissions of the Unix socket, in octal; 0 leaves what the umask gives.";
         TIMEOUT: Int = number("timeout", 0, 0, INT),
             "Seconds after which an idle client is disconnected; 0 is never.";
@@ -251,7 +251,7 @@ params! {
             "Bytes of unfinished requests that a client may pile up.";
         PROTO_MAX_BULK_LEN: Int = bytes("proto-max-bulk-len", 512 * MIB, MIB, LONG).debug(),
             "Longest single argument, and longest string that a command may build.";
-        MAXMEMORY_CLIENTS: Int = in_unit("maxmemory-clients", 0, (-100, LONG), Unit::MemoryOrPercent),
+        MAXMEMORY_CLIENTS: Int = in_unit("maxmemory-clients", 0, (-100, LONG), UnitOfMeasure::MemoryOrPercent),
             "Memory of all clients together, above which the largest are disconnected; a percentage is of maxmemory; 0 is no limit.";
         TRACKING_TABLE_MAX_KEYS: Int = number("tracking-table-max-keys", 1_000_000, 0, LONG),
             "Keys that are remembered for client-side caching; 0 is no limit.";
@@ -441,13 +441,13 @@ params! {
             "Count processor time and traffic of each slot.";
         CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG).later(CLUSTER),
             "Finished slot migrations that are remembered.";
-        SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES: Int = in_unit("slot-migration-max-failover-repl-bytes", 0, (-1, LONG), Unit::SignedMemory).later(CLUSTER),
+        SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES: Int = in_unit("slot-migration-max-failover-repl-bytes", 0, (-1, LONG), UnitOfMeasure::SignedMemory).later(CLUSTER),
             "Unsent bytes below which a slot migration may stop writes and finish; -1 is any amount.";
     }
     Scripting {
         BUSY_REPLY_THRESHOLD: Int = number("busy-reply-threshold", 5000, 0, LONG).alias("lua-time-limit"),
             "Milliseconds after which other clients are told that a script is busy; 0 is never.";
-        SCRIPT_MEMORY_LIMIT: Int = in_unit("script-memory-limit", 0, (0, LONG), Unit::Memory).not_in_star(),
+        SCRIPT_MEMORY_LIMIT: Int = in_unit("script-memory-limit", 0, (0, LONG), UnitOfMeasure::Memory).not_in_star(),
             "Bytes that the machine of scripts may use; 0: 1 GiB, or with maxmemory an eighth of it, 64 MiB at least.";
         SCRIPT_DENY_OOM_CALLS: Bool = boolean("script-deny-oom-calls", false).not_in_star(),
             "Refuse a script's calls that need memory once maxmemory is reached, though the script began before.";

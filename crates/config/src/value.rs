@@ -6,7 +6,7 @@ use sluice_base::num::{parse_f64, parse_i64};
 
 use crate::choice::shutdown;
 use crate::number;
-use crate::row::{Empty, Param, ParamKind, Storage, Unit};
+use crate::row::{Empty, Param, ParamKind, Storage, UnitOfMeasure};
 
 pub(crate) mod check;
 
@@ -269,8 +269,10 @@ impl ParamKind {
 
     fn number_text(&self, value: i128) -> String {
         match self {
-            ParamKind::Int { unit: Unit::Octal, .. } => format!("{value:o}"),
-            ParamKind::Int { unit: Unit::MemoryOrPercent, .. } if value < 0 => format!("{}%", -value),
+            ParamKind::Int { unit: UnitOfMeasure::Octal, .. } => format!("{value:o}"),
+            ParamKind::Int { unit: UnitOfMeasure::MemoryOrPercent, .. } if value < 0 => {
+                format!("{}%", -value)
+            }
             _ => value.to_string(),
         }
     }
@@ -311,7 +313,7 @@ fn parse_bool(word: &[u8]) -> Result<ParamValue, Reason> {
     }
 }
 
-fn parse_number(word: &[u8], unit: Unit) -> Result<i128, Reason> {
+fn parse_number(word: &[u8], unit: UnitOfMeasure) -> Result<i128, Reason> {
     let memory = || number::memory(word).map(i128::from);
     let strict = || parse_i64(word).map(i128::from);
     let percent = || {
@@ -319,28 +321,28 @@ fn parse_number(word: &[u8], unit: Unit) -> Result<i128, Reason> {
         parse_i64(digits).filter(|percent| *percent >= 0).map(|percent| -i128::from(percent))
     };
     match unit {
-        Unit::Plain => strict().ok_or("argument couldn't be parsed into an integer"),
-        Unit::Memory => memory().ok_or("argument must be a memory value"),
-        Unit::SignedMemory => memory().or_else(strict).ok_or("argument must be a memory value"),
-        Unit::MemoryOrPercent => {
+        UnitOfMeasure::Plain => strict().ok_or("argument couldn't be parsed into an integer"),
+        UnitOfMeasure::Memory => memory().ok_or("argument must be a memory value"),
+        UnitOfMeasure::SignedMemory => memory().or_else(strict).ok_or("argument must be a memory value"),
+        UnitOfMeasure::MemoryOrPercent => {
             memory().or_else(percent).ok_or("argument must be a memory or percent value")
         }
-        Unit::Octal => number::lenient_int(word, 8)
+        UnitOfMeasure::Octal => number::lenient_int(word, 8)
             .map(i128::from)
             .ok_or("argument couldn't be parsed as an octal number"),
     }
     .map_err(Reason::from)
 }
 
-fn within(value: i128, (min, max): (i128, i128), unit: Unit) -> Result<(), Reason> {
+fn within(value: i128, (min, max): (i128, i128), unit: UnitOfMeasure) -> Result<(), Reason> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
     Err(match unit {
-        Unit::MemoryOrPercent if value < 0 => {
+        UnitOfMeasure::MemoryOrPercent if value < 0 => {
             format!("percentage argument must be less or equal to {}", -min).into()
         }
-        Unit::Octal => format!("argument must be between {min:o} and {max:o} inclusive").into(),
+        UnitOfMeasure::Octal => format!("argument must be between {min:o} and {max:o} inclusive").into(),
         _ => format!("argument must be between {min} and {max} inclusive").into(),
     })
 }

@@ -28,7 +28,7 @@ use sluice_config::{Config, param};
 use sluice_replication::FullSyncs;
 use sluice_replication::LinkOutput;
 use sluice_replication::ReplicationStream;
-use sluice_snapshot::{Kept, LoadCounts};
+use sluice_snapshot::{LoadCounts, OpaqueRecords};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ pub struct PersistenceState {
     /// What the last load brought.
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.
-    pub kept: Kept,
+    pub kept: OpaqueRecords,
     /// Files of which only a part could be loaded.
     pub partly_loaded: PartlyLoaded,
     /// The server ends, and its data was saved for that.
@@ -298,7 +298,7 @@ impl PersistenceState {
             loaded_file_at: None,
             load: Watched::new(None, epoch),
             last_load: LoadCounts::default(),
-            kept: Kept::default(),
+            kept: OpaqueRecords::default(),
             partly_loaded: PartlyLoaded::default(),
             saved_for_end: false,
             pending_end: Watched::new(None, epoch),

@@ -15,7 +15,7 @@ use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
 use crate::scripting::state::Scripting;
 use crate::session::identity::Identity;
-use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
+use crate::session::{ClientAddress, ClientKind, Closing, ReplicaState, Session, Sessions, SyncStage};
 use crate::upkeep::evict::Eviction;
 use crate::upkeep::expire::ActiveExpiry;
 use sluice_base::SessionKey;
@@ -26,7 +26,7 @@ use sluice_config::{Config, param};
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
 use sluice_replication::UnitCommands;
 use sluice_replication::{Primary, ReplicaLink};
-use sluice_resp::{Admission, Outbox};
+use sluice_resp::{AuthState, Outbox};
 use std::sync::Arc;
 
 /// A server without a process.
@@ -302,7 +302,7 @@ impl Engine {
     }
 
     /// Adds a client. The server has checked `maxclients`.
-    pub fn connect(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
+    pub fn connect(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         self.stats.connections.accepted += 1;
         let identity = Identity::of_newcomer(self.control.clients.users.users());
@@ -415,8 +415,8 @@ impl Engine {
 
     /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`]
     /// decides with the password. A client that is gone has not.
-    pub fn authentication(&self, key: SessionKey) -> Admission {
-        self.session(key).map_or(Admission::Unauthenticated, |session| session.caller.admission())
+    pub fn authentication(&self, key: SessionKey) -> AuthState {
+        self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
 
     /// Publishes what the server knows of a client's unparsed input, bytes used and unused.

@@ -43,6 +43,6 @@ pub use pubsub::multicast::{GroupOutput, Multicast, OutputGroup};
 pub use replication::role::{LinkCounts, SyncSource};
 pub use replication::transport::{LinkDriver, LinkTransport};
 pub use scripting::state::ScriptGarbage;
-pub use session::{Caller, Closing, Connection, Medium, Session};
+pub use session::{Caller, ClientAddress, Closing, Medium, Session};
 pub use users::load::{JudgedUsers, UserLoad};
 pub use waiting::slow_reads::PieceRoom;

@@ -23,7 +23,7 @@ use sluice_command::Spec;
 use sluice_commands::{Limits, ReplyMode};
 use sluice_replication::Feed;
 use sluice_replication::SpoolPlace;
-use sluice_resp::{Admission, Outbox, Protocol};
+use sluice_resp::{AuthState, Outbox, Protocol};
 use std::sync::Arc;
 
 /// The client that runs a command: all that handlers may see of it.
@@ -179,15 +179,15 @@ impl Caller {
 
     /// Whether the client must give a name and a password before anything else.
     pub(crate) fn must_authenticate(&self, limits: &Limits) -> bool {
-        limits.admission(self.admission()) == Admission::Unauthenticated
+        limits.admission(self.admission()) == AuthState::Unauthenticated
     }
 
     /// What the client may send, for itself. [`Limits::admission`] decides with what the default user asks
     /// for.
-    pub(crate) fn admission(&self) -> Admission {
+    pub(crate) fn admission(&self) -> AuthState {
         match self.flags.authenticated {
-            false => Admission::Unauthenticated,
-            true => Admission::Authenticated,
+            false => AuthState::Unauthenticated,
+            true => AuthState::Authenticated,
         }
     }
 
@@ -471,7 +471,7 @@ impl Session {
     pub(crate) fn new(
         key: SessionKey,
         id: ClientId,
-        connection: Connection,
+        connection: ClientAddress,
         now_s: i64,
         identity: Identity,
     ) -> Session {
@@ -620,7 +620,7 @@ impl Session {
 
 /// What the server knows of a new connection.
 #[derive(Clone, Debug)]
-pub struct Connection {
+pub struct ClientAddress {
     /// The client's address, as shown.
     pub addr: String,
     /// The server's address, as shown.

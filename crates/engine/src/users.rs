@@ -48,7 +48,7 @@ impl UsersState {
         &self.users
     }
 
-    /// All users, to change. Sessions learn of it by `Engine::settle_users`.
+    /// All users, to change. Sessions learn of it by `Engine::apply_users`.
     pub(crate) fn change(&mut self) -> &mut Users {
         self.has_changed = true;
         self.loading.note_change();

@@ -3,7 +3,7 @@
 
 use sluice_base::SessionKey;
 use sluice_engine::DeclaredKeysCheck;
-use sluice_resp::{Admission, Limits, Parser, Requests};
+use sluice_resp::{AuthState, ParseLimits, Parser, Requests};
 use sluice_testkit::Rig;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -78,7 +78,7 @@ impl Warm {
     }
 
     fn send(&mut self, input: &[u8]) {
-        let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
+        let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1024);
         self.requests.clear();
         let progress = self.parser.parse(input, &limits, &mut self.requests);
         assert_eq!(progress.consumed, input.len());

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{Driver, GatherWait, Sleep};
+use crate::driver::{BatchWait, Driver, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::event_loop::Loop;
 use crate::file::FileOp;
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
-use crate::looping::Loop;
 use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 #[cfg(target_os = "linux")]
@@ -243,7 +243,7 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.due_ns())
     }
 
-    fn batch(&mut self, batch: GatherWait) {
+    fn batch(&mut self, batch: BatchWait) {
         each!(self, driver => driver.batch(batch));
     }
 

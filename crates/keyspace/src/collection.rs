@@ -4,7 +4,7 @@
 //! Everything that opens, changes, closes and moves a collection is written once, for a [`Collection`], and
 //! compiled for each type. A stream is none: its values always lie beside their entry.
 
-use crate::entry::{Form, FormKind, mixed_up};
+use crate::entry::{Form, FormKind, corrupt_entry};
 use sluice_base::HashSeed;
 use sluice_value::{Hash, HashContext, HashEncoding, HashLimits};
 use sluice_value::{List, ListContext, ListEncoding, ListLimits};
@@ -102,12 +102,12 @@ macro_rules! variants {
         impl Variant for $variant {
             #[inline]
             fn of(value: &Value) -> &$variant {
-                let Value::$variant(held) = value else { mixed_up() };
+                let Value::$variant(held) = value else { corrupt_entry() };
                 held
             }
             #[inline]
             fn of_mut(value: &mut Value) -> &mut $variant {
-                let Value::$variant(held) = value else { mixed_up() };
+                let Value::$variant(held) = value else { corrupt_entry() };
                 held
             }
             #[inline]

@@ -67,7 +67,7 @@ impl<'a, C: Editable> Edit<'a, C> {
     /// own.
     pub fn also(&mut self, event: Event) {
         if !self.value().is_empty() {
-            self.tell_new();
+            self.record_new();
         }
         self.effects.key_modified(self.number, self.key, event, 0);
     }
@@ -97,7 +97,7 @@ impl<'a, C: Editable> Edit<'a, C> {
         self.effects.discard(value);
         C::discard_garbage(&mut self.context, self.effects);
         if len > 0 {
-            self.tell_new();
+            self.record_new();
         }
         self.effects.key_modified(self.number, self.key, event, changes);
         if len == 0 {
@@ -109,7 +109,7 @@ impl<'a, C: Editable> Edit<'a, C> {
 
     /// Says once that a key has come into being that was absent.
     #[inline]
-    fn tell_new(&mut self) {
+    fn record_new(&mut self) {
         if self.len_before == 0 && !self.is_told_new {
             self.is_told_new = true;
             self.effects.key_created(self.number, self.key);
@@ -129,7 +129,7 @@ impl Edit<'_, List> {
 impl Edit<'_, Hash> {
     /// Fields were stored whose time had passed already: a key that was absent came into being, and went.
     pub fn came_and_went(&mut self) {
-        self.tell_new();
+        self.record_new();
     }
 
     /// So many fields whose time had passed were in the way of the edit.

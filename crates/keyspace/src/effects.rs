@@ -5,14 +5,14 @@
 //! commands; (3) with no listener and no propagation target a write allocates nothing here; (4) `recorded` is
 //! set by everything that the commit has to look at, look-ups alone excepted.
 
+mod access_log;
 mod event;
-mod met;
 
+pub use access_log::{KeyAccessLog, MetKey};
 pub use event::{Class, Classes, Event};
-pub use met::{Met, MetKey};
 
 use crate::{Db, Key};
-use met::MetKeys;
+use access_log::MetKeys;
 use sluice_base::heap;
 use sluice_value::{Stream, Value};
 use std::collections::VecDeque;
@@ -279,14 +279,14 @@ impl Effects {
 
     /// How many modified keys are recorded.
     pub fn modified_len(&mut self) -> usize {
-        self.tell_expired_ahead();
+        self.record_expired_ahead();
         self.modified.len()
     }
 
     /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key:
     /// that is the order in which a client gets the events. `name_of` says what a key is called. Both were
     /// recorded in the order of the look-ups. Cost: O(recorded).
-    pub fn tell_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
+    pub fn record_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
         let mut expired = self.modified.split_off(from).into_iter().peekable();
         let told = std::mem::take(&mut self.modified);
         for item in told {
@@ -303,7 +303,7 @@ impl Effects {
 
     /// Keys that were modified, in order; recorded only for the classes listened to.
     pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
-        self.tell_expired_ahead();
+        self.record_expired_ahead();
         self.modified.drain(..)
     }
 
@@ -426,7 +426,7 @@ impl Effects {
     }
 
     /// What was met since recording began. Nothing where the build has no debug assertions.
-    pub fn take_met(&mut self) -> Met {
+    pub fn take_met(&mut self) -> KeyAccessLog {
         self.met.take()
     }
 
@@ -584,7 +584,7 @@ impl Effects {
         let modified = ModifiedKey { db, key: KeyRef::of(key), event, is_change };
         let is_same = |ahead: &ModifiedKey| ahead.db == db && ahead.key == modified.key;
         if event != Event::KeyMiss {
-            self.tell_expired_ahead();
+            self.record_expired_ahead();
         } else if self.expired_ahead.front().is_some_and(is_same) {
             self.modified.extend(self.expired_ahead.pop_front());
         }
@@ -607,7 +607,7 @@ impl Effects {
     }
 
     #[inline]
-    fn tell_expired_ahead(&mut self) {
+    fn record_expired_ahead(&mut self) {
         if !self.expired_ahead.is_empty() {
             self.modified.extend(self.expired_ahead.drain(..));
         }

@@ -362,7 +362,7 @@ fn unknown(number: u32) -> ! {
 
 /// The form names a value of another type than is there.
 #[cold]
-pub(crate) fn mixed_up() -> ! {
+pub(crate) fn corrupt_entry() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")
 }
 

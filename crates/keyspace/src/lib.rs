@@ -30,8 +30,8 @@ pub use dataset::{Dataset, Keyspace};
 pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
-    Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
-    LazyFreeThreshold, Met, MetKey, ModifiedKey, Propagation,
+    Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyAccessLog, KeyRef,
+    LAZY_FREE_BYTES, LazyFreeThreshold, MetKey, ModifiedKey, Propagation,
 };
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
@@ -73,14 +73,14 @@ pub struct Access {
     /// The unit's time.
     pub now: Now,
     /// What look-ups write into the entry's access clock.
-    pub touch: Touch,
+    pub touch: AccessUpdate,
     /// What happens to keys past their expiry.
     pub expiry: ExpiryMode,
 }
 
 /// What a look-up writes into an entry's access clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touch {
+pub enum AccessUpdate {
     /// Nothing: CLIENT NO-TOUCH, OBJECT, DEBUG.
     No {
         /// The access clock of new entries.
@@ -112,15 +112,15 @@ pub enum ExpiryMode {
     Ignore,
 }
 
-impl Touch {
+impl AccessUpdate {
     /// The access clock of a new entry.
     #[inline]
     pub fn fresh(self) -> u32 {
         match self {
-            Touch::No { fresh } => fresh,
-            Touch::Lru(clock) => clock,
+            AccessUpdate::No { fresh } => fresh,
+            AccessUpdate::Lru(clock) => clock,
             // A new key starts with a counter of 5 so that it is not evicted at once.
-            Touch::Lfu { minutes, .. } => u32::from(minutes) << 8 | 5,
+            AccessUpdate::Lfu { minutes, .. } => u32::from(minutes) << 8 | 5,
         }
     }
 
@@ -128,9 +128,9 @@ impl Touch {
     #[inline]
     pub fn after(self, old: u32) -> u32 {
         match self {
-            Touch::No { .. } => old,
-            Touch::Lru(clock) => clock,
-            Touch::Lfu { minutes, decay, factor, dice } => {
+            AccessUpdate::No { .. } => old,
+            AccessUpdate::Lru(clock) => clock,
+            AccessUpdate::Lfu { minutes, decay, factor, dice } => {
                 let counter = lfu_decayed(old, minutes, decay);
                 u32::from(minutes) << 8 | u32::from(lfu_incremented(counter, factor, dice))
             }

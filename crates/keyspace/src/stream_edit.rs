@@ -50,7 +50,7 @@ impl<'a> StreamEdit<'a> {
     }
 
     /// `event` is published besides one that says what has changed.
-    pub fn told(&mut self, event: Event) {
+    pub fn publish_only(&mut self, event: Event) {
         self.effects.key_told(self.number, self.key, event);
     }
 

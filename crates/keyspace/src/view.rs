@@ -1,7 +1,7 @@
 //! Values as readers see them.
 
 use crate::collection::Variant;
-use crate::entry::{self, Form, Head, mixed_up};
+use crate::entry::{self, Form, Head, corrupt_entry};
 use sluice_base::Bytes;
 use sluice_value::{
     Hash, HashEncoding, HashRef, List, ListEncoding, ListRef, Pages, Piece, Set, SetEncoding, SetRef, Stream,
@@ -154,7 +154,9 @@ pub(crate) fn value_of<'a>(
         Form::StrOutside => match outside(payload) {
             Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-            Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) | Value::Set(_) => mixed_up(),
+            Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) | Value::Set(_) => {
+                corrupt_entry()
+            }
         },
         Form::ListInlineListpack => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })

@@ -8,7 +8,7 @@ use sluice_base::SessionKey;
 #[derive(Debug, Default)]
 pub struct FullSyncs {
     /// Those that wait for a snapshot, in order of arrival.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<SyncRequest>,
     /// Those that may still read one.
     pub readers: Vec<SessionKey>,
     /// Those that have been queued all of one since the log was told.
@@ -34,18 +34,18 @@ impl std::fmt::Debug for SharedSnapshot {
 
 /// A replica that waits for a snapshot.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct SyncRequest {
     /// Its session.
     pub client: SessionKey,
     /// What it is told before the snapshot.
-    pub greeting: Greeting,
+    pub greeting: SyncGreeting,
     /// When it asked, ns of the monotonic clock.
     pub since_ns: u64,
 }
 
 /// What comes before the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Greeting {
+pub enum SyncGreeting {
     /// Nothing: SYNC.
     None,
     /// The history's id and the snapshot's position in it: PSYNC.
@@ -79,8 +79,8 @@ pub enum FeedSource {
 
 impl FullSyncs {
     /// A replica asks for the data.
-    pub fn want(&mut self, client: SessionKey, greeting: Greeting, since_ns: u64) {
-        self.wanted.push(Wanted { client, greeting, since_ns });
+    pub fn want(&mut self, client: SessionKey, greeting: SyncGreeting, since_ns: u64) {
+        self.wanted.push(SyncRequest { client, greeting, since_ns });
     }
 
     /// Replicas that wait for a snapshot.

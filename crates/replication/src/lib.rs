@@ -16,7 +16,7 @@ mod unit_commands;
 
 pub use feeds::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
 pub use framing::{Extent, Framing, FramingError};
-pub use full_syncs::{Feed, FeedSource, FullSyncs, Greeting, SharedSnapshot, Wanted};
+pub use full_syncs::{Feed, FeedSource, FullSyncs, SharedSnapshot, SyncGreeting, SyncRequest};
 pub use fuzz::fuzz_primary;
 pub use link::{
     Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,

@@ -298,7 +298,7 @@ impl ReplicationStream {
     }
 
     /// A replica that was sent a snapshot may take what comes behind.
-    pub fn owe(&mut self) {
+    pub fn mark_pending(&mut self) {
         self.owes = true;
     }
 

@@ -22,7 +22,7 @@ pub use decode::{DecodeError, Value, decode};
 pub use extent::{ExtentError, ReplyExtent, ReplyLimits};
 pub use outbox::{Mark, Outbox};
 pub use owned::{ArgumentList, OwnedRequests};
-pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
+pub use parse::{AuthState, ParseError, ParseLimits, Parser, Progress, State};
 pub use requests::{Request, Requests};
 pub use span::Span;
 pub use write::{Deferred, Protocol, Reply};

@@ -200,11 +200,11 @@ const LINE_END: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Admission, Limits, Parser, Requests};
+    use crate::{AuthState, ParseLimits, Parser, Requests};
 
     fn parsed(input: &[u8]) -> Requests {
         let mut requests = Requests::new();
-        Parser::new().parse(input, &Limits::new(Admission::Authenticated, 1 << 20, 16), &mut requests);
+        Parser::new().parse(input, &ParseLimits::new(AuthState::Authenticated, 1 << 20, 16), &mut requests);
         requests
     }
 

@@ -25,7 +25,7 @@ use crate::span::Span;
 
 /// Whether the client is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum AuthState {
     /// Anything up to the configured limits.
     Authenticated,
     /// Small requests only, and one per call, since the first may be the AUTH that lifts the limits.
@@ -34,28 +34,28 @@ pub enum Admission {
 
 /// What a request may be at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ParseLimits {
     /// Counts and lengths up to these are in order; above them, `count_header` and `length_header` say what
     /// is wrong.
     argc_quick: usize,
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
     batch_max: usize,
-    admission: Admission,
+    admission: AuthState,
 }
 
-impl Limits {
+impl ParseLimits {
     /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` (at least 1 is used) bounds the requests per
     /// call.
-    pub fn new(admission: Admission, bulk_bytes_max: u64, batch_max: usize) -> Limits {
+    pub fn new(admission: AuthState, bulk_bytes_max: u64, batch_max: usize) -> ParseLimits {
         let bulk_bytes_max = i64::try_from(bulk_bytes_max).unwrap_or(i64::MAX);
         let (argc_quick, bulk_bytes_quick, batch_max) = match admission {
-            Admission::Authenticated => (QUICK_ARGC_MAX, bulk_bytes_max, batch_max.max(1)),
-            Admission::Unauthenticated => {
+            AuthState::Authenticated => (QUICK_ARGC_MAX, bulk_bytes_max, batch_max.max(1)),
+            AuthState::Unauthenticated => {
                 (UNAUTHENTICATED_ARGC_MAX as usize, bulk_bytes_max.min(UNAUTHENTICATED_BULK_BYTES_MAX), 1)
             }
         };
-        Limits {
+        ParseLimits {
             argc_quick,
             bulk_bytes_quick: bulk_bytes_quick as usize,
             bulk_bytes_max,
@@ -179,7 +179,7 @@ impl Parser {
     ///
     /// `input` begins where the last call's consumed bytes ended. After [`State::Failed`] the parser is
     /// spent. Cost: linear in the bytes not yet seen; arguments are stepped over.
-    pub fn parse(&mut self, input: &[u8], limits: &Limits, out: &mut Requests) -> Progress {
+    pub fn parse(&mut self, input: &[u8], limits: &ParseLimits, out: &mut Requests) -> Progress {
         out.clear();
         let mut at = 0;
         while at < input.len() {
@@ -267,7 +267,7 @@ impl Parser {
         &mut self,
         input: &[u8],
         at: usize,
-        limits: &Limits,
+        limits: &ParseLimits,
         out: &mut Requests,
     ) -> ControlFlow<Progress, usize> {
         let request = &input[at..];
@@ -389,7 +389,7 @@ fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unba
 fn arguments(
     input: &[u8],
     place: &mut ParsePosition,
-    limits: &Limits,
+    limits: &ParseLimits,
     args: &mut Vec<Span>,
 ) -> Result<(), Stop> {
     while place.left > 0 {
@@ -417,7 +417,7 @@ fn arguments(
 /// Reads the request at `at` when it is all there, in order and not unusual: the position after it. Else
 /// `None`, and nothing has happened.
 #[inline(always)]
-fn quick(input: &[u8], at: usize, limits: &Limits, out: &mut Requests) -> Option<usize> {
+fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> Option<usize> {
     let (argc, mut rest) = short_header(input.get(at..)?, STAR_HEADER)?;
     if argc == 0 || argc > limits.argc_quick {
         return None;
@@ -478,14 +478,14 @@ fn longer_header(text: &[u8], kind: u8) -> Option<(usize, &[u8])> {
 }
 
 /// Reads the header `*<count>` that `request` begins with; `from` is where to look for its end.
-fn count_header(request: &[u8], from: usize, limits: &Limits) -> Result<(i64, usize), Stop> {
+fn count_header(request: &[u8], from: usize, limits: &ParseLimits) -> Result<(i64, usize), Stop> {
     let end = line_end(request, 0, from, ParseError::BigCount)?;
     if request[end + 1] != b'\n' {
         return Err(Stop::Failed(ParseError::InvalidCrlf));
     }
     match sluice_base::num::parse_i64(&request[1..end]) {
         Some(count) if count <= ARGC_MAX => {
-            if limits.admission == Admission::Unauthenticated && count > UNAUTHENTICATED_ARGC_MAX {
+            if limits.admission == AuthState::Unauthenticated && count > UNAUTHENTICATED_ARGC_MAX {
                 return Err(Stop::Failed(ParseError::UnauthenticatedCount));
             }
             Ok((count, end + 2))
@@ -495,7 +495,7 @@ fn count_header(request: &[u8], from: usize, limits: &Limits) -> Result<(i64, us
 }
 
 /// Reads the header `$<length>` at `at`; `from` is where to look for its end.
-fn length_header(input: &[u8], at: usize, from: usize, limits: &Limits) -> Result<(usize, usize), Stop> {
+fn length_header(input: &[u8], at: usize, from: usize, limits: &ParseLimits) -> Result<(usize, usize), Stop> {
     let end = line_end(input, at, from, ParseError::BigLength)?;
     if input[at] != b'$' {
         return Err(Stop::Failed(ParseError::ExpectedDollar(input[at])));
@@ -505,7 +505,7 @@ fn length_header(input: &[u8], at: usize, from: usize, limits: &Limits) -> Resul
     }
     match sluice_base::num::parse_i64(&input[at + 1..end]) {
         Some(length) if (0..=limits.bulk_bytes_max).contains(&length) => {
-            if limits.admission == Admission::Unauthenticated && length > UNAUTHENTICATED_BULK_BYTES_MAX {
+            if limits.admission == AuthState::Unauthenticated && length > UNAUTHENTICATED_BULK_BYTES_MAX {
                 return Err(Stop::Failed(ParseError::UnauthenticatedLength));
             }
             Ok((length as usize, end + 2))
@@ -527,8 +527,8 @@ fn line_end(input: &[u8], at: usize, from: usize, too_big: ParseError) -> Result
 /// What the fuzzer calls: parses `data` whole and in pieces and compares.
 pub fn fuzz_requests(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
-    let admission = if seed & 1 == 0 { Admission::Authenticated } else { Admission::Unauthenticated };
-    let limits = Limits::new(admission, 1 << 20, usize::from(seed >> 5) + 1);
+    let admission = if seed & 1 == 0 { AuthState::Authenticated } else { AuthState::Unauthenticated };
+    let limits = ParseLimits::new(admission, 1 << 20, usize::from(seed >> 5) + 1);
     // Whether a longer line is refused depends on how it arrives.
     let stream = &stream[..stream.len().min(LINE_BYTES_MAX)];
     let whole = replay(stream, &limits, &mut |rest| rest);
@@ -541,7 +541,7 @@ pub fn fuzz_requests(data: &[u8]) {
 /// over.
 fn replay(
     stream: &[u8],
-    limits: &Limits,
+    limits: &ParseLimits,
     piece: &mut dyn FnMut(usize) -> usize,
 ) -> (Vec<Vec<Vec<u8>>>, Result<usize, ParseError>) {
     let mut parser = Parser::new();

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use sluice_base::Rng;
-use sluice_resp::{Admission, Limits, Outbox, Parser, Protocol, Reply, Requests, State, Value, decode};
+use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, Protocol, Reply, Requests, State, Value, decode};
 
 #[test]
 fn streams_are_understood_as_the_reference_understands_them() {
@@ -29,7 +29,7 @@ fn streams_are_understood_as_the_reference_understands_them() {
 
 /// Our replies as the comparison needs them: what no command understands is only `unknown`.
 fn understood(stream: &[u8]) -> (Vec<Value>, State) {
-    let limits = Limits::new(Admission::Authenticated, 512 << 20, 1 << 20);
+    let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1 << 20);
     let mut requests = Requests::new();
     let progress = Parser::new().parse(stream, &limits, &mut requests);
     let mut replies = Vec::new();

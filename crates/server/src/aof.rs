@@ -24,7 +24,7 @@ use clock::clock;
 pub use folder::{Folder, History, Named, NewBase};
 pub use load::{AppendedFiles, FileEnding, NamedFiles, NoFiles};
 pub use rewrite::{BaseSink, WrittenBase};
-pub use shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
+pub use shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
 pub use thread::{AofEnding, Worker};
 
 use crate::threads::Thread;
@@ -93,15 +93,15 @@ impl Aof {
     }
 
     /// Orders something, behind what was given before.
-    pub fn order(&self, order: Order) {
-        self.shared.give(AofItem::Order(order));
+    pub fn order(&self, order: AofCommand) {
+        self.shared.give(AofItem::Command(order));
     }
 
     /// Has the thread begin another increment behind the cut of this rewrite. Whether commands that write are
     /// to wait meanwhile: not where their replies wait for the disk anyway.
     pub fn begin_incr(&self, number: RewriteNumber, is_strict: bool) -> AofBacklog {
         self.shared.numbers.is_changing.store(!is_strict, Relaxed);
-        self.order(Order::BeginIncr(number));
+        self.order(AofCommand::BeginIncr(number));
         if is_strict { AofBacklog::Fine } else { AofBacklog::Changing }
     }
 
@@ -112,7 +112,7 @@ impl Aof {
 
     /// Has the thread end when everything that was given is on disk.
     pub fn begin_end(&self) {
-        self.order(Order::End);
+        self.order(AofCommand::End);
     }
 
     /// Whether the thread has ended.

@@ -1,5 +1,5 @@
 //! A connection: transport, input, output. One type for all threads: the main thread and the I/O threads run
-//! the functions of this file over the connections that they own, and differ in what [`Owner`] says.
+//! the functions of this file over the connections that they own, and differ in what [`ConnectionHost`] says.
 //!
 //! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch away, no
 //! buffer with the event loop.
@@ -21,7 +21,7 @@ use output::{Next, Output, Piece};
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Event, Received, SendBuf, Sending, Sent};
-use sluice_resp::{Admission, Outbox};
+use sluice_resp::{AuthState, Outbox};
 use spare::SpareBuffers;
 use transport::{CodedSend, Transport};
 
@@ -37,7 +37,7 @@ pub struct Connection {
     pub output: Output,
     /// Whether the client has authenticated itself, as far as its owner knows: an I/O thread learns of AUTH
     /// when the batch comes back.
-    pub authentication: Admission,
+    pub authentication: AuthState,
     /// Bytes that went over it and that the main thread does not know of.
     pub unreported: Traffic,
     /// Seconds for which the client had been silent when its buffers were last looked at.
@@ -45,13 +45,13 @@ pub struct Connection {
     /// The most bytes of the query buffer that were in use since its room was last looked at.
     pub query_buf_peak: u32,
     /// Whether it stays with its owner.
-    pub stay: Stay,
+    pub stay: MoveState,
     /// It is among those whose traffic is to be reported.
     pub is_listed: bool,
     /// A report of its usage waits for room in the ring.
     pub usage_waits: bool,
     /// The owner has bytes that come before those of the socket: nothing is received meanwhile.
-    pub is_held_back: bool,
+    pub is_receive_paused: bool,
 }
 
 /// What a connection takes at most, whether it is idle or not, beside its session: there are many.
@@ -68,7 +68,7 @@ pub struct Traffic {
 
 /// Whether a connection stays with the thread that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
+pub enum MoveState {
     /// It stays.
     Yes,
     /// It leaves as soon as it is at rest. Nothing more is parsed; while output is in flight, bytes are still
@@ -79,7 +79,7 @@ pub enum Stay {
 }
 
 /// A thread that owns connections: what it does differently from the other kind.
-pub trait Owner {
+pub trait ConnectionHost {
     /// Its event loop.
     fn event_loop(&mut self) -> &mut AnyLoop;
 
@@ -156,14 +156,14 @@ impl Connection {
             transport,
             input: Input::new(),
             output: Output::default(),
-            authentication: Admission::Unauthenticated,
+            authentication: AuthState::Unauthenticated,
             unreported: Traffic::default(),
             idle_s: 0,
             query_buf_peak: 0,
-            stay: Stay::Yes,
+            stay: MoveState::Yes,
             is_listed: false,
             usage_waits: false,
-            is_held_back: false,
+            is_receive_paused: false,
         })
     }
 
@@ -188,21 +188,21 @@ impl Connection {
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
         let wanted = match self.stay {
-            _ if self.is_held_back || self.output.has_answers() => self.input.receive_nothing(),
-            Stay::Yes if self.transport.is_coded() => self.input.receive_chunks(),
-            Stay::Yes => self.input.receive(),
+            _ if self.is_receive_paused || self.output.has_answers() => self.input.receive_nothing(),
+            MoveState::Yes if self.transport.is_coded() => self.input.receive_chunks(),
+            MoveState::Yes => self.input.receive(),
             // A client that writes a whole pipeline before it reads takes no output until its bytes are
             // received.
-            Stay::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
-            Stay::Leaving | Stay::Detached => self.input.receive_nothing(),
+            MoveState::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
+            MoveState::Leaving | MoveState::Detached => self.input.receive_nothing(),
         };
         self.transport.receive(event_loop, wanted);
     }
 
     /// Leaves its owner as soon as it is at rest.
     pub fn begin_leaving(&mut self, event_loop: &mut AnyLoop) {
-        if self.stay == Stay::Yes {
-            self.stay = Stay::Leaving;
+        if self.stay == MoveState::Yes {
+            self.stay = MoveState::Leaving;
             if self.input.state() == InputState::Filling {
                 // The buffer follows, with what has come.
                 self.transport.end_filling(event_loop);
@@ -214,8 +214,8 @@ impl Connection {
     /// If it leaves and is at rest, has the event loop let go of its socket.
     #[inline]
     pub fn detach_if_at_rest(&mut self, event_loop: &mut AnyLoop) {
-        if self.stay == Stay::Leaving && self.is_at_rest() {
-            self.stay = Stay::Detached;
+        if self.stay == MoveState::Leaving && self.is_at_rest() {
+            self.stay = MoveState::Detached;
             self.transport.detach(event_loop);
         }
     }
@@ -226,7 +226,7 @@ impl Connection {
     /// When it is not at rest.
     pub fn arrive(&mut self, event_loop: &mut AnyLoop, stream: Stream) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
-        self.stay = Stay::Yes;
+        self.stay = MoveState::Yes;
         // On the lists of the owner before, which finds it gone.
         (self.is_listed, self.usage_waits) = (false, false);
         self.transport.move_to(event_loop, stream, self.key);
@@ -241,7 +241,7 @@ impl Connection {
 
 /// Handles an event of a connection. No other events come of what a connection asks the event loop for.
 #[inline(always)]
-pub fn handle<O: Owner>(owner: &mut O, key: SessionKey, event: Event) {
+pub fn handle<O: ConnectionHost>(owner: &mut O, key: SessionKey, event: Event) {
     match event {
         Event::Received { received, .. } => receive(owner, key, received),
         Event::Sent { sent, .. } => send_is_over(owner, key, sent),
@@ -257,7 +257,7 @@ pub fn handle<O: Owner>(owner: &mut O, key: SessionKey, event: Event) {
 }
 
 #[inline(always)]
-fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
+fn receive<O: ConnectionHost>(owner: &mut O, key: SessionKey, received: Received) {
     let chunk = match received {
         Received::Data(chunk) => chunk,
         Received::Eof => return end_input(owner, key),
@@ -290,7 +290,7 @@ fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
 
 /// What was received is processed.
 #[inline(always)]
-fn note_received<O: Owner>(owner: &mut O, connection: Box<Connection>) {
+fn note_received<O: ConnectionHost>(owner: &mut O, connection: Box<Connection>) {
     if !connection.input.query_buf.is_empty() {
         owner.note_unfinished(&connection);
     }
@@ -298,7 +298,7 @@ fn note_received<O: Owner>(owner: &mut O, connection: Box<Connection>) {
 }
 
 #[cold]
-fn end_input<O: Owner>(owner: &mut O, key: SessionKey) {
+fn end_input<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
     // The peer's end by the codec was met before: this is the same one, and output is still owed.
     let is_shut = connection.input.state() == InputState::Shut;
@@ -309,7 +309,7 @@ fn end_input<O: Owner>(owner: &mut O, key: SessionKey) {
 }
 
 #[cold]
-fn end<O: Owner>(owner: &mut O, key: SessionKey, why: &str) {
+fn end<O: ConnectionHost>(owner: &mut O, key: SessionKey, why: &str) {
     if let Some(connection) = owner.take(key) {
         owner.end(connection, why);
     }
@@ -317,7 +317,7 @@ fn end<O: Owner>(owner: &mut O, key: SessionKey, why: &str) {
 
 /// Decodes and processes what has come. Errors: the connection is over, and why.
 #[inline(never)]
-fn receive_coded<O: Owner>(
+fn receive_coded<O: ConnectionHost>(
     owner: &mut O,
     connection: &mut Connection,
     chunk: &[u8],
@@ -345,9 +345,9 @@ fn receive_coded<O: Owner>(
 
 /// Executes what has come, as far as the state of the input lets.
 #[inline(always)]
-fn process<O: Owner>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
+fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
     match connection.input.state() {
-        _ if connection.stay != Stay::Yes => connection.input.keep(fresh),
+        _ if connection.stay != MoveState::Yes => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
         // Nothing was to be received. What comes late is of a connection that ends.
@@ -358,8 +358,8 @@ fn process<O: Owner>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
 
 /// Receives on or not, reports what is kept, and puts the connection back.
 #[inline(always)]
-pub fn go_on_receiving<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
-    if !connection.input.is_open() || connection.stay != Stay::Yes || connection.output.has_answers() {
+pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
+    if !connection.input.is_open() || connection.stay != MoveState::Yes || connection.output.has_answers() {
         connection.receive(owner.event_loop());
     }
     owner.report_usage(&mut connection);
@@ -376,7 +376,7 @@ fn end_is_due(connection: &Connection) -> bool {
 
 /// Executes what is kept, lets the event loop receive whatever the state was before, and puts the connection
 /// back.
-pub fn resume<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
+pub fn resume<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
     if end_is_due(&connection) {
         return owner.input_ended(connection);
@@ -386,7 +386,7 @@ pub fn resume<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
     owner.put(connection);
 }
 
-fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
+fn filled<O: ConnectionHost>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
     let Some(mut connection) = owner.take(key) else { return };
     let come = connection.input.filled(buf);
     owner.count_received(&mut connection, come);
@@ -396,7 +396,7 @@ fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
     if come > 0 {
         owner.note_unfinished(&connection);
     }
-    if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.stay == Stay::Yes {
+    if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.stay == MoveState::Yes {
         // It was ended early, by `trim`. What still comes goes the usual way, and the next large step makes
         // room again.
         connection.input.shrink();
@@ -409,14 +409,14 @@ fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
 }
 
 /// Has the packets of a client filled at the price of a delay.
-pub fn fill_packets<O: Owner>(owner: &mut O, key: SessionKey) {
+pub fn fill_packets<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
     connection.transport.fill_packets(owner.event_loop());
     owner.put(connection);
 }
 
 /// Gives back room for input that a client does not need, which has been silent for so many seconds.
-pub fn trim<O: Owner>(owner: &mut O, key: SessionKey, idle_s: i64) {
+pub fn trim<O: ConnectionHost>(owner: &mut O, key: SessionKey, idle_s: i64) {
     let Some(mut connection) = owner.take(key) else { return };
     connection.idle_s = u32::try_from(idle_s).unwrap_or(0);
     let is_idle = idle_s > QUERY_BUF_IDLE_S;
@@ -450,7 +450,7 @@ pub enum Flushed {
 
 /// Sends output, behind what waits already.
 #[inline]
-pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox) -> Flushed {
+pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbox: Outbox) -> Flushed {
     let piece = Piece::Output(outbox);
     match connection.output.is_idle() {
         true => match start_send(owner, connection, piece) {
@@ -468,7 +468,7 @@ pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox
 
 /// Sends what waits, until a send is in flight.
 #[inline(never)]
-pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
+pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> Flushed {
     let mut parts = 0;
     while !connection.output.is_sending() {
         if connection.output.next_is_rest() {
@@ -494,7 +494,7 @@ pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
 }
 
 #[inline(always)]
-fn start_send<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Flushed {
+fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Flushed {
     if let Piece::Output(outbox) = &piece
         && outbox.is_empty()
     {
@@ -520,7 +520,11 @@ fn start_send<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece
 /// Sends a piece through the codec. What is left of a large piece is sent next. Errors: the connection is
 /// over, and why.
 #[inline(never)]
-fn send_coded<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Result<Sending, String> {
+fn send_coded<O: ConnectionHost>(
+    owner: &mut O,
+    connection: &mut Connection,
+    piece: Piece,
+) -> Result<Sending, String> {
     let out = owner.spare().encoded();
     let CodedSend { sending, rest, used } = connection.transport.send_coded(owner.event_loop(), piece, out);
     if let Some(rest) = rest {
@@ -539,14 +543,14 @@ fn send_coded<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece
 
 /// The socket takes more of a large reply that is encoded part by part.
 #[cold]
-fn has_room<O: Owner>(owner: &mut O, key: SessionKey) {
+fn has_room<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(mut connection) = owner.take(key) else { return };
     connection.output.end_send();
     let flushed = flush(owner, &mut connection);
     flushed_after_send(owner, connection, flushed);
 }
 
-fn send_is_over<O: Owner>(owner: &mut O, key: SessionKey, sent: Sent) {
+fn send_is_over<O: ConnectionHost>(owner: &mut O, key: SessionKey, sent: Sent) {
     let Some(mut connection) = owner.take(key) else { return };
     connection.output.end_send();
     let flushed = match end_send(owner, &mut connection, sent) {
@@ -556,7 +560,7 @@ fn send_is_over<O: Owner>(owner: &mut O, key: SessionKey, sent: Sent) {
     flushed_after_send(owner, connection, flushed);
 }
 
-fn flushed_after_send<O: Owner>(owner: &mut O, mut connection: Box<Connection>, flushed: Flushed) {
+fn flushed_after_send<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>, flushed: Flushed) {
     let key = connection.key;
     match flushed {
         Flushed::Open => {
@@ -569,7 +573,7 @@ fn flushed_after_send<O: Owner>(owner: &mut O, mut connection: Box<Connection>, 
                 if end_is_due(&connection) {
                     return owner.input_ended(connection);
                 }
-                if connection.stay == Stay::Leaving {
+                if connection.stay == MoveState::Leaving {
                     connection.receive(owner.event_loop());
                 }
             }
@@ -580,7 +584,7 @@ fn flushed_after_send<O: Owner>(owner: &mut O, mut connection: Box<Connection>, 
 }
 
 #[inline(always)]
-fn end_send<O: Owner>(owner: &mut O, connection: &mut Connection, sent: Sent) -> Flushed {
+fn end_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, sent: Sent) -> Flushed {
     let bytes = connection.transport.plain_sent(&sent);
     owner.count_sent(connection, bytes);
     owner.recycle(sent.buf);

@@ -20,8 +20,8 @@ use self::snapshots::Snapshots;
 pub use self::work::Work;
 use crate::alloc;
 
-use crate::bio::Bio;
 use crate::cli;
+use crate::lazyfree::Bio;
 use crate::log::Log;
 use crate::migrate::{KeptLinks, MigrationSource};
 use crate::os::plain_error;
@@ -93,7 +93,7 @@ impl Host {
     }
 
     /// Fills in the facts that stay.
-    pub fn settle_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
+    pub fn set_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
             [u.sysname(), u.release(), u.machine()].map(|s| s.to_string_lossy().into_owned()).join(" ")
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// Logs how the clock is read, when that has changed.
-    pub fn tell_clock(&mut self) {
+    pub fn report_clock(&mut self) {
         if let Some((level, text)) = self.clock.take_news() {
             self.note(level, &text);
         }
@@ -151,7 +151,7 @@ impl Host {
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, keyspace: &Keyspace) {
         self.read_memory(keyspace);
-        self.tell_clock();
+        self.report_clock();
         self.work.input_peaks.enter_second(self.clock.recent().unix_s());
         self.shown.learn_loop(metrics, &self.work);
     }

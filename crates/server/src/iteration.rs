@@ -19,13 +19,13 @@ mod timing;
 
 use crate::alloc;
 use crate::aof::Folder;
-use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
 use crate::connection::transport::Transport;
-use crate::connection::{self, Connection, Owner};
+use crate::connection::{self, Connection, ConnectionHost};
 use crate::host::Host;
 use crate::iothreads::{Manager, ToIoThread};
+use crate::lazyfree::Garbage;
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, Accepted, ListenerKind};
 use crate::loader;
@@ -35,10 +35,10 @@ use crate::migrate::{MigrationSource, Migrator};
 use crate::net::handshakes::{Begin, HandshakeOutcome, Handshakes};
 use crate::net::{Endpoint, Stream, tls};
 use crate::os::plain_error;
-use crate::replica::Follower;
+use crate::replica::PrimaryConnections;
 use crate::signals::{self, Signals};
 use crate::slow_reads::SlowReads;
-use crate::switches;
+use crate::test_switches;
 use crate::users::loads::UserLoads;
 use batches::Batches;
 use save_pace::SavePace;
@@ -50,7 +50,7 @@ use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::ProcessClock;
 use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Medium, Slice};
-use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering};
+use sluice_evloop::{AnyLoop, Backend, BatchWaiting, Deadline, Event};
 use sluice_resp::Requests;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +104,7 @@ pub struct Server {
     more_handshakes: bool,
     timing: Timing,
     /// The link to the primary.
-    follower: Follower,
+    follower: PrimaryConnections,
     /// When the save under way is to go on, if it has more to capture and room for it.
     save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
@@ -153,7 +153,7 @@ impl Server {
             signals.source = Some(event_loop.attach(fd, Endpoint::Signal.token()));
         }
         let backend = backend_of(engine.config());
-        let ring = switches::number(switches::RING).unwrap_or(0) as usize;
+        let ring = test_switches::number(test_switches::RING).unwrap_or(0) as usize;
         let io_threads = Manager::new(&engine, event_loop.waker(), backend, ring);
         let threads = engine.config().int(param::SLOW_READ_THREADS);
         let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
@@ -185,9 +185,9 @@ impl Server {
             metrics: MetricsEndpoint::default(),
             more_handshakes: false,
             timing: Timing::default(),
-            follower: Follower::new(),
+            follower: PrimaryConnections::new(),
             save: SavePace::default(),
-            sums_memory: switches::number(switches::PARTS).is_some(),
+            sums_memory: test_switches::number(test_switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
             ends_at_once: false,
@@ -281,8 +281,8 @@ impl Server {
             self.batches.count_service(spent_ns, &mut self.host);
             let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.work.reads);
             self.sockets.event_loop.gather(match is_deep {
-                true => Gathering::Wanted,
-                false => Gathering::Unwanted,
+                true => BatchWaiting::Wanted,
+                false => BatchWaiting::Unwanted,
             });
         }
         now_ns
@@ -294,7 +294,7 @@ impl Server {
         let event_loop = &mut self.sockets.event_loop;
         event_loop.set_accepts_per_iteration(config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32);
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
-        event_loop.gather(Gathering::Unwanted);
+        event_loop.gather(BatchWaiting::Unwanted);
         self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
         if let Some(wanted) = self.host.settings.listening.take_change() {
             self.listeners.replace(event_loop, wanted);
@@ -431,7 +431,7 @@ impl Server {
             (false, true) => Medium::Tls,
             (false, false) => Medium::Tcp,
         };
-        let client = sluice_engine::Connection { addr: accepted.addr, laddr, fd, medium };
+        let client = sluice_engine::ClientAddress { addr: accepted.addr, laddr, fd, medium };
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);
         if let Some(names) = names {
@@ -777,7 +777,7 @@ impl Server {
 
     /// Ends the server as the configuration wants it for that signal.
     fn end_by(&mut self, signal: signals::Ending) {
-        let flags = self.engine.config().flags(signal.wishes());
+        let flags = self.engine.config().flags(signal.shutdown_flags());
         let ending = match () {
             () if flags & shutdown_flag::SAVE != 0 => Ending::Save,
             () if flags & shutdown_flag::NOSAVE != 0 => Ending::NoSave,

@@ -4,7 +4,6 @@
 #[allow(unsafe_code)]
 mod alloc;
 mod aof;
-mod bio;
 mod check;
 mod check_move;
 mod cli;
@@ -14,28 +13,29 @@ mod connection;
 mod crash;
 #[allow(unsafe_code)]
 mod daemon;
-mod depth;
 mod host;
 mod iothreads;
 mod iteration;
+mod iteration_stats;
+mod lazyfree;
 mod listen;
 mod loader;
 mod log;
-mod longest;
+mod memory_parts;
 mod metrics;
 mod migrate;
 mod net;
 mod oom_score;
 mod os;
-mod parts;
+mod pipeline_depth;
 mod replica;
 mod signals;
 mod slow_reads;
 mod start;
 mod storage;
 mod supervisor;
-mod switches;
 mod syslog;
+mod test_switches;
 mod threads;
 #[allow(unsafe_code)]
 mod title;

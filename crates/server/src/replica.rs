@@ -26,7 +26,7 @@ use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
 
 /// Who has the connection to the primary.
-pub enum LinkHolder {
+pub enum LinkConnection {
     /// There is none.
     Nobody,
     /// A thread that makes it.
@@ -48,8 +48,8 @@ pub enum LinkHolder {
 }
 
 /// The link and what it stands on.
-pub struct Follower {
-    pub holder: LinkHolder,
+pub struct PrimaryConnections {
+    pub holder: LinkConnection,
     /// The attempt of the link that the connections are of.
     pub attempt: u64,
     /// The connection of the handshake, while the snapshot has another: then `holder` is about that.
@@ -58,19 +58,25 @@ pub struct Follower {
     pub replay: Option<StreamBuffer>,
     /// What had been heard of a primary that others listen to, of a snapshot or of a session, when something
     /// was heard last (`Incoming::heard_ns`).
-    pub heard: (u64, i64, usize),
+    pub last_activity: (u64, i64, usize),
 }
 
-impl Follower {
+impl PrimaryConnections {
     /// Without connections.
-    pub fn new() -> Follower {
-        Follower { attempt: 0, holder: LinkHolder::Nobody, main: None, replay: None, heard: (0, 0, 0) }
+    pub fn new() -> PrimaryConnections {
+        PrimaryConnections {
+            attempt: 0,
+            holder: LinkConnection::Nobody,
+            main: None,
+            replay: None,
+            last_activity: (0, 0, 0),
+        }
     }
 
     /// The session of the link, while commands are received.
     pub fn session(&self) -> Option<sluice_base::SessionKey> {
         match self.holder {
-            LinkHolder::Session(key) => Some(key),
+            LinkConnection::Session(key) => Some(key),
             _ => None,
         }
     }
@@ -84,7 +90,7 @@ impl Follower {
     /// Whether the event loop has the holder's connection, as this one of the link's.
     pub fn is_in_event_loop(&self, channel: LinkChannel, attempt: u32) -> bool {
         self.endpoint() == Endpoint::PrimaryLink { channel, attempt }
-            && matches!(self.holder, LinkHolder::Attached(_) | LinkHolder::Leaving(..))
+            && matches!(self.holder, LinkConnection::Attached(_) | LinkConnection::Leaving(..))
     }
 
     /// Whether this one of the link's connections is the main channel of a synchronisation over two: until

@@ -30,7 +30,7 @@ impl Ending {
     }
 
     /// The directive that says how to end on it.
-    pub fn wishes(self) -> Id<kind::Flags> {
+    pub fn shutdown_flags(self) -> Id<kind::Flags> {
         match self {
             Ending::Term => param::SHUTDOWN_ON_SIGTERM,
             Ending::Int => param::SHUTDOWN_ON_SIGINT,

@@ -11,7 +11,7 @@
 //! a read whose client is gone, and each at the end of the server, is told so and ends behind the piece in
 //! hand; (4) the main thread waits for no thread but at the end of the server.
 
-use crate::longest::thread_ns;
+use crate::iteration_stats::thread_ns;
 use crate::threads::Thread;
 use sluice_base::SessionKey;
 use sluice_commands::{Progress, SlowRead};

@@ -2,11 +2,11 @@
 //! configuration came from, what is listening, which event loop and why.
 
 use crate::aof;
-use crate::bio::Bio;
 use crate::check_move::{self, MovePlan};
 use crate::cli::{self, Task};
 use crate::host::Host;
 use crate::iteration::{self, Server};
+use crate::lazyfree::Bio;
 use crate::net::tls::TlsState;
 use crate::signals::Signals;
 use crate::syslog::Syslog;
@@ -228,9 +228,9 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
     supervisor::stop_for_upstart(&config, &mut host);
     shape_process(&mut host, &config);
-    say_hello(&mut host, &config, &source);
+    log_start(&mut host, &config, &source);
     limit_clients(&mut host, &mut config);
-    say_mode(&mut host, &config);
+    log_mode(&mut host, &config);
     host.warn_of_container(&config);
     let users = users_of(&mut host, &mut config, user_lines)?;
     host.apply_tls(&config)
@@ -247,13 +247,13 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         Bio::start(&config.str(param::BIO_CPULIST))
             .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
     );
-    host.settle_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
+    host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
     // What cannot be had of these is in the log, and no reason not to serve.
     let _ = host.apply_oom_score(&config);
     let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
     #[cfg(debug_assertions)]
-    if crate::switches::number(crate::switches::ALLOCATOR_FAULT).is_some() {
+    if crate::test_switches::number(crate::test_switches::ALLOCATOR_FAULT).is_some() {
         crate::alloc::fault_when_growing();
     }
     let mut engine = Engine::new(config, seeds, &mut host);
@@ -459,7 +459,7 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     if nowhere { Err("Configured to not listen anywhere, exiting.".to_owned()) } else { Ok(()) }
 }
 
-fn say_hello(host: &mut Host, config: &Config, source: &str) {
+fn log_start(host: &mut Host, config: &Config, source: &str) {
     host.note(LogLevel::Notice, "Sluice is starting");
     let pid = std::process::id();
     let version = cli::VERSION;
@@ -475,13 +475,13 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     for (_, text) in config.without_effect() {
         host.note(LogLevel::Warning, &text);
     }
-    say_what_is_kept(host, config);
-    host.tell_clock();
+    log_persistence(host, config);
+    host.report_clock();
     host.write_pid_file(config);
 }
 
 /// Nobody shall learn from a restart what was not kept.
-fn say_what_is_kept(host: &mut Host, config: &Config) {
+fn log_persistence(host: &mut Host, config: &Config) {
     if config.bool(param::APPENDONLY) {
         return;
     }
@@ -495,7 +495,7 @@ fn say_what_is_kept(host: &mut Host, config: &Config) {
     host.note(LogLevel::Warning, &text);
 }
 
-fn say_mode(host: &mut Host, config: &Config) {
+fn log_mode(host: &mut Host, config: &Config) {
     let (version, pid) = (cli::VERSION, std::process::id());
     let port = match config.int(param::PORT) {
         0 => config.int(param::TLS_PORT),
@@ -538,7 +538,7 @@ pub fn announce(host: &mut Host, config: &Config) {
     if listeners.iter().any(listen::Listener::is_tls) {
         host.note(LogLevel::Notice, "Ready to accept connections tls");
     }
-    supervisor::tell(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
+    supervisor::report_state(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
 }
 
 /// Random seeds; but a configuration with `hash-seed` gives the same order of keys from every run and server.

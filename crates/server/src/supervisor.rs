@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so.
-pub fn tell(config: &Config, state: &str, host: &mut Host) {
+pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     let socket = std::env::var_os("NOTIFY_SOCKET");
     let told = match (config.choice::<Supervisor>(param::SUPERVISED), socket) {
         (Supervisor::Systemd | Supervisor::Auto, Some(path)) => notify(&path, state),

@@ -20,11 +20,11 @@ use sluice_base::{HashSeed, Now, Rng};
 use sluice_commands::Progress;
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Medium, Seeds,
+    Action, ClientAddress, Closing, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Medium, Seeds,
 };
 use sluice_replication::Input;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
-use sluice_resp::{Admission, Limits, Parser, Requests, State};
+use sluice_resp::{AuthState, ParseLimits, Parser, Requests, State};
 use sluice_snapshot::LoadThread;
 
 /// What a node is started with.
@@ -269,7 +269,7 @@ impl SimNode {
                 self.execute(key);
             }
             if arrived.has_ended {
-                self.lose(key, net);
+                self.connection_lost(key, net);
             }
         }
         self.collect_for_link(net);
@@ -315,7 +315,7 @@ impl SimNode {
         let mut buf = std::mem::take(&mut self.seats[at].buf);
         let mut parser = std::mem::take(&mut self.seats[at].parser);
         let mut requests = Requests::new();
-        let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
+        let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1024);
         let (mut used, mut waits, mut is_shut) = (0, self.seats[at].waits, self.seats[at].is_shut);
         while !waits && !is_shut {
             requests.clear();
@@ -432,7 +432,7 @@ impl SimNode {
     }
 
     /// The connection of a session has ended.
-    fn lose(&mut self, key: SessionKey, net: &mut Net) {
+    fn connection_lost(&mut self, key: SessionKey, net: &mut Net) {
         self.engine.client_lost(key, &mut self.process);
         self.end_session(key, net);
     }
@@ -470,7 +470,7 @@ impl SimNode {
                 Peer::Client => self.seats[at].out.extend_from_slice(&bytes),
             }
             if closing != Closing::No {
-                self.lose(key, net);
+                self.connection_lost(key, net);
             }
         }
     }
@@ -596,8 +596,8 @@ fn config_of(id: NodeId, plan: &NodePlan, follows: Option<NodeId>) -> Result<Con
     sluice_config::parse_file(text.as_bytes(), "sim", b"", &mut none).map_err(|error| format!("{error:?}"))
 }
 
-fn connection(node: NodeId) -> Connection {
-    Connection {
+fn connection(node: NodeId) -> ClientAddress {
+    ClientAddress {
         addr: format!("10.0.0.{node}:5000"),
         laddr: "10.0.0.1:7000".into(),
         fd: 8,

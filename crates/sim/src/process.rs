@@ -231,7 +231,7 @@ impl SnapshotFiles for SimProcess {
 impl UserFile for SimProcess {}
 
 impl AppendOnlyFile for SimProcess {
-    fn cut_aof(
+    fn switch_increment(
         &mut self,
         increment: AofIncrement,
         _: &Config,

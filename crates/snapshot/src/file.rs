@@ -1,7 +1,7 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
 use crate::history::LeftOut;
-use crate::outcome::{Brought, LoadCounts, NotLoaded};
+use crate::outcome::{LoadCounts, LoadResult, NotLoaded};
 use crate::progress::Reporter;
 use crate::source::SnapshotSource;
 use crate::staged::Staged;
@@ -91,7 +91,7 @@ impl FileLoad {
         source: &mut dyn SnapshotSource,
         keyspace: &mut Keyspace,
         out: &mut Reporter<'_>,
-    ) -> Result<Brought, NotLoaded> {
+    ) -> Result<LoadResult, NotLoaded> {
         let opened = source.open().map_err(|reason| {
             let text = format!("Opening the RDB file {} failed: {reason}", self.options.name.escape_ascii());
             out.log(LogLevel::Warning, text);
@@ -186,7 +186,7 @@ impl FileLoad {
         };
         match failure {
             Failure::Target(line) => out.log(LogLevel::Warning, line),
-            Failure::File(error) => self.say_why(&error, out),
+            Failure::File(error) => self.log_cause(&error, out),
         }
         Err(NotLoaded::Failed)
     }
@@ -198,12 +198,12 @@ impl FileLoad {
             Ok(ReadProgress::Item(_) | ReadProgress::End) => return,
             Err(error) => error,
         };
-        self.say_why(&error, out);
+        self.log_cause(&error, out);
     }
 
     /// Says in the log what is wrong with the file, last in the reference's words where scripts look for
     /// them.
-    fn say_why(&self, error: &LoadError, out: &mut Reporter<'_>) {
+    fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
         let version = self.reader.version();
         let mut say = |text: String| out.log(LogLevel::Warning, text);
         match &error.problem {
@@ -226,7 +226,7 @@ impl FileLoad {
             }
             Problem::Checksum => {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
-                self.say_damaged(error.offset, out);
+                self.log_damage(error.offset, out);
             }
             Problem::Length
             | Problem::Frame(_)
@@ -239,7 +239,7 @@ impl FileLoad {
             | Problem::ZsetZiplist
             | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
-                self.say_damaged(error.offset, out);
+                self.log_damage(error.offset, out);
             }
             Problem::Unsupported { .. } | Problem::OldFunction | Problem::Module => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
@@ -248,7 +248,7 @@ impl FileLoad {
     }
 
     /// What scripts look for where a file is damaged, and what an operator can do about it.
-    fn say_damaged(&self, offset: u64, out: &mut Reporter<'_>) {
+    fn log_damage(&self, offset: u64, out: &mut Reporter<'_>) {
         let text = format!(
             "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
         );
@@ -258,7 +258,7 @@ impl FileLoad {
         }
     }
 
-    fn finish(self, out: &mut Reporter<'_>) -> Brought {
+    fn finish(self, out: &mut Reporter<'_>) -> LoadResult {
         let LoadCounts { loaded, expired, empty, skipped } = self.state.brought.counts;
         let mut text = format!(
             "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0"
@@ -320,7 +320,7 @@ struct LoadState {
     db: usize,
     /// Keys so far, whatever became of them.
     entries: u64,
-    brought: Brought,
+    brought: LoadResult,
     /// Strings that are not in the keyspace yet.
     staged: Staged,
 }
@@ -514,7 +514,7 @@ impl PreambleLoad {
     }
 
     /// What the items so far have brought, to be taken or changed.
-    pub fn brought(&mut self) -> &mut Brought {
+    pub fn brought(&mut self) -> &mut LoadResult {
         &mut self.state.brought
     }
 

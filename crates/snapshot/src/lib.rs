@@ -9,7 +9,7 @@
 //! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2)
 //! memory beside the keyspace: one piece, and the value under way; (3) what a file says about itself are
 //! hints, bounded by its size; (4) records of other servers that mean nothing here are kept and written again
-//! ([`Kept`]).
+//! ([`OpaqueRecords`]).
 #![forbid(unsafe_code)]
 
 mod file;
@@ -22,7 +22,7 @@ mod write;
 
 pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, piece_bytes};
 pub use history::{LeftOut, LoadedHistory};
-pub use outcome::{Brought, LoadCounts, NotLoaded};
+pub use outcome::{LoadCounts, LoadResult, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};
 pub use source::SnapshotSource;
-pub use write::{Give, Kept, RdbAux, SnapshotFile, options, pieces_without_keys, write};
+pub use write::{Give, OpaqueRecords, RdbAux, SnapshotFile, options, pieces_without_keys, write};

@@ -1,7 +1,7 @@
 //! What a load has brought, or why it has brought nothing.
 
 use crate::history::LoadedHistory;
-use crate::write::Kept;
+use crate::write::OpaqueRecords;
 
 /// What a load brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub enum NotLoaded {
 
 /// What a file brought beside the keys.
 #[derive(Debug, Default)]
-pub struct Brought {
+pub struct LoadResult {
     /// Numbers for INFO.
     pub counts: LoadCounts,
     /// What is written again.
-    pub kept: Kept,
+    pub kept: OpaqueRecords,
     /// Where the data stand in a history of replication.
     pub history: LoadedHistory,
 }

@@ -1,6 +1,6 @@
 //! What a load shows to other threads while it runs.
 
-use crate::outcome::{Brought, NotLoaded};
+use crate::outcome::{LoadResult, NotLoaded};
 use sluice_base::{LogLevel, Now};
 use sluice_keyspace::{ChunkMemory, Keyspace};
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,7 +62,7 @@ pub struct LoadOutcome {
     /// What was filled; none where it has been freed.
     pub keyspace: Option<Keyspace>,
     /// What it brought beside the keys.
-    pub result: Result<Brought, NotLoaded>,
+    pub result: Result<LoadResult, NotLoaded>,
 }
 
 impl LoadProgress {

@@ -37,7 +37,7 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
 /// What a snapshot holds beside the databases: libraries of functions, and records of other servers that have
 /// no use here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct OpaqueRecords {
     /// Libraries of functions: their code, which the server's registry shares.
     pub libraries: Vec<Arc<[u8]>>,
     /// Fields about the file whose names mean nothing here: name and value.
@@ -46,9 +46,9 @@ pub struct Kept {
     pub module_records: [Vec<Vec<u8>>; 2],
 }
 
-impl Kept {
+impl OpaqueRecords {
     /// Takes what another file held, each record once.
-    pub fn merge(&mut self, other: Kept) {
+    pub fn merge(&mut self, other: OpaqueRecords) {
         for code in other.libraries {
             if !self.libraries.contains(&code) {
                 self.libraries.push(code);
@@ -73,7 +73,7 @@ pub fn pieces_without_keys(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
-    kept: &Kept,
+    kept: &OpaqueRecords,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
     let file = SnapshotFile::new(config, options, about, kept, Vec::new());
@@ -92,7 +92,7 @@ pub fn write(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
-    kept: &Kept,
+    kept: &OpaqueRecords,
     each: &mut dyn FnMut(),
     give: &mut Give<'_>,
 ) {
@@ -142,7 +142,7 @@ impl SnapshotFile {
         config: &Config,
         options: WriteOptions,
         about: &RdbAux<'_>,
-        kept: &Kept,
+        kept: &OpaqueRecords,
         sizes: Vec<(usize, usize, usize)>,
     ) -> SnapshotFile {
         let mut writer = Writer::new(options);
@@ -278,7 +278,7 @@ impl SnapshotFile {
     }
 }
 
-fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
+fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &OpaqueRecords) {
     writer.aux("valkey-ver", Text::Bytes(sluice_base::version::COMPATIBLE.as_bytes()));
     writer.aux("redis-bits", Text::Int(i64::from(usize::BITS)));
     writer.aux("ctime", Text::Int(about.now.unix_s()));

@@ -27,9 +27,9 @@ use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::ProcessClock;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, JudgedUsers, LoadEnded, LoadJob, Medium, Seeds, Slice,
+    Action, ClientAddress, Closing, Engine, JudgedUsers, LoadEnded, LoadJob, Medium, Seeds, Slice,
 };
-use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
+use sluice_resp::{AuthState, ParseLimits, Parser, Requests, State, Value, decode};
 use sluice_snapshot::LoadThread;
 
 /// An engine and its fake process, with one client connected.
@@ -191,7 +191,7 @@ impl Rig {
 
     fn submit(&mut self, client: SessionKey, input: &[u8]) {
         let (mut parser, mut requests) = (Parser::new(), Requests::new());
-        let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
+        let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1024);
         let mut rest = input;
         while !rest.is_empty() {
             requests.clear();
@@ -370,8 +370,8 @@ pub fn check(script: &[(&str, &str)]) {
     }
 }
 
-fn connection(n: u16) -> Connection {
-    Connection {
+fn connection(n: u16) -> ClientAddress {
+    ClientAddress {
         addr: format!("127.0.0.1:{}", 5000 + n),
         laddr: "127.0.0.1:6379".into(),
         fd: 8 + i32::from(n),

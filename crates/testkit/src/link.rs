@@ -65,7 +65,7 @@ impl RigLink {
     }
 
     /// The connection ends.
-    pub fn lose(&mut self, rig: &mut Rig) {
+    pub fn connection_lost(&mut self, rig: &mut Rig) {
         self.step(rig, Input::Ended(self.attempt));
         self.attempt = rig.engine.link_attempt();
     }

@@ -572,7 +572,7 @@ impl UserFile for FakeProcess {
 }
 
 impl AppendOnlyFile for FakeProcess {
-    fn cut_aof(
+    fn switch_increment(
         &mut self,
         increment: AofIncrement,
         _: &Config,

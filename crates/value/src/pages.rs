@@ -291,7 +291,7 @@ impl Node {
     fn inner(&self) -> &Inner {
         match self {
             Node::Inner(inner) => inner,
-            Node::Page(_) => mixed_up(),
+            Node::Page(_) => corrupt_page(),
         }
     }
 
@@ -315,21 +315,21 @@ impl Node {
     fn inner_mut(&mut self) -> &mut Arc<Inner> {
         match self {
             Node::Inner(inner) => inner,
-            Node::Page(_) => mixed_up(),
+            Node::Page(_) => corrupt_page(),
         }
     }
 
     fn page(&self) -> &Bytes {
         match self {
             Node::Page(page) => page,
-            Node::Inner(_) => mixed_up(),
+            Node::Inner(_) => corrupt_page(),
         }
     }
 
     fn page_mut(&mut self) -> &mut Bytes {
         match self {
             Node::Page(page) => page,
-            Node::Inner(_) => mixed_up(),
+            Node::Inner(_) => corrupt_page(),
         }
     }
 }
@@ -341,7 +341,7 @@ fn child(index: usize, level: u32) -> usize {
 
 /// A page stands where the height says that an inner node does, or the other way round.
 #[cold]
-fn mixed_up() -> ! {
+fn corrupt_page() -> ! {
     panic!("the tree of a string is not as high as it says")
 }
 

@@ -15,9 +15,9 @@ mod large;
 mod leaf;
 mod limits;
 mod marks;
+mod paged;
 mod part;
 mod row;
-mod shelf;
 
 use std::mem::replace;
 use std::ops::Range;

@@ -5,7 +5,7 @@
 
 use super::Build;
 use super::usage::{self, CHECK_AOF, CHECK_RDB};
-use sluice_config::{Honoured, Param, ParamId, ParamKind, Section, Traits, Unit};
+use sluice_config::{Honoured, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure};
 
 /// A manual page.
 pub(super) struct Page {
@@ -241,9 +241,11 @@ fn values(kind: &ParamKind) -> String {
     let joined = |names: Vec<&str>| names.join("|");
     match kind {
         ParamKind::Bool { .. } => "yes|no".to_owned(),
-        ParamKind::Int { unit: Unit::Memory | Unit::SignedMemory, .. } => "bytes".to_owned(),
-        ParamKind::Int { unit: Unit::MemoryOrPercent, .. } => "bytes|percent%".to_owned(),
-        ParamKind::Int { unit: Unit::Plain | Unit::Octal, .. } => "number".to_owned(),
+        ParamKind::Int { unit: UnitOfMeasure::Memory | UnitOfMeasure::SignedMemory, .. } => {
+            "bytes".to_owned()
+        }
+        ParamKind::Int { unit: UnitOfMeasure::MemoryOrPercent, .. } => "bytes|percent%".to_owned(),
+        ParamKind::Int { unit: UnitOfMeasure::Plain | UnitOfMeasure::Octal, .. } => "number".to_owned(),
         ParamKind::Text { .. } => "text".to_owned(),
         ParamKind::Choice { names, .. } => joined(names.iter().map(|(name, _)| *name).collect()),
         ParamKind::Flags { names } => joined(names.iter().map(|(name, _)| *name).collect()) + " ...",

@@ -223,7 +223,7 @@ pub(super) fn xadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let threshold = options.trimming.and_then(|trimming| trimming.exact_threshold(args, stream));
     edit.modified(Event::XAdd, 1);
     if trimmed.is_some_and(|trimmed| trimmed > 0) {
-        edit.told(Event::XTrim);
+        edit.publish_only(Event::XTrim);
     }
     edit.ready();
     let is_given = matches!(wanted, WantedId::Given(_));

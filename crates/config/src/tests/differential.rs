@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::files::BAD_LINES;
 use super::is_mutable;
-use crate::{Config, Force, ParamId, ParamKind, Traits, Unit, command_line, parse_file, rewrite};
+use crate::{Config, Force, ParamId, ParamKind, Traits, UnitOfMeasure, command_line, parse_file, rewrite};
 
 /// Parameters that are not asked, and why.
 const NOT_ASKED: [(&str, &str); 15] = [
@@ -210,7 +210,7 @@ fn own_values(kind: &ParamKind) -> Vec<String> {
     match kind {
         ParamKind::Int { min, max, unit, .. } => {
             let mut all = [*min - 1, *min, *max, *max + 1].map(|value| value.to_string()).to_vec();
-            let wraps = *unit == Unit::Memory && *max > i128::from(i64::MAX);
+            let wraps = *unit == UnitOfMeasure::Memory && *max > i128::from(i64::MAX);
             all.extend(wraps.then(|| "17179869185gb".to_string()));
             all
         }

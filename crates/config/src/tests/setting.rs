@@ -1,7 +1,7 @@
 //! CONFIG SET and CONFIG GET.
 
 use super::{is_mutable, loaded, set, shown};
-use crate::{Config, Origin, ParamId, ParamKind, Phase, Unit, param};
+use crate::{Config, Origin, ParamId, ParamKind, Phase, UnitOfMeasure, param};
 
 #[test]
 fn all_pairs_or_none() {
@@ -124,7 +124,7 @@ fn every_number_is_bounded() {
             set(&mut config, &[name, bad]).expect_err(name);
         }
         assert_eq!(config, before);
-        if unit == Unit::Plain && min < 0 {
+        if unit == UnitOfMeasure::Plain && min < 0 {
             set(&mut config, &[name, &min.to_string()]).expect("the lower bound is included");
         }
     }

@@ -10,7 +10,7 @@ use crate::session::{Closing, Session};
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
-use sluice_resp::{Admission, OwnedRequests, Request, Requests};
+use sluice_resp::{AuthState, OwnedRequests, Request, Requests};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Submitted {
     /// What follows.
     pub flow: Flow,
     /// What the client may send from now on, for itself: see [`sluice_commands::Limits::admission`].
-    pub admission: Admission,
+    pub admission: AuthState,
 }
 
 /// Whether a session goes on.
@@ -54,7 +54,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Submitted {
         let Some(mut session) = self.begin(key, process) else {
-            return Submitted { executed: 0, flow: Flow::Closing, admission: Admission::Unauthenticated };
+            return Submitted { executed: 0, flow: Flow::Closing, admission: AuthState::Unauthenticated };
         };
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
@@ -83,7 +83,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Submitted {
         let Some(mut session) = self.begin(key, process) else {
-            return Submitted { executed: 0, flow: Flow::Closing, admission: Admission::Unauthenticated };
+            return Submitted { executed: 0, flow: Flow::Closing, admission: AuthState::Unauthenticated };
         };
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };

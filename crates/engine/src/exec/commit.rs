@@ -15,8 +15,8 @@ use crate::pubsub::watch::{Change, KeyPresence};
 use sluice_base::{Now, SessionKey};
 use sluice_commands::Args;
 use sluice_keyspace::{
-    Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
-    Touch,
+    Access, AccessUpdate, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey,
+    Propagation,
 };
 use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_resp::Protocol;
@@ -125,14 +125,15 @@ impl Engine {
         if !effects.has_expired_by_read() {
             return;
         }
-        let access = Access { now: command.now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let access =
+            Access { now: command.now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete };
         let before = effects.modified_len();
         for (db, name) in effects.take_expired_by_read() {
             let key = keyspace.key(&name);
             keyspace.write(db, access, effects).delete_if_expired(key);
         }
         if effects.records_misses() {
-            effects.tell_expiry_before_miss(before, |key| bytes_of(key, command).into());
+            effects.record_expiry_before_miss(before, |key| bytes_of(key, command).into());
         }
         // The steps that follow see to these.
         effects.take_recorded();

@@ -16,7 +16,7 @@ use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
-use sluice_keyspace::{Access, ExpiryMode, Touch};
+use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_resp::{Outbox, Reply};
 
 impl Engine {
@@ -264,13 +264,13 @@ impl Engine {
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
-        self.settle_aof(process);
+        self.apply_aof_news(process);
         // A role that waited for a load is taken up behind the link's step: the link's session, which ends
         // with its role, executes here.
         if !session.caller.is_primary() {
-            self.settle_role(process);
+            self.apply_role(process);
         }
-        self.settle_failover(process);
+        self.apply_failover(process);
         // The caller is not among the sessions while it runs.
         if self.control.replication.count_good_replicas && session.caller.replica.is_none() {
             self.count_good_replicas(unit.now);
@@ -320,7 +320,7 @@ impl Engine {
         // What others pushed to this session meanwhile comes after its reply.
         outbox.append(&mut session.outbox);
         session.outbox = outbox;
-        self.settle_users(Some(session));
+        self.apply_users(Some(session));
         session.mask = self.gate.session_mask(session);
     }
 
@@ -329,7 +329,7 @@ impl Engine {
         if self.conclusions.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
-        Access { now, touch: Touch::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
+        Access { now, touch: AccessUpdate::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
     }
 
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
@@ -350,10 +350,10 @@ impl Engine {
     #[cold]
     fn unusual_access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(lru_clock(now)) };
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { AccessUpdate::Lru(lru_clock(now)) };
         // TOUCH is asked for by name, so it touches all the same.
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
-            touch = Touch::No { fresh: touch.fresh() };
+            touch = AccessUpdate::No { fresh: touch.fresh() };
         }
         let expiry = if self.control.replication.replica.is_some() {
             // The primary decides when a key goes, and meets it alive until then; everybody else is told the
@@ -370,12 +370,12 @@ impl Engine {
         Access { now, touch, expiry }
     }
 
-    fn lfu_touch(&self, now: Now) -> Touch {
+    fn lfu_touch(&self, now: Now) -> AccessUpdate {
         let limits = &self.control.limits;
         // The dice need not be secret, only uncorrelated with the key: the clock's low bits, mixed, are
         // enough.
         let dice = (now.mono_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-        Touch::Lfu {
+        AccessUpdate::Lfu {
             minutes: (now.unix_s() / 60) as u16,
             decay: limits.lfu_decay,
             factor: limits.lfu_factor,

@@ -11,7 +11,7 @@ use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
 use crate::scripting::shebang::{ScriptFlags, runs_script};
 use crate::session::{Caller, Session};
-use crate::upkeep::evict::Room;
+use crate::upkeep::evict::Headroom;
 use crate::users::rights;
 use sluice_acl::Denial;
 use sluice_base::Now;
@@ -56,7 +56,7 @@ pub struct Asked<'a> {
     /// The time.
     pub now: Now,
     /// Whether there is room for more: asked only when the limit is set.
-    pub room: Room,
+    pub room: Headroom,
 }
 
 impl<'a> Asked<'a> {
@@ -83,7 +83,7 @@ impl<'a> Asked<'a> {
         control: &'a Control,
         script: Option<ScriptFlags>,
         now: Now,
-        room: Room,
+        room: Headroom,
     ) -> Asked<'a> {
         let flags = match (&session.transaction, script) {
             (Some(transaction), _) if is_exec(spec) => spec.flags.or(transaction.flags()),
@@ -241,7 +241,7 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            let over = asked.room == Room::None;
+            let over = asked.room == Headroom::None;
             (over && asked.flags.has(Flags::DENYOOM)).then_some(Verdict::Reject(CmdError::text(FULL)))
         },
     },

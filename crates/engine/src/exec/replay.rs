@@ -17,7 +17,7 @@ use crate::persistence::loading::aof::AofEnd;
 use crate::scripting::state::machine_limits;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
-use crate::session::{Connection, Medium, Session};
+use crate::session::{ClientAddress, Medium, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{ClientId, Now};
@@ -29,7 +29,7 @@ use sluice_config::param;
 use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
-use sluice_snapshot::{Brought, LoadCounts, NotLoaded, PreambleLoad, piece_bytes};
+use sluice_snapshot::{LoadCounts, LoadResult, NotLoaded, PreambleLoad, piece_bytes};
 use std::sync::Arc;
 
 /// A replay under way.
@@ -71,7 +71,7 @@ impl Engine {
         let mut replay = Replay::new(self, process.now(), size);
         let result = self.replay_file(&mut replay, part, before, process);
         let Replay { mut preamble, failed, .. } = replay;
-        let Brought { counts, kept, .. } = std::mem::take(preamble.brought());
+        let LoadResult { counts, kept, .. } = std::mem::take(preamble.brought());
         if failed > 0 {
             let text = format!(
                 "{failed} commands of the append only file {} answered an error when they were replayed",
@@ -334,7 +334,7 @@ impl Engine {
 impl Replay {
     fn new(engine: &Engine, now: Now, size: u64) -> Replay {
         let key = SessionKey { slot: u32::MAX, generation: 0 };
-        let connection = Connection { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
+        let connection = ClientAddress { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
         let mut session = Session::new(
             key,
             ClientId(u64::MAX),

@@ -8,7 +8,7 @@ use crate::exec::unit::Unit;
 use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::Process;
 use crate::session::{Closing, Session};
-use crate::upkeep::evict::Room;
+use crate::upkeep::evict::Headroom;
 use crate::users::rights;
 use sluice_acl::{Context, Denial};
 use sluice_base::LogLevel;
@@ -287,12 +287,12 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Verdict {
         let room = match self.control.limits.maxmemory {
-            0 => Room::Enough,
+            0 => Headroom::Enough,
             // The request is held: room is made ahead of the command when it goes on.
-            _ if self.has_open_unit() => Room::Enough,
+            _ if self.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };
-        self.scripting.is_full = room == Room::None;
+        self.scripting.is_full = room == Headroom::None;
         let script = self.flags_of_called_script(spec, args);
         let asked = Asked::new(spec, args, session, &self.control, script, *now, room);
         let verdict = self.gate.ask(&asked);
@@ -311,7 +311,7 @@ impl Engine {
     }
 
     /// Makes room ahead of a session's command, whose own time begins behind that.
-    fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Room {
+    fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Headroom {
         let room = self.make_room(session.caller.proto, process);
         *now = process.recent();
         if self.control.clients.pubsub.outgoing.is_unfinished() {

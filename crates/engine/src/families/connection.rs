@@ -61,7 +61,7 @@ fn quit(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
 }
 
 /// What HELLO asks for.
-struct Greeting<'a> {
+struct HelloArgs<'a> {
     proto: Option<Protocol>,
     auth: Option<(&'a [u8], &'a [u8])>,
     name: Option<&'a [u8]>,
@@ -95,8 +95,8 @@ fn hello(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn greeting(args: Args<'_>) -> Result<Greeting<'_>, CmdError> {
-    let mut greeting = Greeting { proto: None, auth: None, name: None };
+fn greeting(args: Args<'_>) -> Result<HelloArgs<'_>, CmdError> {
+    let mut greeting = HelloArgs { proto: None, auth: None, name: None };
     if let Some(version) = args.get(1) {
         greeting.proto = Some(match num::parse_i64(version) {
             Some(2) => Protocol::Resp2,

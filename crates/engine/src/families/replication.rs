@@ -17,8 +17,8 @@ use sluice_base::{Now, hex};
 use sluice_command::specs::{generic, server as specs};
 use sluice_commands::{Args, CmdError, LocalWait, Outcome, ReplyMode, Run, WaitFor, until_zero};
 use sluice_config::param;
-use sluice_replication::Greeting;
 use sluice_replication::ReplicationStream;
+use sluice_replication::SyncGreeting;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),
@@ -54,7 +54,7 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             ctx.stats.syncs.partial_err += u64::from(!args.at(1).starts_with(b"?"));
             match wants_dual_channel(ctx) {
                 true => ctx.reply.raw(b"+DUALCHANNELSYNC\r\n"),
-                false => synchronise(ctx, Greeting::Full),
+                false => synchronise(ctx, SyncGreeting::Full),
             }
         }
     }
@@ -113,8 +113,8 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         check_may_synchronise(ctx)?;
         let announced = ctx.session.caller.origin.announced.as_deref();
         let greeting = match announced.is_some_and(|announced| announced.rdb_channel) {
-            true => Greeting::EndOffset,
-            false => Greeting::None,
+            true => SyncGreeting::EndOffset,
+            false => SyncGreeting::None,
         };
         synchronise(ctx, greeting);
     }
@@ -220,18 +220,18 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
 }
 
 /// A replica is to be sent everything.
-fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) {
+fn synchronise(ctx: &mut ServerCtx<'_>, greeting: SyncGreeting) {
     let name = ctx.session.caller.replica_name();
     // What was written while there was no backlog is in no history: a replica of before would lack it.
     if !ctx.control.replication.stream.has_begun() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.replication.stream.begin(replid);
     }
-    if greeting == Greeting::Full {
+    if greeting == SyncGreeting::Full {
         ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
     }
     supersede(ctx);
-    become_replica(ctx, SyncStage::Wanted, greeting == Greeting::Full);
+    become_replica(ctx, SyncStage::Wanted, greeting == SyncGreeting::Full);
     ctx.control.replication.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
 }
 
@@ -332,7 +332,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8], aof: Option<&[u8]>) {
         ctx.process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
         ctx.control.replication.count_good_replicas = true;
     }
-    ctx.control.replication.stream.owe();
+    ctx.control.replication.stream.mark_pending();
     ctx.control.clients.blocking.replica_acknowledged();
 }
 

@@ -94,7 +94,7 @@ pub trait AppendOnlyFile {
     /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file
     /// before, and what comes behind into another. Whether commands that write are to wait, as
     /// [`crate::Engine::report_aof_backlog`] is told later. Errors: nothing has changed.
-    fn cut_aof(
+    fn switch_increment(
         &mut self,
         increment: AofIncrement,
         config: &Config,
@@ -106,9 +106,9 @@ pub trait AppendOnlyFile {
     /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
     fn end_aof_rewrite(&mut self, is_whole: bool);
 
-    /// The base of the rewrite that [`AppendOnlyFile::cut_aof`] has begun is the snapshot file of this name,
-    /// which is durable. [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked for where
-    /// [`AppendOnlyFile::has_links`].
+    /// The base of the rewrite that [`AppendOnlyFile::switch_increment`] has begun is the snapshot file of
+    /// this name, which is durable. [`crate::Engine::report_aof_rewrite`] tells whether it is in force. Asked
+    /// for where [`AppendOnlyFile::has_links`].
     fn use_snapshot_as_base(&mut self, name: &[u8]) {
         let _ = name;
     }

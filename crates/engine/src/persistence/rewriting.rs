@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  BGREWRITEAOF, growth, CONFIG SET appendonly yes
-//!      │ cut: what is pending goes into the file before, what follows into another ([`Process::cut_aof`])
+//!      │ cut: what is pending goes into the file before, what follows into another ([`Process::switch_increment`])
 //!      ▼
 //!  the job writes the base ──► the process puts the base in force ──► the files before are removed
 //!      └── fails, or is broken off: the file before goes on, with one more increment

@@ -54,14 +54,14 @@ impl Engine {
         if session.output_bytes() >= self.control.limits.output_floor {
             self.limit_output(session, process);
         }
-        self.tell_of_cut(process);
+        self.log_disconnected(process);
     }
 
     /// Tells the log of clients that a message has brought over their limit.
-    pub(crate) fn tell_of_cut(&mut self, process: &mut dyn Process) {
+    pub(crate) fn log_disconnected(&mut self, process: &mut dyn Process) {
         for key in std::mem::take(&mut self.control.clients.pubsub.outgoing.cut) {
             if let Some(session) = self.sessions.take(key) {
-                self.tell_of_limit(&session, process);
+                self.log_output_limit(&session, process);
                 self.sessions.put_back(session);
             }
         }

@@ -32,7 +32,7 @@ use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_persist::rdb::{Version, WriteOptions};
 use sluice_replication::ReplicationStream;
-use sluice_replication::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
+use sluice_replication::{Feed, FeedSource, FullSyncs, SyncGreeting, SyncRequest};
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
@@ -46,7 +46,7 @@ fn version_for(announced: &Announced) -> Version {
 
 /// Whether a session's snapshot can still be had.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fed {
+enum FeedResult {
     Well,
     /// There is no more of it, and it is not whole: the replica has to ask again.
     Failed,
@@ -59,13 +59,13 @@ impl Session {
     }
 
     /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
-    fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> Fed {
-        let Some(feed) = &mut self.feed else { return Fed::Well };
-        let Some(replica) = &mut self.caller.replica else { return Fed::Well };
+    fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
+        let Some(feed) = &mut self.feed else { return FeedResult::Well };
+        let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         if feed.needs_length {
             let bytes = match syncs.made() {
-                SnapshotMade::UnderWay => return Fed::Well,
-                SnapshotMade::Failed => return Fed::Failed,
+                SnapshotMade::UnderWay => return FeedResult::Well,
+                SnapshotMade::Failed => return FeedResult::Failed,
                 SnapshotMade::Whole(bytes) => bytes,
             };
             let header = format!("${bytes}\r\n");
@@ -84,15 +84,15 @@ impl Session {
                     replica.snapshot_queued += piece.len();
                     self.outbox.push_shared(piece);
                 }
-                NextPiece::Later => return Fed::Well,
-                NextPiece::Failed => return Fed::Failed,
+                NextPiece::Later => return FeedResult::Well,
+                NextPiece::Failed => return FeedResult::Failed,
                 NextPiece::End => {
                     self.end_feed(syncs, now);
-                    return Fed::Well;
+                    return FeedResult::Well;
                 }
             }
         }
-        Fed::Well
+        FeedResult::Well
     }
 
     /// The snapshot was queued whole.
@@ -115,12 +115,12 @@ impl Session {
     }
 
     /// The replica has taken so many bytes.
-    fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> Fed {
-        let Some(replica) = &mut self.caller.replica else { return Fed::Well };
+    fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
+        let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         replica.snapshot_queued = replica.snapshot_queued.saturating_sub(bytes);
         match &mut self.feed {
             Some(feed) => feed.progress_ns = now.mono_ns,
-            None => return Fed::Well,
+            None => return FeedResult::Well,
         }
         self.feed_on(syncs, now)
     }
@@ -153,7 +153,7 @@ impl Engine {
         let of_snapshot =
             session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
         self.stats.syncs.output_bytes += of_snapshot as u64;
-        if session.note_taken(bytes, &mut control.replication.full_syncs, now) == Fed::Failed {
+        if session.note_taken(bytes, &mut control.replication.full_syncs, now) == FeedResult::Failed {
             close(session, &mut control.clients.to_close);
         }
         if let Some((backlog, spooled)) = control.replication.stream.sources() {
@@ -182,7 +182,7 @@ impl Engine {
             self.feed_readers(process);
         }
         for client in std::mem::take(&mut self.control.replication.full_syncs.ended) {
-            self.control.replication.stream.owe();
+            self.control.replication.stream.mark_pending();
             self.control.replication.full_syncs.readers.retain(|reader| *reader != client);
             let Some(session) = self.sessions.get(client) else { continue };
             if let Some(line) = line_at_the_end(session) {
@@ -208,7 +208,7 @@ impl Engine {
         }
         let syncs = &mut self.control.replication.full_syncs;
         let wanted = std::mem::take(&mut syncs.wanted);
-        let wants_keys = |wanted: &Wanted| {
+        let wants_keys = |wanted: &SyncRequest| {
             let session = sessions.get(wanted.client);
             session.map(|session| !session.caller.origin.announced.as_ref().is_some_and(|a| a.without_keys))
         };
@@ -237,7 +237,7 @@ impl Engine {
         let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
         let max = usize::try_from(config.int(param::REPL_DISKLESS_SYNC_MAX_REPLICAS)).unwrap_or(0);
-        let is_delayed = |wanted: &Wanted| {
+        let is_delayed = |wanted: &SyncRequest| {
             let session = self.sessions.get(wanted.client);
             let announced = session.and_then(|session| session.caller.origin.announced.as_deref());
             announced.is_some_and(|announced| announced.eof)
@@ -254,7 +254,7 @@ impl Engine {
     }
 
     /// Makes the cut, and attaches the replicas to the stream behind it.
-    fn begin_full_sync(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
+    fn begin_full_sync(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         let announced = |engine: &Engine, client| {
             engine
                 .sessions
@@ -267,7 +267,7 @@ impl Engine {
         let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
         let version = if is_old { Version::Common } else { Version::Valkey };
         let mut options = sluice_snapshot::options(&self.control.config, version);
-        let is_by_tls = |one: &Wanted| {
+        let is_by_tls = |one: &SyncRequest| {
             self.sessions.get(one.client).is_some_and(|session| session.caller.flags.medium == Medium::Tls)
         };
         let skips_checksum = self.control.config.bool(param::REPL_DISKLESS_SYNC)
@@ -316,11 +316,11 @@ impl Engine {
     }
 
     /// A snapshot cannot be begun: replicas that asked for it are told so, and closed.
-    fn refuse_replicas(&mut self, wanted: Vec<Wanted>, line: &str, process: &mut dyn Process) {
+    fn refuse_replicas(&mut self, wanted: Vec<SyncRequest>, line: &str, process: &mut dyn Process) {
         process.log(LogLevel::Warning, line);
         process.log(LogLevel::Warning, "BGSAVE for replication failed");
         let Engine { sessions, control, .. } = self;
-        for Wanted { client, .. } in wanted {
+        for SyncRequest { client, .. } in wanted {
             let Some(session) = sessions.get_mut(client) else { continue };
             session.outbox.push(b"-BGSAVE failed, replication can't continue\r\n");
             session.caller.closing = Closing::AfterReply;
@@ -329,7 +329,7 @@ impl Engine {
     }
 
     /// Sends replicas that want no keys the rest: small, and made at once.
-    fn send_without_keys(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
+    fn send_without_keys(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         for one in wanted {
             let Some(session) = self.sessions.get(one.client) else { continue };
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
@@ -349,15 +349,15 @@ impl Engine {
     /// finds the mark only when nothing follows: the stream waits for its word.
     fn begin_sending(
         &mut self,
-        wanted: Wanted,
+        wanted: SyncRequest,
         announced: &Announced,
         source: FeedSource,
         process: &mut dyn Process,
     ) {
-        let Wanted { client, greeting, .. } = wanted;
+        let SyncRequest { client, greeting, .. } = wanted;
         // Without `repl-diskless-sync` the snapshot is sent when it lies on disk whole.
         let is_diskless = self.control.config.bool(param::REPL_DISKLESS_SYNC) || announced.without_keys;
-        let mark = (announced.eof && is_diskless || greeting == Greeting::EndOffset)
+        let mark = (announced.eof && is_diskless || greeting == SyncGreeting::EndOffset)
             .then(|| hex(&process.entropy()));
         let now = process.recent();
         let Engine { sessions, control, .. } = self;
@@ -383,7 +383,7 @@ impl Engine {
         }
         let needs_length = mark.is_none();
         session.feed = Some(Box::new(Feed { source, needs_length, trailer: mark, progress_ns: now.mono_ns }));
-        if session.feed_on(&mut control.replication.full_syncs, now) == Fed::Failed {
+        if session.feed_on(&mut control.replication.full_syncs, now) == FeedResult::Failed {
             close(session, &mut control.clients.to_close);
         }
         session.note_output(&mut control.clients.ready);
@@ -422,7 +422,7 @@ impl Engine {
                 process.log(LogLevel::Warning, &text);
                 continue;
             }
-            if session.feed_on(full_syncs, now) == Fed::Failed {
+            if session.feed_on(full_syncs, now) == FeedResult::Failed {
                 close(session, to_close);
             }
             session.note_output(ready);
@@ -530,11 +530,11 @@ impl Engine {
 }
 
 /// The line in front of a snapshot.
-fn greet(greeting: Greeting, stream: &mut ReplicationStream, client: ClientId) -> String {
+fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientId) -> String {
     match greeting {
-        Greeting::None => String::new(),
-        Greeting::Full => format!("+FULLRESYNC {} {}\r\n", stream.replid, stream.offset),
-        Greeting::EndOffset => {
+        SyncGreeting::None => String::new(),
+        SyncGreeting::Full => format!("+FULLRESYNC {} {}\r\n", stream.replid, stream.offset),
+        SyncGreeting::EndOffset => {
             stream.reserve(client);
             let db = stream.selected().map_or(-1, |db| db as i64);
             format!("$ENDOFF:{} {} {db} {}\r\n", stream.offset, stream.replid, client.0)

@@ -89,7 +89,7 @@ impl Engine {
     pub fn next_link_output(&mut self, process: &mut dyn Process) -> Option<LinkOutput> {
         loop {
             let Some(output) = self.control.replication.link_outputs.pop_front() else {
-                self.settle_role(process);
+                self.apply_role(process);
                 if self.control.replication.link_outputs.is_empty() {
                     return None;
                 }

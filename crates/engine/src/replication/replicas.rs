@@ -198,16 +198,16 @@ impl Engine {
             };
             let is_over = exceeds(alone, limits.output[1], &mut session.caller, now);
             if is_over && session.caller.closing != Closing::Now {
-                self.cut_replica(&mut session, process);
+                self.disconnect_replica(&mut session, process);
             }
             self.sessions.put_back(session);
         }
     }
 
-    fn cut_replica(&mut self, session: &mut Session, process: &mut dyn Process) {
+    fn disconnect_replica(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(session.key);
-        self.tell_of_limit(session, process);
+        self.log_output_limit(session, process);
     }
 
     /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it:

@@ -92,12 +92,12 @@ pub trait LinkDriver: LinkTransport {
     /// Tells the link something, and does what it wants.
     fn link_input(&mut self, input: Input<'_>) {
         self.carry_out();
-        self.tell_link(input);
+        self.send_to_link(input);
         self.carry_out();
     }
 
     /// Tells the link something; what it wants is done later.
-    fn tell_link(&mut self, input: Input<'_>) {
+    fn send_to_link(&mut self, input: Input<'_>) {
         let heard_ns = self.heard_ns();
         let (engine, process) = self.engine_and_process();
         engine.step_link(input, heard_ns, process);
@@ -122,7 +122,7 @@ pub trait LinkDriver: LinkTransport {
                 LinkOutput::KeepAlive => self.keep_link_alive(),
                 LinkOutput::Stream(rest) => {
                     if !self.stream_from_link(rest) {
-                        self.tell_link(Input::Ended(attempt));
+                        self.send_to_link(Input::Ended(attempt));
                     }
                 }
                 LinkOutput::Close => self.close_link(),
@@ -142,7 +142,7 @@ pub trait LinkDriver: LinkTransport {
     /// Begins a connection, or tells why there is none.
     fn begin_connection(&mut self, attempt: u64, primary: Primary) {
         if let Err(reason) = self.connect_link(attempt, primary) {
-            self.tell_link(Input::Refused(attempt, &reason));
+            self.send_to_link(Input::Refused(attempt, &reason));
         }
     }
 
@@ -200,8 +200,8 @@ pub trait LinkDriver: LinkTransport {
                 // Told before anything is carried out: that takes up a role which has waited for the end of
                 // the load, and the history of the data is the link's. The first says nothing new where the
                 // snapshot was loaded from its file.
-                self.tell_link(Input::Accepted(attempt));
-                self.tell_link(Input::Loaded(attempt));
+                self.send_to_link(Input::Accepted(attempt));
+                self.send_to_link(Input::Loaded(attempt));
                 self.carry_out();
             }
             Err(_) => {

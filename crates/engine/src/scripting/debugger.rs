@@ -197,7 +197,7 @@ impl Debugger {
     }
 
     /// A line with a value, cut where it is long.
-    fn say_shortened(&mut self, mut line: Vec<u8>) {
+    fn print_shortened(&mut self, mut line: Vec<u8>) {
         if self.log_bytes > LOG_BYTES_MAX {
             return;
         }
@@ -218,11 +218,11 @@ impl Debugger {
     }
 
     /// A line with a tag and a value.
-    fn say_value(&mut self, tag: &[u8], write: impl FnOnce(&mut Vec<u8>, usize)) {
+    fn print_value(&mut self, tag: &[u8], write: impl FnOnce(&mut Vec<u8>, usize)) {
         let mut line = tag.to_vec();
         let limit = self.value_bytes() + line.len();
         write(&mut line, limit);
-        self.say_shortened(line);
+        self.print_shortened(line);
     }
 
     /// Writes what is to be told as one array.
@@ -369,7 +369,7 @@ impl Debugger {
                     break;
                 }
             }
-            self.say_shortened(line);
+            self.print_shortened(line);
         }
     }
 
@@ -379,9 +379,9 @@ impl Debugger {
             return;
         }
         let wire = reply.flatten();
-        self.say_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));
+        self.print_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));
         if wire.starts_with(b"-") {
-            self.say_shortened([b"<error> ", &*wire].concat());
+            self.print_shortened([b"<error> ", &*wire].concat());
         }
     }
 
@@ -389,7 +389,7 @@ impl Debugger {
     pub(crate) fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
         if self.shows_calls() {
             let wire = [b"-", wire, b"\r\n"].concat();
-            self.say_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));
+            self.print_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));
             self.say([b"<error> ", told].concat());
         }
     }

@@ -38,12 +38,12 @@ impl Engine {
         }
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(session.key);
-        self.tell_of_limit(session, process);
+        self.log_output_limit(session, process);
     }
 
     /// Counts a client that ends because of its limit, and tells the log.
     #[cold]
-    pub(crate) fn tell_of_limit(&mut self, session: &Session, process: &mut dyn Process) {
+    pub(crate) fn log_output_limit(&mut self, session: &Session, process: &mut dyn Process) {
         self.stats.disconnections.output_buffer += 1;
         let mut text = String::from("Client ");
         session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut text);

@@ -40,7 +40,7 @@ struct MemoryGauge {
 
 /// Whether there is room for a command that needs more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Headroom {
     /// There is.
     Enough,
     /// More has to be evicted, and will be: the command may run.

@@ -23,7 +23,7 @@ impl Engine {
     /// Takes over the users of the configuration: at the start, ahead of the first client.
     pub fn install_users(&mut self, users: Users) {
         self.control.clients.users.replace(users);
-        self.settle_users(None);
+        self.apply_users(None);
     }
 
     /// Puts the users of a file in force that another thread has judged, or tells the client what is wrong
@@ -31,12 +31,12 @@ impl Engine {
     /// file was written, the client's request is run again. Cost: the users, and a look at each session.
     pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
         self.control.clients.users.loading.note_judged(judged);
-        self.settle_user_load(process);
+        self.apply_user_load(process);
         self.serve_waiting(process);
     }
 
     /// Ends the load of users whose file was judged, if there is one and no unit stands open.
-    pub(crate) fn settle_user_load(&mut self, process: &mut dyn Process) {
+    pub(crate) fn apply_user_load(&mut self, process: &mut dyn Process) {
         if self.control.clients.users.loading.is_judged() && self.control.between_units(BetweenUnits::Users) {
             self.end_judged_load(process);
         }
@@ -82,7 +82,7 @@ impl Engine {
         let result = put_in_force(&mut self.control.clients.users, judged, &mut self.actions, process);
         // Where the client's own user is gone, the client ends behind its reply.
         let mut own = self.sessions.take(client);
-        self.settle_users(own.as_deref_mut());
+        self.apply_users(own.as_deref_mut());
         own.into_iter().for_each(|own| self.sessions.put_back(own));
         if let Err(error) = &result {
             self.stats.count_error(&error.wire());
@@ -125,14 +125,14 @@ impl Engine {
     /// a subscription is not allowed any more. `own`: the session that executes, which ends behind its reply.
     /// To be called behind whatever may have changed users, so that between two commands no session has a
     /// stale user. Cost: a look at each session, where users have changed; else one branch.
-    pub(crate) fn settle_users(&mut self, own: Option<&mut Session>) {
+    pub(crate) fn apply_users(&mut self, own: Option<&mut Session>) {
         if self.control.clients.users.has_changed {
-            self.tell_sessions(own);
+            self.notify_sessions(own);
         }
     }
 
     #[cold]
-    fn tell_sessions(&mut self, own: Option<&mut Session>) {
+    fn notify_sessions(&mut self, own: Option<&mut Session>) {
         let ClientRelations { users: state, pubsub, to_close, .. } = &mut self.control.clients;
         let revoked = std::mem::take(&mut state.revoked);
         state.has_changed = false;

@@ -95,7 +95,7 @@ struct Waiters {
 
 /// What is to be done for the clients that wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum ReadyWork {
     /// Serve the clients of a key.
     Key(usize, Box<[u8]>),
     /// Run what a pause has kept back.
@@ -351,28 +351,28 @@ impl Blocking {
     }
 
     /// What is to be done next.
-    pub(crate) fn next_due(&mut self) -> Option<Due> {
+    pub(crate) fn next_due(&mut self) -> Option<ReadyWork> {
         if let Some((db, key)) = self.ready.pop_front() {
             if let Some(waiters) = self.keys.get_mut(db, &key) {
                 waiters.is_ready = false;
             }
-            return Some(Due::Key(db, key));
+            return Some(ReadyWork::Key(db, key));
         }
         if let Some(client) = self.unblocked.pop_front() {
-            return Some(Due::Unblocked(client));
+            return Some(ReadyWork::Unblocked(client));
         }
         if std::mem::take(&mut self.acknowledged) {
-            return Some(Due::Acknowledged);
+            return Some(ReadyWork::Acknowledged);
         }
         // Ahead of what was held: a load that comes later has the last word.
         if std::mem::take(&mut self.may_load_users) {
-            return Some(Due::UserLoads);
+            return Some(ReadyWork::UserLoads);
         }
         if let Some((_, client)) = self.resumed.pop_first() {
-            return Some(Due::Resumed(client));
+            return Some(ReadyWork::Resumed(client));
         }
         if std::mem::take(&mut self.has_free_thread) {
-            return Some(Due::SlowReads);
+            return Some(ReadyWork::SlowReads);
         }
         self.due = false;
         None

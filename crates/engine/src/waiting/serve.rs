@@ -9,7 +9,7 @@ use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use crate::session::{Closing, Session};
-use crate::waiting::blocking::{Due, Unblock, Waiting};
+use crate::waiting::blocking::{ReadyWork, Unblock, Waiting};
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_command::Named;
@@ -76,12 +76,12 @@ impl Engine {
             && let Some(due) = self.control.clients.blocking.next_due()
         {
             match due {
-                Due::Key(db, key) => self.serve_key(db, &key, process),
-                Due::Resumed(client) => self.run_waiting(client, process),
-                Due::Unblocked(client) => self.end_by_request(client, process),
-                Due::Acknowledged => self.serve_acknowledged(process),
-                Due::UserLoads => self.serve_user_loads(process),
-                Due::SlowReads => self.serve_slow_reads(process),
+                ReadyWork::Key(db, key) => self.serve_key(db, &key, process),
+                ReadyWork::Resumed(client) => self.run_waiting(client, process),
+                ReadyWork::Unblocked(client) => self.end_by_request(client, process),
+                ReadyWork::Acknowledged => self.serve_acknowledged(process),
+                ReadyWork::UserLoads => self.serve_user_loads(process),
+                ReadyWork::SlowReads => self.serve_slow_reads(process),
             }
         }
     }

@@ -662,7 +662,7 @@ fn a_client_above_the_soft_limit_has_its_seconds() {
     let mut parser = sluice_resp::Parser::new();
     let mut requests = sluice_resp::Requests::new();
     let input = b"GET k\r\n";
-    let limits = sluice_resp::Limits::new(sluice_resp::Admission::Authenticated, 1 << 20, 16);
+    let limits = sluice_resp::ParseLimits::new(sluice_resp::AuthState::Authenticated, 1 << 20, 16);
     parser.parse(input, &limits, &mut requests);
     rig.engine.submit(reader, input, &requests, &mut rig.process);
     assert!(taken(&mut rig) > 2000);

@@ -421,7 +421,7 @@ fn a_replica_that_lacks_data_since_its_start_does_not_take_over() {
         let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
         rig.engine.adopt_history(point, &mut rig.process);
         if has_been_up {
-            RigLink::up(&mut rig).lose(&mut rig);
+            RigLink::up(&mut rig).connection_lost(&mut rig);
         }
         let reply = psync(&mut rig, REPLID, &[b"102", b"failover"]);
         let error = "-ERR PSYNC FAILOVER asks for data that this replica does not have.\r\n";

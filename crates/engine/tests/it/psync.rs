@@ -1,7 +1,7 @@
 //! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
 
 use sluice_base::SessionKey;
-use sluice_engine::{Action, Connection, Medium};
+use sluice_engine::{Action, ClientAddress, Medium};
 use sluice_testkit::Rig;
 
 /// A field of INFO.
@@ -508,7 +508,7 @@ fn a_snapshot_has_no_checksum_where_every_replica_says_so_and_came_by_tls() {
     for (capability, medium, diskless, skipped) in cases {
         let mut rig = Rig::with(&[("repl-diskless-sync", diskless), ("repl-diskless-sync-delay", "0")]);
         rig.run("SET a 1");
-        let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium };
+        let connection = ClientAddress { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium };
         let replica = rig.engine.connect(connection, &mut rig.process);
         assert_eq!(rig.run_as(replica, &format!("REPLCONF capa eof {capability} version 9.1.2")), "+OK");
         let bytes = ask(&mut rig, replica, "PSYNC ? -1");

@@ -3,7 +3,7 @@
 
 use sluice_base::SessionKey;
 use sluice_engine::SnapshotFiles;
-use sluice_engine::{Connection, Ending, Medium, SyncSource};
+use sluice_engine::{ClientAddress, Ending, Medium, SyncSource};
 use sluice_replication::HistoryPoint;
 use sluice_replication::{Input, LinkOutput};
 use sluice_testkit::{Rig, RigLink};
@@ -23,7 +23,7 @@ fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
 fn link(rig: &mut Rig) -> SessionKey {
     RigLink::up(rig);
     let connection =
-        Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
+        ClientAddress { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
     rig.engine.connect_primary(connection, &mut rig.process)
 }
 
@@ -105,7 +105,7 @@ fn what_is_cut_off_with_the_link_is_not_counted() {
     stream(&mut rig, primary, &["MULTI", "SET a 2"]);
     rig.engine.client_lost(primary, &mut rig.process);
     rig.engine.disconnect(primary, &mut rig.process);
-    RigLink::of(&rig).lose(&mut rig);
+    RigLink::of(&rig).connection_lost(&mut rig);
     assert_eq!(offset(&rig), before);
     let primary = link(&mut rig);
     // The database is that which the stream has selected.
@@ -163,7 +163,7 @@ fn stale_data_are_refused_where_that_is_wanted() {
     let (mut rig, _) = following(&[("replica-serve-stale-data", "no")]);
     rig.check("GET a", "nil");
     let mut link = RigLink::of(&rig);
-    link.lose(&mut rig);
+    link.connection_lost(&mut rig);
     link.connect(&mut rig);
     let refusal = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
     rig.check("GET a", refusal);
@@ -206,7 +206,7 @@ fn a_promotion_begins_a_history_behind_the_old_one() {
 fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
     let (mut rig, _) = following(&[]);
     rig.check("SAVE", "+OK");
-    RigLink::of(&rig).lose(&mut rig);
+    RigLink::of(&rig).connection_lost(&mut rig);
     let mut link = RigLink::committed(&mut rig, 'f');
     rig.check("REPLICAOF NO ONE", "+OK");
     let info = rig.run("INFO replication");
@@ -242,7 +242,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
 fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
     let (mut rig, _) = following(&[]);
     rig.check("SAVE", "+OK");
-    RigLink::of(&rig).lose(&mut rig);
+    RigLink::of(&rig).connection_lost(&mut rig);
     let mut link = RigLink::committed(&mut rig, 'f');
     rig.holds_loads = true;
     link.load(&mut rig);
@@ -258,7 +258,7 @@ fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
 fn no_save_takes_the_place_of_a_snapshot_that_is_to_be_loaded() {
     let (mut rig, _) = following(&[]);
     rig.check("SAVE", "+OK");
-    RigLink::of(&rig).lose(&mut rig);
+    RigLink::of(&rig).connection_lost(&mut rig);
     let mut link = RigLink::committed(&mut rig, 'f');
     assert!(rig.run("SAVE").starts_with("-ERR"));
     rig.run("BGSAVE");
@@ -574,7 +574,7 @@ fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig 
 fn a_server_that_is_promoted_behind_a_load_has_the_history_of_what_was_loaded() {
     let (mut rig, _) = following(&[]);
     rig.check("SAVE", "+OK");
-    RigLink::of(&rig).lose(&mut rig);
+    RigLink::of(&rig).connection_lost(&mut rig);
     let mut link = RigLink::asking(&mut rig);
     let replid = "f".repeat(40);
     let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");

@@ -1,7 +1,7 @@
 //! CLIENT TRACKING: who is told of what, in which order, and that nobody keeps a copy that is stale.
 
 use sluice_base::{Rng, SessionKey};
-use sluice_engine::{Connection, Medium};
+use sluice_engine::{ClientAddress, Medium};
 use sluice_replication::HistoryPoint;
 use sluice_testkit::{Rig, RigLink, render};
 use std::collections::BTreeMap;
@@ -290,7 +290,7 @@ fn a_replica_tells_what_its_primary_changes() {
     rig.engine.adopt_history(point, &mut rig.process);
     RigLink::up(&mut rig);
     let connection =
-        Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
+        ClientAddress { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
     let primary = rig.engine.connect_primary(connection, &mut rig.process);
     let client = rig.connect();
     rig.run_as(client, "HELLO 3");

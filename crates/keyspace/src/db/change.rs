@@ -4,7 +4,7 @@ use super::tables::IndexKind;
 use super::{Db, Found};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
-use crate::{Key, Touch, reference_string_encoding};
+use crate::{AccessUpdate, Key, reference_string_encoding};
 use sluice_collections::slab::{Full, Handle, Slab};
 use sluice_value::{Encoding, Value};
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,7 +51,7 @@ impl Db {
         key: Key<'_>,
         (form, bytes): (Form, &[u8]),
         expiry: Option<i64>,
-        touch: Touch,
+        touch: AccessUpdate,
     ) -> bool {
         self.before_change(found.handle);
         let (word, body) = self.store.slab.block_mut(found.handle);
@@ -142,7 +142,7 @@ impl Db {
             entry::write_expiry(head, body, at);
         }
         let index = entry::index_of(entry::payload(head, body));
-        let Some(place) = self.store.values.get_mut(index) else { entry::mixed_up() };
+        let Some(place) = self.store.values.get_mut(index) else { entry::corrupt_entry() };
         let added = new.heap_bytes();
         let old = std::mem::replace(place, new);
         self.store.outside_bytes = (self.store.outside_bytes + added).saturating_sub(old.heap_bytes());

@@ -119,7 +119,7 @@ fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
             Written { len: pages.len(), garbage: None }
         }
         Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) | Value::Set(_) => {
-            entry::mixed_up()
+            entry::corrupt_entry()
         }
     }
 }

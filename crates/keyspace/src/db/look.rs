@@ -3,7 +3,7 @@
 use super::{Db, IndexKind};
 use crate::entry::{self, Form, Head};
 use crate::view::{Str, ValueRef, WrongType, value_of};
-use crate::{Key, Touch};
+use crate::{AccessUpdate, Key};
 use sluice_collections::slab::Handle;
 use sluice_value::{Encoding, HashRef, ListRef, SetRef, Stream, Type, ZsetRef};
 use std::sync::atomic::AtomicU32;
@@ -39,7 +39,7 @@ impl<'a> Entry<'a> {
     /// Stores the access clock that a look-up leaves; a plain store, so that a shared database can record it
     /// too.
     #[inline]
-    pub(crate) fn touch(self, touch: Touch) {
+    pub(crate) fn touch(self, touch: AccessUpdate) {
         let head = self.head();
         let clock = touch.after(head.clock());
         // Writing only when it changes keeps the line clean for keys read twice in one clock tick.

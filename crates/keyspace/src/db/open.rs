@@ -8,7 +8,7 @@ use super::change::Meta;
 use super::{Db, Found, Store};
 use crate::Key;
 use crate::collection::{Collection, Variant};
-use crate::entry::{self, Head, Name, mixed_up};
+use crate::entry::{self, Head, Name, corrupt_entry};
 use crate::new_value::Payload;
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::Value;
@@ -211,13 +211,13 @@ impl Store {
     /// The value outside of this number.
     #[inline]
     pub(super) fn outside<V: Variant>(&self, index: u32) -> &V {
-        V::of(self.values.get(index).unwrap_or_else(|| mixed_up()))
+        V::of(self.values.get(index).unwrap_or_else(|| corrupt_entry()))
     }
 
     /// The value outside the block, to be changed.
     #[inline]
     pub(super) fn outside_mut<V: Variant>(&mut self, index: u32) -> &mut V {
-        V::of_mut(self.values.get_mut(index).unwrap_or_else(|| mixed_up()))
+        V::of_mut(self.values.get_mut(index).unwrap_or_else(|| corrupt_entry()))
     }
 
     /// Puts a collection where a stand-in is.

@@ -4,8 +4,8 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
-    Access, Captured, Effects, Event, ExpireCycle, ExpireWalk, ExpiryMode, Key, KeyHasher, Keyspace, Layout,
-    NewValue, SetExpiry, Touch, ValueRef,
+    Access, AccessUpdate, Captured, Effects, Event, ExpireCycle, ExpireWalk, ExpiryMode, Key, KeyHasher,
+    Keyspace, Layout, NewValue, SetExpiry, ValueRef,
 };
 use sluice_value::{HashExpiry, HashLimits, HashRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ struct Twin {
 impl Twin {
     fn access(&self) -> Access {
         let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
-        Access { now, touch: Touch::Lru(7), expiry: ExpiryMode::Delete }
+        Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -269,7 +269,7 @@ fn another_type_is_refused_and_overwriting_forgets_expiring_fields() {
     let mut keyspace = Keyspace::new(1, hasher);
     let mut effects = Effects::default();
     let now = Now { mono_ns: 0, unix_us: 1_000_000 };
-    let access = Access { now, touch: Touch::Lru(7), expiry: ExpiryMode::Delete };
+    let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete };
     let (h, s) = (Key::hashed(b"h", hasher), Key::hashed(b"s", hasher));
     let mut db = keyspace.write(0, access, &mut effects);
     db.set(s, NewValue::Str(b"v"), SetExpiry::Clear, Event::Set);

@@ -7,8 +7,8 @@ use held::Held;
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, HashSeed, Now, Rng};
 use sluice_keyspace::{
-    Access, Captured, Db, Effects, Entry, Event, ExpireCycle, ExpireWalk, ExpiryMode, KeyHasher, KeyRef,
-    Keyspace, Layout, ListEdit, NewValue, SetExpiry, Touch, ValueRef, WrongType,
+    Access, AccessUpdate, Captured, Db, Effects, Entry, Event, ExpireCycle, ExpireWalk, ExpiryMode,
+    KeyHasher, KeyRef, Keyspace, Layout, ListEdit, NewValue, SetExpiry, ValueRef, WrongType,
 };
 use sluice_value::{Encoding, ListLimits, ListRef, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,7 +64,7 @@ impl Twin {
 
     fn access(&self) -> Access {
         let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
-        Access { now, touch: Touch::Lru(77), expiry: self.mode }
+        Access { now, touch: AccessUpdate::Lru(77), expiry: self.mode }
     }
 
     fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut sluice_keyspace::DbMut<'_>) -> R) -> R {

@@ -2,8 +2,8 @@
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
 use sluice_keyspace::{
-    Access, DbMut, Effects, Event, ExpireCycle, ExpireWalk, ExpiryMode, Key, KeyHasher, Keyspace, Layout,
-    NewValue, SetExpiry, Touch,
+    Access, AccessUpdate, DbMut, Effects, Event, ExpireCycle, ExpireWalk, ExpiryMode, Key, KeyHasher,
+    Keyspace, Layout, NewValue, SetExpiry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ impl Twin {
 
     fn access(&self) -> Access {
         let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
-        Access { now, touch: Touch::Lru(77), expiry: ExpiryMode::Delete }
+        Access { now, touch: AccessUpdate::Lru(77), expiry: ExpiryMode::Delete }
     }
 
     fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut DbMut<'_>) -> R) -> R {
@@ -337,7 +337,7 @@ fn tables_of_slots_agree_with_a_map() {
 fn filled(layout: Layout, keys: impl Iterator<Item = String>) -> Keyspace {
     let mut keyspace = Keyspace::new(1, KeyHasher::new(SEED, layout));
     let now = Now { mono_ns: 0, unix_us: 0 };
-    let access = Access { now, touch: Touch::Lru(1), expiry: ExpiryMode::Delete };
+    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete };
     let mut effects = Effects::default();
     let mut db = keyspace.write(0, access, &mut effects);
     for key in keys {
@@ -389,7 +389,7 @@ fn a_walk_in_a_table_that_is_emptied_begins_the_next_at_its_beginning() {
     }
     assert_eq!(cursor & 16383, u64::from(key_slot(first.as_bytes())), "in the midst of the first table");
     let now = Now { mono_ns: 0, unix_us: 0 };
-    let access = Access { now, touch: Touch::Lru(1), expiry: ExpiryMode::Delete };
+    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete };
     let mut effects = Effects::default();
     let mut db = keyspace.write(0, access, &mut effects);
     for name in names(first) {
@@ -428,8 +428,11 @@ fn a_cursor_says_its_slot_in_its_low_bits() {
 fn a_table_that_has_become_empty_gives_its_memory_back() {
     let mut keyspace = filled(Layout::PerSlot, ["{t}0".to_owned()].into_iter());
     let one = keyspace.db(0).index_bytes();
-    let access =
-        Access { now: Now { mono_ns: 0, unix_us: 0 }, touch: Touch::Lru(1), expiry: ExpiryMode::Delete };
+    let access = Access {
+        now: Now { mono_ns: 0, unix_us: 0 },
+        touch: AccessUpdate::Lru(1),
+        expiry: ExpiryMode::Delete,
+    };
     let mut effects = Effects::default();
     let names: Vec<String> = (1..2000).map(|i| format!("{{t}}{i}")).collect();
     let mut db = keyspace.write(0, access, &mut effects);

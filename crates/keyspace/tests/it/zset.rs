@@ -3,7 +3,7 @@
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
-    Access, Effects, Event, ExpiryMode, KeyHasher, Keyspace, Layout, NewValue, Touch, ValueRef,
+    Access, AccessUpdate, Effects, Event, ExpiryMode, KeyHasher, Keyspace, Layout, NewValue, ValueRef,
 };
 use sluice_value::{Type, Zset, ZsetLimits, ZsetRef};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Twin {
 
     fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut sluice_keyspace::DbMut<'_>) -> R) -> R {
         let now = Now { mono_ns: 0, unix_us: 1_700_000_000_000_000 };
-        let access = Access { now, touch: Touch::Lru(77), expiry: ExpiryMode::Delete };
+        let access = Access { now, touch: AccessUpdate::Lru(77), expiry: ExpiryMode::Delete };
         let result = run(&mut self.keyspace.write(db, access, &mut self.effects));
         self.effects.drain_garbage();
         self.effects.drain_modified();

@@ -15,7 +15,7 @@ use super::note::ReplicationNote;
 use crate::rdb;
 use memchr::memchr;
 use sluice_base::num;
-use sluice_resp::{Admission, Limits, Parser, Request, Requests, State};
+use sluice_resp::{AuthState, ParseLimits, Parser, Request, Requests, State};
 
 /// How a log is read.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ pub struct LogReader {
     lines: u64,
     parser: Parser,
     requests: Requests,
-    limits: Limits,
+    limits: ParseLimits,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
     valid_lines: u64,
@@ -140,7 +140,7 @@ impl LogReader {
             lines: 0,
             parser: Parser::new(),
             requests: Requests::new(),
-            limits: Limits::new(Admission::Authenticated, options.arg_bytes_max, 1),
+            limits: ParseLimits::new(AuthState::Authenticated, options.arg_bytes_max, 1),
             preamble: options.preamble,
             valid_up_to: 0,
             valid_lines: 0,

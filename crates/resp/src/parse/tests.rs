@@ -2,13 +2,13 @@ use super::*;
 use crate::OwnedRequests;
 use sluice_base::Rng;
 
-fn open(batch_max: usize) -> Limits {
-    Limits::new(Admission::Authenticated, 512 << 20, batch_max)
+fn open(batch_max: usize) -> ParseLimits {
+    ParseLimits::new(AuthState::Authenticated, 512 << 20, batch_max)
 }
 
 /// What a stream says when it comes at once, as text: requests joined by `/`, then the error or the bytes
 /// left.
-fn says(stream: &[u8], limits: &Limits) -> String {
+fn says(stream: &[u8], limits: &ParseLimits) -> String {
     let (requests, end) = replay(stream, limits, &mut |rest| rest);
     let mut shown: Vec<String> = requests.iter().map(|request| show(request)).collect();
     match end {
@@ -117,7 +117,7 @@ fn lines_without_an_end_in_sight_are_refused_beyond_64_kib() {
 
 #[test]
 fn before_auth_requests_are_small() {
-    let limits = Limits::new(Admission::Unauthenticated, 512 << 20, 16);
+    let limits = ParseLimits::new(AuthState::Unauthenticated, 512 << 20, 16);
     let table: [(&str, &str); 7] = [
         ("*10\r\n", "+5"),
         ("*11\r\n", "UnauthenticatedCount"),
@@ -136,7 +136,7 @@ fn before_auth_requests_are_small() {
 fn before_auth_a_call_gives_one_request_since_limits_may_change_after_it() {
     let stream = b"PING\r\n*1\r\n$4\r\nPING\r\n";
     let mut out = Requests::new();
-    let limits = Limits::new(Admission::Unauthenticated, 1 << 20, 16);
+    let limits = ParseLimits::new(AuthState::Unauthenticated, 1 << 20, 16);
     let progress = Parser::new().parse(stream, &limits, &mut out);
     assert_eq!(progress, Progress { consumed: 6, state: State::Full });
     assert_eq!(out.len(), 1);
@@ -283,7 +283,7 @@ fn valid_streams_give_what_was_put_in_them() {
 /// the end.
 fn replay_apart(
     stream: &[u8],
-    limits: &Limits,
+    limits: &ParseLimits,
     piece: &mut dyn FnMut(usize) -> usize,
 ) -> (Vec<Vec<Vec<u8>>>, Result<usize, ParseError>) {
     let (mut parser, mut out) = (Parser::new(), Requests::new());

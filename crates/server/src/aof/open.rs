@@ -1,8 +1,8 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
 use super::{
-    Aof, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, Appender, BaseSink, FileEnding, Folder,
-    History, Named, NamedFiles, NewBase, NoFiles, Order, RewriteNumber, Worker, clock,
+    Aof, AofCommand, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, Appender, BaseSink, FileEnding,
+    Folder, History, Named, NamedFiles, NewBase, NoFiles, RewriteNumber, Worker, clock,
 };
 use crate::host::Host;
 use crate::os::plain_error;
@@ -60,8 +60,8 @@ impl Host {
         let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
         // First of all, what an earlier server has made superfluous is removed.
-        shared.give(AofItem::Order(Order::History(History::of(config))));
-        shared.give(AofItem::Order(Order::Delay(self.aof.delay)));
+        shared.give(AofItem::Command(AofCommand::History(History::of(config))));
+        shared.give(AofItem::Command(AofCommand::Delay(self.aof.delay)));
         let worker = Worker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof.open = Some(
@@ -91,8 +91,8 @@ impl Host {
         })
     }
 
-    /// See [`sluice_engine::AppendOnlyFile::cut_aof`]. Errors: a line for the log.
-    pub fn cut_aof_file(
+    /// See [`sluice_engine::AppendOnlyFile::switch_increment`]. Errors: a line for the log.
+    pub fn switch_increment_file(
         &mut self,
         increment: AofIncrement,
         config: &Config,
@@ -117,12 +117,12 @@ impl Host {
         // One thread at a time has the folder.
         self.end_aof(Vec::new(), position);
         let opened = self.open_behind_cut(named, config, position);
-        self.settle_claims(config);
+        self.apply_claims(config);
         opened.map(|()| AofBacklog::Fine)
     }
 
     /// Claims what is written from now on: an append-only file was opened or closed.
-    pub fn settle_claims(&mut self, config: &Config) {
+    pub fn apply_claims(&mut self, config: &Config) {
         if let Err(line) = self.claim_data(config) {
             self.note(LogLevel::Warning, &line);
         }
@@ -190,7 +190,7 @@ impl Host {
         if let Some(aof) = &self.aof.open {
             let (asker, answer) = sync_channel(1);
             aof.give(pending, position);
-            aof.order(Order::ListFiles(asker));
+            aof.order(AofCommand::ListFiles(asker));
             return Box::new(AppendedFiles(answer));
         }
         self.await_closing_aof();

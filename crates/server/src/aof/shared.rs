@@ -8,7 +8,7 @@
 use super::appender::Block;
 use super::folder::{History, NewBase};
 use super::load::Listed;
-use crate::switches;
+use crate::test_switches;
 use sluice_base::LogLevel;
 use sluice_base::heap;
 use sluice_config::choice::AppendFsync;
@@ -92,13 +92,13 @@ impl Numbers {
 /// What the thread of the file is given.
 pub enum AofItem {
     Block(Block),
-    Order(Order),
+    Command(AofCommand),
     /// The sync that was under way on another thread has ended.
     SyncEnded,
 }
 
 /// What the thread of the file is to do, behind the blocks before.
-pub enum Order {
+pub enum AofCommand {
     /// From now on sync so.
     Policy(AppendFsync),
     /// From now on remove files of no use, or do not.
@@ -220,7 +220,7 @@ impl AofShared {
     pub fn footprint(&self) -> usize {
         let block = |item: &AofItem| match item {
             AofItem::Block(block) => heap::vec(&block.bytes),
-            AofItem::Order(_) | AofItem::SyncEnded => 0,
+            AofItem::Command(_) | AofItem::SyncEnded => 0,
         };
         let inbox = lock(&self.inbox);
         let items = heap::deque(&inbox.items) + inbox.items.iter().map(block).sum::<usize>();
@@ -293,7 +293,7 @@ impl AofShared {
     }
 
     /// Tells the main thread, which has to be woken.
-    pub fn tell(&self, news: AofNews) {
+    pub fn report(&self, news: AofNews) {
         lock(&self.news).push(news);
         // Precedes `take_news`.
         self.has_news.store(true, Release);
@@ -305,7 +305,7 @@ struct BacklogMax(u64);
 
 impl Default for BacklogMax {
     fn default() -> BacklogMax {
-        BacklogMax(switches::number(switches::AOF_BACKLOG).unwrap_or(BACKLOG_BYTES_MAX))
+        BacklogMax(test_switches::number(test_switches::AOF_BACKLOG).unwrap_or(BACKLOG_BYTES_MAX))
     }
 }
 

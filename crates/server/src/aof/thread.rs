@@ -18,11 +18,11 @@ use super::appender::{Appender, Health};
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
 use super::folder::{Folder, History, Named, NewBase};
 use super::load::{FileEnding, Listed, NamedFiles};
-use super::shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
+use super::shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
 use super::sync_thread::{SyncOutcome, SyncThread};
 use crate::os::plain_error;
 use crate::storage::Storage;
-use crate::switches;
+use crate::test_switches;
 use sluice_base::LogLevel;
 use sluice_config::choice::AppendFsync;
 use sluice_engine::AofFiles;
@@ -118,7 +118,7 @@ impl Worker {
         // rewrite.
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
-        let slow = Duration::from_micros(switches::number(switches::FSYNC_US).unwrap_or(0));
+        let slow = Duration::from_micros(test_switches::number(test_switches::FSYNC_US).unwrap_or(0));
         Worker {
             shared,
             waker,
@@ -199,7 +199,7 @@ impl Worker {
         for item in items.drain(..) {
             match item {
                 AofItem::Block(block) => self.appender.push(block),
-                AofItem::Order(order) => self.obey(order),
+                AofItem::Command(order) => self.obey(order),
                 // It woke this thread.
                 AofItem::SyncEnded => {}
             }
@@ -230,31 +230,31 @@ impl Worker {
         self.publish();
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: AofCommand) {
         match order {
-            Order::Policy(policy) => self.policy = policy,
-            Order::History(history) => {
+            AofCommand::Policy(policy) => self.policy = policy,
+            AofCommand::History(history) => {
                 self.history = history;
                 // Where another thread has the folder, it is done behind that.
                 if self.base_thread.is_none() {
                     self.remove_history();
                 }
             }
-            Order::BeginIncr(number) => {
+            AofCommand::BeginIncr(number) => {
                 let begun = self.begin_incr();
                 self.shared.numbers.is_changing.store(false, Relaxed);
                 self.cut = begun.then_some(number);
-                self.tell(AofNews::IncrBegun(number, begun));
+                self.report(AofNews::IncrBegun(number, begun));
             }
-            Order::FinishBase(number, base) => self.finish_base(number, *base),
-            Order::UseSnapshot(number, snapshot, file) => self.use_snapshot(number, &snapshot, file),
-            Order::Delay(delay) => self.delay = delay,
-            Order::ListFiles(asker) => {
+            AofCommand::FinishBase(number, base) => self.finish_base(number, *base),
+            AofCommand::UseSnapshot(number, snapshot, file) => self.use_snapshot(number, &snapshot, file),
+            AofCommand::Delay(delay) => self.delay = delay,
+            AofCommand::ListFiles(asker) => {
                 let listed = self.list_files();
                 // A load that was stopped does not listen any more.
                 let _ = asker.send(listed);
             }
-            Order::End => self.end(),
+            AofCommand::End => self.end(),
         }
     }
 
@@ -401,12 +401,12 @@ impl Worker {
     fn fatal(&mut self) {
         // Nothing is durable from here on, so no reply is sent.
         self.ending = Some(AofEnding::Failed);
-        self.tell(AofNews::Fatal);
+        self.report(AofNews::Fatal);
     }
 
     fn begin_fault(&mut self, reason: String) {
         if !std::mem::replace(&mut self.is_faulty, true) {
-            self.tell(AofNews::Fault(Some(reason)));
+            self.report(AofNews::Fault(Some(reason)));
         }
     }
 
@@ -414,7 +414,7 @@ impl Worker {
         self.is_faulty = false;
         self.said_ns = None;
         self.log(LogLevel::Warning, text.to_owned());
-        self.tell(AofNews::Fault(None));
+        self.report(AofNews::Fault(None));
     }
 
     /// Begins another increment behind what is written.
@@ -470,8 +470,8 @@ impl Worker {
         match NewBase::of_snapshot(folder.storage().clone(), folder.path(), snapshot, file) {
             Ok(base) => self.finish_base(number, base),
             Err(line) => {
-                self.tell(AofNews::Log(LogLevel::Warning, line));
-                self.tell(AofNews::BaseFinished(number, false));
+                self.report(AofNews::Log(LogLevel::Warning, line));
+                self.report(AofNews::BaseFinished(number, false));
             }
         }
     }
@@ -480,7 +480,7 @@ impl Worker {
         if self.cut != Some(number) {
             // The present increment does not begin where this base ends: commands would be applied twice, or
             // never.
-            return self.tell(AofNews::BaseFinished(number, false));
+            return self.report(AofNews::BaseFinished(number, false));
         }
         self.cut = None;
         self.await_folder();
@@ -534,7 +534,7 @@ impl Worker {
                 self.log(LogLevel::Warning, line.to_owned());
             }
         }
-        self.tell(AofNews::BaseFinished(number, is_in_force));
+        self.report(AofNews::BaseFinished(number, is_in_force));
     }
 
     /// Waits until no other thread has the folder.
@@ -601,7 +601,7 @@ impl Worker {
 
     fn note_spent(&mut self, event: &'static str, spent_ns: u64) {
         if spent_ns >= NOTED_NS {
-            self.tell(AofNews::Latency(event, spent_ns));
+            self.report(AofNews::Latency(event, spent_ns));
         }
     }
 
@@ -623,11 +623,11 @@ impl Worker {
     }
 
     fn log(&mut self, level: LogLevel, line: String) {
-        self.tell(AofNews::Log(level, line));
+        self.report(AofNews::Log(level, line));
     }
 
-    fn tell(&mut self, news: AofNews) {
-        self.shared.tell(news);
+    fn report(&mut self, news: AofNews) {
+        self.shared.report(news);
         self.waker.wake();
     }
 }

@@ -2,7 +2,7 @@ use super::input::QueryBufUsage;
 use super::*;
 use crate::net::{Codec, Endpoint};
 use sluice_evloop::{Backend, Deadline};
-use sluice_resp::{Limits, Requests, State};
+use sluice_resp::{ParseLimits, Requests, State};
 use sluice_tls::Buffers;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -68,7 +68,7 @@ impl Rig {
     }
 }
 
-impl Owner for Rig {
+impl ConnectionHost for Rig {
     fn event_loop(&mut self) -> &mut AnyLoop {
         &mut self.event_loop
     }
@@ -93,7 +93,7 @@ impl Owner for Rig {
             return;
         }
         let mut requests = Requests::new();
-        let limits = Limits::new(Admission::Authenticated, 1 << 30, 100);
+        let limits = ParseLimits::new(AuthState::Authenticated, 1 << 30, 100);
         let mut bytes = std::mem::take(&mut connection.input.query_buf);
         let progress = connection.input.parser.parse(&bytes, &limits, &mut requests);
         assert!(!matches!(progress.state, State::Failed(_)), "{progress:?}");

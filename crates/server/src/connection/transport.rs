@@ -227,7 +227,7 @@ impl Transport {
     }
 
     /// Has the codec tell the peer the end, unless a send in flight is in the way.
-    fn tell_end(&mut self, event_loop: &mut AnyLoop) {
+    fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.is_sending
             && !coded.has_ended
@@ -249,13 +249,13 @@ impl Transport {
     /// way on it.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
-        self.tell_end(event_loop);
+        self.report_end(event_loop);
         event_loop.shutdown(self.source, Shutdown::Both);
     }
 
     /// Closes the socket.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
-        self.tell_end(event_loop);
+        self.report_end(event_loop);
         event_loop.close(self.source);
     }
 }

@@ -2,7 +2,7 @@
 
 mod steps;
 
-use crate::aof::{Aof, Order, RewriteNumber};
+use crate::aof::{Aof, AofCommand, RewriteNumber};
 use sluice_engine::AofFacts;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl AofState {
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
         if let Some(aof) = &self.open {
-            aof.order(Order::Delay(delay));
+            aof.order(AofCommand::Delay(delay));
         }
     }
 

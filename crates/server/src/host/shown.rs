@@ -1,7 +1,7 @@
 //! What INFO shows and nothing else reads.
 
 use super::work::Work;
-use crate::parts::Parts;
+use crate::memory_parts::Parts;
 use sluice_engine::{EventLoopCounts, Facts, IoThreads};
 
 /// Why no I/O thread runs where none is configured.

@@ -1,6 +1,6 @@
 //! What the event loop's iterations did, in numbers.
 
-use crate::longest::{LongestIteration, thread_ns};
+use crate::iteration_stats::{LongestIteration, thread_ns};
 use sluice_engine::{Counts, Peaks};
 
 /// See the module. All numbers only grow, but for the two of maxima.

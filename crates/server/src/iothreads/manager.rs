@@ -4,7 +4,7 @@
 use super::IoThreadId;
 use super::balance::Balance;
 use super::message::Settings;
-use super::policy::{Policy, Signals};
+use super::policy::{LoadSample, Policy};
 use super::pool::Pool;
 use crate::host::{Host, NO_IO_THREADS};
 use sluice_base::LogLevel;
@@ -290,7 +290,7 @@ impl Manager {
     }
 
     /// What happened since the last sample; `None` where it was too short ago.
-    fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64) -> Option<Signals> {
+    fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64) -> Option<LoadSample> {
         let wall = now_ns.saturating_sub(self.last.at_ns);
         if wall < SAMPLE_NS_MIN {
             return None;
@@ -317,7 +317,7 @@ impl Manager {
             }
         }
         let commands_seen = commands.saturating_sub(self.last.commands);
-        let signals = Signals {
+        let signals = LoadSample {
             main_busy,
             io_threads_busy,
             idle_processors,

@@ -9,7 +9,7 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_engine::Multicast;
-use sluice_resp::{Admission, Outbox, ParseError, Requests};
+use sluice_resp::{AuthState, Outbox, ParseError, Requests};
 use sluice_value::Value;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum ToIoThread {
     /// version.
     Multicast(Box<[Multicast; 2]>),
     /// The request that a connection waited with is done. That may have been AUTH.
-    Resume(SessionKey, Admission),
+    Resume(SessionKey, AuthState),
     /// The connection ends at once.
     Close(SessionKey),
     /// A client with room for input has sent nothing for so many seconds: give back the memory that it does
@@ -122,7 +122,7 @@ pub struct Batch {
     /// On the way back: how the connection goes on.
     pub outcome: Outcome,
     /// On the way back: whether the client has authenticated itself.
-    pub authentication: Admission,
+    pub authentication: AuthState,
 }
 
 /// Bytes that are no request.
@@ -164,7 +164,7 @@ impl Batch {
             garbage: Vec::new(),
             done: 0,
             outcome: Outcome::GoOn,
-            authentication: Admission::Unauthenticated,
+            authentication: AuthState::Unauthenticated,
         })
     }
 

@@ -10,7 +10,7 @@
 
 /// What the policy sees of the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Signals {
+pub struct LoadSample {
     /// Share of the time in which the main thread had work, 0 to 1.
     pub main_busy: f64,
     /// Mean of the same over the active I/O threads.
@@ -136,7 +136,7 @@ impl Policy {
     }
 
     /// Takes a sample; returns how many I/O threads shall be active from now on.
-    pub fn step(&mut self, signals: Signals) -> usize {
+    pub fn step(&mut self, signals: LoadSample) -> usize {
         self.holdoff = self.holdoff.saturating_sub(1);
         if let Some(trial) = &mut self.trial {
             trial.seen += signals.commands;
@@ -155,7 +155,7 @@ impl Policy {
         self.active
     }
 
-    fn is_pressed(&mut self, signals: Signals) -> bool {
+    fn is_pressed(&mut self, signals: LoadSample) -> bool {
         let bottleneck = if self.active == 0 { signals.main_busy } else { signals.io_threads_busy };
         self.bottleneck = bottleneck >= self.thresholds.pressed;
         let pressed = self.bottleneck && signals.idle_processors >= self.thresholds.free_processor;
@@ -189,7 +189,7 @@ impl Policy {
         self.penalty = (self.penalty * 2).min(LAST_PENALTY);
     }
 
-    fn is_slack(&mut self, signals: Signals) -> bool {
+    fn is_slack(&mut self, signals: LoadSample) -> bool {
         if self.active == 0 {
             return false;
         }
@@ -231,7 +231,7 @@ mod tests {
         }
 
         /// What is seen with so many I/O threads.
-        fn signals(&self, active: usize) -> Signals {
+        fn signals(&self, active: usize) -> LoadSample {
             let (alone, with_io_threads, io_thread) =
                 (ALONE as f64, WITH_IO_THREADS as f64, IO_THREAD as f64);
             let n = active as f64;
@@ -249,7 +249,7 @@ mod tests {
                 _ => (wanted / with_io_threads, wanted / (n * io_thread)),
             };
             let used = done * each;
-            Signals {
+            LoadSample {
                 main_busy: main_busy.min(1.0),
                 io_threads_busy: io_threads_busy.min(1.0),
                 idle_processors: (self.processors - used).max(0.0),
@@ -269,7 +269,7 @@ mod tests {
             let signals = machine.signals(active);
             done += signals.commands as f64;
             let scatter = |rng: &mut sluice_base::Rng| 0.95 + rng.below(100) as f64 / 1000.0;
-            policy.step(Signals {
+            policy.step(LoadSample {
                 main_busy: (signals.main_busy * scatter(&mut rng)).min(1.0),
                 io_threads_busy: (signals.io_threads_busy * scatter(&mut rng)).min(1.0),
                 idle_processors: signals.idle_processors * scatter(&mut rng),
@@ -350,7 +350,8 @@ mod tests {
     #[test]
     fn a_io_thread_that_brings_nothing_is_taken_away_and_tried_ever_more_rarely() {
         let mut policy = Policy::new(7);
-        let signals = Signals { main_busy: 1.0, io_threads_busy: 1.0, idle_processors: 8.0, commands: 1000 };
+        let signals =
+            LoadSample { main_busy: 1.0, io_threads_busy: 1.0, idle_processors: 8.0, commands: 1000 };
         let mut active_samples = 0;
         for _ in 0..3000 {
             active_samples += policy.step(signals);

@@ -11,10 +11,10 @@ use super::IoThreadId;
 use super::message::{AfterPush, Batch, BrokenRequest, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
-use crate::depth::Depth;
+use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, Traffic};
 use crate::net::{Endpoint, Stream};
-use crate::switches;
+use crate::pipeline_depth::Depth;
+use crate::test_switches;
 use multicast::Copies;
 use nix::sys::prctl;
 use sluice_base::SessionKey;
@@ -24,7 +24,7 @@ use sluice_engine::SHOWN_INPUT_BYTES;
 use sluice_evloop::{AnyLoop, Deadline, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Notified, spsc};
-use sluice_resp::{Admission, Limits, Outbox, Parser, State};
+use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl IoThread {
             began_ns: 0,
             depth: Depth::default(),
             garbage: Vec::new(),
-            sums_memory: switches::number(switches::PARTS).is_some(),
+            sums_memory: test_switches::number(test_switches::PARTS).is_some(),
             copies: Copies::default(),
         }
     }
@@ -291,7 +291,7 @@ impl IoThread {
         let settings = self.channels.settings.clone();
         let numbers = &settings.limits;
         let admission = numbers.admission(connection.authentication);
-        let limits = Limits::new(admission, numbers.proto_max_bulk_len as u64, BATCH_REQUESTS);
+        let limits = ParseLimits::new(admission, numbers.proto_max_bulk_len as u64, BATCH_REQUESTS);
         let mut batch = match self.spare_batches.pop() {
             Some(mut spare) => {
                 spare.renew(connection.key);
@@ -349,7 +349,7 @@ impl IoThread {
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
         connection.input.end_executing();
-        if before == Admission::Authenticated && batch.authentication == Admission::Unauthenticated {
+        if before == AuthState::Authenticated && batch.authentication == AuthState::Unauthenticated {
             // After a RESET the rest is parsed again, as that of a client that has not authenticated.
             connection.input.parser = Parser::new();
         }
@@ -386,7 +386,7 @@ impl IoThread {
         }
     }
 
-    fn resume(&mut self, key: SessionKey, authentication: Admission) {
+    fn resume(&mut self, key: SessionKey, authentication: AuthState) {
         let Some(mut connection) = self.take(key) else { return };
         connection.authentication = authentication;
         connection.input.resume();
@@ -538,7 +538,7 @@ impl IoThread {
     }
 }
 
-impl Owner for IoThread {
+impl ConnectionHost for IoThread {
     fn event_loop(&mut self) -> &mut AnyLoop {
         &mut self.event_loop
     }
@@ -626,7 +626,7 @@ impl Owner for IoThread {
     }
 
     fn detached(&mut self, mut connection: Box<Connection>, stream: Stream) {
-        debug_assert_eq!(connection.stay, Stay::Detached);
+        debug_assert_eq!(connection.stay, MoveState::Detached);
         self.count -= 1;
         self.report_traffic(&mut connection);
         connection.usage_waits = false;

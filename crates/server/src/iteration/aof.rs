@@ -1,7 +1,7 @@
 //! The append-only file in the event loop: opened, fed, listened to, closed.
 
 use super::Server;
-use crate::aof::{AofEnding, AofNews, Folder, History, Order};
+use crate::aof::{AofCommand, AofEnding, AofNews, Folder, History};
 use crate::host::Host;
 use sluice_base::LogLevel;
 use sluice_config::Config;
@@ -48,8 +48,8 @@ impl Server {
     pub(super) fn configure_aof(&mut self) {
         if let Some(aof) = &self.host.aof.open {
             let config = self.engine.config();
-            aof.order(Order::Policy(config.choice::<AppendFsync>(param::APPENDFSYNC)));
-            aof.order(Order::History(History::of(config)));
+            aof.order(AofCommand::Policy(config.choice::<AppendFsync>(param::APPENDFSYNC)));
+            aof.order(AofCommand::History(History::of(config)));
         }
     }
 

@@ -6,11 +6,11 @@ pub(super) use lists::Batches;
 
 use super::Server;
 use super::main_thread::end_of_executed;
-use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::Traffic;
 use crate::connection::input::QueryBufUsage;
 use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
+use crate::lazyfree::Garbage;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_engine::ProcessClock;
@@ -94,7 +94,7 @@ impl Server {
                 self.note_usage(key, usage);
             }
             ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),
-            ToMain::Ended(key, why) => self.lose(key, &why),
+            ToMain::Ended(key, why) => self.connection_lost(key, &why),
             ToMain::Released(moving) => self.returned(*moving),
             ToMain::Stopped(id) => self.io_thread_stopped(id),
         }

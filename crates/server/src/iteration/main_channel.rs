@@ -3,11 +3,11 @@
 
 use super::Server;
 use super::replica::{Decoded, decode_on_link};
-use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::input::{InputState, Receive};
 use crate::connection::{self, Connection};
-use crate::replica::LinkHolder;
+use crate::lazyfree::Garbage;
+use crate::replica::LinkConnection;
 use crate::replica::main_channel::{MainLink, StreamBuffer};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -85,12 +85,12 @@ impl Server {
         // Nothing is received until what has come is executed.
         transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
         let key = self.session_of_transport(&transport);
-        self.follower.holder = LinkHolder::Session(key);
+        self.follower.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
         let mut connection = Connection::new(key, transport);
-        connection.authentication = sluice_resp::Admission::Authenticated;
-        connection.is_held_back = true;
-        connection::Owner::put(self, connection);
+        connection.authentication = sluice_resp::AuthState::Authenticated;
+        connection.is_receive_paused = true;
+        connection::ConnectionHost::put(self, connection);
         self.follower.replay = Some(buffer.unwrap_or_default());
         self.replay_stream();
     }
@@ -98,26 +98,26 @@ impl Server {
     /// Executes a block of what was buffered; behind the last one, the socket is received from again.
     pub(super) fn replay_stream(&mut self) {
         let Some(key) = self.follower.session() else { return };
-        let Some(mut connection) = connection::Owner::take(self, key) else { return };
+        let Some(mut connection) = connection::ConnectionHost::take(self, key) else { return };
         // A command that waits has the others wait.
         if !matches!(connection.input.state(), InputState::Open | InputState::Large) {
-            return connection::Owner::put(self, connection);
+            return connection::ConnectionHost::put(self, connection);
         }
         let block = self.follower.replay.as_mut().and_then(StreamBuffer::take_block);
         self.host.incoming.stream_buffer.set(self.stream_buffer_footprint());
         self.note_heard();
         match block {
             Some(block) => {
-                connection::Owner::process(self, &mut connection, &block);
-                connection::Owner::report_usage(self, &mut connection);
-                connection::Owner::put(self, connection);
+                connection::ConnectionHost::process(self, &mut connection, &block);
+                connection::ConnectionHost::report_usage(self, &mut connection);
+                connection::ConnectionHost::put(self, connection);
             }
             None => {
                 self.follower.replay = None;
                 self.host.incoming.stream_buffer.set(0);
                 let text = "Dual channel replication: Successfully streamed replication data into memory";
                 self.host.note(LogLevel::Notice, text);
-                connection.is_held_back = false;
+                connection.is_receive_paused = false;
                 connection.transport.become_client(&mut self.sockets.event_loop, key);
                 connection::resume(self, connection);
             }
@@ -140,7 +140,7 @@ impl Server {
     }
 
     fn keep_late_bytes(&mut self, key: SessionKey, chunk: &[u8]) {
-        let Some(mut connection) = connection::Owner::take(self, key) else { return };
+        let Some(mut connection) = connection::ConnectionHost::take(self, key) else { return };
         let mut buffers = self.sockets.spare.decoded();
         let transport = &mut connection.transport;
         let decoded = match transport.is_coded() {
@@ -151,7 +151,7 @@ impl Server {
             replay.push(bytes);
         }
         self.sockets.spare.keep_decoded(buffers);
-        connection::Owner::put(self, connection);
+        connection::ConnectionHost::put(self, connection);
     }
 
     /// Whether a block of what was buffered can be executed at once.

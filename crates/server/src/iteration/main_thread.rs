@@ -1,18 +1,18 @@
 //! The main thread as an owner of connections: requests are executed where they were received.
 
 use super::Server;
-use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, Flushed, Owner, Stay};
+use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState};
+use crate::lazyfree::Garbage;
 use crate::net::Stream;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_engine::ProcessClock;
 use sluice_engine::{Closing, Flow};
 use sluice_evloop::{AnyLoop, SendBuf, Shared};
-use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
+use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, Requests, State};
 
 /// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
 const SHARED_FREED_ELSEWHERE: usize = 16;
@@ -63,10 +63,10 @@ impl Server {
         if connection.input.state() == InputState::Shut { bytes.len() } else { used }
     }
 
-    fn parse_limits(&self, authentication: Admission) -> Limits {
+    fn parse_limits(&self, authentication: AuthState) -> ParseLimits {
         let numbers = self.engine.limits();
         let admission = numbers.admission(authentication);
-        Limits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
+        ParseLimits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
     }
 
     /// The client sent its last request. It may have no reply to wait for: then the phase `write` ends it.
@@ -92,7 +92,7 @@ impl Server {
     #[inline]
     pub(super) fn send_output(&mut self, key: SessionKey) {
         let Some(connection) = self.take(key) else { return self.send_output_elsewhere(key) };
-        if connection.output.is_idle() && connection.stay == Stay::Yes {
+        if connection.output.is_idle() && connection.stay == MoveState::Yes {
             self.send_own_output(connection);
         } else {
             // The output stays in the session until the send in flight is over, or the connection has arrived
@@ -126,7 +126,7 @@ impl Server {
         match sent {
             Flushed::Open if in_flight => self.engine.check_output_limit(key, &mut self.host),
             Flushed::Open => {}
-            Flushed::Over(why) => self.lose(key, &why),
+            Flushed::Over(why) => self.connection_lost(key, &why),
         }
     }
 
@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// A client has gone: the connection is closed at the end of the iteration; the engine learns of it now.
-    pub(super) fn lose(&mut self, key: SessionKey, why: &str) {
+    pub(super) fn connection_lost(&mut self, key: SessionKey, why: &str) {
         if self.host.log.wants(LogLevel::Verbose)
             && let Some(session) = self.engine.session(key)
         {
@@ -170,7 +170,7 @@ impl Server {
     }
 }
 
-impl Owner for Server {
+impl ConnectionHost for Server {
     #[inline]
     fn event_loop(&mut self) -> &mut AnyLoop {
         &mut self.sockets.event_loop
@@ -284,14 +284,14 @@ impl Owner for Server {
     fn end(&mut self, connection: Box<Connection>, why: &str) {
         let key = connection.key;
         self.put(connection);
-        self.lose(key, why);
+        self.connection_lost(key, why);
     }
 
     #[cold]
     fn input_ended(&mut self, mut connection: Box<Connection>) {
         let key = connection.key;
         // A client that has not taken what it was sent before gets no more: nobody may be there.
-        let is_at_rest = connection.output.is_idle() && connection.stay == Stay::Yes;
+        let is_at_rest = connection.output.is_idle() && connection.stay == MoveState::Yes;
         if is_at_rest && self.engine.input_ended(key, &mut self.host) {
             connection.input.shut();
             return self.put(connection);

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::{self, Connection, Owner, Stay};
+use crate::connection::{self, Connection, ConnectionHost, MoveState};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use crate::net::Stream;
 use sluice_engine::OutputGroup;
@@ -44,7 +44,7 @@ impl Server {
         match owner {
             SocketOwner::Main(connection) => {
                 let may_go = pool.active() > 0 && link != Some(key);
-                let goes = may_go && connection.stay == Stay::Yes && connection.is_at_rest();
+                let goes = may_go && connection.stay == MoveState::Yes && connection.is_at_rest();
                 if goes {
                     connection.begin_leaving(&mut self.sockets.event_loop);
                     connection.detach_if_at_rest(&mut self.sockets.event_loop);

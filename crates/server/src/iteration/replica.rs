@@ -11,7 +11,7 @@ use crate::connection::transport::Transport;
 use crate::connection::{self, Connection};
 use crate::net::{ConnectPlan, Ends, LinkChannel, PeerSide, Stream};
 use crate::os::plain_error;
-use crate::replica::LinkHolder;
+use crate::replica::LinkConnection;
 use crate::replica::connect::Connecting;
 use crate::replica::download::{Download, DownloadPlan, Report};
 use crate::replica::main_channel::{MainLink, StreamBuffer};
@@ -27,7 +27,7 @@ use sluice_evloop::{AnyLoop, Event, Fd, Received};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::LinkState;
 use sluice_replication::{Input, Primary, SyncFailure};
-use sluice_resp::{Admission, Outbox};
+use sluice_resp::{AuthState, Outbox};
 use sluice_snapshot::{NotLoaded, SnapshotSource};
 use sluice_tls::Buffers;
 use std::ffi::OsStr;
@@ -44,7 +44,7 @@ impl Server {
             self.replay_stream();
         }
         if self.engine.link_state() != LinkState::None {
-            self.hear_threads();
+            self.poll_threads();
             self.advance_link();
         }
     }
@@ -57,35 +57,35 @@ impl Server {
         }
     }
 
-    fn hear_threads(&mut self) {
+    fn poll_threads(&mut self) {
         let attempt = self.follower.attempt;
         match &self.follower.holder {
-            LinkHolder::Connecting(connecting) => match connecting.take() {
+            LinkConnection::Connecting(connecting) => match connecting.take() {
                 None => {}
                 Some(Ok(stream)) => self.link_opened(attempt, stream),
                 Some(Err(reason)) => self.link_input(Input::Refused(attempt, &reason)),
             },
-            LinkHolder::Receiving(_) => self.hear_download(attempt),
-            LinkHolder::Loading(_) => self.hear_memory_sync(),
-            LinkHolder::Nobody
-            | LinkHolder::Attached(_)
-            | LinkHolder::Leaving(..)
-            | LinkHolder::Left(..)
-            | LinkHolder::Received(..)
-            | LinkHolder::Session(_) => {}
+            LinkConnection::Receiving(_) => self.poll_download(attempt),
+            LinkConnection::Loading(_) => self.hear_memory_sync(),
+            LinkConnection::Nobody
+            | LinkConnection::Attached(_)
+            | LinkConnection::Leaving(..)
+            | LinkConnection::Left(..)
+            | LinkConnection::Received(..)
+            | LinkConnection::Session(_) => {}
         }
     }
 
-    fn hear_download(&mut self, attempt: u64) {
-        while let LinkHolder::Receiving(download) = &self.follower.holder {
+    fn poll_download(&mut self, attempt: u64) {
+        while let LinkConnection::Receiving(download) = &self.follower.holder {
             let Some(report) = download.take() else { return };
             match report {
                 Report::Log(level, line) => self.host.note(level, &line),
                 Report::Saved => self.link_input(Input::Saved(attempt)),
                 Report::InForce(stream, rest) => {
                     self.merge_download();
-                    let received = LinkHolder::Received(stream, rest);
-                    if let LinkHolder::Receiving(download) =
+                    let received = LinkConnection::Received(stream, rest);
+                    if let LinkConnection::Receiving(download) =
                         std::mem::replace(&mut self.follower.holder, received)
                     {
                         download.end();
@@ -94,7 +94,7 @@ impl Server {
                 }
                 Report::Failed => {
                     self.merge_download();
-                    self.follower.holder = LinkHolder::Nobody;
+                    self.follower.holder = LinkConnection::Nobody;
                     self.link_input(Input::Failed(attempt, SyncFailure::Transfer));
                 }
             }
@@ -103,14 +103,15 @@ impl Server {
 
     /// Takes up what the source of a load has told.
     fn hear_memory_sync(&mut self) {
-        while let LinkHolder::Loading(sync) = &self.follower.holder {
+        while let LinkConnection::Loading(sync) = &self.follower.holder {
             let Some(report) = sync.take() else { return };
             match report {
                 MemoryReport::Log(level, line) => self.host.note(level, &line),
                 MemoryReport::Received(stream, rest) => {
                     self.merge_download();
-                    let received = LinkHolder::Received(stream, rest);
-                    if let LinkHolder::Loading(sync) = std::mem::replace(&mut self.follower.holder, received)
+                    let received = LinkConnection::Received(stream, rest);
+                    if let LinkConnection::Loading(sync) =
+                        std::mem::replace(&mut self.follower.holder, received)
                     {
                         sync.end();
                     }
@@ -129,23 +130,23 @@ impl Server {
     }
 
     /// What was heard so far on the connection, whoever reads it.
-    fn heard(&self) -> (u64, i64, usize) {
+    fn last_activity(&self) -> (u64, i64, usize) {
         match &self.follower.holder {
-            LinkHolder::Receiving(download) => (download.progress().received(), 0, 0),
-            LinkHolder::Loading(sync) => (sync.progress().received(), 0, 0),
-            LinkHolder::Session(key) => self.engine.session(*key).map_or((0, 0, 0), |session| {
+            LinkConnection::Receiving(download) => (download.progress().received(), 0, 0),
+            LinkConnection::Loading(sync) => (sync.progress().received(), 0, 0),
+            LinkConnection::Session(key) => self.engine.session(*key).map_or((0, 0, 0), |session| {
                 (
                     session.caller.traffic.net_in,
                     session.caller.traffic.last_s,
                     session.caller.traffic.input_bytes,
                 )
             }),
-            LinkHolder::Nobody
-            | LinkHolder::Connecting(_)
-            | LinkHolder::Attached(_)
-            | LinkHolder::Leaving(..)
-            | LinkHolder::Left(..)
-            | LinkHolder::Received(..) => self.follower.heard,
+            LinkConnection::Nobody
+            | LinkConnection::Connecting(_)
+            | LinkConnection::Attached(_)
+            | LinkConnection::Leaving(..)
+            | LinkConnection::Left(..)
+            | LinkConnection::Received(..) => self.follower.last_activity,
         }
     }
 
@@ -161,7 +162,7 @@ impl Server {
         let endpoint = self.follower.endpoint();
         let mut transport = Transport::attach_as(&mut self.sockets.event_loop, stream, endpoint);
         transport.receive(&mut self.sockets.event_loop, Receive::Chunks);
-        self.follower.holder = LinkHolder::Attached(transport);
+        self.follower.holder = LinkConnection::Attached(transport);
         self.link_input(Input::Opened(attempt));
     }
 
@@ -194,7 +195,8 @@ impl Server {
 
     /// Takes bytes of the link's connection, as they came from the socket.
     fn link_received(&mut self, attempt: u64, chunk: &[u8]) {
-        let (LinkHolder::Attached(transport) | LinkHolder::Leaving(transport, _)) = &mut self.follower.holder
+        let (LinkConnection::Attached(transport) | LinkConnection::Leaving(transport, _)) =
+            &mut self.follower.holder
         else {
             return;
         };
@@ -209,7 +211,7 @@ impl Server {
                 self.host.work.counts.net_repl_input_bytes += bytes.len() as u64;
                 self.note_heard();
                 match &mut self.follower.holder {
-                    LinkHolder::Leaving(_, first) => first.extend_from_slice(bytes),
+                    LinkConnection::Leaving(_, first) => first.extend_from_slice(bytes),
                     _ if bytes.is_empty() => {}
                     _ => self.link_input(Input::Received(attempt, bytes)),
                 }
@@ -231,19 +233,19 @@ impl Server {
 
     /// The event loop has let go of the connection.
     fn leave_done(&mut self, socket: Fd) {
-        let (transport, first) = match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Leaving(transport, first) => (transport, first),
+        let (transport, first) = match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+            LinkConnection::Leaving(transport, first) => (transport, first),
             // The attempt was given up, and another may be under way.
             other => return self.follower.holder = other,
         };
-        self.follower.holder = LinkHolder::Left(transport.into_stream(socket), first);
+        self.follower.holder = LinkConnection::Left(transport.into_stream(socket), first);
         self.link_left(self.follower.attempt);
     }
 
     /// The connection that the event loop has let go of, and the bytes of the snapshot that have come.
     fn take_left(&mut self) -> Result<(Stream, Vec<u8>), String> {
-        match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Left(stream, first) => Ok((stream, first)),
+        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+            LinkConnection::Left(stream, first) => Ok((stream, first)),
             other => {
                 self.follower.holder = other;
                 Err("the connection has another holder".to_owned())
@@ -288,16 +290,20 @@ impl Server {
     }
 
     fn add_session_of_link(&mut self, addr: String, laddr: &str, fd: i32) -> SessionKey {
-        let client =
-            sluice_engine::Connection { addr, laddr: laddr.into(), fd, medium: sluice_engine::Medium::Tcp };
+        let client = sluice_engine::ClientAddress {
+            addr,
+            laddr: laddr.into(),
+            fd,
+            medium: sluice_engine::Medium::Tcp,
+        };
         self.engine.connect_primary(client, &mut self.host)
     }
 
     /// The client of the link has gone.
     pub(super) fn note_link_closed(&mut self, key: SessionKey) {
-        if matches!(self.follower.holder, LinkHolder::Session(own) if own == key) {
+        if matches!(self.follower.holder, LinkConnection::Session(own) if own == key) {
             self.forget_replay(key);
-            self.follower.holder = LinkHolder::Nobody;
+            self.follower.holder = LinkConnection::Nobody;
             self.link_input(Input::Ended(self.follower.attempt));
         }
     }
@@ -309,8 +315,8 @@ impl Server {
 
     /// The server ends: what is received is given up, and its file removed (D-5).
     pub(super) fn end_link(&mut self) {
-        if let LinkHolder::Receiving(download) =
-            std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody)
+        if let LinkConnection::Receiving(download) =
+            std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody)
         {
             download.remove_temporary();
         }
@@ -356,9 +362,9 @@ impl LinkTransport for Server {
     }
 
     fn heard_ns(&mut self) -> u64 {
-        let heard = self.heard();
-        if heard != self.follower.heard {
-            self.follower.heard = heard;
+        let heard = self.last_activity();
+        if heard != self.follower.last_activity {
+            self.follower.last_activity = heard;
             self.note_heard();
         }
         self.host.incoming.heard_ns
@@ -372,22 +378,22 @@ impl LinkTransport for Server {
         self.note_heard();
         self.follower.attempt = attempt;
         let connecting = Connecting::start(plan, self.sockets.event_loop.waker());
-        self.follower.holder = LinkHolder::Connecting(connecting.map_err(|error| plain_error(&error))?);
+        self.follower.holder = LinkConnection::Connecting(connecting.map_err(|error| plain_error(&error))?);
         Ok(())
     }
 
     fn keep_as_main_channel(&mut self) {
-        let holder = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody);
-        if let LinkHolder::Attached(transport) = holder {
+        let holder = std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody);
+        if let LinkConnection::Attached(transport) = holder {
             self.follower.main = Some(MainLink::new(transport));
         }
     }
 
     fn send_on_link(&mut self, bytes: Vec<u8>) {
-        match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Attached(mut transport) => {
+        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+            LinkConnection::Attached(mut transport) => {
                 self.send_bytes(&mut transport, &bytes);
-                self.follower.holder = LinkHolder::Attached(transport);
+                self.follower.holder = LinkConnection::Attached(transport);
             }
             other => self.follower.holder = other,
         }
@@ -409,12 +415,12 @@ impl LinkTransport for Server {
     }
 
     fn leave_link(&mut self, first: Vec<u8>) {
-        match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Attached(mut transport) => {
+        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+            LinkConnection::Attached(mut transport) => {
                 let event_loop = &mut self.sockets.event_loop;
                 transport.receive(event_loop, Receive::Nothing);
                 transport.detach(event_loop);
-                self.follower.holder = LinkHolder::Leaving(transport, first);
+                self.follower.holder = LinkConnection::Leaving(transport, first);
             }
             other => self.follower.holder = other,
         }
@@ -441,7 +447,7 @@ impl LinkTransport for Server {
         let download = Download::start(stream, first, plan, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();
         self.host.incoming.sync = Some(download.progress().clone());
-        self.follower.holder = LinkHolder::Receiving(download);
+        self.follower.holder = LinkConnection::Receiving(download);
         Ok(())
     }
 
@@ -451,12 +457,12 @@ impl LinkTransport for Server {
         let (sync, source) = MemorySync::new(stream, first, waker).map_err(|error| plain_error(&error))?;
         self.note_heard();
         self.host.incoming.sync = Some(sync.progress().clone());
-        self.follower.holder = LinkHolder::Loading(sync);
+        self.follower.holder = LinkConnection::Loading(sync);
         Ok(Box::new(source))
     }
 
     fn commit_download(&mut self) {
-        if let LinkHolder::Receiving(download) = &self.follower.holder {
+        if let LinkConnection::Receiving(download) = &self.follower.holder {
             download.commit();
         }
     }
@@ -466,33 +472,33 @@ impl LinkTransport for Server {
             return self.send_on_main_channel(b"\n".to_vec());
         }
         match &mut self.follower.holder {
-            LinkHolder::Receiving(download) => download.keep_alive(),
-            LinkHolder::Received(stream, _) => stream.keep_alive(),
-            LinkHolder::Nobody
-            | LinkHolder::Connecting(_)
-            | LinkHolder::Attached(_)
-            | LinkHolder::Leaving(..)
-            | LinkHolder::Left(..)
-            | LinkHolder::Loading(_)
-            | LinkHolder::Session(_) => {}
+            LinkConnection::Receiving(download) => download.keep_alive(),
+            LinkConnection::Received(stream, _) => stream.keep_alive(),
+            LinkConnection::Nobody
+            | LinkConnection::Connecting(_)
+            | LinkConnection::Attached(_)
+            | LinkConnection::Leaving(..)
+            | LinkConnection::Left(..)
+            | LinkConnection::Loading(_)
+            | LinkConnection::Session(_) => {}
         }
     }
 
     /// The connection is that of a session from now on, in the main thread's event loop.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool {
-        let holder = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody);
+        let holder = std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody);
         if let Some(main) = self.follower.main.take() {
             self.note_heard();
             self.stream_from_main_channel(main);
             return true;
         }
         let ((key, transport), rest) = match holder {
-            LinkHolder::Attached(mut transport) => {
+            LinkConnection::Attached(mut transport) => {
                 let key = self.session_of_transport(&transport);
                 transport.become_client(&mut self.sockets.event_loop, key);
                 ((key, transport), rest)
             }
-            LinkHolder::Received(stream, behind) => {
+            LinkConnection::Received(stream, behind) => {
                 let key = self.session_of_link(stream.ends(), stream.number());
                 let transport = Transport::attach(&mut self.sockets.event_loop, stream, key);
                 ((key, transport), behind)
@@ -500,10 +506,10 @@ impl LinkTransport for Server {
             _ => return false,
         };
         self.note_heard();
-        self.follower.holder = LinkHolder::Session(key);
+        self.follower.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
         let mut connection = Connection::new(key, transport);
-        connection.authentication = Admission::Authenticated;
+        connection.authentication = AuthState::Authenticated;
         connection.input.keep(&rest);
         connection::resume(self, connection);
         true
@@ -516,19 +522,19 @@ impl LinkTransport for Server {
         if let Some(key) = self.follower.session() {
             self.forget_replay(key);
         }
-        match std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
-            LinkHolder::Nobody | LinkHolder::Connecting(_) | LinkHolder::Leaving(..) => {}
-            LinkHolder::Attached(mut transport) => transport.close(&mut self.sockets.event_loop),
+        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+            LinkConnection::Nobody | LinkConnection::Connecting(_) | LinkConnection::Leaving(..) => {}
+            LinkConnection::Attached(mut transport) => transport.close(&mut self.sockets.event_loop),
             // Dropped, it shuts its socket.
-            LinkHolder::Receiving(download) => drop(download),
-            LinkHolder::Loading(sync) => {
+            LinkConnection::Receiving(download) => drop(download),
+            LinkConnection::Loading(sync) => {
                 drop(sync);
                 if let Some(load) = &self.host.incoming.load {
                     load.stop();
                 }
             }
-            LinkHolder::Left(stream, _) | LinkHolder::Received(stream, _) => drop(stream),
-            LinkHolder::Session(key) => self.end_client(key),
+            LinkConnection::Left(stream, _) | LinkConnection::Received(stream, _) => drop(stream),
+            LinkConnection::Session(key) => self.end_client(key),
         }
     }
 }

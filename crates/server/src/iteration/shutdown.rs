@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::Stay;
+use crate::connection::MoveState;
 use crate::supervisor;
 use sluice_base::LogLevel;
 use sluice_engine::ProcessClock;
@@ -32,7 +32,7 @@ impl Server {
             self.host.note(LogLevel::Warning, line);
             status = status.max(1);
         }
-        supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
+        supervisor::report_state(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
         // Connections that arrive from now on stay with the main thread.
         self.io_threads.pool.set_active(0);
@@ -70,7 +70,7 @@ impl Server {
     /// Whether a connection is on its way from one thread to another.
     fn has_moving_connections(&self) -> bool {
         self.sockets.clients.iter().any(|(_, owner)| match owner {
-            SocketOwner::Main(connection) => connection.stay == Stay::Detached,
+            SocketOwner::Main(connection) => connection.stay == MoveState::Detached,
             SocketOwner::LeavingIoThread(_) => true,
             SocketOwner::IoThread(_) | SocketOwner::InHand => false,
         })

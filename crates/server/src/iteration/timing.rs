@@ -1,7 +1,7 @@
 //! When things are due, and how long iterations take.
 
-use crate::depth::Depth;
 use crate::host::Work;
+use crate::pipeline_depth::Depth;
 
 /// See the module. Times are monotonic nanoseconds.
 #[derive(Debug, Default)]

@@ -139,7 +139,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn tell(&self, report: Report) {
+    fn report(&self, report: Report) {
         // Nobody listens to a job that was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
@@ -147,7 +147,7 @@ impl Reporter {
     }
 
     fn log(&self, level: LogLevel, text: impl std::fmt::Display) {
-        self.tell(Report::Log(level, format!("Replica bio thread: {text}")));
+        self.report(Report::Log(level, format!("Replica bio thread: {text}")));
     }
 }
 
@@ -185,7 +185,7 @@ impl DownloadJob {
     fn run(mut self, first: Vec<u8>, commits: &Receiver<Commit>) {
         let result = self.receive(first).and_then(|(mut file, rest)| {
             self.reports.log(LogLevel::Notice, "Done downloading RDB");
-            self.reports.tell(Report::Saved);
+            self.reports.report(Report::Saved);
             // The main thread drops its end to cancel. The file goes with `file`.
             commits.recv().map_err(|_| NoFile("The synchronization was given up".to_owned()))?;
             while file.step()? != Stage::Done {}
@@ -195,11 +195,11 @@ impl DownloadJob {
         match result {
             Ok(mut rest) => {
                 let stream = stream.release(&mut rest);
-                reports.tell(Report::InForce(stream, rest));
+                reports.report(Report::InForce(stream, rest));
             }
             Err(NoFile(line)) => {
                 reports.log(LogLevel::Warning, line);
-                reports.tell(Report::Failed);
+                reports.report(Report::Failed);
             }
         }
     }

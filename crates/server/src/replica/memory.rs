@@ -134,7 +134,7 @@ impl SocketSource {
         come.drain(..used);
     }
 
-    fn tell(&self, report: MemoryReport) {
+    fn report(&self, report: MemoryReport) {
         // Nobody listens to one that was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
@@ -162,7 +162,7 @@ impl SnapshotSource for SocketSource {
             ),
         };
         self.progress.set_total(size);
-        self.tell(MemoryReport::Log(LogLevel::Notice, text));
+        self.report(MemoryReport::Log(LogLevel::Notice, text));
         self.unframe();
         Ok(Some(size))
     }
@@ -192,7 +192,7 @@ impl SnapshotSource for SocketSource {
         {
             let mut rest = std::mem::take(&mut self.come);
             let stream = stream.release(&mut rest);
-            self.tell(MemoryReport::Received(stream, rest));
+            self.report(MemoryReport::Received(stream, rest));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub fn of_process() -> Arc<dyn Storage> {
     let real = Arc::new(Real);
     #[cfg(debug_assertions)]
-    if let Some(plan) = crate::switches::text(crate::switches::STORAGE) {
+    if let Some(plan) = crate::test_switches::text(crate::test_switches::STORAGE) {
         let plan = plan.parse().expect("the switch of a test is well-formed");
         return Arc::new(super::faulty::Faulty::new(real, plan, super::faulty::AfterCrash::Exit));
     }

@@ -251,7 +251,7 @@ impl Spool {
     }
 
     /// Has the main thread look again.
-    fn tell(&self) {
+    fn report(&self) {
         if self.taker == Taker::File {
             return;
         }
@@ -268,7 +268,7 @@ impl Spool {
             state.made = SnapshotMade::Failed;
         }
         self.let_go(state);
-        self.tell();
+        self.report();
     }
 
     /// Nobody takes anything any more: what nobody has taken is freed, though somebody may share the spool
@@ -298,7 +298,7 @@ impl Spool {
         let waits = state.readers.iter().flatten().any(|reader| reader.waits);
         self.let_go(state);
         if waits {
-            self.tell();
+            self.report();
         }
     }
 
@@ -324,7 +324,7 @@ impl Spool {
                     Err(_) => reader.has_failed = true,
                 }
                 self.let_go(state);
-                self.tell();
+                self.report();
                 state = self.lock();
             }
         }
@@ -439,7 +439,7 @@ impl SpoolWriter {
             state.made = SnapshotMade::Whole(state.total);
         }
         self.spool.let_go(state);
-        self.spool.tell();
+        self.spool.report();
     }
 
     /// Makes the scratch file, and has it read. Errors: why there is none.
@@ -505,7 +505,7 @@ impl SpoolWriter {
         // Release: whoever takes the flag finds the line.
         self.spool.warns.store(true, Release);
         // A replica that takes nothing before all is there has to be let go.
-        self.spool.tell();
+        self.spool.report();
         self.spool.waker.wake();
     }
 }

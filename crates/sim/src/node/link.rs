@@ -174,7 +174,7 @@ impl LinkTransport for Wired<'_> {
                     *due_ns = 0;
                 }
             }
-            Holder::Session(key) => node.lose(key, net),
+            Holder::Session(key) => node.connection_lost(key, net),
         }
     }
 }

@@ -15,12 +15,12 @@ use sluice_base::heap;
 use sluice_collections::prefetch_items;
 use triomphe::{Arc, HeaderSlice};
 
-use super::shelf::{Shelf, Shelved};
+use super::paged::{PagedArray, Shelved};
 
 /// The index of a sorted set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberIndex {
-    shelf: Shelf<IndexPage>,
+    paged: PagedArray<IndexPage>,
     pages: usize,
     len: usize,
 }
@@ -91,7 +91,7 @@ impl MemberIndex {
     /// The leaves that may hold a member of this hash, each with the entry's place in its page.
     #[inline]
     pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = (usize, u32)> + '_ {
-        let page = if self.pages == 0 { None } else { self.shelf.get(self.page_of(hash)) };
+        let page = if self.pages == 0 { None } else { self.paged.get(self.page_of(hash)) };
         let entries = page.map(IndexPage::entries).unwrap_or_default();
         let of_hash =
             move |(slot, entry): (usize, &u64)| (hash_of(*entry) == hash).then_some((slot, *entry as u32));
@@ -102,14 +102,14 @@ impl MemberIndex {
     /// [`MemberIndex::prefetch`].
     pub(super) fn prefetch_place(&self, hash: u32) {
         if self.pages > 0 {
-            self.shelf.prefetch(self.page_of(hash));
+            self.paged.prefetch(self.page_of(hash));
         }
     }
 
     /// Asks the processor for the entries of a hash, which are to be changed soon.
     pub(super) fn prefetch(&self, hash: u32) {
         if self.pages > 0
-            && let Some(page) = self.shelf.get(self.page_of(hash))
+            && let Some(page) = self.paged.get(self.page_of(hash))
         {
             prefetch_items(&page.0.slice);
         }
@@ -131,7 +131,7 @@ impl MemberIndex {
             bits if is_split => (hash & (top - 1), bits),
             bits => (low, bits - 1),
         };
-        let entries = self.shelf.get(page).map(IndexPage::entries).unwrap_or_default();
+        let entries = self.paged.get(page).map(IndexPage::entries).unwrap_or_default();
         entries.iter().for_each(|entry| visit(hash_of(*entry), *entry as u32));
         let start = u64::from((page as u32).reverse_bits());
         let next = start + (1u64 << (32 - bits));
@@ -139,11 +139,11 @@ impl MemberIndex {
     }
 
     pub(super) fn is_shared(&self) -> bool {
-        self.shelf.is_shared()
+        self.paged.is_shared()
     }
 
     pub(super) fn own_bytes(&self) -> usize {
-        self.shelf.own_bytes()
+        self.paged.own_bytes()
     }
 
     #[cfg(test)]

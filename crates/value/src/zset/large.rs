@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  top ──► inner nodes: for each child its count, its first score ──► numbers of leaves
-//!  index: hash of a member ──► number of a leaf          shelf: number ──► leaf
+//!  index: hash of a member ──► number of a leaf          paged array: number ──► leaf
 //! ```
 //!
-//! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them
+//! inner nodes name leaves by number, and the paged array owns the leaves: so that the index can name them
 //! too. Scores alone stand in inner nodes. Where scores are equal, the first member of a child is looked up
 //! in its first leaf.
 //!
@@ -30,8 +30,8 @@ use triomphe::Arc;
 use super::edge::Edge;
 use super::index::MemberIndex;
 use super::leaf::{ROW_BYTES_MAX, RowLeaf};
+use super::paged::{PagedArray, Shelved};
 use super::row::{self, RowIter, RowPlace};
-use super::shelf::{Shelf, Shelved};
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -51,16 +51,17 @@ const PLACES_AHEAD: usize = 3;
 /// A sorted set with an index.
 #[derive(Clone, Debug)]
 pub(super) struct Large {
-    top: Arc<BranchNode>,
+    top: Arc<InnerNode>,
     count: usize,
-    shelf: Shelf<RowLeaf>,
+    paged: PagedArray<RowLeaf>,
     index: MemberIndex,
     /// Numbers that leaves have had: all below are taken, or on the list of free ones.
     numbers: u32,
     free: FreeNumbers,
     seed: HashSeed,
     heap: usize,
-    /// What was cut off: leaves stand on the shelf and in the index still, and are cleared a few at a time.
+    /// What was cut off: leaves stand on the paged array and in the index still, and are cleared a few at a
+    /// time.
     remains: Vec<Link>,
     /// Hashes of members that are probably popped soon. A hint: nothing but a prefetch depends on them.
     pops_next: [u32; PLACES_AHEAD],
@@ -73,27 +74,27 @@ struct FreeNumbers(Arc<Vec<u32>>);
 
 /// An inner node.
 #[derive(Debug)]
-pub(super) struct BranchNode {
+pub(super) struct InnerNode {
     children: Vec<Branch>,
 }
 
-impl Clone for BranchNode {
-    fn clone(&self) -> BranchNode {
-        BranchNode::of(self.children.iter().cloned())
+impl Clone for InnerNode {
+    fn clone(&self) -> InnerNode {
+        InnerNode::of(self.children.iter().cloned())
     }
 }
 
-impl BranchNode {
-    fn of(from: impl IntoIterator<Item = Branch>) -> BranchNode {
+impl InnerNode {
+    fn of(from: impl IntoIterator<Item = Branch>) -> InnerNode {
         let mut children = Vec::with_capacity(CAPACITY);
         children.extend(from);
-        BranchNode { children }
+        InnerNode { children }
     }
 }
 
 /// Bytes of an inner node.
 pub(super) const INNER_BYTES: usize =
-    heap::block(8 + size_of::<BranchNode>()) + heap::block(CAPACITY * size_of::<Branch>());
+    heap::block(8 + size_of::<InnerNode>()) + heap::block(CAPACITY * size_of::<Branch>());
 
 #[derive(Clone, Debug)]
 struct Branch {
@@ -106,7 +107,7 @@ struct Branch {
 #[derive(Clone, Debug)]
 enum Link {
     Leaf(u32),
-    Inner(Arc<BranchNode>),
+    Inner(Arc<InnerNode>),
 }
 
 impl Shelved for RowLeaf {
@@ -149,12 +150,12 @@ impl Large {
     }
 
     pub(super) fn is_shared(&self) -> bool {
-        !self.top.is_unique() || self.shelf.is_shared() || self.index.is_shared()
+        !self.top.is_unique() || self.paged.is_shared() || self.index.is_shared()
     }
 
     /// Bytes that have no other owner.
     pub(super) fn own_bytes(&self) -> usize {
-        own_bytes(&self.top) + self.remains_own_bytes() + self.shelf.own_bytes() + self.index.own_bytes()
+        own_bytes(&self.top) + self.remains_own_bytes() + self.paged.own_bytes() + self.index.own_bytes()
     }
 
     /// Where a member is, if it is.
@@ -166,7 +167,7 @@ impl Large {
     #[inline]
     fn find_hashed(&self, hash: u32, member: &[u8]) -> FoundMember {
         let found = self.index.candidates(hash).find_map(|(slot, number)| {
-            let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
+            let place = row::find(self.paged.get(number as usize)?.row(), member)?;
             self.is_live(number, place.score, member).then_some((slot, (number, place)))
         });
         match found {
@@ -220,10 +221,10 @@ impl Large {
         for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
             *leaf = self.index.candidates(hash).next().map(|(_, number)| number as usize);
             if let Some(number) = leaf {
-                self.shelf.prefetch(*number);
+                self.paged.prefetch(*number);
             }
         }
-        let leaves = leaves.into_iter().flatten().filter_map(|number| self.shelf.get(number));
+        let leaves = leaves.into_iter().flatten().filter_map(|number| self.paged.get(number));
         leaves.for_each(RowLeaf::prefetch);
         Some((group, len))
     }
@@ -243,7 +244,7 @@ impl Large {
     fn leaf_before(&self, edge: Edge<'_>) -> (usize, Option<u32>) {
         let (mut inner, mut before) = (&*self.top, 0);
         loop {
-            let at = child_before(&inner.children, edge, &self.shelf);
+            let at = child_before(&inner.children, edge, &self.paged);
             before += inner.children[..at].iter().map(|child| child.count).sum::<usize>();
             match inner.children.get(at).map(|child| &child.link) {
                 None => return (before, None),
@@ -256,7 +257,7 @@ impl Large {
     /// How many elements lie before an edge. Cost: O(log n).
     pub(super) fn count_before(&self, edge: Edge<'_>) -> usize {
         let (before, number) = self.leaf_before(edge);
-        let leaf = number.and_then(|number| self.shelf.get(number as usize));
+        let leaf = number.and_then(|number| self.paged.get(number as usize));
         before + leaf.map_or(0, |leaf| leaf.gap_of(edge).index)
     }
 
@@ -268,7 +269,7 @@ impl Large {
             rank -= before;
             match &inner.children[at].link {
                 Link::Inner(next) => inner = next,
-                Link::Leaf(number) => return Some((self.shelf.get(*number as usize)?, rank)),
+                Link::Leaf(number) => return Some((self.paged.get(*number as usize)?, rank)),
             }
         }
     }
@@ -303,7 +304,7 @@ impl Large {
             found.sort_unstable();
             for same in found.chunk_by(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
                 let leaves: std::collections::BTreeSet<u32> = same.iter().map(|(_, leaf)| *leaf).collect();
-                let leaves = leaves.into_iter().filter_map(|leaf| self.shelf.get(leaf as usize));
+                let leaves = leaves.into_iter().filter_map(|leaf| self.paged.get(leaf as usize));
                 let members = leaves.flat_map(RowLeaf::iter).map(|entry| entry.member);
                 let mut members: Vec<&[u8]> =
                     members.filter(|member| hash(self.seed, member) == same[0].0).collect();
@@ -326,7 +327,7 @@ impl Large {
         found.dedup();
         for of_leaf in found.chunk_by(|one, other| one.0 == other.0) {
             let number = of_leaf[0].0;
-            let Some(leaf) = self.shelf.get(number as usize) else { continue };
+            let Some(leaf) = self.paged.get(number as usize) else { continue };
             let first = leaf.iter().next();
             if first.is_some_and(|entry| !self.is_live(number, entry.score, entry.member)) {
                 continue;
@@ -350,8 +351,8 @@ impl FreeNumbers {
 
 /// The child in which an edge lies: the last whose first element is before the edge, or the first child.
 #[inline]
-fn child_before(children: &[Branch], edge: Edge<'_>, shelf: &Shelf<RowLeaf>) -> usize {
-    let is_before = |child: &Branch| edge.is_behind(child.first, || first_member(&child.link, shelf));
+fn child_before(children: &[Branch], edge: Edge<'_>, paged: &PagedArray<RowLeaf>) -> usize {
+    let is_before = |child: &Branch| edge.is_behind(child.first, || first_member(&child.link, paged));
     let (Edge::Element(score, _) | Edge::BehindElement(score, _)) = edge else {
         return children.partition_point(is_before).saturating_sub(1);
     };
@@ -368,7 +369,7 @@ fn child_before(children: &[Branch], edge: Edge<'_>, shelf: &Shelf<RowLeaf>) -> 
 }
 
 /// The first member under a node.
-fn first_member<'s>(link: &Link, shelf: &'s Shelf<RowLeaf>) -> &'s [u8] {
+fn first_member<'s>(link: &Link, paged: &'s PagedArray<RowLeaf>) -> &'s [u8] {
     let mut link = link;
     loop {
         match link {
@@ -377,7 +378,7 @@ fn first_member<'s>(link: &Link, shelf: &'s Shelf<RowLeaf>) -> &'s [u8] {
                 None => return &[],
             },
             Link::Leaf(number) => {
-                let first = shelf.get(*number as usize).and_then(|leaf| row::read(leaf.row()));
+                let first = paged.get(*number as usize).and_then(|leaf| row::read(leaf.row()));
                 return first.map_or(&[], |entry| entry.member);
             }
         }
@@ -396,7 +397,7 @@ fn child_of_rank(children: &[Branch], rank: usize) -> Option<(usize, usize)> {
     None
 }
 
-fn own_bytes(inner: &Arc<BranchNode>) -> usize {
+fn own_bytes(inner: &Arc<InnerNode>) -> usize {
     if !inner.is_unique() {
         return 0;
     }
@@ -408,33 +409,33 @@ fn own_bytes(inner: &Arc<BranchNode>) -> usize {
 }
 
 impl Branch {
-    fn of(inner: BranchNode) -> Branch {
+    fn of(inner: InnerNode) -> Branch {
         Branch::of_arc(Arc::new(inner))
     }
 
-    fn of_arc(inner: Arc<BranchNode>) -> Branch {
+    fn of_arc(inner: Arc<InnerNode>) -> Branch {
         let count = inner.children.iter().map(|child| child.count).sum();
         let first = inner.children.first().map_or(0.0, |child| child.first);
         Branch { link: Link::Inner(inner), count, first }
     }
 
     /// Brings the score up to date.
-    fn refresh_first(&mut self, shelf: &Shelf<RowLeaf>) {
+    fn refresh_first(&mut self, paged: &PagedArray<RowLeaf>) {
         self.first = match &self.link {
             Link::Inner(inner) => inner.children.first().map_or(0.0, |child| child.first),
             Link::Leaf(number) => {
-                let first = shelf.get(*number as usize).and_then(|leaf| row::read(leaf.row()));
+                let first = paged.get(*number as usize).and_then(|leaf| row::read(leaf.row()));
                 first.map_or(0.0, |entry| entry.score)
             }
         };
     }
 
     /// Brings count and score up to date.
-    fn refresh(&mut self, shelf: &Shelf<RowLeaf>) {
+    fn refresh(&mut self, paged: &PagedArray<RowLeaf>) {
         self.count = match &self.link {
             Link::Inner(inner) => inner.children.iter().map(|child| child.count).sum(),
-            Link::Leaf(number) => shelf.get(*number as usize).map_or(0, RowLeaf::count),
+            Link::Leaf(number) => paged.get(*number as usize).map_or(0, RowLeaf::count),
         };
-        self.refresh_first(shelf);
+        self.refresh_first(paged);
     }
 }

@@ -3,9 +3,9 @@
 use triomphe::Arc;
 
 use super::index::IndexPage;
-use super::large::{BranchNode, INNER_BYTES, Large};
+use super::large::{INNER_BYTES, InnerNode, Large};
 use super::leaf::RowLeaf;
-use super::shelf::ShelfNode;
+use super::paged::ShelfNode;
 
 /// A part of a set that lost its place.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) enum ZsetPart {
     Leaves(ShelfNode<RowLeaf>),
     Page(IndexPage),
     Pages(ShelfNode<IndexPage>),
-    Inner(Arc<BranchNode>),
+    Inner(Arc<InnerNode>),
     Whole(Box<Large>),
 }
 

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use sluice_command::derive::{databases::databases, keys::keys_that_fit};
 use sluice_command::{Flags, KeyFlags, Spec, is_word};
 use sluice_commands::Args;
-use sluice_keyspace::{Met, MetKey};
+use sluice_keyspace::{KeyAccessLog, MetKey};
 use std::collections::BTreeMap;
 
 /// What a command may do that its declaration does not say.
@@ -122,7 +122,7 @@ impl Engine {
         spec: &'static Spec,
         args: &[&[u8]],
         db: usize,
-        met: &Met,
+        met: &KeyAccessLog,
         channels: &[Box<[u8]>],
         exempt: &[(&str, Exempt, &str)],
     ) -> Option<String> {

@@ -274,11 +274,11 @@ impl Engine {
 
     /// What has waited for the end of the unit happens.
     fn end_open_unit(&mut self, process: &mut dyn Process) {
-        self.settle_user_load(process);
-        self.settle_role(process);
-        self.settle_failover(process);
+        self.apply_user_load(process);
+        self.apply_role(process);
+        self.apply_failover(process);
         self.begin_wanted_save(process);
-        self.settle_aof(process);
+        self.apply_aof_news(process);
         self.end_paused_migrations(process);
         // The requests that were held, in their order.
         self.control.clients.blocking.release_postponed();

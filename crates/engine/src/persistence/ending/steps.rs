@@ -57,7 +57,7 @@ impl Engine {
             return;
         }
         if !pending.is_aborted {
-            self.tell_of_replicas(pending.offset, process);
+            self.log_replicas(pending.offset, process);
             if self.prepare_end(pending.ending, pending.force, process) {
                 // Nothing is executed any more: who waits gets no answer.
                 pending.is_over = true;
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Tells the log which replicas lack something.
-    fn tell_of_replicas(&self, offset: u64, process: &mut dyn Process) {
+    fn log_replicas(&self, offset: u64, process: &mut dyn Process) {
         let keys = self.control.replicas();
         let sessions: Vec<_> = keys.into_iter().filter_map(|key| self.sessions.get(key)).collect();
         let (mut count, mut lagging) = (0, 0);

@@ -14,7 +14,7 @@ use sluice_keyspace::KeyHasher;
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_snapshot::{
-    FileLoad, Kept, LoadOutcome, LoadProgress, LoadThread, NotLoaded, Reporter, SnapshotSource,
+    FileLoad, LoadOutcome, LoadProgress, LoadThread, NotLoaded, OpaqueRecords, Reporter, SnapshotSource,
 };
 use sluice_snapshot::{LoadOptions, piece_bytes};
 use std::sync::{Arc, PoisonError};
@@ -108,7 +108,7 @@ impl LoadJob {
 /// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do,
 /// without limit.
 fn load_functions(
-    kept: &Kept,
+    kept: &OpaqueRecords,
     machines: MachineLimits,
     out: &mut Reporter<'_>,
 ) -> Result<Functions, NotLoaded> {

@@ -40,7 +40,7 @@ impl Control {
 
 /// What growth and the disk ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
+enum RewriteReason {
     Nothing,
     /// The file has grown by this many percent.
     Growth(u64),
@@ -58,25 +58,25 @@ const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
 
 /// What a file of this size asks for. A rewrite is expected to need what the last one left. `percent`, `min`:
 /// `auto-aof-rewrite-percentage`, which is not 0, and `auto-aof-rewrite-min-size`.
-fn due(facts: &AofFacts, percent: u64, min: u64) -> Due {
+fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     let AofFacts { current_bytes, base_bytes, free_bytes, .. } = *facts;
     let base = base_bytes.max(1);
     let growth = (u128::from(current_bytes) * 100 / u128::from(base)).saturating_sub(100);
     let growth = u64::try_from(growth).unwrap_or(u64::MAX);
     let is_large = current_bytes > min;
     if is_large && growth >= percent {
-        return Due::Growth(growth);
+        return RewriteReason::Growth(growth);
     }
     let Some(free) = free_bytes.filter(|_| is_large && growth >= SPACE_GROWTH_PERCENT) else {
-        return Due::Nothing;
+        return RewriteReason::Nothing;
     };
     // Where growth asks for one: what has to be written until then takes space, too.
     let asked_at = u128::from(base) * u128::from(percent.saturating_add(100)) / 100;
     let until_then = asked_at.saturating_sub(u128::from(current_bytes));
     match u128::from(free) {
-        free_now if free_now < u128::from(base) => Due::TooSmall(free),
-        free_now if free_now < until_then + u128::from(base) => Due::Space(free),
-        _ => Due::Nothing,
+        free_now if free_now < u128::from(base) => RewriteReason::TooSmall(free),
+        free_now if free_now < until_then + u128::from(base) => RewriteReason::Space(free),
+        _ => RewriteReason::Nothing,
     }
 }
 
@@ -88,7 +88,7 @@ const REST_MIN_MAX: i64 = 60;
 
 impl Engine {
     /// Does what the last command has asked of the append-only file: between two units.
-    pub(crate) fn settle_aof(&mut self, process: &mut dyn Process) {
+    pub(crate) fn apply_aof_news(&mut self, process: &mut dyn Process) {
         if !self.control.between_units(BetweenUnits::Rewrite) {
             return;
         }
@@ -127,7 +127,7 @@ impl Engine {
         rewriting.scheduled = false;
         rewriting.count += 1;
         let now = process.now();
-        let begun = self.cut_for_rewrite(process).and_then(|()| {
+        let begun = self.switch_for_rewrite(process).and_then(|()| {
             let config = &self.control.config;
             let target = BackgroundFile {
                 name: Vec::new(),
@@ -168,7 +168,7 @@ impl Engine {
             return false;
         }
         let now = process.now();
-        if let Err(SaveError(line)) = self.cut_for_rewrite(process) {
+        if let Err(SaveError(line)) = self.switch_for_rewrite(process) {
             process.log(LogLevel::Warning, &line);
             self.rewrite_failed(now, process);
             return false;
@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// Ends the file before, and begins what is behind the cut.
-    fn cut_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
+    fn switch_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.control.config.bool(param::APPENDONLY);
         let increment = match (wants_aof, self.control.persistence.aof.is_on()) {
             (true, true) => AofIncrement::Next,
@@ -211,7 +211,7 @@ impl Engine {
         let mut pending = Vec::new();
         self.take_aof(&mut pending);
         let position = self.aof_position();
-        let backlog = process.cut_aof(increment, &self.control.config, pending, position)?;
+        let backlog = process.switch_increment(increment, &self.control.config, pending, position)?;
         match increment {
             AofIncrement::Next => self.begin_aof_file(),
             AofIncrement::First => {
@@ -403,13 +403,13 @@ impl Engine {
             return;
         }
         match due(&process.aof(), percent, min) {
-            Due::Nothing => {}
-            Due::Growth(growth) => {
+            RewriteReason::Nothing => {}
+            RewriteReason::Growth(growth) => {
                 let text = format!("Starting automatic rewriting of AOF on {growth}% growth");
                 process.log(LogLevel::Notice, &text);
                 self.begin_rewrite(process);
             }
-            Due::Space(free) => {
+            RewriteReason::Space(free) => {
                 let text = format!(
                     "Starting automatic rewriting of AOF: {free} bytes are free on its disk, too few for a rewrite when it has \
                      grown by {percent}%"
@@ -417,11 +417,11 @@ impl Engine {
                 process.log(LogLevel::Notice, &text);
                 self.begin_rewrite(process);
             }
-            Due::TooSmall(free) => self.say_disk_is_too_small(free, now, process),
+            RewriteReason::TooSmall(free) => self.log_disk_too_small(free, now, process),
         }
     }
 
-    fn say_disk_is_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
+    fn log_disk_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
         let rewriting = &mut self.control.persistence.rewriting;
         if now.unix_s() >= rewriting.too_small_said_until_s {
             rewriting.too_small_said_until_s = now.unix_s() + TOO_SMALL_SAID_EVERY_S;
@@ -439,7 +439,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn asked(current: u64, base: u64, free: Option<u64>) -> Due {
+    fn asked(current: u64, base: u64, free: Option<u64>) -> RewriteReason {
         let (current_bytes, base_bytes) = (current * MIB, base * MIB);
         let free_bytes = free.map(|free| free * MIB);
         due(&AofFacts { current_bytes, base_bytes, free_bytes, ..AofFacts::default() }, 100, 64 * MIB)
@@ -448,22 +448,22 @@ mod tests {
     #[test]
     fn a_rewrite_is_due_by_growth_or_while_the_disk_still_holds_one() {
         for (current, base, free, wanted) in [
-            (200, 100, None, Due::Growth(100)),
-            (199, 100, None, Due::Nothing),
-            (63, 1, None, Due::Nothing),
+            (200, 100, None, RewriteReason::Growth(100)),
+            (199, 100, None, RewriteReason::Nothing),
+            (63, 1, None, RewriteReason::Nothing),
             // 80 MiB are still to come, and 100 for the rewrite.
-            (120, 100, Some(180), Due::Nothing),
-            (120, 100, Some(179), Due::Space(179 * MIB)),
-            (120, 100, Some(100), Due::Space(100 * MIB)),
-            (120, 100, Some(99), Due::TooSmall(99 * MIB)),
-            (109, 100, Some(100), Due::Nothing),
-            (63, 50, Some(1), Due::Nothing),
-            (200, 100, Some(0), Due::Growth(100)),
+            (120, 100, Some(180), RewriteReason::Nothing),
+            (120, 100, Some(179), RewriteReason::Space(179 * MIB)),
+            (120, 100, Some(100), RewriteReason::Space(100 * MIB)),
+            (120, 100, Some(99), RewriteReason::TooSmall(99 * MIB)),
+            (109, 100, Some(100), RewriteReason::Nothing),
+            (63, 50, Some(1), RewriteReason::Nothing),
+            (200, 100, Some(0), RewriteReason::Growth(100)),
         ] {
             assert_eq!(asked(current, base, free), wanted, "{current} of {base}, {free:?} free");
         }
         let full =
             AofFacts { current_bytes: u64::MAX, base_bytes: 0, free_bytes: Some(0), ..AofFacts::default() };
-        assert_eq!(due(&full, u64::MAX, 0), Due::Growth(u64::MAX), "no sum overflows");
+        assert_eq!(due(&full, u64::MAX, 0), RewriteReason::Growth(u64::MAX), "no sum overflows");
     }
 }

@@ -66,7 +66,7 @@ impl Engine {
             let found = || (0..keyspace.databases()).find_map(|db| keyspace.db(db).key_of_hash(hash));
             let name = row.name().or_else(found);
             let spare = &mut units.spare_outboxes;
-            Delivery { sessions, control, spare, now, own }.tell_row(&row, name, None);
+            Delivery { sessions, control, spare, now, own }.send_row(&row, name, None);
         }
     }
 
@@ -88,8 +88,8 @@ impl Engine {
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
             self.evict_tracked(now, Protocol::Resp2);
-            self.tell_held(now);
-            self.tell_of_cut(process);
+            self.send_held(now);
+            self.log_disconnected(process);
         }
         let mut began = None;
         while self.control.clients.tracking.has_remains() {
@@ -119,7 +119,7 @@ impl Engine {
 
     /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
     /// waiting.
-    fn tell_held(&mut self, now: Now) {
+    fn send_held(&mut self, now: Now) {
         let Engine { control, sessions, units, .. } = self;
         for client in std::mem::take(&mut control.clients.tracking.releasing) {
             if is_producing(sessions, client) {
@@ -130,9 +130,9 @@ impl Engine {
             let spare = &mut units.spare_outboxes;
             let mut delivery = Delivery { sessions, control, spare, now, own: Protocol::Resp2 };
             match held {
-                HeldBack::All => delivery.tell_client(client, None),
+                HeldBack::All => delivery.send_to_client(client, None),
                 HeldBack::Keys(names) => {
-                    names.iter().for_each(|name| delivery.tell_client(client, Some(name)))
+                    names.iter().for_each(|name| delivery.send_to_client(client, Some(name)))
                 }
             }
         }
@@ -159,12 +159,12 @@ impl Delivery<'_> {
         let tracking = &mut self.control.clients.tracking;
         tracking.prefixes.note_changed(hash, name, writer);
         if let Some(row) = tracking.take_row(hash) {
-            self.tell_row(&row, Some(name), writer);
+            self.send_row(&row, Some(name), writer);
         }
     }
 
     /// Tells the clients of a row. Without a name they drop all copies.
-    pub(super) fn tell_row(&mut self, row: &Row, name: Option<&[u8]>, writer: Option<SessionKey>) {
+    pub(super) fn send_row(&mut self, row: &Row, name: Option<&[u8]>, writer: Option<SessionKey>) {
         let mut targets = std::mem::take(&mut self.control.clients.tracking.targets);
         for tracker in row.clients() {
             let Some(client) = self.control.clients.tracking.live(*tracker) else { continue };
@@ -192,7 +192,7 @@ impl Delivery<'_> {
     }
 
     /// Tells one client of a key, or of all.
-    fn tell_client(&mut self, client: SessionKey, name: Option<&[u8]>) {
+    fn send_to_client(&mut self, client: SessionKey, name: Option<&[u8]>) {
         if let Some(target) = self.target_of(client, &[name]) {
             self.send_names(&[target], name.as_slice(), name.is_none());
         }
@@ -246,7 +246,7 @@ impl Delivery<'_> {
             return None;
         }
         if !self.is_there(redirect.key) {
-            self.tell_broken(client, redirect);
+            self.send_redirect_broken(client, redirect);
             return None;
         }
         self.hears(redirect.key, true).then_some(redirect.key)
@@ -273,7 +273,7 @@ impl Delivery<'_> {
 
     /// Tells a client that the one is gone that should be told in place of it.
     #[cold]
-    fn tell_broken(&mut self, client: SessionKey, redirect: Redirect) {
+    fn send_redirect_broken(&mut self, client: SessionKey, redirect: Redirect) {
         if let Some(client) = self.control.clients.tracking.client_mut(client) {
             client.is_broken = true;
         }

@@ -109,7 +109,7 @@ impl Engine {
         }
         self.control.replication.role_wanted =
             Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new() });
-        self.settle_role(process);
+        self.apply_role(process);
     }
 
     /// The target has taken over.
@@ -129,7 +129,7 @@ impl Engine {
 
     /// Ends a failover that a client does not want any more: behind its command.
     #[inline]
-    pub(crate) fn settle_failover(&mut self, process: &mut dyn Process) {
+    pub(crate) fn apply_failover(&mut self, process: &mut dyn Process) {
         if self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_aborted) {
             self.give_failover_up("Failover manually aborted", process);
         }
@@ -145,7 +145,7 @@ impl Engine {
         process.log(LogLevel::Notice, &format!("FAILOVER {target}aborted: {reason}"));
         if failover.is_in_progress {
             self.control.replication.role_wanted = Some(RoleWanted { primary: None, by: String::new() });
-            self.settle_role(process);
+            self.apply_role(process);
         }
         if !mistake::is_made(Mistake::PausedForGood) {
             self.control.clients.blocking.release_postponed();

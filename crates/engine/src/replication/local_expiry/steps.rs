@@ -7,7 +7,7 @@ use sluice_command::derive::keys::keys;
 use sluice_command::specs::generic;
 use sluice_command::{Flags, KeyFlags, Spec};
 use sluice_commands::Args;
-use sluice_keyspace::{Access, ExpiryMode, Keyspace, Touch};
+use sluice_keyspace::{Access, AccessUpdate, ExpiryMode, Keyspace};
 
 /// Keys between two looks at the clock.
 const KEYS_PER_LOOK: usize = 64;
@@ -45,7 +45,7 @@ impl Engine {
     /// Deletes what has expired of the keys that clients of this replica have written; whether any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();
-        let access = Access { now: start, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let access = Access { now: start, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete };
         let mut deleted = false;
         for met in 0..self.control.replication.local_expiries.len() {
             let is_look = met % KEYS_PER_LOOK == KEYS_PER_LOOK - 1;

@@ -7,7 +7,7 @@ use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::session::identity::Identity;
-use crate::session::{Caller, ClientKind, Closing, Connection, Session};
+use crate::session::{Caller, ClientAddress, ClientKind, Closing, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -71,7 +71,7 @@ impl Engine {
 
     /// Takes up the role that a client has asked for: between two units.
     #[inline]
-    pub(crate) fn settle_role(&mut self, process: &mut dyn Process) {
+    pub(crate) fn apply_role(&mut self, process: &mut dyn Process) {
         if self.control.replication.role_wanted.is_some() && self.control.between_units(BetweenUnits::Role) {
             self.change_role(process);
         }
@@ -289,7 +289,7 @@ impl Engine {
 
     /// Adds the session of the link to the primary: what comes on this connection is executed as the
     /// primary's.
-    pub fn connect_primary(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
+    pub fn connect_primary(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         let gate = &self.gate;
         let mut db = self.control.replication.replica.as_ref().map_or(0, |role| role.db);

@@ -75,7 +75,7 @@ impl ScriptRun {
         };
         let line = running.callers().first().map_or(0, |caller| caller.line);
         let tag = format!("<debug> line {line}: ");
-        debugger.say_value(tag.as_bytes(), |text, limit| {
+        debugger.print_value(tag.as_bytes(), |text, limit| {
             for (at, value) in running.request_args().iter().enumerate() {
                 if at > 0 {
                     text.extend_from_slice(b", ");
@@ -99,7 +99,7 @@ impl ScriptRun {
             let locals = running.locals(0);
             for (name, value) in &locals {
                 let tag = [b"<value> ", *name, b" = "].concat();
-                debugger.say_value(&tag, |text, limit| describe(heap, *value, text, limit));
+                debugger.print_value(&tag, |text, limit| describe(heap, *value, text, limit));
             }
             return if locals.is_empty() {
                 debugger.say("No local variables in the current context.")
@@ -117,11 +117,11 @@ impl ScriptRun {
         };
         match (local, texts) {
             (Some(value), _) => {
-                debugger.say_value(b"<value> ", |text, limit| describe(heap, value, text, limit))
+                debugger.print_value(b"<value> ", |text, limit| describe(heap, value, text, limit))
             }
             (None, Some(texts)) => {
                 let texts = texts.clone();
-                debugger.say_value(b"<value> {", |line, limit| {
+                debugger.print_value(b"<value> {", |line, limit| {
                     for text in &texts {
                         line.extend_from_slice(text);
                         line.extend_from_slice(b"; ");
@@ -270,7 +270,7 @@ impl Engine {
                 drop(aside.vm.end());
                 aside.vm.unload(chunk);
                 if let Some(debugger) = run.debugger.as_deref_mut() {
-                    debugger.say_shortened(line);
+                    debugger.print_shortened(line);
                     debugger.aside = Some(aside);
                 }
             }

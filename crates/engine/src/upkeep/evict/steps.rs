@@ -1,6 +1,6 @@
 //! How room is made above `maxmemory`, and clients are evicted.
 
-use super::{MemoryGauge, Room};
+use super::{Headroom, MemoryGauge};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
@@ -30,9 +30,9 @@ const FEW_CLIENTS: usize = 256;
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
 impl Engine {
-    fn note_room(&mut self, room: Room, now: Now) -> Room {
-        self.upkeep.eviction.is_running = room == Room::Later;
-        self.stats.eviction.memory_exceeded.note(room != Room::Enough, now);
+    fn note_room(&mut self, room: Headroom, now: Now) -> Headroom {
+        self.upkeep.eviction.is_running = room == Headroom::Later;
+        self.stats.eviction.memory_exceeded.note(room != Headroom::Enough, now);
         room
     }
 
@@ -80,22 +80,22 @@ impl Engine {
     /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where
     /// there is a limit; `proto` is that of the client whose command is about to run.
     #[cold]
-    pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Room {
+    pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Headroom {
         let limit = self.control.limits.maxmemory;
         let now = process.recent();
         if !self.control.between_units(BetweenUnits::Eviction) {
-            return Room::Enough;
+            return Headroom::Enough;
         }
         self.notice();
         if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
-            return self.note_room(Room::Enough, now);
+            return self.note_room(Headroom::Enough, now);
         }
         if let Some(room) = self.clear_remains(now, process) {
             return self.note_room(room, process.now());
         }
         let rule = self.control.limits.eviction.rule.filter(|_| !self.control.limits.import_mode);
         let Some((order, among)) = rule else {
-            return self.note_room(Room::None, now);
+            return self.note_room(Headroom::None, now);
         };
         if self.upkeep.eviction.rule.replace((order, among)) != Some((order, among)) {
             self.upkeep.eviction.pool.clear();
@@ -108,11 +108,11 @@ impl Engine {
             let Engine { keyspace, upkeep, rng, effects, .. } = self;
             let state = &mut upkeep.eviction;
             if !keyspace.evict(&rule, &mut state.pool, rng, effects) {
-                break Room::None;
+                break Headroom::None;
             }
             evicted += 1;
             if self.gauged_bytes() <= limit {
-                break Room::Enough;
+                break Headroom::Enough;
             }
             if evicted % KEYS_PER_COMMIT == 0 {
                 self.commit_unasked_before(now, proto);
@@ -120,7 +120,7 @@ impl Engine {
             if evicted % KEYS_PER_LOOK == 0
                 && process.now().mono_ns.saturating_sub(now.mono_ns) >= eviction.budget_ns
             {
-                break Room::Later;
+                break Headroom::Later;
             }
         };
         self.commit_unasked_before(now, proto);
@@ -131,7 +131,7 @@ impl Engine {
 
     /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for
     /// it: `None` where that was not enough.
-    fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Room> {
+    fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         if self.has_job() {
             // As compaction, which does it otherwise.
             return None;
@@ -142,10 +142,10 @@ impl Engine {
                 let remains = self.keyspace.take_remains(db);
                 self.actions.extend(remains.into_iter().map(Action::FreeValue));
                 if self.gauged_bytes() <= limit {
-                    return Some(Room::Enough);
+                    return Some(Headroom::Enough);
                 }
                 if process.now().mono_ns.saturating_sub(now.mono_ns) >= budget_ns {
-                    return Some(Room::Later);
+                    return Some(Headroom::Later);
                 }
             }
         }
@@ -164,10 +164,10 @@ impl Engine {
             return u64::MAX;
         }
         let room = self.make_room(Protocol::Resp2, process);
-        self.tell_of_cut(process);
+        self.log_disconnected(process);
         // Who waits for a group of a stream is told that the stream is gone.
         self.serve_waiting(process);
-        if room == Room::Later { 0 } else { u64::MAX }
+        if room == Headroom::Later { 0 } else { u64::MAX }
     }
 
     /// Closes the largest clients while all of them together take more than `maxmemory-clients`. Once an

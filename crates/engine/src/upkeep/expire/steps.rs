@@ -45,7 +45,7 @@ impl Engine {
             self.upkeep.expiry.is_running = false;
             if self.expire_local(process) {
                 self.commit_unasked(process.recent());
-                self.tell_of_cut(process);
+                self.log_disconnected(process);
                 self.serve_waiting(process);
             }
             return;
@@ -81,7 +81,7 @@ impl Engine {
         let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) as u64 - 1;
         let has_deleted = self.expire_until(start.mono_ns + SLICE_NS, start, effort, process);
         if has_deleted {
-            self.tell_of_cut(process);
+            self.log_disconnected(process);
             self.serve_waiting(process);
         }
         let end_ns = process.now().mono_ns;

@@ -11,7 +11,7 @@ use crate::host::process::Process;
 use crate::session::Session;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
-use sluice_keyspace::{Access, Event, ExpiryMode, Touch};
+use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 use sluice_resp::{Protocol, Reply};
 
 impl Engine {
@@ -121,7 +121,7 @@ impl Engine {
 
     /// Deletes what the other server has, and has replicas told of that.
     fn delete_migrated(&mut self, db: usize, keys: &[(u64, Box<[u8]>)], taken: &[usize], now: Now) {
-        let access = Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
+        let access = Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
         let mut argv = vec![b"DEL".to_vec()];
         for (hash, name) in taken.iter().filter_map(|number| keys.get(*number)) {
             let key = self.keyspace.key(name);

@@ -183,8 +183,8 @@ impl Scene {
         if self.is_in_force { self.shared.durable() / RECORD } else { self.kept }
     }
 
-    fn order(&mut self, order: Order) {
-        self.shared.give(AofItem::Order(order));
+    fn order(&mut self, order: AofCommand) {
+        self.shared.give(AofItem::Command(order));
         self.work();
     }
 
@@ -213,14 +213,14 @@ impl Scene {
 
     fn set_policy(&mut self, policy: AppendFsync) {
         self.policy = policy;
-        self.order(Order::Policy(policy));
+        self.order(AofCommand::Policy(policy));
     }
 
     /// Begins a rewrite: the cut is here.
     fn begin_rewrite(&mut self) {
         self.rewrite = self.rewrite.next();
         self.cut = self.last;
-        self.order(Order::BeginIncr(self.rewrite));
+        self.order(AofCommand::BeginIncr(self.rewrite));
     }
 
     /// Writes a base of the data at the cut. `None` where that fails.
@@ -240,7 +240,7 @@ impl Scene {
     /// Writes the base of the rewrite that was begun last, and puts it in force.
     fn finish_rewrite(&mut self) {
         if let Some(base) = self.write_base() {
-            self.order(Order::FinishBase(self.rewrite, Box::new(base)));
+            self.order(AofCommand::FinishBase(self.rewrite, Box::new(base)));
         }
     }
 
@@ -249,7 +249,7 @@ impl Scene {
         if self.worker.is_none() {
             return;
         }
-        self.order(Order::End);
+        self.order(AofCommand::End);
         let ending = self.worker.take().and_then(|worker| worker.ending);
         if ending == Some(AofEnding::Durable) && self.is_in_force {
             self.kept = self.last;
@@ -408,7 +408,7 @@ fn a_rewrite_that_fails_does_not_make_good_a_lost_sync() {
 #[test]
 fn the_end_reports_what_is_not_on_disk() {
     let ended = |mut scene: Scene| {
-        scene.order(Order::End);
+        scene.order(AofCommand::End);
         let ending = scene.worker.as_ref().and_then(|worker| worker.ending);
         (ending, scene.news.contains(&AofNews::Fatal), scene.promised(), scene.has_said(LOST_AT_END))
     };
@@ -481,7 +481,7 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     scene.write(10);
     let before = scene.names();
     assert!(before.contains(&temporary));
-    scene.order(Order::FinishBase(stale_number, Box::new(stale)));
+    scene.order(AofCommand::FinishBase(stale_number, Box::new(stale)));
     assert!(scene.news.contains(&AofNews::BaseFinished(stale_number, false)));
     assert!(!scene.names().contains(&temporary), "its file is removed");
     assert_eq!(scene.found().numbers.len(), 30);

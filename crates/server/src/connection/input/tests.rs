@@ -1,6 +1,6 @@
 use super::*;
 use sluice_base::Rng;
-use sluice_resp::{Admission, Limits, Requests};
+use sluice_resp::{AuthState, ParseLimits, Requests};
 
 /// A connection's input and what was parsed of it, as an iteration does it.
 struct Rig {
@@ -19,7 +19,7 @@ impl Rig {
     }
 
     fn parse(&mut self, input: &[u8]) -> usize {
-        let limits = Limits::new(Admission::Authenticated, 1 << 30, 1024);
+        let limits = ParseLimits::new(AuthState::Authenticated, 1 << 30, 1024);
         let progress = self.input.parser.parse(input, &limits, &mut self.requests);
         for request in self.requests.iter(input) {
             self.seen.push(request.args().map(<[u8]>::to_vec).collect());

@@ -1,6 +1,6 @@
 //! The append-only file as the engine asks for it. What that means is in `aof/open.rs`.
 
-use crate::aof::{Aof, AofNews, Order};
+use crate::aof::{Aof, AofCommand, AofNews};
 use crate::host::Host;
 use sluice_base::LogLevel;
 use sluice_config::Config;
@@ -10,14 +10,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 impl AppendOnlyFile for Host {
-    fn cut_aof(
+    fn switch_increment(
         &mut self,
         increment: AofIncrement,
         config: &Config,
         pending: Vec<u8>,
         position: u64,
     ) -> Result<AofBacklog, SaveError> {
-        self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
+        self.switch_increment_file(increment, config, pending, position).map_err(SaveError)
     }
 
     fn end_aof_rewrite(&mut self, is_whole: bool) {
@@ -28,10 +28,10 @@ impl AppendOnlyFile for Host {
         }
         let Some(base) = written else {
             // The next iteration learns that there is no base.
-            return aof.shared().tell(AofNews::BaseFinished(number, false));
+            return aof.shared().report(AofNews::BaseFinished(number, false));
         };
         let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
-        aof.order(Order::FinishBase(number, Box::new(base)));
+        aof.order(AofCommand::FinishBase(number, Box::new(base)));
         self.note(LogLevel::Notice, &text);
     }
 
@@ -39,7 +39,7 @@ impl AppendOnlyFile for Host {
         let file = self.snapshots.count();
         let Some(aof) = &self.aof.open else { return };
         let path = std::env::current_dir().unwrap_or_default().join(OsStr::from_bytes(name));
-        aof.order(Order::UseSnapshot(self.aof.rewrite, path, file));
+        aof.order(AofCommand::UseSnapshot(self.aof.rewrite, path, file));
     }
 
     fn has_links(&self) -> bool {
@@ -54,7 +54,7 @@ impl AppendOnlyFile for Host {
         // What is not on disk was said in the log. The administrator has turned the file off: nothing is
         // promised any more.
         let _ = self.end_aof(pending, position);
-        self.settle_claims(config);
+        self.apply_claims(config);
     }
 
     fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {

@@ -1,8 +1,8 @@
 //! The memory of the process, as `maxmemory` and INFO count it.
 
 use crate::alloc;
-use crate::bio::Bio;
 use crate::host::Host;
+use crate::lazyfree::Bio;
 use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_engine::ProcessMemory;

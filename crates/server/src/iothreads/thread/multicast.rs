@@ -9,7 +9,7 @@ mod copies;
 pub(super) use copies::Copies;
 
 use super::IoThread;
-use crate::connection::{self, Flushed, Owner};
+use crate::connection::{self, ConnectionHost, Flushed};
 use sluice_base::SessionKey;
 use sluice_engine::{Multicast, SHARED_BYTES_MIN};
 use sluice_evloop::SendBuf;

@@ -8,7 +8,7 @@ use sluice_engine::{Engine, Seeds};
 use sluice_evloop::Backend;
 use sluice_queue::Capacity;
 use sluice_queue::lanes::{Collector, collector};
-use sluice_resp::Admission;
+use sluice_resp::AuthState;
 use std::os::unix::net::UnixStream;
 
 /// Messages that the ring holds.
@@ -52,7 +52,7 @@ impl Rig {
         let (client, server) = UnixStream::pair().expect("a pair of sockets");
         let key = SessionKey { slot: self.clients.len() as u32, generation: 1 };
         let mut connection = Connection::new(key, Transport::detached());
-        connection.authentication = Admission::Authenticated;
+        connection.authentication = AuthState::Authenticated;
         self.io_thread.adopt(Moving { connection, stream: server.into() });
         self.clients.push(client);
         key

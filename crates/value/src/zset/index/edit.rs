@@ -3,9 +3,9 @@
 use triomphe::Arc;
 
 use super::{GROW_AT, IndexPage, MemberIndex, SHRINK_AT, entry_of, hash_of};
+use crate::zset::paged::ShelfNode;
+use crate::zset::paged::edit::Replaced;
 use crate::zset::part::{ZsetPart, ZsetWork};
-use crate::zset::shelf::ShelfNode;
-use crate::zset::shelf::edit::Replaced;
 
 impl Replaced for IndexPage {
     fn part(node: ShelfNode<IndexPage>) -> ZsetPart {
@@ -53,7 +53,7 @@ impl MemberIndex {
         change: impl FnOnce(&mut [u64], &mut usize, usize),
     ) {
         let (number, wanted) = (self.page_of(hash), entry_of(hash, leaf));
-        let Some(Some(page)) = self.shelf.place(number, work) else { return };
+        let Some(Some(page)) = self.paged.place(number, work) else { return };
         let entries = page.entries();
         let is_there = entries.get(slot) == Some(&wanted);
         let at = if is_there { Some(slot) } else { entries.iter().position(|entry| *entry == wanted) };
@@ -69,7 +69,7 @@ impl MemberIndex {
     }
 
     fn push(&mut self, number: usize, entry: u64, work: &mut ZsetWork<'_>) {
-        let Some(place) = self.shelf.place(number, work) else { return };
+        let Some(place) = self.paged.place(number, work) else { return };
         let Some(page) = place else {
             let page = IndexPage::with_room(&[entry], 0);
             work.heap += page.heap_bytes();
@@ -89,7 +89,7 @@ impl MemberIndex {
 
     /// Puts the entries of a page in its place, or nothing.
     fn set_page(&mut self, number: usize, entries: &[u64], work: &mut ZsetWork<'_>) {
-        let Some(place) = self.shelf.place(number, work) else { return };
+        let Some(place) = self.paged.place(number, work) else { return };
         let new = (!entries.is_empty()).then(|| IndexPage::with_room(entries, 0));
         work.heap += new.as_ref().map_or(0, IndexPage::heap_bytes);
         if let Some(old) = std::mem::replace(place, new) {
@@ -103,7 +103,7 @@ impl MemberIndex {
         let old = new - (1 << new.ilog2());
         let mask = ((new + 1).next_power_of_two() - 1) as u32;
         self.pages += 1;
-        let entries = self.shelf.get(old).map(|page| page.entries().to_vec()).unwrap_or_default();
+        let entries = self.paged.get(old).map(|page| page.entries().to_vec()).unwrap_or_default();
         let (moved, kept): (Vec<u64>, Vec<u64>) =
             entries.iter().partition(|entry| (hash_of(**entry) & mask) as usize == new);
         self.set_page(old, &kept, work);
@@ -114,8 +114,8 @@ impl MemberIndex {
         let last = self.pages - 1;
         let into = last - (1 << last.ilog2());
         self.pages = last;
-        let mut all = self.shelf.get(into).map(|page| page.entries().to_vec()).unwrap_or_default();
-        all.extend(self.shelf.get(last).map(IndexPage::entries).unwrap_or_default());
+        let mut all = self.paged.get(into).map(|page| page.entries().to_vec()).unwrap_or_default();
+        all.extend(self.paged.get(last).map(IndexPage::entries).unwrap_or_default());
         self.set_page(last, &[], work);
         self.set_page(into, &all, work);
     }

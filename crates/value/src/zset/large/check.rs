@@ -3,13 +3,13 @@
 use triomphe::Arc;
 
 use super::cut::leaves_below;
-use super::{BranchNode, CAPACITY, FANOUT, INNER_BYTES, Large, Link, RowLeaf, hash};
+use super::{CAPACITY, FANOUT, INNER_BYTES, InnerNode, Large, Link, RowLeaf, hash};
 
 impl Large {
     /// Checks the invariants. O(n).
     pub(in super::super) fn check(&self) {
         let mut leaves = 0;
-        let mut heap = self.shelf.own_bytes() + self.index.own_bytes();
+        let mut heap = self.paged.own_bytes() + self.index.own_bytes();
         let depth = self.check_inner(&self.top, &mut leaves, &mut heap);
         assert!(depth > 0);
         assert_eq!(self.entries(0).count(), self.count);
@@ -25,7 +25,7 @@ impl Large {
         }
         let mut remains = Vec::new();
         self.remains.iter().for_each(|link| leaves_below(link, &mut remains));
-        let counts = remains.iter().filter_map(|number| self.shelf.get(*number as usize)).map(RowLeaf::count);
+        let counts = remains.iter().filter_map(|number| self.paged.get(*number as usize)).map(RowLeaf::count);
         assert_eq!(self.index.len(), self.count + counts.sum::<usize>());
         assert_eq!(self.numbers as usize, leaves + self.free.0.len() + remains.len());
         // What others share below the top is counted here too.
@@ -37,22 +37,22 @@ impl Large {
         assert_eq!(self.heap, self.own_bytes());
     }
 
-    fn check_inner(&self, inner: &Arc<BranchNode>, leaves: &mut usize, heap: &mut usize) -> usize {
+    fn check_inner(&self, inner: &Arc<InnerNode>, leaves: &mut usize, heap: &mut usize) -> usize {
         *heap += INNER_BYTES;
         assert!(inner.children.len() <= FANOUT);
         assert!(inner.children.capacity() == CAPACITY, "{}", inner.children.capacity());
         let mut depths = Vec::new();
         for child in &inner.children {
             let mut again = child.clone();
-            again.refresh(&self.shelf);
+            again.refresh(&self.paged);
             assert_eq!((again.count, again.first), (child.count, child.first));
             assert!(child.count > 0, "invariant 2");
             depths.push(match &child.link {
                 Link::Inner(next) => self.check_inner(next, leaves, heap),
                 Link::Leaf(number) => {
                     *leaves += 1;
-                    self.shelf.get(*number as usize).into_iter().for_each(RowLeaf::check);
-                    assert_eq!(self.shelf.get(*number as usize).map(RowLeaf::count), Some(child.count));
+                    self.paged.get(*number as usize).into_iter().for_each(RowLeaf::check);
+                    assert_eq!(self.paged.get(*number as usize).map(RowLeaf::count), Some(child.count));
                     0
                 }
             });

@@ -1,15 +1,15 @@
 //! Long ranges that are cut off, and what is left of them.
 //!
-//! A cut takes the subtrees of a range from below the top. Their leaves stand on the shelf, and in the index,
-//! until they are cleared: a few by every change, the rest by compaction. Till then a leaf that the index
-//! names counts if the order names it too.
+//! A cut takes the subtrees of a range from below the top. Their leaves stand on the paged array, and in the
+//! index, until they are cleared: a few by every change, the rest by compaction. Till then a leaf that the
+//! index names counts if the order names it too.
 
 use std::ops::Range;
 
 use triomphe::Arc;
 
 use super::edit::LargeParts;
-use super::{BranchNode, INNER_BYTES, Large, Link, hash, own_bytes};
+use super::{INNER_BYTES, InnerNode, Large, Link, hash, own_bytes};
 use crate::zset::edge::Edge;
 use crate::zset::leaf::RowLeaf;
 use crate::zset::part::ZsetPart;
@@ -64,7 +64,7 @@ impl Large {
 
 impl LargeParts<'_, '_> {
     /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
-    fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
+    fn cut(&mut self, inner: &mut Arc<InnerNode>, ranks: Range<usize>) {
         let Some(children) = self.children(inner) else { return };
         let (mut behind, mut gone) = (0, 0..0);
         for (at, child) in children.iter_mut().enumerate() {
@@ -84,7 +84,7 @@ impl LargeParts<'_, '_> {
                     self.remove_in_leaf(*number, part.start - before, part.len());
                 }
             }
-            child.refresh(self.shelf);
+            child.refresh(self.paged);
         }
         let seam = gone.start;
         self.remains.extend(children.drain(gone).map(|branch| branch.link));
@@ -106,7 +106,7 @@ impl LargeParts<'_, '_> {
                 return 0;
             }
         };
-        let leaf = self.shelf.get(number as usize);
+        let leaf = self.paged.get(number as usize);
         for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
             self.index.remove(hash(self.seed, entry.member), (number, 0), &mut self.work);
         }

@@ -7,19 +7,19 @@ use sluice_base::HashSeed;
 use triomphe::Arc;
 
 use super::{
-    Branch, BranchNode, CAPACITY, FANOUT, FreeNumbers, INNER_BYTES, Large, Link, PLACES_AHEAD,
+    Branch, CAPACITY, FANOUT, FreeNumbers, INNER_BYTES, InnerNode, Large, Link, PLACES_AHEAD,
     ROW_BYTES_SPARSE, SPARSE, child_before, child_of_rank, hash,
 };
 use crate::zset::edge::Edge;
 use crate::zset::index::MemberIndex;
 use crate::zset::leaf::{ROW_BYTES_MAX, RowLeaf};
+use crate::zset::paged::PagedArray;
 use crate::zset::part::{ZsetPart, ZsetWork};
 use crate::zset::row::{self, RowIter, RowPlace};
-use crate::zset::shelf::Shelf;
 
 /// What an operation works on beside the nodes.
 pub(super) struct LargeParts<'l, 'w> {
-    pub(super) shelf: &'l mut Shelf<RowLeaf>,
+    pub(super) paged: &'l mut PagedArray<RowLeaf>,
     pub(super) index: &'l mut MemberIndex,
     numbers: &'l mut u32,
     free: &'l mut FreeNumbers,
@@ -47,9 +47,9 @@ impl Large {
         garbage: &mut Vec<ZsetPart>,
     ) -> Large {
         let mut large = Large {
-            top: Arc::new(BranchNode::of([])),
+            top: Arc::new(InnerNode::of([])),
             count: 0,
-            shelf: Shelf::default(),
+            paged: PagedArray::default(),
             index: MemberIndex::default(),
             numbers: 0,
             free: FreeNumbers::default(),
@@ -86,12 +86,12 @@ impl Large {
             let mut above = Vec::with_capacity(parts);
             let mut rest = level.into_iter().peekable();
             while rest.peek().is_some() {
-                above.push(Branch::of(BranchNode::of(rest.by_ref().take(each))));
+                above.push(Branch::of(InnerNode::of(rest.by_ref().take(each))));
                 heap += INNER_BYTES;
             }
             level = above;
         }
-        large.top = Arc::new(BranchNode::of(level));
+        large.top = Arc::new(InnerNode::of(level));
         large.heap = heap;
         large
     }
@@ -99,10 +99,10 @@ impl Large {
     pub(super) fn parts<'l, 'w>(
         &'l mut self,
         garbage: &'w mut Vec<ZsetPart>,
-    ) -> (LargeParts<'l, 'w>, &'l mut Arc<BranchNode>, &'l mut usize) {
-        let Large { top, count, shelf, index, numbers, free, seed, heap, remains, pops_next: _ } = self;
+    ) -> (LargeParts<'l, 'w>, &'l mut Arc<InnerNode>, &'l mut usize) {
+        let Large { top, count, paged, index, numbers, free, seed, heap, remains, pops_next: _ } = self;
         let work = ZsetWork { garbage, heap: *heap };
-        (LargeParts { shelf, index, numbers, free, remains, seed: *seed, work }, top, count)
+        (LargeParts { paged, index, numbers, free, remains, seed: *seed, work }, top, count)
     }
 
     /// Adds an element whose member is absent. `hash` is the member's. Cost: O(log n).
@@ -128,7 +128,7 @@ impl Large {
         if !after.is_empty() {
             let first = Branch::of_arc(top.clone());
             // The clone above and this replacement leave the old top with one owner.
-            *top = Arc::new(BranchNode::of(std::iter::once(first).chain(after)));
+            *top = Arc::new(InnerNode::of(std::iter::once(first).chain(after)));
             parts.work.heap += INNER_BYTES;
         }
         self.heap = parts.work.heap;
@@ -214,22 +214,22 @@ impl FreeNumbers {
 
 impl LargeParts<'_, '_> {
     /// The children to write to: the node has no second owner afterwards.
-    pub(super) fn children<'i>(&mut self, inner: &'i mut Arc<BranchNode>) -> Option<&'i mut Vec<Branch>> {
+    pub(super) fn children<'i>(&mut self, inner: &'i mut Arc<InnerNode>) -> Option<&'i mut Vec<Branch>> {
         if !inner.is_unique() {
-            let copy = Arc::new(BranchNode::clone(inner));
+            let copy = Arc::new(InnerNode::clone(inner));
             self.work.garbage.push(ZsetPart::Inner(replace(inner, copy)));
         }
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
-    /// Puts a leaf on the shelf; its number.
+    /// Puts a leaf on the paged array; its number.
     fn shelve(&mut self, leaf: RowLeaf) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             *self.numbers += 1;
             *self.numbers - 1
         });
         self.work.heap += leaf.heap_bytes();
-        if let Some(place) = self.shelf.place(number as usize, &mut self.work) {
+        if let Some(place) = self.paged.place(number as usize, &mut self.work) {
             *place = Some(leaf);
         }
         number
@@ -243,22 +243,22 @@ impl LargeParts<'_, '_> {
 
     fn child_of(&self, number: u32) -> Branch {
         let mut child = Branch { link: Link::Leaf(number), count: 0, first: 0.0 };
-        child.refresh(self.shelf);
+        child.refresh(self.paged);
         child
     }
 
     /// Changes a leaf, and keeps account of its bytes.
     #[inline]
     pub(super) fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut RowLeaf, &mut Vec<ZsetPart>)) {
-        let Some(Some(leaf)) = self.shelf.place(number as usize, &mut self.work) else { return };
+        let Some(Some(leaf)) = self.paged.place(number as usize, &mut self.work) else { return };
         let before = leaf.heap_bytes();
         change(leaf, self.work.garbage);
         self.work.heap = self.work.heap + leaf.heap_bytes() - before;
     }
 
-    /// Takes a leaf from the shelf.
+    /// Takes a leaf from the paged array.
     pub(super) fn drop_leaf(&mut self, number: u32) {
-        let Some(place) = self.shelf.place(number as usize, &mut self.work) else { return };
+        let Some(place) = self.paged.place(number as usize, &mut self.work) else { return };
         if let Some(leaf) = place.take() {
             self.work.heap -= leaf.heap_bytes();
             leaf.discard(self.work.garbage);
@@ -267,8 +267,8 @@ impl LargeParts<'_, '_> {
     }
 
     /// Adds an element under a node; the nodes that follow this one now.
-    fn insert(&mut self, inner: &mut Arc<BranchNode>, edge: Edge<'_>, entering: Entering<'_>) -> Vec<Branch> {
-        let at = child_before(&inner.children, edge, self.shelf);
+    fn insert(&mut self, inner: &mut Arc<InnerNode>, edge: Edge<'_>, entering: Entering<'_>) -> Vec<Branch> {
+        let at = child_before(&inner.children, edge, self.paged);
         let Some(children) = self.children(inner) else { return Vec::new() };
         let is_last = at + 1 == children.len();
         let after = match children.get_mut(at) {
@@ -285,9 +285,9 @@ impl LargeParts<'_, '_> {
                 };
                 if after.is_empty() {
                     child.count += 1;
-                    child.refresh_first(self.shelf);
+                    child.refresh_first(self.paged);
                 } else {
-                    child.refresh(self.shelf);
+                    child.refresh(self.paged);
                 }
                 after
             }
@@ -309,7 +309,7 @@ impl LargeParts<'_, '_> {
         let mut right = Vec::new();
         while children.len() > each {
             let last = (children.len() - 1) / each * each;
-            right.push(Branch::of(BranchNode::of(children.drain(last..))));
+            right.push(Branch::of(InnerNode::of(children.drain(last..))));
             self.work.heap += INNER_BYTES;
         }
         right.reverse();
@@ -328,7 +328,7 @@ impl LargeParts<'_, '_> {
         is_last: bool,
     ) -> Vec<Branch> {
         let Entering { member, score, .. } = entering;
-        let leaf = self.shelf.get(number as usize);
+        let leaf = self.paged.get(number as usize);
         let row = leaf.map(RowLeaf::row).unwrap_or_default();
         let at = leaf.map_or(0, |leaf| leaf.gap_of(edge).at);
         if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
@@ -380,7 +380,7 @@ impl LargeParts<'_, '_> {
 
     /// Removes up to `max` elements from the one of a rank on, all from one leaf; how many. A node of which
     /// nothing is left has no children afterwards.
-    fn remove_run(&mut self, inner: &mut Arc<BranchNode>, rank: usize, max: usize) -> usize {
+    fn remove_run(&mut self, inner: &mut Arc<InnerNode>, rank: usize, max: usize) -> usize {
         let Some((at, before)) = child_of_rank(&inner.children, rank) else { return 0 };
         let Some(children) = self.children(inner) else { return 0 };
         let removed = match &mut children[at].link {
@@ -395,7 +395,7 @@ impl LargeParts<'_, '_> {
     fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize, removed: usize) {
         let child = &mut children[at];
         child.count -= removed;
-        child.refresh_first(self.shelf);
+        child.refresh_first(self.paged);
         if child.count == 0 {
             match children.remove(at).link {
                 Link::Leaf(number) => self.drop_leaf(number),
@@ -415,7 +415,7 @@ impl LargeParts<'_, '_> {
         match link {
             Link::Inner(inner) => inner.children.len() < SPARSE,
             Link::Leaf(number) => {
-                self.shelf.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_SPARSE)
+                self.paged.get(*number as usize).is_none_or(|leaf| leaf.row().len() <= ROW_BYTES_SPARSE)
             }
         }
     }
@@ -424,12 +424,12 @@ impl LargeParts<'_, '_> {
     /// that leaf.
     pub(super) fn take(
         &mut self,
-        inner: &mut Arc<BranchNode>,
+        inner: &mut Arc<InnerNode>,
         edge: Edge<'_>,
         number: u32,
         range: Range<usize>,
     ) -> bool {
-        let at = child_before(&inner.children, edge, self.shelf);
+        let at = child_before(&inner.children, edge, self.paged);
         let Some(children) = self.children(inner) else { return false };
         let Some(child) = children.get_mut(at) else { return false };
         let taken = match &mut child.link {
@@ -447,7 +447,7 @@ impl LargeParts<'_, '_> {
     }
 
     /// Takes inner nodes with a single inner node below them from the top.
-    pub(super) fn lower(&mut self, top: &mut Arc<BranchNode>) {
+    pub(super) fn lower(&mut self, top: &mut Arc<InnerNode>) {
         while let [Branch { link: Link::Inner(_), .. }] = top.children[..] {
             let Some(children) = self.children(top) else { break };
             let Some(Branch { link: Link::Inner(next), .. }) = children.pop() else { break };
@@ -457,7 +457,7 @@ impl LargeParts<'_, '_> {
     }
 
     pub(super) fn remove_in_leaf(&mut self, number: u32, index: usize, max: usize) -> usize {
-        let Some(leaf) = self.shelf.get(number as usize) else { return 0 };
+        let Some(leaf) = self.paged.get(number as usize) else { return 0 };
         let row = leaf.row();
         let start = leaf.offset_of(index);
         let (mut end, mut removed) = (start, 0);
@@ -475,7 +475,7 @@ impl LargeParts<'_, '_> {
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             if left + 1 < children.len() && self.join_two(children, left) {
                 children.remove(left + 1);
-                children[left].refresh(self.shelf);
+                children[left].refresh(self.paged);
                 return;
             }
         }
@@ -505,7 +505,7 @@ impl LargeParts<'_, '_> {
     }
 
     fn join_leaves(&mut self, one: u32, other: u32) -> bool {
-        let (Some(left), Some(right)) = (self.shelf.get(one as usize), self.shelf.get(other as usize)) else {
+        let (Some(left), Some(right)) = (self.paged.get(one as usize), self.paged.get(other as usize)) else {
             return false;
         };
         let (left_len, right_len) = (left.row().len(), right.row().len());

@@ -8,7 +8,7 @@ use std::ops::Range;
 use triomphe::Arc;
 
 use super::edit::{CLEARED_BY_CHANGE, Entering, LargeParts};
-use super::{BranchNode, FoundMember, Large, Link, PLACES_AHEAD, ROW_BYTES_SPARSE, child_before, hash};
+use super::{FoundMember, InnerNode, Large, Link, PLACES_AHEAD, ROW_BYTES_SPARSE, child_before, hash};
 use crate::zset::edge::Edge;
 use crate::zset::leaf::ROW_BYTES_MAX;
 use crate::zset::part::ZsetPart;
@@ -33,7 +33,7 @@ impl Large {
         let Entering { member, score, .. } = entering;
         let edge = Edge::Element(score, member);
         let Some(path) = self.path_before(edge) else { return false };
-        let Some(leaf) = self.shelf.get(path.leaf as usize) else { return false };
+        let Some(leaf) = self.paged.get(path.leaf as usize) else { return false };
         if leaf.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
             return false;
         }
@@ -81,7 +81,7 @@ impl Large {
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
         let Some((number, place)) = found.place else { return false };
-        let Some(target) = self.shelf.get(to.leaf as usize) else { return false };
+        let Some(target) = self.paged.get(to.leaf as usize) else { return false };
         if target.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
             return false;
         }
@@ -107,7 +107,7 @@ impl Large {
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
         let Some(path) = self.path_before(Edge::BehindElement(place.score, member)) else { return false };
-        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (place.end - place.at);
         // A sparse leaf is looked at again whenever it has lost some bytes more.
@@ -129,7 +129,7 @@ impl Large {
         let mut path = LeafPath { steps: [0; DEPTH_MAX], depth: 0, leaf: 0 };
         let mut inner = &*self.top;
         loop {
-            let at = child_before(&inner.children, edge, &self.shelf);
+            let at = child_before(&inner.children, edge, &self.paged);
             *path.steps.get_mut(path.depth)? = at as u8;
             path.depth += 1;
             match &inner.children.get(at)?.link {
@@ -152,7 +152,7 @@ impl Large {
         (member, score): (&[u8], f64),
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
-        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let Some(leaf) = self.paged.get(number as usize) else { return false };
         let (old, need) = (place.end - place.at, row::entry_len(member, score));
         let gap = leaf.gap_of(Edge::Element(score, member)).at;
         if place.at == 0 || gap == 0 || leaf.row().len() - old + need > ROW_BYTES_MAX {
@@ -200,7 +200,7 @@ impl LargeParts<'_, '_> {
     #[inline]
     fn follow(
         &mut self,
-        top: &mut Arc<BranchNode>,
+        top: &mut Arc<InnerNode>,
         path: &LeafPath,
         count: fn(usize, usize) -> usize,
         first: Option<f64>,

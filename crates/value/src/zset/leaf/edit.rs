@@ -7,10 +7,10 @@ use triomphe::Arc;
 
 use super::{LeafSpan, RowLeaf};
 use crate::zset::marks::RowMarks;
+use crate::zset::paged::ShelfNode;
+use crate::zset::paged::edit::Replaced;
 use crate::zset::part::ZsetPart;
 use crate::zset::row;
-use crate::zset::shelf::ShelfNode;
-use crate::zset::shelf::edit::Replaced;
 
 impl RowLeaf {
     /// Puts another leaf in the place of this one.

@@ -19,7 +19,7 @@ use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId, param};
 use sluice_keyspace::Keyspace;
 use sluice_replication::{SnapshotPieces, StreamSpool};
-use sluice_snapshot::{Brought, LoadedHistory, NotLoaded, Reporter, SnapshotFile, SnapshotSource};
+use sluice_snapshot::{LoadResult, LoadedHistory, NotLoaded, Reporter, SnapshotFile, SnapshotSource};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl AofLoad {
         self,
         keyspace: &mut Keyspace,
         out: &mut Reporter<'_>,
-    ) -> Result<Brought, NotLoaded> {
+    ) -> Result<LoadResult, NotLoaded> {
         let AofLoad { mut files, config, limits, skip_checksum } = self;
         let parts = files.list().map_err(|lines| {
             lines.into_iter().for_each(|line| out.log(LogLevel::Warning, line));
@@ -44,7 +44,7 @@ impl AofLoad {
         let history = process.history;
         let Engine { keyspace: filled, control, .. } = engine;
         *keyspace = filled;
-        result.map(|()| Brought {
+        result.map(|()| LoadResult {
             counts: control.persistence.last_load,
             kept: control.persistence.kept,
             history,
@@ -243,7 +243,13 @@ impl SnapshotFiles for ReplayProcess<'_, '_> {
 impl UserFile for ReplayProcess<'_, '_> {}
 
 impl AppendOnlyFile for ReplayProcess<'_, '_> {
-    fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {
+    fn switch_increment(
+        &mut self,
+        _: AofIncrement,
+        _: &Config,
+        _: Vec<u8>,
+        _: u64,
+    ) -> Result<AofBacklog, SaveError> {
         Err(refused())
     }
 

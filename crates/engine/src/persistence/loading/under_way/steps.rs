@@ -12,7 +12,7 @@ use crate::persistence::saving::SAID_EVERY_NS;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
-use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
+use sluice_keyspace::{Access, AccessUpdate, Dataset, ExpiryMode, Keyspace};
 use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
 use std::sync::PoisonError;
@@ -167,7 +167,7 @@ impl Control {
             }
             (LoadPurpose::Start, Some((replid, offset)), None) => {
                 self.replication.stream.resume(replid, offset);
-                self.tell_of_expired(&expired);
+                self.propagate_expired(&expired);
             }
             (LoadPurpose::Sync, _, role) => {
                 self.replication.loaded_stream_db = db;
@@ -183,20 +183,20 @@ impl Control {
 
     /// Deletes at replicas that go on where the file ends what had expired and was left out. What the backlog
     /// does not hold, no replica has been sent yet.
-    fn tell_of_expired(&mut self, expired: &[LeftOut]) {
+    fn propagate_expired(&mut self, expired: &[LeftOut]) {
         let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
         for LeftOut { db, key, fields } in expired {
             if fields.is_empty() {
-                self.tell_replicas(*db, [name, key].into_iter());
+                self.feed_replicas(*db, [name, key].into_iter());
             }
             for fields in fields.chunks(FIELDS_TOLD_MAX) {
                 let fields = fields.iter().map(Vec::as_slice);
-                self.tell_replicas(*db, [&b"HDEL"[..], key].into_iter().chain(fields));
+                self.feed_replicas(*db, [&b"HDEL"[..], key].into_iter().chain(fields));
             }
         }
     }
 
-    fn tell_replicas<'a>(&mut self, db: usize, argv: impl Iterator<Item = &'a [u8]> + Clone) {
+    fn feed_replicas<'a>(&mut self, db: usize, argv: impl Iterator<Item = &'a [u8]> + Clone) {
         let mut unit = UnitCommands::default();
         unit.command(db, Audience::Replicas, argv.collect::<Vec<_>>().into_iter());
         self.replication.stream.add_unit(&unit, Grouping::Loose);
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     /// Says in the log how far a load is, now and then.
-    pub(crate) fn say_load_progress(&mut self, now: Now, process: &mut dyn Process) {
+    pub(crate) fn log_load_progress(&mut self, now: Now, process: &mut dyn Process) {
         let Some(load) = self.control.persistence.load.as_mut() else { return };
         if now.mono_ns.saturating_sub(load.said_ns) < SAID_EVERY_NS {
             return;
@@ -365,7 +365,7 @@ impl Engine {
 
 /// How databases are exchanged that no command asked for.
 fn access_between_units(now: Now) -> Access {
-    Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete }
+    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete }
 }
 
 /// Fields that one HDEL names.

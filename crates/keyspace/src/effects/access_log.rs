@@ -22,7 +22,7 @@ pub struct MetKey {
 
 /// What a command has met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Met {
+pub struct KeyAccessLog {
     /// Keys, in order, some of them more than once.
     pub keys: Vec<MetKey>,
     /// Databases that were met as wholes: counted, walked, drawn from, emptied, swapped.
@@ -61,14 +61,14 @@ impl MetKeys {
     }
 
     /// Ends the list and gives it back.
-    pub(super) fn take(&mut self) -> Met {
+    pub(super) fn take(&mut self) -> KeyAccessLog {
         #[cfg(debug_assertions)]
         {
             let MetKeys { keys, databases, .. } = std::mem::take(self);
-            Met { keys, databases: databases.into_inner() }
+            KeyAccessLog { keys, databases: databases.into_inner() }
         }
         #[cfg(not(debug_assertions))]
-        Met::default()
+        KeyAccessLog::default()
     }
 
     #[cfg(debug_assertions)]

@@ -1,13 +1,13 @@
-//! Changes of a shelf. An array with a second owner goes to the garbage.
+//! Changes of a paged array. An array with a second owner goes to the garbage.
 
 use std::mem::replace;
 
 use triomphe::Arc;
 
-use super::{BITS, FANOUT, Shelf, ShelfNode, Shelved};
+use super::{BITS, FANOUT, PagedArray, ShelfNode, Shelved};
 use crate::zset::part::{ZsetPart, ZsetWork};
 
-/// What stands on a shelf that is changed.
+/// What stands on a paged array that is changed.
 pub(in crate::zset) trait Replaced: Shelved {
     /// A part that is to be dropped elsewhere.
     fn part(node: ShelfNode<Self>) -> ZsetPart;
@@ -48,7 +48,7 @@ impl<T: Replaced> ShelfNode<T> {
     }
 }
 
-impl<T: Replaced> Shelf<T> {
+impl<T: Replaced> PagedArray<T> {
     /// The place of an item, to be written: the path to it has no second owner afterwards. Cost: O(log n).
     pub(in crate::zset) fn place(
         &mut self,

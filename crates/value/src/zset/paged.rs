@@ -1,4 +1,4 @@
-//! A shelf: items by number, which can be shared in O(1). A writer copies the path to an item.
+//! A paged array: items by number, which can be shared in O(1). A writer copies the path to an item.
 //!
 //! A tree of arrays of [`FANOUT`] places. Invariants: (1) all items are at the depth `height`; (2) an array
 //! with a second owner is never written: a copy takes its place, and the array goes to the garbage.
@@ -15,7 +15,7 @@ use triomphe::Arc;
 pub(super) const FANOUT: usize = 32;
 const BITS: u32 = FANOUT.trailing_zeros();
 
-/// What stands on a shelf.
+/// What stands on a paged array.
 pub(super) trait Shelved: Clone + Debug {
     /// Bytes allocated of one item that has no other owner; 0 of one that has.
     fn own_bytes(&self) -> usize;
@@ -23,7 +23,7 @@ pub(super) trait Shelved: Clone + Debug {
 
 /// Items by number.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf<T> {
+pub(super) struct PagedArray<T> {
     top: Option<ShelfNode<T>>,
     height: u32,
 }
@@ -35,9 +35,9 @@ pub(super) enum ShelfNode<T> {
     Nodes(Arc<[Option<ShelfNode<T>>; FANOUT]>),
 }
 
-impl<T: Shelved> Default for Shelf<T> {
-    fn default() -> Shelf<T> {
-        Shelf { top: None, height: 0 }
+impl<T: Shelved> Default for PagedArray<T> {
+    fn default() -> PagedArray<T> {
+        PagedArray { top: None, height: 0 }
     }
 }
 
@@ -71,7 +71,7 @@ impl<T: Shelved> ShelfNode<T> {
     }
 }
 
-impl<T: Shelved> Shelf<T> {
+impl<T: Shelved> PagedArray<T> {
     /// The item of a number.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&T> {
