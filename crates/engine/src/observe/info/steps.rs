@@ -13,7 +13,7 @@ pub(crate) const LOOKED_AT_MAX: usize = 256;
 impl Engine {
     /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open
     /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
-    /// there are; of clients only [`LOOKED_AT_MAX`].
+    /// there are; of clients only `LOOKED_AT_MAX`.
     pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
         let facts = process.facts(&self.keyspace);
         let is_crowd = self.sessions.len() > LOOKED_AT_MAX;
