@@ -44,7 +44,7 @@ impl ReplyExtent {
 
     /// The length of the reply, or `None` when it is not all there. `input`: everything since the reply's
     /// first byte, longer with each call. What is found may still be no reply: the inside of texts and
-    /// numbers is [`decode`](crate::decode)'s.
+    /// numbers is [`decode`](crate::decode())'s.
     ///
     /// # Errors
     /// See [`ExtentError`]; the search is over then.
