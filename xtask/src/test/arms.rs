@@ -1,7 +1,8 @@
 //! Arms: ways to run the server of which no client may notice anything, and the tests that run in each.
 //!
 //! An arm is an environment of the test program: `SLUICE_TEST_ARGS` gives every server more arguments, and
-//! the other variables are the switches of a build with debug assertions (`crates/server/src/test_switches.rs`).
+//! the other variables are the switches of a build with debug assertions
+//! (`crates/server/src/test_switches.rs`).
 //! `cargo xtask test` runs [`of_every_change`], `cargo xtask deep arms` all of [`ARMS`].
 
 use crate::Result;

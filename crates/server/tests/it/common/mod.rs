@@ -51,7 +51,7 @@ pub fn is_on_io_uring() -> bool {
     arm().iter().any(|word| word == "io_uring")
 }
 
-/// Whether the binary under test has the switches of `test_switches.rs`: one that was built for release has none.
+/// Whether the binary under test has the switches of `test_switches.rs`: one built for release has none.
 pub fn has_switches() -> bool {
     let has = cfg!(debug_assertions);
     if !has {
