@@ -23,7 +23,7 @@ use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_engine::ProcessClock;
 use sluice_engine::{Engine, LinkDriver, LinkTransport, Process};
-use sluice_evloop::{AnyLoop, Event, Fd, Received};
+use sluice_evloop::{AnyLoop, Event, Fd, Received, Sending, Sent};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::LinkState;
 use sluice_replication::{Input, Primary, SyncFailure};
@@ -344,8 +344,12 @@ pub(super) fn decode_on_link<'a>(
         if decoded.is_err() {
             transport.send_last(event_loop, &answer);
         } else {
-            // The end of the connection is reported by the receive, too.
-            let _ = transport.send_coded(event_loop, Piece::Answer(answer), Vec::new()).sending;
+            let sending = transport.send_coded(event_loop, Piece::Answer(answer), Vec::new()).sending;
+            // While a send is in flight there is no room for a second one, and the records of TLS would lack
+            // this one. The link makes another connection.
+            if matches!(sending, Ok(Sending::Done(Sent { error: Some(_), .. })) | Err(_)) {
+                return Decoded::Ended("what TLS answers to the primary could not be sent".to_owned());
+            }
         }
     }
     match decoded {

@@ -563,6 +563,12 @@ fn m3_waiting_and_polling_are_counted() {
 
 #[test]
 fn busy_connections_are_shared_out_again() {
+    if std::env::var_os("SLUICE_TEST_RING").is_some() {
+        println!(
+            "skipped: between rings of two messages an I/O thread waits for the main thread, and is not what is busy"
+        );
+        return;
+    }
     let server = with_io_threads(&[]);
     let mut control = server.client();
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
