@@ -35,8 +35,9 @@ impl Digest {
         Some(Digest(digest))
     }
 
-    pub(crate) fn bytes(&self) -> [u8; 32] {
-        self.0
+    /// The digest.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 
     /// 64 hexadecimal digits in lower case.

@@ -10,6 +10,7 @@ use crate::exec::open_unit::OpenUnit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::observe::info::ClientMemoryPass;
+use crate::observe::page::PageWatch;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
@@ -124,6 +125,8 @@ pub(crate) struct CronState {
     pub(crate) next_client_slot: usize,
     /// Memory of clients, where metrics want it.
     pub(crate) client_memory: ClientMemoryPass,
+    /// What is gathered while somebody looks at the page of the metrics endpoint.
+    pub(crate) page: PageWatch,
     pub(crate) last_second: i64,
     pub(crate) rate_at_us: u64,
     /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.

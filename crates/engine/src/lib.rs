@@ -34,6 +34,10 @@ pub use host::process::{
 };
 pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 pub use observe::memory_parts::MemoryPart;
+pub use observe::page::{
+    Credentials, HistoryPoint, HistoryTotals, JudgedCredentials, MayShow, PageAsk, PageDetails, PageJson,
+    history_json,
+};
 pub use observe::stats::Peaks;
 pub use persistence::background::Slice;
 pub use persistence::loading::LoadEnded;

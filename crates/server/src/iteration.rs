@@ -29,8 +29,8 @@ use crate::lazyfree::Garbage;
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, Accepted, ListenerKind};
 use crate::loader;
-use crate::metrics::MetricsEndpoint;
 use crate::metrics::message::MetricsSettings;
+use crate::metrics::{MetricsEndpoint, is_guarded};
 use crate::migrate::{MigrationSource, Migrator};
 use crate::net::handshakes::{Begin, HandshakeOutcome, Handshakes};
 use crate::net::{Endpoint, Stream, tls};
@@ -504,8 +504,9 @@ impl Server {
     fn make_sample(&mut self) {
         let began_ns = self.host.now().mono_ns;
         let mut sample = self.engine.metrics_sample(&mut self.host);
+        let details = self.metrics.take_ask().map(|ask| self.engine.page_details(&ask, &mut self.host));
         sample.took(self.host.now().mono_ns.saturating_sub(began_ns));
-        self.metrics.give(sample);
+        self.metrics.give(sample, details);
     }
 
     /// Has the metrics endpoint served as the configuration wants it.
@@ -517,7 +518,7 @@ impl Server {
         let listeners = self.host.settings.metrics.active().to_vec();
         let tls = self.host.settings.tls.context().cloned().filter(|_| config.bool(param::METRICS_TLS));
         let token = config.text(param::METRICS_TOKEN).map(Into::into);
-        let settings = MetricsSettings { listeners, token, tls };
+        let settings = MetricsSettings { listeners, token, tls, is_guarded: is_guarded(config) };
         if let Err(text) = self.metrics.apply(settings, self.sockets.event_loop.waker()) {
             self.host.note(LogLevel::Warning, &text);
         }

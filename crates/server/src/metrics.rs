@@ -1,10 +1,12 @@
-//! The metrics endpoint: HTTP for Prometheus and its like, on a thread and a port of its own.
+//! The metrics endpoint: HTTP for Prometheus and its like, and for people with a browser, on a thread and a
+//! port of its own.
 //!
 //! ```text
 //!  main thread                                the thread (metrics/thread.rs)
-//!   ◄────────────── wanted, wake ───────────── a request, and the sample is older than a second
-//!   at the end of an iteration: a sample
-//!   ──────────────────── Sample ─────────────► text (engine/observe/info/text.rs), replies (metrics/http.rs)
+//!   ◄─────── PageAsk, wanted, wake ─────────── a request, and the sample is older than a second; or a point of
+//!   at the end of an iteration: a sample       the history is due (metrics/samples.rs)
+//!   ──────────────────── Sample ─────────────► text (engine/observe/info/text.rs), JSON (engine/observe/page),
+//!                                              replies (metrics/http.rs), the page (metrics/page.rs)
 //!   ──────────────────── Settings ───────────► listeners, token, TLS: at a start and by CONFIG SET
 //! ```
 //!
@@ -15,17 +17,20 @@
 
 pub mod http;
 pub mod message;
+mod page;
+mod samples;
 mod thread;
 
-use self::message::{MetricsSettings, ToEndpoint};
+use self::message::{MainThread, MetricsSettings, ToEndpoint};
 use crate::listen;
 use crate::os::plain_error;
 use sluice_config::choice::TlsAuthClients;
 use sluice_config::{Config, param};
-use sluice_engine::MetricsSample;
+use sluice_engine::{MetricsSample, PageAsk, PageDetails};
 use sluice_evloop::{Sender, Waker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 
 /// The endpoint as the main thread sees it.
 #[derive(Default)]
@@ -37,6 +42,8 @@ struct EndpointLink {
     sender: Sender<ToEndpoint>,
     /// The thread wants a sample. Set there, ahead of the wake-up, and taken by the main thread.
     wanted: Arc<AtomicBool>,
+    /// What somebody who looks at the page wants with the sample: sent ahead of `wanted`.
+    asks: Receiver<PageAsk>,
 }
 
 impl MetricsEndpoint {
@@ -57,9 +64,10 @@ impl MetricsEndpoint {
             Some(link) => link,
             None => {
                 let wanted = Arc::new(AtomicBool::new(false));
-                let sender = thread::start(main, wanted.clone())
+                let (ask, asks) = mpsc::channel();
+                let sender = thread::start(MainThread { wanted: wanted.clone(), ask, waker: main })
                     .map_err(|error| format!("No thread for metrics: {}", plain_error(&error)))?;
-                self.link.insert(EndpointLink { sender, wanted })
+                self.link.insert(EndpointLink { sender, wanted, asks })
             }
         };
         // Whether the kernel had to be asked to wake the thread is of no interest.
@@ -76,10 +84,15 @@ impl MetricsEndpoint {
         link.wanted.load(Ordering::Relaxed) && link.wanted.swap(false, Ordering::Acquire)
     }
 
+    /// What is wanted for the page with the sample that [`MetricsEndpoint::wants_sample`] told of.
+    pub fn take_ask(&self) -> Option<PageAsk> {
+        self.link.as_ref().and_then(|link| link.asks.try_iter().last())
+    }
+
     /// Hands a sample over.
-    pub fn give(&self, sample: MetricsSample) {
+    pub fn give(&self, sample: MetricsSample, details: Option<PageDetails>) {
         if let Some(link) = &self.link {
-            let _ = link.sender.send(ToEndpoint::Sample(Box::new(sample)));
+            let _ = link.sender.send(ToEndpoint::Sample(Box::new(sample), details.map(Box::new)));
         }
     }
 }
@@ -97,7 +110,7 @@ pub fn refusal(config: &Config) -> Option<String> {
 }
 
 /// Whether nobody is answered who has neither the token nor a certificate.
-fn is_guarded(config: &Config) -> bool {
+pub fn is_guarded(config: &Config) -> bool {
     let asks_for_certificate = config.bool(param::METRICS_TLS)
         && config.choice::<TlsAuthClients>(param::TLS_AUTH_CLIENTS) == TlsAuthClients::Yes;
     config.text(param::METRICS_TOKEN).is_some() || asks_for_certificate

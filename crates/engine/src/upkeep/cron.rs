@@ -42,6 +42,7 @@ impl Engine {
         }
         self.sample_rates(now, process);
         self.log_load_progress(now, process);
+        self.look_at_keys(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         compaction_ms.min(next_deadline_ms).min(period as u64)
     }
@@ -69,15 +70,22 @@ impl Engine {
         let share = (slots / hz as usize).max(slots.min(5));
         let timeout = self.control.config.int(param::TIMEOUT);
         let sums_memory = self.control.config.int(param::METRICS_PORT) != 0;
+        let is_watched = self.upkeep.cron.page.gathers_clients(now);
         for _ in 0..share {
             let slot = self.upkeep.cron.next_client_slot % slots.max(1);
             self.upkeep.cron.next_client_slot = slot + 1;
             if slot == 0 && sums_memory {
                 self.upkeep.cron.client_memory.begin();
             }
+            if slot == 0 && is_watched {
+                self.upkeep.cron.page.clients.begin();
+            }
             let Some(session) = self.sessions.in_slot(slot) else { continue };
             if sums_memory {
                 self.upkeep.cron.client_memory.so_far.add(session);
+            }
+            if is_watched {
+                self.upkeep.cron.page.clients.add(session);
             }
             let key = session.key;
             let idle = now.unix_s() - session.caller.traffic.last_s;

@@ -1,12 +1,16 @@
 //! HTTP as far as the metrics endpoint speaks it: requests out of bytes, replies into bytes. It knows no
 //! socket and no clock.
 //!
+//! A browser that shows the page sends credentials in a header of its own, [`USER_HEADER`], in hexadecimal
+//! digits: a page from elsewhere cannot send that without asking first, and nobody answers such a question.
+//!
 //! Invariants: (1) a request is a head of [`HEAD_BYTES_MAX`] bytes at most and has no body: one that
 //! announces a body is refused, and its connection closed, so that nothing behind the head is taken for a
 //! request that a proxy has not seen; (2) no bytes make it panic, or allocate more than they are.
 
 use httparse::{EMPTY_HEADER, Header};
-use sluice_engine::MetricsFormat;
+use sluice_engine::{Credentials, MetricsFormat};
+use std::net::IpAddr;
 
 /// Most connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -14,6 +18,8 @@ pub const CONNECTIONS_MAX: usize = 64;
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// Most headers of a request.
 pub const HEADERS_MAX: usize = 64;
+/// The header with a user and a password: hexadecimal digits of each, a colon between.
+pub const USER_HEADER: &str = "sluice-user";
 
 /// What bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,31 +37,78 @@ pub enum ParsedHead {
 }
 
 /// A request without a body.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The page that it asks for; none: there is no such page.
-    pub page: Option<Page>,
+    /// What it asks for; none: there is nothing under that path.
+    pub resource: Option<Resource>,
     /// The reply has no body (HEAD).
     pub is_head: bool,
     /// The connection stays.
     pub stays: bool,
     /// What it shows behind `Authorization: Bearer`.
     pub token: Option<Box<[u8]>>,
+    /// Who wants to see names of keys, as [`USER_HEADER`] says.
+    pub credentials: Option<Credentials>,
+    /// The host that it names is an address or this machine: no name that somebody else has pointed here.
+    pub names_own_host: bool,
     /// The format that it prefers.
     pub format: MetricsFormat,
 }
 
-/// The pages.
+/// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
-    /// All numbers.
+pub enum Resource {
+    /// All numbers, for machines.
     Metrics,
     /// Whether the server should be sent clients.
     Health,
+    /// The page for people.
+    Page,
+    /// What the page shows now.
+    PageData {
+        /// With the largest keys.
+        looks_at_keys: bool,
+    },
+    /// What the page draws over time.
+    PageHistory {
+        /// Points behind this one.
+        since: u64,
+    },
 }
 
-/// Which path has which page. A further page is a row here, and an arm in `Endpoint::answer`.
-const ROUTES: &[(&str, Page)] = &[("/metrics", Page::Metrics), ("/healthz", Page::Health)];
+impl Resource {
+    /// Whether it shows anything of the server, so that the token is asked for.
+    pub fn is_guarded(self) -> bool {
+        match self {
+            Resource::Metrics | Resource::PageData { .. } | Resource::PageHistory { .. } => true,
+            Resource::Health | Resource::Page => false,
+        }
+    }
+
+    /// Whether a browser asks for it in the name of a page.
+    pub fn is_for_the_page(self) -> bool {
+        matches!(self, Resource::PageData { .. } | Resource::PageHistory { .. })
+    }
+}
+
+/// What is under a path. A further resource is an arm here, and one in `EndpointThread::answer`.
+fn resource_of(path: &str) -> Option<Resource> {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let value = |name: &str| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(of, _)| *of == name).map(|(_, value)| value)
+    };
+    match path {
+        "/metrics" => Some(Resource::Metrics),
+        "/healthz" => Some(Resource::Health),
+        "/" => Some(Resource::Page),
+        "/page/data" => Some(Resource::PageData { looks_at_keys: value("keys") == Some("1") }),
+        "/page/history" => {
+            Some(Resource::PageHistory { since: value("since").and_then(|id| id.parse().ok()).unwrap_or(0) })
+        }
+        _ => None,
+    }
+}
 
 /// Statuses of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +116,7 @@ pub enum Status {
     Ok,
     BadRequest,
     Unauthorized,
+    Forbidden,
     NotFound,
     MethodNotAllowed,
     HeadTooLarge,
@@ -75,6 +129,7 @@ impl Status {
             Status::Ok => "200 OK",
             Status::BadRequest => "400 Bad Request",
             Status::Unauthorized => "401 Unauthorized",
+            Status::Forbidden => "403 Forbidden",
             Status::NotFound => "404 Not Found",
             Status::MethodNotAllowed => "405 Method Not Allowed",
             Status::HeadTooLarge => "431 Request Header Fields Too Large",
@@ -125,7 +180,8 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<Request, Status> {
         return Err(Status::BadRequest);
     }
     let is_1_1 = parsed.version == Some(1);
-    if only("host")?.is_none() && is_1_1 {
+    let host = only("host")?;
+    if host.is_none() && is_1_1 {
         return Err(Status::BadRequest);
     }
     let is_head = match parsed.method {
@@ -133,13 +189,47 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<Request, Status> {
         Some("HEAD") => true,
         _ => return Err(Status::MethodNotAllowed),
     };
-    let path = parsed.path.unwrap_or_default();
-    let path = path.split_once('?').map_or(path, |(path, _)| path);
-    let page = ROUTES.iter().find(|(of, _)| *of == path).map(|(_, page)| *page);
+    let resource = resource_of(parsed.path.unwrap_or_default());
     let says = |word: &str| all("connection").flat_map(words).any(|said| said.eq_ignore_ascii_case(word));
     let stays = if is_1_1 { !says("close") } else { says("keep-alive") };
     let token = only("authorization")?.and_then(|header| bearer(header.value)).map(Into::into);
-    Ok(Request { page, is_head, stays, token, format: format_of(all("accept")) })
+    let credentials = only(USER_HEADER)?.map(|header| credentials(header.value));
+    Ok(Request {
+        resource,
+        is_head,
+        stays,
+        token,
+        credentials: credentials.transpose()?,
+        names_own_host: host.is_none_or(|host| is_own_host(host.value)),
+        format: format_of(all("accept")),
+    })
+}
+
+/// What [`USER_HEADER`] says.
+fn credentials(value: &[u8]) -> Result<Credentials, Status> {
+    let mut parts = value.split(|byte| *byte == b':').map(unhex);
+    match (parts.next().flatten(), parts.next().flatten(), parts.next()) {
+        (Some(user), Some(password), None) => Ok(Credentials { user, password }),
+        _ => Err(Status::BadRequest),
+    }
+}
+
+fn unhex(digits: &[u8]) -> Option<Box<[u8]>> {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8; 2]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+/// Whether a `Host` names this machine without anybody's help: an address, or `localhost`.
+fn is_own_host(value: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return false };
+    let text = text.trim();
+    let name = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(name, _)| name),
+        None => text.rsplit_once(':').map_or(text, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 /// What stands between commas in a header.
@@ -208,12 +298,24 @@ pub struct ReplyForm {
     pub stays: bool,
 }
 
-/// The bytes of a reply; `body` in parts.
-pub fn reply(status: Status, kind: &str, body: &[&[u8]], form: ReplyForm) -> Vec<u8> {
+/// What a reply's body is.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// Its type.
+    pub kind: &'a str,
+    /// Further headers, each with its end.
+    pub headers: &'a str,
+    /// The body, in parts.
+    pub body: &'a [&'a [u8]],
+}
+
+/// The bytes of a reply.
+pub fn reply(status: Status, content: Content<'_>, form: ReplyForm) -> Vec<u8> {
+    let Content { kind, headers, body } = content;
     let length: usize = body.iter().map(|part| part.len()).sum();
     let connection = if form.stays { "keep-alive" } else { "close" };
     let head = format!(
-        "HTTP/1.1 {}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{}Cache-Control: no-store\r\n\
+        "HTTP/1.1 {}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{}{headers}Cache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n\r\n",
         status.line(),
         status.header()
@@ -227,7 +329,8 @@ pub fn reply(status: Status, kind: &str, body: &[&[u8]], form: ReplyForm) -> Vec
 
 /// A reply of a line of text.
 pub fn say(status: Status, text: &str, form: ReplyForm) -> Vec<u8> {
-    reply(status, "text/plain; charset=utf-8", &[text.as_bytes(), b"\n"], form)
+    let body = [text.as_bytes(), b"\n"];
+    reply(status, Content { kind: "text/plain; charset=utf-8", headers: "", body: &body }, form)
 }
 
 /// The reply to a request that is refused; its connection is closed behind it.

@@ -1,29 +1,29 @@
-//! The thread of the metrics endpoint: connections, their deadlines, and the sample that it keeps.
+//! The thread of the metrics endpoint: connections, their deadlines, and what they are answered with.
 //!
 //! Invariants: (1) at most [`CONNECTIONS_MAX`] connections; a newcomer takes the place of the one that has
 //! been without a request for longest, so that strangers who say nothing keep nobody out; (2) every
 //! connection has a deadline in every state: for the head of a request, for an answer of the main thread, for
-//! taking a reply, for the next request; (3) the main thread is asked for a sample once a second at most,
-//! however many requests come, and never again before it has answered; (4) of a sample each format's text is
-//! made once; (5) a connection keeps a head, a reply, and the text that its socket has not taken.
+//! taking a reply, for the next request; (3) a connection keeps a head, a reply, and the text that its socket
+//! has not taken. When the main thread is asked for a sample is in `samples.rs`.
 
-use super::http::{self, CONNECTIONS_MAX, HEAD_BYTES_MAX, Page, ParsedHead, ReplyForm, Request, Status};
-use super::message::{MetricsSettings, ToEndpoint};
+use super::http::{
+    self, CONNECTIONS_MAX, Content, HEAD_BYTES_MAX, ParsedHead, ReplyForm, Request, Resource, Status,
+};
+use super::message::{MainThread, MetricsSettings, ToEndpoint};
+use super::page::PageFile;
+use super::samples::Samples;
 use crate::listen::listeners::Listeners;
 use crate::net::{Endpoint, Stream};
 use crate::threads::Thread;
-use sluice_base::SessionKey;
+use sluice_base::{Now, SessionKey};
 use sluice_clock::Clock;
-use sluice_engine::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
+use sluice_engine::{EndpointNumbers, Health, MetricsSample, PageDetails, history_json};
 use sluice_evloop::{
     AnyLoop, Backend, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
-    Waker,
 };
 use sluice_tls::{Buffers, Session};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -35,16 +35,16 @@ pub(super) const IDLE_NS_MAX: u64 = 120 * SECOND_NS;
 pub(super) const REPLY_NS_MAX: u64 = 10 * SECOND_NS;
 /// How long a connection is kept behind its last reply, so that the client reads that.
 const LINGER_NS_MAX: u64 = SECOND_NS;
-/// How old a sample may be that answers a request at once.
-pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
 /// How long a request waits for the main thread before it is answered with the last sample.
 pub(super) const ANSWER_NS_MAX: u64 = SECOND_NS / 2;
+/// How long a request for what the page shows waits, since that may come with the next sample only.
+pub(super) const PAGE_ANSWER_NS_MAX: u64 = 2 * SECOND_NS;
 
 /// Starts the thread; what it does is sent to it. `main` is woken when a sample is wanted.
 ///
 /// # Errors
 /// The system has no thread or no event loop for it.
-pub(super) fn start(main: Waker, wanted: Arc<AtomicBool>) -> io::Result<Sender<ToEndpoint>> {
+pub(super) fn start(main: MainThread) -> io::Result<Sender<ToEndpoint>> {
     let (ready, opened) = mpsc::channel();
     // Nobody joins it: it ends when it is told, or with the process.
     Thread::Metrics.start(move || {
@@ -56,7 +56,7 @@ pub(super) fn start(main: Waker, wanted: Arc<AtomicBool>) -> io::Result<Sender<T
         };
         let (sender, inbox) = Mailbox::new(event_loop.waker());
         let _ = ready.send(Ok(sender));
-        EndpointThread::new(event_loop, inbox, main, wanted).run();
+        EndpointThread::new(event_loop, inbox, main).run();
     })?;
     opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)?
 }
@@ -65,12 +65,13 @@ struct EndpointThread {
     event_loop: AnyLoop,
     clock: Clock,
     inbox: Mailbox<ToEndpoint>,
-    main: Waker,
-    /// See `EndpointLink::wanted`.
-    wanted: Arc<AtomicBool>,
+    main: MainThread,
     listeners: Listeners,
     token: Option<Box<[u8]>>,
     tls: Option<sluice_tls::Context>,
+    /// See [`MetricsSettings::is_guarded`].
+    is_guarded: bool,
+    page: PageFile,
     table: Vec<HttpSlot>,
     samples: Samples,
     /// Requests for metrics; requests that were refused, and connections closed to make room.
@@ -110,61 +111,18 @@ enum HttpState {
     Ending,
 }
 
-/// The last sample, and what is made of it.
-#[derive(Default)]
-struct Samples {
-    last: Option<KeptSample>,
-    /// The main thread was asked for the next.
-    is_asked: bool,
-    count: u64,
-}
-
-struct KeptSample {
-    sample: Box<MetricsSample>,
-    at_ns: u64,
-    texts: [Option<String>; 2],
-}
-
-impl Samples {
-    /// A sample that is young enough for a request that comes now.
-    fn is_young(&self, now_ns: u64) -> bool {
-        self.last.as_ref().is_some_and(|last| now_ns.saturating_sub(last.at_ns) < SAMPLE_NS_MAX)
-    }
-
-    fn take(&mut self, sample: Box<MetricsSample>, now_ns: u64) {
-        self.is_asked = false;
-        self.count += 1;
-        self.last = Some(KeptSample { sample, at_ns: now_ns, texts: [None, None] });
-    }
-}
-
-impl KeptSample {
-    fn text(&mut self, format: MetricsFormat) -> &str {
-        let place = match format {
-            MetricsFormat::OpenMetrics => 0,
-            MetricsFormat::Prometheus => 1,
-        };
-        let sample = &self.sample;
-        self.texts[place].get_or_insert_with(|| sample.text(format))
-    }
-}
-
 impl EndpointThread {
-    fn new(
-        event_loop: AnyLoop,
-        inbox: Mailbox<ToEndpoint>,
-        main: Waker,
-        wanted: Arc<AtomicBool>,
-    ) -> EndpointThread {
+    fn new(event_loop: AnyLoop, inbox: Mailbox<ToEndpoint>, main: MainThread) -> EndpointThread {
         EndpointThread {
             event_loop,
             clock: Clock::system(),
             inbox,
             main,
-            wanted,
             listeners: Listeners::default(),
             token: None,
             tls: None,
+            is_guarded: false,
+            page: PageFile::new(),
             table: Vec::new(),
             samples: Samples::default(),
             scrapes: 0,
@@ -174,33 +132,54 @@ impl EndpointThread {
     }
 
     fn run(mut self) {
+        self.samples.history.begin(self.clock.now().mono_ns);
         loop {
             let now_ns = self.clock.now().mono_ns;
-            let first = self.connections().map(|(_, connection)| connection.deadline_ns).min();
-            let until = first.map_or(Deadline::NEVER, Deadline::at_ns);
+            let due_ns = self.samples.due_ns(self.waiting().next().is_some());
+            let late = self.connections().map(|(_, connection)| connection.deadline_ns);
+            let until = late.chain(due_ns).min().map_or(Deadline::NEVER, Deadline::at_ns);
             if self.event_loop.wait(now_ns, until).is_err() {
                 return;
             }
-            let now_ns = self.clock.now().mono_ns;
+            let now = self.clock.now();
             let messages: Vec<ToEndpoint> = self.inbox.drain().collect();
             for message in messages {
                 match message {
                     ToEndpoint::Settings(settings) => self.apply(*settings),
-                    ToEndpoint::Sample(sample) => self.take_sample(sample, now_ns),
+                    ToEndpoint::Sample(sample, details) => self.take_sample(sample, details, now),
                     ToEndpoint::End => return self.listeners.close(&mut self.event_loop),
                 }
             }
-            while let Some(event) = self.event_loop.next_event(now_ns) {
-                self.handle(event, now_ns);
+            while let Some(event) = self.event_loop.next_event(now.mono_ns) {
+                self.handle(event, now.mono_ns);
             }
-            self.end_late(now_ns);
+            self.end_late(now.mono_ns);
+            self.ask_if_due(now.mono_ns);
+        }
+    }
+
+    /// The requests that wait for a sample.
+    fn waiting(&self) -> impl Iterator<Item = &Request> {
+        self.table.iter().filter_map(|slot| match &slot.connection.as_ref()?.state {
+            HttpState::Waiting(request) => Some(request),
+            HttpState::Reading | HttpState::Replying { .. } | HttpState::Ending => None,
+        })
+    }
+
+    /// Asks the main thread for a sample, if some request or the history wants one by now.
+    fn ask_if_due(&mut self, now_ns: u64) {
+        let due_ns = self.samples.due_ns(self.waiting().next().is_some());
+        if due_ns.is_some_and(|due_ns| due_ns <= now_ns) {
+            let waiting: Vec<Request> = self.waiting().cloned().collect();
+            let page = self.samples.ask(waiting.iter(), now_ns);
+            self.main.ask(page);
         }
     }
 
     fn apply(&mut self, settings: MetricsSettings) {
-        let MetricsSettings { listeners, token, tls } = settings;
+        let MetricsSettings { listeners, token, tls, is_guarded } = settings;
         self.listeners.replace(&mut self.event_loop, listeners);
-        (self.token, self.tls) = (token, tls);
+        (self.token, self.tls, self.is_guarded) = (token, tls, is_guarded);
     }
 
     fn handle(&mut self, event: Event, now_ns: u64) {
@@ -338,7 +317,9 @@ impl EndpointThread {
                 ParsedHead::Partial => return,
                 ParsedHead::Request { request, used } => {
                     connection.input.drain(..used);
-                    connection.enter(HttpState::Waiting(request), now_ns, ANSWER_NS_MAX);
+                    let is_of_page = matches!(request.resource, Some(Resource::PageData { .. }));
+                    let answer_ns_max = if is_of_page { PAGE_ANSWER_NS_MAX } else { ANSWER_NS_MAX };
+                    connection.enter(HttpState::Waiting(request), now_ns, answer_ns_max);
                     self.take_up(key, now_ns);
                 }
                 ParsedHead::Refused(status) => {
@@ -352,43 +333,53 @@ impl EndpointThread {
 
     /// Answers a request, at once or when the main thread has.
     fn take_up(&mut self, key: SessionKey, now_ns: u64) {
-        let token = self.token.clone();
         let Some(HttpConnection { state: HttpState::Waiting(request), .. }) = self.connection(key) else {
             return;
         };
-        let form = ReplyForm { is_head: request.is_head, stays: request.stays };
-        let is_allowed = match (&token, &request.token) {
+        let request = request.clone();
+        if let Some((status, text)) = self.refusal(&request) {
+            self.refused += 1;
+            let form = ReplyForm { is_head: request.is_head, stays: request.stays };
+            return self.reply(key, http::say(status, text, form), form.stays, now_ns);
+        }
+        if self.samples.serves(&request, now_ns) {
+            return self.answer(key, now_ns);
+        }
+        self.ask_if_due(now_ns);
+    }
+
+    /// Why a request is not served.
+    fn refusal(&self, request: &Request) -> Option<(Status, &'static str)> {
+        let Some(resource) = request.resource else {
+            return Some((Status::NotFound, "there is /, /metrics and /healthz"));
+        };
+        if resource.is_for_the_page() && !self.is_guarded && !request.names_own_host {
+            // Somebody's page may have its name point to this machine, and ask in the name of a visitor.
+            return Some((
+                Status::Forbidden,
+                "without metrics-token, the page is for http://127.0.0.1, http://localhost and other addresses, \
+                 not for names",
+            ));
+        }
+        let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,
             (Some(wanted), Some(shown)) => http::is_token(wanted, shown),
             (Some(_), None) => false,
         };
-        let refusal = match request.page {
-            None => Some((Status::NotFound, "there is /metrics and /healthz")),
-            Some(Page::Metrics) if !is_allowed => {
-                Some((Status::Unauthorized, "the token is missing or wrong"))
-            }
-            Some(Page::Metrics | Page::Health) => None,
-        };
-        if let Some((status, text)) = refusal {
-            self.refused += 1;
-            return self.reply(key, http::say(status, text, form), form.stays, now_ns);
-        }
-        if self.samples.is_young(now_ns) {
-            return self.answer(key, now_ns);
-        }
-        if !self.samples.is_asked {
-            self.samples.is_asked = true;
-            // The main thread takes it: see `MetricsEndpoint::wants_sample`.
-            self.wanted.store(true, Ordering::Release);
-            self.main.wake();
-        }
+        (resource.is_guarded() && !is_allowed)
+            .then_some((Status::Unauthorized, "the token is missing or wrong"))
     }
 
-    fn take_sample(&mut self, sample: Box<MetricsSample>, now_ns: u64) {
-        self.samples.take(sample, now_ns);
-        let waiting = self.connections().filter(|(_, connection)| connection.is_waiting());
+    fn take_sample(&mut self, sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
+        self.samples.take(sample, details, now);
+        let served = |connection: &HttpConnection| match &connection.state {
+            HttpState::Waiting(request) => self.samples.serves(request, now.mono_ns),
+            HttpState::Reading | HttpState::Replying { .. } | HttpState::Ending => false,
+        };
+        let waiting = self.connections().filter(|(_, connection)| served(connection));
         let keys: Vec<SessionKey> = waiting.map(|(key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.answer_and_go_on(key, now_ns));
+        keys.into_iter().for_each(|key| self.answer_and_go_on(key, now.mono_ns));
+        self.samples.keep();
     }
 
     fn answer_and_go_on(&mut self, key: SessionKey, now_ns: u64) {
@@ -398,52 +389,61 @@ impl EndpointThread {
 
     /// Answers a request that waits, with the sample that there is.
     fn answer(&mut self, key: SessionKey, now_ns: u64) {
-        let connections = self.connections().count() as u64;
         let Some(connection) = self.connection(key) else { return };
         let HttpState::Waiting(request) = &connection.state else { return };
+        let (request, waited_ns) = (request.clone(), now_ns.saturating_sub(connection.since_ns));
         let form = ReplyForm { is_head: request.is_head, stays: request.stays };
-        let (page, format) = (request.page, request.format);
-        let waited_ns = now_ns.saturating_sub(connection.since_ns);
-        let bytes = match page {
-            Some(Page::Metrics) => {
-                self.scrapes += 1;
-                let numbers = EndpointNumbers {
-                    age_ns: 0,
-                    waited_ns,
-                    samples: self.samples.count,
-                    scrapes: self.scrapes,
-                    connections,
-                    refused: self.refused,
-                };
-                self.metrics(format, numbers, form, now_ns)
+        let bytes = match request.resource {
+            Some(Resource::Metrics) => self.metrics(&request, waited_ns, form, now_ns),
+            Some(Resource::Health) => self.health(form, now_ns),
+            Some(Resource::Page) => http::reply(Status::Ok, self.page.content(), form),
+            Some(Resource::PageData { .. }) => self.page_data(&request, form, now_ns),
+            Some(Resource::PageHistory { since }) => {
+                json(&[history_json(self.samples.history.since(since)).as_bytes()], form)
             }
-            Some(Page::Health) => self.health(form, now_ns),
             None => http::refuse(Status::NotFound),
         };
         self.reply(key, bytes, form.stays, now_ns);
     }
 
-    fn metrics(
-        &mut self,
-        format: MetricsFormat,
-        numbers: EndpointNumbers,
-        form: ReplyForm,
-        now_ns: u64,
-    ) -> Vec<u8> {
-        let Some(last) = &mut self.samples.last else {
+    fn metrics(&mut self, request: &Request, waited_ns: u64, form: ReplyForm, now_ns: u64) -> Vec<u8> {
+        self.scrapes += 1;
+        let connections = self.connections().count() as u64;
+        let Samples { last: Some(last), count, .. } = &mut self.samples else {
             return http::say(Status::Unavailable, NO_ANSWER, form);
         };
-        let numbers = EndpointNumbers { age_ns: now_ns.saturating_sub(last.at_ns), ..numbers };
-        let end = numbers.text(format);
+        let numbers = EndpointNumbers {
+            age_ns: now_ns.saturating_sub(last.at_ns),
+            waited_ns,
+            samples: *count,
+            scrapes: self.scrapes,
+            connections,
+            refused: self.refused,
+        };
+        let (format, end) = (request.format, numbers.text(request.format));
         let body = [last.text(format).as_bytes(), end.as_bytes()];
-        http::reply(Status::Ok, format.content_type(), &body, form)
+        http::reply(Status::Ok, Content { kind: format.content_type(), headers: "", body: &body }, form)
     }
 
     fn health(&self, form: ReplyForm, now_ns: u64) -> Vec<u8> {
-        let health = self.samples.last.as_ref().filter(|_| self.samples.is_young(now_ns));
-        match health.map(|last| last.sample.health) {
+        match self.samples.young(now_ns).map(|last| last.sample.health) {
             Some(Health::Fine) => http::say(Status::Ok, Health::Fine.text(), form),
             Some(health) => http::say(Status::Unavailable, health.text(), form),
+            None => http::say(Status::Unavailable, NO_ANSWER, form),
+        }
+    }
+
+    /// What the page shows, behind how old that is.
+    fn page_data(&mut self, request: &Request, form: ReplyForm, now_ns: u64) -> Vec<u8> {
+        let age_ms =
+            self.samples.last.as_ref().map_or(0, |last| now_ns.saturating_sub(last.at_ns) / 1_000_000);
+        let last = self.samples.last.as_mut();
+        match last.and_then(|last| last.json(request.credentials.as_ref())) {
+            Some(text) => {
+                let head = format!("{{\"age_ms\":{age_ms},");
+                // The text's own brace is in the head.
+                json(&[head.as_bytes(), text.as_bytes().get(1..).unwrap_or_default()], form)
+            }
             None => http::say(Status::Unavailable, NO_ANSWER, form),
         }
     }
@@ -557,6 +557,10 @@ impl HttpConnection {
         self.input.extend_from_slice(bytes);
         true
     }
+}
+
+fn json(body: &[&[u8]], form: ReplyForm) -> Vec<u8> {
+    http::reply(Status::Ok, Content { kind: "application/json", headers: "", body }, form)
 }
 
 const NO_ANSWER: &str = "the main thread does not answer";

@@ -69,7 +69,12 @@ fn numbers_are_served_in_the_format_that_is_asked_for() {
     let (head, body) = ask(port, "HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body.is_empty());
     assert_eq!(get(port, "/healthz", "").1, "ok\n");
-    assert!(get(port, "/", "").0.starts_with("HTTP/1.1 404 "));
+    assert!(get(port, "/nosuch", "").0.starts_with("HTTP/1.1 404 "));
+    let (head, body) = get(port, "/", "");
+    assert!(
+        head.contains("\r\nContent-Security-Policy: default-src 'none';") && body.ends_with("</html>\n"),
+        "{head}"
+    );
 }
 
 #[test]

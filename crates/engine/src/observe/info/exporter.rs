@@ -49,6 +49,11 @@ fn identity(view: &View<'_>, out: &mut Sampler) {
         ],
     );
     out.info(family::BUILD, &[("version", facts.own_version), ("compatible", version::COMPATIBLE)]);
+    out.info(
+        family::EVENT_LOOP_INFO,
+        &[("event_loop", &facts.event_loop), ("reason", &facts.event_loop_reason)],
+    );
+    out.info(family::IO_THREADS_INFO, &[("reason", facts.io_threads.reason)]);
     if let Some(role) = role {
         let primary = role.primary();
         let read_only = if control.config.bool(param::REPLICA_READ_ONLY) { "1" } else { "0" };

@@ -44,9 +44,16 @@ impl FamilyId {
     }
 }
 
+impl FamilyId {
+    /// The family of a field's numbers.
+    pub(crate) const fn of(field: FieldId) -> FamilyId {
+        FamilyId(field.0)
+    }
+}
+
 impl From<FieldId> for FamilyId {
     fn from(field: FieldId) -> FamilyId {
-        FamilyId(field.0)
+        FamilyId::of(field)
     }
 }
 
@@ -113,6 +120,8 @@ families! {
     INSTANCE: info("redis_instance_info", "the server");
     START_TIME: gauge("redis_start_time_seconds", "when the server started, since the epoch").in_unit(Seconds);
     BUILD: info("sluice_build_info", "this server's own version");
+    EVENT_LOOP_INFO: info("sluice_event_loop_info", "the interface of the kernel that the event loop uses, and why that one");
+    IO_THREADS_INFO: info("sluice_io_threads_reason_info", "why there are so many I/O threads");
     CONFIG_MAXMEMORY: gauge("redis_config_maxmemory", "the directive maxmemory");
     CONFIG_MAXCLIENTS: gauge("redis_config_maxclients", "the directive maxclients");
     CONFIG_IO_THREADS: gauge("redis_config_io_threads", "the directive io-threads");

@@ -34,7 +34,7 @@ pub(super) struct SampleNumber {
 
 /// Durations of a command.
 #[derive(Debug)]
-pub(super) struct CommandLatencies {
+pub(crate) struct CommandLatencies {
     pub command: &'static str,
     /// How many there were.
     pub count: u64,
@@ -149,6 +149,19 @@ impl Sink for Sampler {
 }
 
 impl MetricsSample {
+    /// Every number: its family, its labels, itself.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (FamilyId, &[(&'static str, Box<str>)], Number)> {
+        self.numbers.iter().map(|number| {
+            let labels = number.labels.checked_sub(1).map(|index| self.labels[index as usize].as_slice());
+            (number.family, labels.unwrap_or_default(), number.number)
+        })
+    }
+
+    /// Durations, command by command.
+    pub(crate) fn latencies(&self) -> &[CommandLatencies] {
+        &self.latencies
+    }
+
     /// Notes how long the main thread took for it, nanoseconds.
     pub fn took(&mut self, ns: u64) {
         let number = Number::Uint(ns).over(family::SAMPLE_DURATION.family().divisor);

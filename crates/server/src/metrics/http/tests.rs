@@ -20,16 +20,66 @@ const HOST: &str = "Host: a\r\n";
 #[test]
 fn requests_name_a_page_a_format_and_a_token() {
     let request = request_of("GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: bearer  secret \r\n\r\n");
-    assert_eq!(request.page, Some(Page::Metrics));
+    assert_eq!(request.resource, Some(Resource::Metrics));
     assert_eq!(request.token.as_deref(), Some(&b"secret"[..]));
     assert!(request.stays && !request.is_head);
     assert_eq!(request.format, MetricsFormat::Prometheus);
     let request = request_of("HEAD /healthz?x=1 HTTP/1.0\r\n\r\n");
-    assert_eq!((request.page, request.is_head, request.stays), (Some(Page::Health), true, false));
+    assert_eq!((request.resource, request.is_head, request.stays), (Some(Resource::Health), true, false));
     assert!(request_of("GET / HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n").stays);
     assert!(!request_of("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").stays);
-    assert_eq!(request_of("GET /metrics/ HTTP/1.1\r\nHost: a\r\n\r\n").page, None);
-    assert_eq!(request_of("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").page, None);
+    assert_eq!(request_of("GET /metrics/ HTTP/1.1\r\nHost: a\r\n\r\n").resource, None);
+    let page = request_of("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").resource;
+    assert_eq!(page, Some(Resource::Page));
+}
+
+#[test]
+fn what_the_page_asks_for_stands_behind_a_question_mark() {
+    let resource = |path: &str| request_of(&format!("GET {path} HTTP/1.1\r\n{HOST}\r\n")).resource;
+    let data = |looks_at_keys| Some(Resource::PageData { looks_at_keys });
+    assert_eq!(resource("/page/data"), data(false));
+    assert_eq!(resource("/page/data?keys=1"), data(true));
+    assert_eq!(resource("/page/data?x=2&keys=1&y"), data(true));
+    assert_eq!(resource("/page/data?keys=2"), data(false));
+    let history = |since| Some(Resource::PageHistory { since });
+    assert_eq!(resource("/page/history?since=17"), history(17));
+    for path in ["/page/history", "/page/history?since=-1", "/page/history?since=99999999999999999999"] {
+        assert_eq!(resource(path), history(0), "{path}");
+    }
+    assert_eq!(resource("/page"), None);
+}
+
+#[test]
+fn credentials_are_hexadecimal_digits_with_a_colon_between() {
+    let head_with = |value: &str| one(&format!("GET / HTTP/1.1\r\n{HOST}Sluice-User: {value}\r\n\r\n"));
+    let shown = |value: &str| match head_with(value) {
+        ParsedHead::Request { request, .. } => request.credentials,
+        other => panic!("{other:?}"),
+    };
+    let of =
+        |user: &[u8], password: &[u8]| Some(Credentials { user: user.into(), password: password.into() });
+    assert_eq!(shown("616c:3a00"), of(b"al", b":\0"));
+    assert_eq!(shown("616C:"), of(b"al", b""));
+    assert_eq!(request_of(&format!("GET / HTTP/1.1\r\n{HOST}\r\n")).credentials, None);
+    for value in ["", "61", "6:61", "6g:61", "61:61:61", "61:\u{e9}"] {
+        assert_eq!(head_with(value), ParsedHead::Refused(Status::BadRequest), "{value}");
+    }
+}
+
+#[test]
+fn a_host_is_an_address_or_this_machine_or_somebody_elses_name() {
+    let is_own = |host: &str| request_of(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).names_own_host;
+    for host in
+        ["127.0.0.1", "127.0.0.1:9121", "10.0.0.7:80", "localhost:9121", "LOCALHOST", "[::1]", "[::1]:9121"]
+    {
+        assert!(is_own(host), "{host}");
+    }
+    for host in
+        ["a", "evil.example:9121", "127.0.0.1.evil.example", "localhost.evil.example:1", "[::1", "::1", ""]
+    {
+        assert!(!is_own(host), "{host}");
+    }
+    assert!(request_of("GET / HTTP/1.0\r\n\r\n").names_own_host);
 }
 
 #[test]
@@ -112,14 +162,14 @@ fn tokens_are_the_same_or_not() {
 #[test]
 fn a_reply_says_its_length_also_where_its_body_is_left_out() {
     let form = ReplyForm { is_head: false, stays: true };
-    let text = String::from_utf8(reply(Status::Ok, "text/plain", &[b"ab", b"c"], form)).unwrap();
+    let text = String::from_utf8(reply(Status::Ok, text_of(&[b"ab", b"c"]), form)).unwrap();
     assert!(
         text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n"),
         "{text}"
     );
     assert!(text.ends_with("Connection: keep-alive\r\n\r\nabc"), "{text}");
     let form = ReplyForm { is_head: true, stays: false };
-    let text = String::from_utf8(reply(Status::Ok, "text/plain", &[b"abc"], form)).unwrap();
+    let text = String::from_utf8(reply(Status::Ok, text_of(&[b"abc"]), form)).unwrap();
     assert!(text.contains("Content-Length: 3\r\n") && text.ends_with("Connection: close\r\n\r\n"), "{text}");
     assert!(
         String::from_utf8(refuse(Status::MethodNotAllowed)).unwrap().contains("\r\nAllow: GET, HEAD\r\n")
@@ -175,4 +225,8 @@ fn any_bytes_are_a_request_a_beginning_or_refused() {
             (ParsedHead::Refused(_), whole) => assert!(matches!(whole, ParsedHead::Refused(_)), "{bytes:?}"),
         }
     }
+}
+
+fn text_of<'a>(body: &'a [&'a [u8]]) -> Content<'a> {
+    Content { kind: "text/plain", headers: "", body }
 }

@@ -1,15 +1,21 @@
 //! Connections and their deadlines, with the time as an argument.
 
+use super::super::samples::{POINT_NS, SAMPLE_NS_MAX};
 use super::*;
+use sluice_engine::PageAsk;
 use sluice_testkit::Rig;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A thread that does not run: each step is made by the test.
 struct Steps {
     thread: EndpointThread,
     wanted: Arc<AtomicBool>,
+    asks: mpsc::Receiver<PageAsk>,
     now_ns: u64,
+    rig: Rig,
 }
 
 impl Steps {
@@ -19,11 +25,10 @@ impl Steps {
         let event_loop = opened.event_loop;
         let (_sender, inbox) = Mailbox::new(event_loop.waker());
         let (waker, wanted) = (event_loop.waker(), Arc::new(AtomicBool::new(false)));
-        Steps {
-            thread: EndpointThread::new(event_loop, inbox, waker, wanted.clone()),
-            wanted,
-            now_ns: SECOND_NS,
-        }
+        let (ask, asks) = mpsc::channel();
+        let main = MainThread { wanted: wanted.clone(), ask, waker };
+        let thread = EndpointThread::new(event_loop, inbox, main);
+        Steps { thread, wanted, asks, now_ns: SECOND_NS, rig: Rig::new() }
     }
 
     /// A connection: its key, and the client's end.
@@ -44,6 +49,7 @@ impl Steps {
     fn pass(&mut self, ns: u64) {
         self.now_ns += ns;
         self.thread.end_late(self.now_ns);
+        self.thread.ask_if_due(self.now_ns);
     }
 
     fn is_open(&self, key: SessionKey) -> bool {
@@ -51,9 +57,30 @@ impl Steps {
     }
 
     fn sample(&mut self) {
-        let mut rig = Rig::new();
-        let sample = rig.engine.metrics_sample(&mut rig.process);
-        self.thread.take_sample(Box::new(sample), self.now_ns);
+        let sample = self.rig.engine.metrics_sample(&mut self.rig.process);
+        let ask = self.asks.try_iter().last();
+        let details = ask.map(|ask| Box::new(self.rig.engine.page_details(&ask, &mut self.rig.process)));
+        let now = Now { mono_ns: self.now_ns, unix_us: (self.now_ns / 1000) as i64 };
+        self.thread.take_sample(Box::new(sample), details, now);
+    }
+
+    /// A request of the page, and the reply's status and body.
+    fn ask_page(&mut self, path: &str, headers: &str) -> (u16, String) {
+        let (key, mut client) = self.connect();
+        self.receive(key, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n"));
+        // As long as it takes: the thread looks again when it has asked to be woken.
+        for _ in 0..4 {
+            let reply = read(&mut client);
+            if let Some((head, body)) = reply.split_once("\r\n\r\n") {
+                return (head[9..12].parse().unwrap(), body.to_owned());
+            }
+            if self.is_asked() {
+                self.sample();
+            } else {
+                self.pass(SAMPLE_NS_MAX);
+            }
+        }
+        panic!("no answer to {path}");
     }
 
     /// Whether the main thread was asked since the last call.
@@ -82,9 +109,9 @@ fn a_byte_a_second_is_no_request_in_time() {
     }
     assert!(!steps.is_open(key));
     // Behind a request the same holds for the next: its time begins with its first byte.
-    steps.sample();
     let (key, mut client) = steps.connect();
     steps.receive(key, GET);
+    steps.sample();
     assert!(read(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
     steps.pass(IDLE_NS_MAX - SECOND_NS / 2);
     assert!(steps.is_open(key), "a connection without a request may stay");
@@ -217,4 +244,117 @@ fn a_token_is_asked_for_where_there_is_one_and_not_for_the_health() {
     }
     steps.receive(key, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(read(&mut client).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn the_page_is_served_without_the_token_and_shows_nothing_without_it() {
+    let mut steps = Steps::new();
+    steps.thread.token = Some(b"secret"[..].into());
+    let (status, page) = steps.ask_page("/", "");
+    assert!(status == 200 && page.starts_with("<!doctype html>"));
+    for path in ["/page/data", "/page/history"] {
+        assert_eq!(steps.ask_page(path, "").0, 401, "{path}");
+        assert_eq!(steps.ask_page(path, "Authorization: Bearer secret\r\n").0, 200, "{path}");
+    }
+}
+
+#[test]
+fn a_page_of_somebody_elses_name_is_answered_only_with_a_token() {
+    let mut steps = Steps::new();
+    let (key, mut client) = steps.connect();
+    let foreign = "GET /page/data HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    steps.receive(key, foreign);
+    let reply = read(&mut client);
+    assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
+    steps.thread.is_guarded = true;
+    steps.receive(key, foreign);
+    steps.sample();
+    assert!(read(&mut client).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn names_of_keys_are_shown_to_a_user_who_may_read_them_all_and_to_nobody_else() {
+    let mut steps = Steps::new();
+    steps.rig.run("SET the-key value");
+    for line in [
+        "ACL SETUSER all on >right ~* +@all",
+        "ACL SETUSER some on >right ~a* +@all",
+        "ACL SETUSER no-log on >right ~* +get",
+        "CONFIG SET slowlog-log-slower-than 0",
+        "SET the-key value",
+    ] {
+        steps.rig.run(line);
+    }
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut shown = |user: &str, password: &str| {
+        let header = match user {
+            "" => String::new(),
+            user => format!("Sluice-User: {}:{}\r\n", hex(user), hex(password)),
+        };
+        // The first look begins the way through the keys; the cron goes it.
+        for _ in 0..2 {
+            assert_eq!(steps.ask_page("/page/data?keys=1", &header).0, 200);
+            steps.rig.pass_ms(100);
+            steps.rig.cron();
+            steps.pass(SAMPLE_NS_MAX);
+        }
+        let (_, body) = steps.ask_page("/page/data?keys=1", &header);
+        let has = |text: &str| body.contains(text);
+        assert!(has("\"type\":\"string\"") && has("\"words\":[\"SET\""), "{body}");
+        let state = ["hidden", "refused", "not allowed", "shown"];
+        let names = state.into_iter().find(|state| has(&format!("\"names\":\"{state}\"")));
+        (names, has("\"name\":\"the-key\""), has("\"words\":[\"SET\",\"the-key\",\"value\"]"))
+    };
+    assert_eq!(shown("", ""), (Some("hidden"), false, false));
+    assert_eq!(shown("all", "wrong"), (Some("refused"), false, false));
+    assert_eq!(shown("nobody", "right"), (Some("refused"), false, false));
+    assert_eq!(shown("some", "right"), (Some("not allowed"), false, false));
+    assert_eq!(shown("no-log", "right"), (Some("shown"), true, false));
+    assert_eq!(shown("all", "right"), (Some("shown"), true, true));
+    let log = steps.rig.run("ACL LOG");
+    assert!(log.contains("metrics page"), "{log}");
+}
+
+#[test]
+fn each_look_at_the_page_costs_the_main_thread_a_sample_a_second_at_most() {
+    let mut steps = Steps::new();
+    steps.sample();
+    let mut all: Vec<_> = (0..20).map(|_| steps.connect()).collect();
+    for (at, (key, _)) in all.iter().enumerate() {
+        let user = format!("Sluice-User: {:04x}:00\r\n", at);
+        steps.receive(*key, &format!("GET /page/data HTTP/1.1\r\nHost: [::1]\r\n{user}\r\n"));
+    }
+    assert!(!steps.is_asked(), "the sample is young, though it has not what the page needs");
+    steps.pass(SAMPLE_NS_MAX);
+    assert!(steps.is_asked());
+    steps.sample();
+    // Four passwords are judged at a time.
+    let ok = |client: &mut UnixStream| read(client).starts_with("HTTP/1.1 200 ");
+    let answered = all.iter_mut().map(|(_, client)| ok(client)).filter(|is_ok| *is_ok).count();
+    assert_eq!(answered, 4);
+    assert!(!steps.is_asked());
+    steps.pass(PAGE_ANSWER_NS_MAX);
+    let answered = all.iter_mut().map(|(_, client)| read(client)).filter(|reply| !reply.is_empty()).count();
+    assert_eq!(answered, 16, "and nobody waits longer than that");
+}
+
+#[test]
+fn a_point_of_the_history_is_made_every_five_seconds_whether_or_not_anybody_asks() {
+    let mut steps = Steps::new();
+    steps.sample();
+    for _ in 0..POINT_NS / SECOND_NS {
+        assert!(!steps.is_asked());
+        steps.pass(SECOND_NS);
+    }
+    assert!(steps.is_asked());
+    steps.sample();
+    let (key, mut client) = steps.connect();
+    steps.receive(key, GET);
+    assert!(steps.is_asked(), "what was made for the history answers nobody");
+    steps.sample();
+    assert!(read(&mut client).starts_with("HTTP/1.1 200 "));
+    let (_, all) = steps.ask_page("/page/history", "");
+    let (_, behind) = steps.ask_page("/page/history?since=1", "");
+    assert!(all.contains("\"points\":[[1,") && all.contains(",[2,"), "{all}");
+    assert!(behind.contains("\"points\":[[2,"), "{behind}");
 }

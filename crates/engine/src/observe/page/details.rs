@@ -1,0 +1,95 @@
+//! What is asked for the page, and what the main thread answers.
+
+use super::keys::LargestKeys;
+use crate::observe::commandlog::LogEntry;
+
+/// What requests for the page want beside a sample.
+#[derive(Clone, Debug, Default)]
+pub struct PageAsk {
+    /// Somebody looks at the largest keys.
+    pub looks_at_keys: bool,
+    /// Those who want to see names of keys.
+    pub credentials: Vec<Credentials>,
+}
+
+/// A user and a password, as a request shows them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user.
+    pub user: Box<[u8]>,
+    /// The password.
+    pub password: Box<[u8]>,
+}
+
+/// Without what they are: nothing may write them to a log.
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+/// What a request may see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MayShow {
+    /// Names of keys: its user may read each key of each database that holds keys.
+    pub key_names: bool,
+    /// Arguments of logged commands: its user may call COMMANDLOG GET, and sees names of keys.
+    pub arguments: bool,
+}
+
+/// What became of credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JudgedCredentials {
+    /// No such user, or another password.
+    Refused,
+    /// The user may see this.
+    Accepted(MayShow),
+}
+
+/// What the main thread answers.
+#[derive(Clone, Debug, Default)]
+pub struct PageDetails {
+    /// Clients, most bytes first.
+    pub(crate) clients: Vec<ClientRow>,
+    /// Clients that are sent slow reads' replies.
+    pub(crate) slow_reads: Vec<ClientRow>,
+    /// The newest slow commands.
+    pub(crate) slow_commands: Vec<LogEntry>,
+    /// The script that runs.
+    pub(crate) script: Option<ScriptRow>,
+    /// The largest keys, while somebody looks.
+    pub(crate) largest: Option<LargestKeys>,
+    /// Facts that are no numbers: a name, and the text.
+    pub(crate) texts: Vec<(&'static str, String)>,
+    /// What became of [`PageAsk::credentials`], in their order.
+    pub judged: Vec<JudgedCredentials>,
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientRow {
+    pub id: u64,
+    pub address: Box<str>,
+    pub name: Box<[u8]>,
+    pub library: Box<[u8]>,
+    pub user: Box<[u8]>,
+    pub command: &'static str,
+    /// As CLIENT LIST's flags.
+    pub flags: String,
+    pub age_s: i64,
+    pub idle_s: i64,
+    /// Output that it has not taken, bytes.
+    pub output_bytes: usize,
+    /// All that is held for it, bytes.
+    pub held_bytes: usize,
+    pub commands: u64,
+}
+
+/// A script.
+#[derive(Clone, Debug)]
+pub(crate) struct ScriptRow {
+    /// The SHA-1 of a script, or the name of a function.
+    pub name: Box<[u8]>,
+    /// Since when it runs, ms.
+    pub running_ms: u64,
+}

@@ -1,0 +1,142 @@
+//! The largest keys, found by slices of a way through all entries.
+
+use sluice_keyspace::{Entry, Keyspace, ValueRef};
+use sluice_value::Type;
+
+/// Keys that are shown.
+pub(crate) const KEYS_SHOWN: usize = 20;
+/// Bytes kept of a key's name.
+const NAME_BYTES_MAX: usize = 256;
+/// Entries between two looks at the clock. A look at an entry is two or three misses of the cache.
+const ENTRIES_AT_ONCE: u64 = 64;
+
+/// A large key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeKey {
+    /// Its database.
+    pub db: usize,
+    /// Its name, or how that begins.
+    pub name: Box<[u8]>,
+    /// Whether the name goes on.
+    pub is_cut: bool,
+    /// Bytes that it takes, as MEMORY USAGE answers them.
+    pub bytes: usize,
+    /// Its type.
+    pub kind: Type,
+    /// Elements of its collection; of a string its bytes.
+    pub elements: u64,
+}
+
+/// The way through all entries, and what it has found.
+#[derive(Debug, Default)]
+pub(crate) struct KeyLook {
+    db: usize,
+    cursor: u64,
+    /// Entries seen on this way.
+    seen: u64,
+    /// Ways that came to their end.
+    passes: u64,
+    /// Most bytes first: on this way, and on the one before.
+    so_far: Vec<LargeKey>,
+    last: Vec<LargeKey>,
+}
+
+/// What is known of the largest keys.
+#[derive(Clone, Debug, Default)]
+pub struct LargestKeys {
+    /// Largest first.
+    pub keys: Vec<LargeKey>,
+    /// Entries seen on the way that is under way.
+    pub seen: u64,
+    /// Whether all entries have been seen once.
+    pub is_whole: bool,
+}
+
+impl KeyLook {
+    /// Looks at entries until `is_over`, which is asked every [`ENTRIES_AT_ONCE`] entries, says so, or the
+    /// way is at its end.
+    pub fn step(&mut self, keyspace: &Keyspace, mut is_over: impl FnMut() -> bool) {
+        loop {
+            if self.db >= keyspace.databases() {
+                return self.end_pass();
+            }
+            self.step_in(keyspace);
+            if is_over() {
+                return;
+            }
+        }
+    }
+
+    fn step_in(&mut self, keyspace: &Keyspace) {
+        let db = keyspace.db(self.db);
+        if db.is_empty() {
+            return self.enter_next();
+        }
+        let until = self.seen + ENTRIES_AT_ONCE;
+        while self.seen < until {
+            let (mut cursor, number) = (self.cursor, self.db);
+            cursor = db.scan(cursor, |handle| {
+                self.seen += 1;
+                self.look_at(number, db.entry(handle));
+            });
+            self.cursor = cursor;
+            if cursor == 0 {
+                return self.enter_next();
+            }
+        }
+    }
+
+    fn enter_next(&mut self) {
+        (self.db, self.cursor) = (self.db + 1, 0);
+    }
+
+    fn end_pass(&mut self) {
+        self.last = std::mem::take(&mut self.so_far);
+        (self.db, self.cursor, self.seen) = (0, 0, 0);
+        self.passes += 1;
+    }
+
+    fn look_at(&mut self, db: usize, entry: Entry<'_>) {
+        let bytes = entry.size_bytes();
+        let is_full = self.so_far.len() == KEYS_SHOWN;
+        if is_full && self.so_far.last().is_some_and(|least| least.bytes >= bytes) {
+            return;
+        }
+        let (name, kind) = (entry.key(), entry.type_of());
+        let kept = name.get(..NAME_BYTES_MAX).unwrap_or(name);
+        // A way may meet an entry twice.
+        if self.so_far.iter().any(|key| key.db == db && *key.name == *kept) {
+            return;
+        }
+        let at = self.so_far.partition_point(|key| key.bytes >= bytes);
+        let is_cut = kept.len() < name.len();
+        let key = LargeKey { db, name: kept.into(), is_cut, bytes, kind, elements: elements(entry.value()) };
+        self.so_far.insert(at, key);
+        self.so_far.truncate(KEYS_SHOWN);
+    }
+
+    /// Forgets what was found.
+    pub fn clear(&mut self) {
+        if self.seen > 0 || self.passes > 0 {
+            *self = KeyLook::default();
+        }
+    }
+
+    /// What is known: of the last whole way, or of this one while there was none.
+    pub fn found(&self) -> LargestKeys {
+        let is_whole = self.passes > 0;
+        let keys = if is_whole { self.last.clone() } else { self.so_far.clone() };
+        LargestKeys { keys, seen: self.seen, is_whole }
+    }
+}
+
+fn elements(value: ValueRef<'_>) -> u64 {
+    match value {
+        ValueRef::Str(string) => string.len() as u64,
+        ValueRef::List(list) => list.len() as u64,
+        ValueRef::Hash(hash) => hash.len() as u64,
+        ValueRef::Stream(stream) => stream.log().len(),
+        ValueRef::Zset(zset) => zset.len() as u64,
+        ValueRef::Set(set) => set.len() as u64,
+    }
+}

@@ -1,0 +1,131 @@
+//! The engine's part of the page.
+
+use super::clients::{CLIENTS_SHOWN, held_bytes};
+use super::details::{ClientRow, Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails, ScriptRow};
+use crate::engine::Engine;
+use crate::host::process::Process;
+use crate::observe::commandlog::LogKind;
+use crate::observe::info::LOOKED_AT_MAX;
+use crate::session::Session;
+use crate::users::refusals::LoggedRefusal;
+use sluice_acl::{Context, Refusal, User};
+use sluice_base::{Now, SessionKey};
+use sluice_command::Spec;
+use sluice_command::specs::{server, string};
+
+/// Logged commands that are shown.
+const COMMANDS_SHOWN: usize = 20;
+/// How long one look at keys takes at most, nanoseconds: at the usual ten runs of the cron a second, 2.5 ms
+/// of each second.
+const LOOK_NS_MAX: u64 = 250_000;
+/// Credentials that are judged in one go.
+pub(crate) const JUDGED_MAX: usize = 4;
+
+impl Engine {
+    /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
+    /// hash of each password, of [`JUDGED_MAX`] at most.
+    pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
+        let now = process.recent();
+        let watch = &mut self.upkeep.cron.page;
+        watch.note_look(now);
+        if ask.looks_at_keys {
+            watch.note_look_at_keys(now);
+        }
+        let largest = watch.looks_at_keys(now).then(|| watch.keys.found());
+        let (clients, slow_reads) = self.shown_clients(now);
+        let log = &self.control.commandlog;
+        let script = self.control.scripts.running.as_deref().map(|script| ScriptRow {
+            name: (*script.name).into(),
+            running_ms: now.mono_ns.saturating_sub(script.began_ns) / 1_000_000,
+        });
+        PageDetails {
+            clients,
+            slow_reads,
+            slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).cloned().collect(),
+            script,
+            largest,
+            texts: self.page_texts(),
+            judged: ask.credentials.iter().take(JUDGED_MAX).map(|shown| self.judge(shown, now)).collect(),
+        }
+    }
+
+    fn page_texts(&self) -> Vec<(&'static str, String)> {
+        let fault = self.control.persistence.aof.report().fault.as_ref();
+        fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
+    }
+
+    /// Looks at some keys, while somebody wants to see the largest.
+    pub(crate) fn look_at_keys(&mut self, now: Now, process: &mut dyn Process) {
+        let watch = &mut self.upkeep.cron.page;
+        if watch.looks_at_keys(now) {
+            let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX);
+            watch.keys.step(&self.keyspace, || process.now().mono_ns >= until_ns);
+        }
+    }
+
+    /// The rows of clients, and of those that are sent slow reads' replies. Of few clients each is looked at
+    /// now; of more, the cron has looked within the last second.
+    fn shown_clients(&self, now: Now) -> (Vec<ClientRow>, Vec<ClientRow>) {
+        let (mut keys, mut reading) = self.upkeep.cron.page.clients.found();
+        if self.sessions.len() <= LOOKED_AT_MAX {
+            keys = self.sessions.iter().map(|session| session.key).collect();
+            reading = self.sessions.iter().filter(|s| s.producing().is_some()).map(|s| s.key).collect();
+        }
+        let held = |key: &SessionKey| self.sessions.get(*key).map(held_bytes);
+        let mut held: Vec<(usize, SessionKey)> =
+            keys.into_iter().filter_map(|key| Some((held(&key)?, key))).collect();
+        held.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        held.truncate(CLIENTS_SHOWN);
+        let row = |key: SessionKey| self.sessions.get(key).map(|session| self.client_row(session, now));
+        let clients = held.into_iter().filter_map(|(_, key)| row(key)).collect();
+        (clients, reading.into_iter().take(CLIENTS_SHOWN).filter_map(row).collect())
+    }
+
+    fn client_row(&self, session: &Session, now: Now) -> ClientRow {
+        let (caller, sources) = (&session.caller, self.control.clients.line_sources());
+        ClientRow {
+            id: caller.id.0,
+            address: caller.origin.addr.clone(),
+            name: caller.name().into(),
+            library: caller.lib_name().into(),
+            user: caller.user_name().into(),
+            command: caller.last_command.map_or("", |spec| spec.full_name),
+            flags: session.flag_letters(sources),
+            age_s: (now.unix_s() - i64::from(caller.origin.created_s)).max(0),
+            idle_s: (now.unix_s() - caller.traffic.last_s).max(0),
+            output_bytes: session.output_bytes(),
+            held_bytes: held_bytes(session),
+            commands: caller.traffic.commands,
+        }
+    }
+
+    /// What these credentials may see. A refusal is counted and logged as one of AUTH is.
+    fn judge(&mut self, shown: &Credentials, now: Now) -> JudgedCredentials {
+        let users = &mut self.control.clients.users;
+        match users.users().authenticate(&shown.user, &shown.password) {
+            Ok(user) => JudgedCredentials::Accepted(self.may_show(&user)),
+            Err(_) => {
+                let refused = LoggedRefusal {
+                    refusal: Refusal::Auth,
+                    context: Context::Toplevel,
+                    object: b"metrics page",
+                };
+                let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
+                users.note(refused, &shown.user, "the page of the metrics endpoint", counts, config, now);
+                JudgedCredentials::Refused
+            }
+        }
+    }
+
+    fn may_show(&self, user: &User) -> MayShow {
+        let count = self.keyspace.databases();
+        let reads_all = |spec: &'static Spec, args: &[&[u8]]| {
+            let holding = self.keyspace.iter().filter(|(_, db)| !db.is_empty()).map(|(number, _)| number);
+            holding.into_iter().all(|db| user.reads_every_key(spec, args, db, count))
+        };
+        let key_names = reads_all(&string::GET, &[b"get", b"key"]);
+        let log = [&b"commandlog"[..], b"get", b"1", b"slow"];
+        let arguments = key_names && user.check_args(&server::COMMANDLOG_GET, &log, 0, count).is_ok();
+        MayShow { key_names, arguments }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the page of the metrics endpoint is given.
+
+use sluice_engine::{Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails, PageJson};
+use sluice_testkit::Rig;
+
+fn details(rig: &mut Rig, looks_at_keys: bool) -> PageDetails {
+    rig.engine.page_details(&PageAsk { looks_at_keys, credentials: Vec::new() }, &mut rig.process)
+}
+
+/// As a user sees it who may read everything.
+fn json(rig: &mut Rig, looks_at_keys: bool) -> String {
+    let details = details(rig, looks_at_keys);
+    let sample = rig.engine.metrics_sample(&mut rig.process);
+    let all = JudgedCredentials::Accepted(MayShow { key_names: true, arguments: true });
+    PageJson { sample: &sample, details: &details, judged: Some(all), unix_ms: 1 }.text()
+}
+
+fn second(rig: &mut Rig) {
+    for _ in 0..10 {
+        rig.pass_ms(100);
+        rig.cron();
+    }
+}
+
+#[test]
+fn keys_are_looked_at_while_somebody_wants_to_see_them_and_not_beyond() {
+    let mut rig = Rig::new();
+    rig.run("RPUSH a-list 1 2 3 4 5 6 7 8 9");
+    rig.run("SELECT 3");
+    rig.run("SET small 1");
+    second(&mut rig);
+    assert!(json(&mut rig, false).contains("\"largest\":null"));
+    assert!(json(&mut rig, true).contains("\"keys\":[]"), "nobody has looked before");
+    second(&mut rig);
+    let found = json(&mut rig, true);
+    let list = found.find("\"name\":\"a-list\"").unwrap_or_else(|| panic!("{found}"));
+    let small = found.find("\"name\":\"small\"").unwrap_or_else(|| panic!("{found}"));
+    assert!(list < small, "the largest first");
+    assert!(found.contains("\"elements\":9") && found.contains("\"whole\":true"), "{found}");
+    // Who looks at the page without the keys does not keep the look going.
+    for _ in 0..11 {
+        second(&mut rig);
+        json(&mut rig, false);
+    }
+    assert!(json(&mut rig, true).contains("\"keys\":[]"), "the look began anew");
+}
+
+#[test]
+fn the_largest_keys_are_found_among_many_each_of_them_once() {
+    let mut rig = Rig::new();
+    for number in 0..3000 {
+        rig.run(&format!("SET key:{number} x"));
+    }
+    for number in 0..30 {
+        rig.run(&format!("SET large:{number} {}", "x".repeat(200 + 10 * number)));
+    }
+    json(&mut rig, true);
+    // Several ways through all of them.
+    (0..3).for_each(|_| second(&mut rig));
+    let found = json(&mut rig, true);
+    assert_eq!(found.matches("\"name\":\"large:").count(), 20, "{found}");
+    for number in 10..30 {
+        assert_eq!(found.matches(&format!("\"large:{number}\"")).count(), 1, "{number}: {found}");
+    }
+}
+
+#[test]
+fn of_thousands_of_clients_those_are_shown_that_hold_most() {
+    let mut rig = Rig::new();
+    let clients: Vec<_> = (0..2000).map(|_| rig.connect()).collect();
+    for (number, client) in clients.iter().enumerate().step_by(100) {
+        rig.run_as(*client, &format!("CLIENT SETNAME named-{number}"));
+        rig.run_as(*client, "MULTI");
+        rig.engine.publish_input(*client, 10_000 + number, 0);
+    }
+    json(&mut rig, false);
+    second(&mut rig);
+    second(&mut rig);
+    let found = json(&mut rig, false);
+    assert_eq!(found.matches("\"name\":\"named-").count(), 20, "{found}");
+    let (first, last) = (found.find("named-1900"), found.find("named-0\""));
+    assert!(first.is_some() && first < last, "{found}");
+}
+
+#[test]
+fn a_password_is_judged_as_auth_judges_it() {
+    let mut rig = Rig::new();
+    rig.run("ACL SETUSER reader on >secret %R~* +@read");
+    let shown = |user: &str, password: &str| Credentials {
+        user: user.as_bytes().into(),
+        password: password.as_bytes().into(),
+    };
+    let ask = PageAsk {
+        looks_at_keys: false,
+        credentials: vec![shown("reader", "secret"), shown("reader", "wrong"), shown("", "")],
+    };
+    let judged = rig.engine.page_details(&ask, &mut rig.process).judged;
+    let may = MayShow { key_names: true, arguments: false };
+    let refused = JudgedCredentials::Refused;
+    assert_eq!(judged, [JudgedCredentials::Accepted(may), refused, refused]);
+    assert!(rig.run("INFO stats").contains("acl_access_denied_auth:2"));
+}

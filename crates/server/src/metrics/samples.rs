@@ -1,0 +1,220 @@
+//! Samples as the endpoint's thread keeps them: the last one with what is made of it, and a quarter of an
+//! hour of points that are drawn.
+//!
+//! Invariants: (1) requests have the main thread asked for a sample once a second at most, however many come,
+//! and never again before it has answered; the history has it asked once in five seconds, and what it answers
+//! to that is for nobody who asks later, so that no scrape is answered with numbers of the time before the
+//! scrape, unless another scrape has asked for them; (2) of a sample each text is made once; (3) a history
+//! has [`POINTS_MAX`] points.
+
+use super::http::{Request, Resource};
+use sluice_base::Now;
+use sluice_engine::{
+    Credentials, HistoryPoint, HistoryTotals, JudgedCredentials, MetricsFormat, MetricsSample, PageAsk,
+    PageDetails, PageJson,
+};
+use std::collections::VecDeque;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// How old a sample may be that answers a request at once.
+pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
+/// Time between two points of the history.
+pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
+/// A quarter of an hour.
+pub(super) const POINTS_MAX: usize = 180;
+/// How long each sample comes with what the page needs, behind a look at the page.
+const LOOK_NS: u64 = 10 * SECOND_NS;
+/// Credentials that one ask takes along; others wait for the next.
+const CREDENTIALS_MAX: usize = 4;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Samples {
+    pub last: Option<KeptSample>,
+    asked: AwaitedSample,
+    /// The last sample was made for the history.
+    is_for_history: bool,
+    pub count: u64,
+    pub history: History,
+    /// Somebody looks at the page until then.
+    page_until_ns: u64,
+}
+
+/// What the main thread was asked for, until it answers.
+#[derive(Default)]
+enum AwaitedSample {
+    #[default]
+    Nothing,
+    /// A sample for the history.
+    ForHistory,
+    /// A sample for requests, with what the page needs.
+    ForRequests(PageAsk),
+}
+
+/// A sample, and what is made of it.
+pub(super) struct KeptSample {
+    pub sample: Box<MetricsSample>,
+    pub at_ns: u64,
+    unix_ms: i64,
+    details: Option<Box<PageDetails>>,
+    /// Whose credentials `details` have judged.
+    credentials: Vec<Credentials>,
+    looks_at_keys: bool,
+    /// It was made for the history: it is for those who waited when it came.
+    is_for_history: bool,
+    texts: [Option<String>; 2],
+    /// JSON of the page, by what became of the credentials.
+    json: Vec<(Option<JudgedCredentials>, String)>,
+}
+
+/// Points, the oldest first.
+#[derive(Default)]
+pub(super) struct History {
+    points: VecDeque<HistoryPoint>,
+    totals: Option<HistoryTotals>,
+    due_ns: u64,
+    next_id: u64,
+}
+
+impl Samples {
+    /// Whether the last sample answers a request that waits, at `now_ns`.
+    pub fn serves(&self, request: &Request, now_ns: u64) -> bool {
+        match request.resource {
+            Some(Resource::Page | Resource::PageHistory { .. }) | None => true,
+            Some(Resource::Metrics | Resource::Health) => self.young(now_ns).is_some(),
+            Some(Resource::PageData { looks_at_keys }) => self.young(now_ns).is_some_and(|last| {
+                last.details.is_some()
+                    && (last.looks_at_keys || !looks_at_keys)
+                    && request.credentials.as_ref().is_none_or(|shown| last.judged(shown).is_some())
+            }),
+        }
+    }
+
+    /// A sample that is young enough for a request that comes now.
+    pub fn young(&self, now_ns: u64) -> Option<&KeptSample> {
+        let is_young = |last: &&KeptSample| now_ns.saturating_sub(last.at_ns) < SAMPLE_NS_MAX;
+        self.last.as_ref().filter(is_young).filter(|last| !last.is_for_history)
+    }
+
+    /// When the main thread is to be asked: at once, later, or not at all. `is_waited_for`: some request
+    /// waits.
+    pub fn due_ns(&self, is_waited_for: bool) -> Option<u64> {
+        if !matches!(self.asked, AwaitedSample::Nothing) {
+            return None;
+        }
+        let last = self.last.as_ref().filter(|last| !last.is_for_history);
+        let again_ns = last.map_or(0, |last| last.at_ns + SAMPLE_NS_MAX);
+        Some(if is_waited_for { again_ns } else { self.history.due_ns.max(again_ns) })
+    }
+
+    /// What to ask for, for these requests that wait; notes that it was asked.
+    pub fn ask<'r>(&mut self, waiting: impl Iterator<Item = &'r Request>, now_ns: u64) -> Option<PageAsk> {
+        let (mut ask, mut is_for_history) = (PageAsk::default(), true);
+        for request in waiting {
+            is_for_history = false;
+            let Some(Resource::PageData { looks_at_keys }) = request.resource else { continue };
+            self.page_until_ns = now_ns + LOOK_NS;
+            ask.looks_at_keys |= looks_at_keys;
+            if let Some(shown) = &request.credentials
+                && ask.credentials.len() < CREDENTIALS_MAX
+                && !ask.credentials.contains(shown)
+            {
+                ask.credentials.push(shown.clone());
+            }
+        }
+        if is_for_history {
+            self.asked = AwaitedSample::ForHistory;
+            return None;
+        }
+        self.asked = AwaitedSample::ForRequests(ask.clone());
+        (now_ns < self.page_until_ns).then_some(ask)
+    }
+
+    /// The main thread has answered; those who wait are served before [`Samples::keep`].
+    pub fn take(&mut self, sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
+        let (asked, is_for_history) = match std::mem::take(&mut self.asked) {
+            AwaitedSample::ForRequests(ask) => (ask, false),
+            AwaitedSample::ForHistory => (PageAsk::default(), true),
+            AwaitedSample::Nothing => (PageAsk::default(), false),
+        };
+        self.count += 1;
+        if now.mono_ns >= self.history.due_ns || self.history.totals.is_none() {
+            self.history.push(&sample, now);
+        }
+        self.last = Some(KeptSample {
+            sample,
+            at_ns: now.mono_ns,
+            unix_ms: now.unix_ms(),
+            details,
+            credentials: asked.credentials,
+            looks_at_keys: asked.looks_at_keys,
+            is_for_history: false,
+            texts: [None, None],
+            json: Vec::new(),
+        });
+        self.is_for_history = is_for_history;
+    }
+
+    /// Those who have waited are served.
+    pub fn keep(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.is_for_history = self.is_for_history;
+        }
+    }
+}
+
+impl History {
+    /// The thread begins: the first point is made with the first sample that is asked for, or in a while.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.due_ns = now_ns + POINT_NS;
+    }
+
+    fn push(&mut self, sample: &MetricsSample, now: Now) {
+        let totals = HistoryTotals::new(sample, now.mono_ns);
+        self.next_id += 1;
+        let point = HistoryPoint::new(self.next_id, now.unix_ms(), &totals, self.totals.as_ref());
+        if self.points.len() == POINTS_MAX {
+            self.points.pop_front();
+        }
+        self.points.push_back(point);
+        self.totals = Some(totals);
+        self.due_ns = now.mono_ns + POINT_NS;
+    }
+
+    /// The points behind one.
+    pub fn since(&self, id: u64) -> impl Iterator<Item = &HistoryPoint> {
+        self.points.iter().filter(move |point| point.id > id)
+    }
+}
+
+impl KeptSample {
+    pub fn text(&mut self, format: MetricsFormat) -> &str {
+        let index = match format {
+            MetricsFormat::OpenMetrics => 0,
+            MetricsFormat::Prometheus => 1,
+        };
+        let sample = &self.sample;
+        self.texts[index].get_or_insert_with(|| sample.text(format))
+    }
+
+    fn judged(&self, shown: &Credentials) -> Option<JudgedCredentials> {
+        let index = self.credentials.iter().position(|asked| asked == shown)?;
+        self.details.as_ref()?.judged.get(index).copied()
+    }
+
+    /// What the page shows to whom has these credentials; none while nobody has asked for it.
+    pub fn json(&mut self, credentials: Option<&Credentials>) -> Option<&str> {
+        let judged = credentials.and_then(|shown| self.judged(shown));
+        let made = self.json.iter().position(|(of, _)| *of == judged);
+        let index = match made {
+            Some(index) => index,
+            None => {
+                let details = self.details.as_deref()?;
+                let json = PageJson { sample: &self.sample, details, judged, unix_ms: self.unix_ms };
+                self.json.push((judged, json.text()));
+                self.json.len() - 1
+            }
+        };
+        Some(&self.json[index].1)
+    }
+}
