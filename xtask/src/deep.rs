@@ -8,6 +8,7 @@ mod deny;
 mod lua;
 mod openssl;
 mod packages;
+mod page;
 mod reproducible;
 mod sentinel;
 
@@ -47,7 +48,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 24] = [
+const RUNS: [LongRun; 25] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -194,6 +195,13 @@ const RUNS: [LongRun; 24] = [
         takes: &[],
         commands: 0,
         run: |_| openssl::run(),
+    },
+    LongRun {
+        name: "page",
+        about: "the page of the metrics endpoint in Chromium: its numbers are INFO's, in every state of a server",
+        takes: &[],
+        commands: 0,
+        run: |_| page::run(),
     },
     LongRun {
         name: "packages",
