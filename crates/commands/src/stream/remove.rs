@@ -113,6 +113,27 @@ impl Removal {
         was_there
     }
 
+    /// Deletes an entry, with what groups know of it as `mode` says; or leaves an entry that a group needs.
+    fn remove(
+        &mut self,
+        stream: &mut Stream,
+        context: &mut StreamContext,
+        mode: ReferenceMode,
+        id: StreamId,
+    ) -> IdFate {
+        if mode == ReferenceMode::Acked && is_needed(stream, id) {
+            return IdFate::Needed;
+        }
+        if mode == ReferenceMode::DelRef {
+            // Also of an entry that is gone, of which this is all that is left.
+            self.acknowledge_everywhere(stream, context, id);
+        }
+        match self.delete(stream, context, id) {
+            true => IdFate::Deleted,
+            false => IdFate::NotFound,
+        }
+    }
+
     /// XACK for each group and XDEL, which those know that do not know these commands.
     fn commands(self, key: &[u8]) -> Vec<Argv> {
         let with_ids = |mut argv: Argv, ids: Vec<StreamId>| {
@@ -181,15 +202,12 @@ pub(super) fn xackdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     for id in ids {
         let fate = if !removal.acknowledge(stream, context, group, id) {
             IdFate::NotFound
-        } else if mode == ReferenceMode::Acked && is_needed(stream, id) {
-            IdFate::Needed
         } else {
-            if mode == ReferenceMode::DelRef {
-                removal.acknowledge_everywhere(stream, context, id);
+            match removal.remove(stream, context, mode, id) {
+                IdFate::Needed => IdFate::Needed,
+                // One that was deleted before counts as deleted.
+                IdFate::Deleted | IdFate::NotFound => IdFate::Deleted,
             }
-            // One that was deleted before counts as deleted.
-            removal.delete(stream, context, id);
-            IdFate::Deleted
         };
         removal.fates.push(fate.number());
     }
@@ -209,18 +227,7 @@ pub(super) fn xdelex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut removal = Removal::default();
     let (stream, context) = edit.parts();
     for id in ids {
-        let fate = if mode == ReferenceMode::Acked && is_needed(stream, id) {
-            IdFate::Needed
-        } else {
-            if mode == ReferenceMode::DelRef {
-                // Also of an entry that is gone, of which it is all that is left.
-                removal.acknowledge_everywhere(stream, context, id);
-            }
-            match removal.delete(stream, context, id) {
-                true => IdFate::Deleted,
-                false => IdFate::NotFound,
-            }
-        };
+        let fate = removal.remove(stream, context, mode, id);
         removal.fates.push(fate.number());
     }
     let fates = removal.finish(edit, key.bytes);
