@@ -114,7 +114,7 @@ fn is_newer(since: &str) -> bool {
 }
 
 /// Commands whose options of such a version let them have more arguments, with the arity before.
-const NEWER_ARITY: &[(&str, i64)] = &[("move", 3), ("sismember", 3)];
+const NEWER_ARITY: &[(&str, i64)] = &[("exec", 1), ("move", 3), ("sismember", 3)];
 
 #[test]
 fn the_facts_are_complete() {

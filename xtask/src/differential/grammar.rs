@@ -224,7 +224,12 @@ const NEWER: &[&str] = &[
 ];
 
 /// Commands whose options of such versions let them have more arguments: the paths of what says so.
-const NEWER_FACTS: &[&str] = &["COMMAND INFO move[1]", "COMMAND INFO sismember[1]"];
+const NEWER_FACTS: &[&str] = &[
+    "COMMAND INFO exec[1]",
+    "COMMAND DOCS exec.arguments",
+    "COMMAND INFO move[1]",
+    "COMMAND INFO sismember[1]",
+];
 
 /// Whether an argument in COMMAND DOCS is an option of a version behind that of the reference.
 fn is_newer_option(argument: &Reply) -> bool {
@@ -245,6 +250,7 @@ fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
                 match (ours.field(key), peer.field(key)) {
                     (Some(a), Some(b)) => differ(&inner, a, b, out),
                     (Some(_), None) if NEWER.contains(&key.as_str()) => {}
+                    (Some(_), None) if NEWER_FACTS.contains(&inner.as_str()) => {}
                     (Some(_), None) => out.push(format!("{inner}: the reference has no such field")),
                     (None, _) => out.push(format!("{inner}: missing")),
                 }

@@ -302,7 +302,7 @@ impl Handler {
                 Rights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
-            // The commands inside have rights of their own.
+            // The commands inside have rights of their own. Keys of EXEC's conditions are read, and in no key spec.
             Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }

@@ -54,7 +54,7 @@ impl Engine {
             }
             Handler::Session(run) => self.for_session(run, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
-            Handler::Exec => self.run_transaction(unit, session, clock, process),
+            Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
             Handler::PubSub(run) => self.for_pubsub(run, session, args),
             Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {

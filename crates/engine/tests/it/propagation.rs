@@ -295,6 +295,11 @@ const ROWS: &[(&str, &str)] = &[
     ("SET k v PX 1 | !exp | SET k w GET", "MULTI; UNLINK k; SET k w; EXEC"),
     ("SET k v PX 1 | !exp | SET k w IFEQ v", "UNLINK k"),
     ("SET k v PX 1 | !exp | LCS k k", "UNLINK k"),
+    // Conditions of 9.2 stay here, and a key that they have found absent is deleted ahead of what follows from it.
+    ("MULTI | SET o v | EXEC NX k", "SET o v"),
+    ("SET k v PX 1 | !exp | MULTI | SET o v | EXEC NX k", "MULTI; UNLINK k; SET o v; EXEC"),
+    ("SET k v PX 1 | !exp | MULTI | SET k w | EXEC IFNE k v", "MULTI; UNLINK k; SET k w; EXEC"),
+    ("SET k v PX 1 | !exp | MULTI | SET o v | EXEC XX k", "UNLINK k"),
     ("SET k v PX 1 | !exp | GETRANGE k 0 1", "UNLINK k"),
     ("SET k v PX 1 | !exp | INCRBY k 2", "MULTI; UNLINK k; INCRBY k 2; EXEC"),
     ("SET k v PX 1 | !exp | EXPIRE k -1", "UNLINK k"),
