@@ -108,7 +108,7 @@ fn every_fact_of_the_table_is_that_of_the_reference() {
     }
 }
 
-/// Whether the reference has a command or an option only since a version behind the one that the facts are of.
+/// Whether the reference has a command or an option only since a version behind that of the facts.
 fn is_newer(since: &str) -> bool {
     since.starts_with("9.2")
 }

@@ -218,6 +218,7 @@ const NEWER: &[&str] = &[
     "acl|setrole",
     "config|info",
     "delex",
+    "hotkeys",
     "increx",
     "xackdel",
     "xdelex",

@@ -59,8 +59,8 @@ impl Engine {
             Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
-                let Control { commandlog, latency, .. } = control;
-                run(&mut LogCtx { commandlog, latency, reply }, args)
+                let Control { commandlog, latency, clients: ClientRelations { hot_keys, .. }, .. } = control;
+                run(&mut LogCtx { now: unit.now, commandlog, latency, hot_keys, reply }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
@@ -343,6 +343,7 @@ impl Engine {
         self.conclusions.has_unusual_access = limits.lfu
             || limits.import_mode
             || pause.until_ms != 0
+            || limits.hot_keys.keys > 0
             || replica.is_some()
             || failover.is_some();
     }

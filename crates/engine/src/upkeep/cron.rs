@@ -40,6 +40,7 @@ impl Engine {
             self.upkeep.cron.last_second = now.unix_s();
             self.each_second(now, process);
         }
+        self.control.clients.hot_keys.end_window(now.mono_ns);
         self.sample_rates(now, process);
         self.log_load_progress(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);

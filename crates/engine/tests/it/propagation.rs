@@ -295,7 +295,7 @@ const ROWS: &[(&str, &str)] = &[
     ("SET k v PX 1 | !exp | SET k w GET", "MULTI; UNLINK k; SET k w; EXEC"),
     ("SET k v PX 1 | !exp | SET k w IFEQ v", "UNLINK k"),
     ("SET k v PX 1 | !exp | LCS k k", "UNLINK k"),
-    // Conditions of 9.2 stay here, and a key that they have found absent is deleted ahead of what follows from it.
+    // Conditions of 9.2 stay here. A key that they have found expired is deleted ahead of what follows.
     ("MULTI | SET o v | EXEC NX k", "SET o v"),
     ("SET k v PX 1 | !exp | MULTI | SET o v | EXEC NX k", "MULTI; UNLINK k; SET o v; EXEC"),
     ("SET k v PX 1 | !exp | MULTI | SET k w | EXEC IFNE k v", "MULTI; UNLINK k; SET k w; EXEC"),
