@@ -177,6 +177,22 @@ fn a_condition_of_exec_asks_for_the_right_to_read_its_key() {
 }
 
 #[test]
+fn keys_of_conditions_are_asked_for_in_the_clients_own_database() {
+    let mut rig = Rig::new();
+    rig.check("ACL SETUSER u on nopass +@all ~* db=1", "+OK");
+    rig.check("AUTH u x", "+OK");
+    for (exec, reply) in [("EXEC", "[+OK, nil]"), ("EXEC NX a", "-EXECABORT")] {
+        rig.check("MULTI", "+OK");
+        rig.check("SELECT 1", "+QUEUED");
+        rig.check("GET a", "+QUEUED");
+        let found = rig.run(exec);
+        assert!(found.starts_with(reply), "{exec}: {found}");
+        rig.check("RESET", "+RESET");
+        rig.check("AUTH u x", "+OK");
+    }
+}
+
+#[test]
 fn exec_before_auth_is_refused_as_a_transaction() {
     let mut rig = Rig::with(&[("requirepass", "pw")]);
     rig.check("MULTI", "-NOAUTH Authentication required.");
