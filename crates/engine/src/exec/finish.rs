@@ -180,6 +180,7 @@ impl Engine {
         if self.conclusions.has_unusual_access {
             if ending != CommandEnding::Failed {
                 self.note_local_expiries(session, ended.spec, ended.args, ended.db);
+                self.forget_flushed_hot_keys(ended.spec, ended.db, now.mono_ns);
             }
             self.count_hot_keys(session, ended.spec, ended.args, ended.db, now.mono_ns);
         }

@@ -131,6 +131,7 @@ fn settings_and_emptied_databases_forget() {
     // What is shown of accesses in a window that was open meanwhile, and of those in one that was over.
     let rows = [
         ("FLUSHALL", "", ""),
+        ("FLUSHALL FOO", BOTH, BOTH),
         ("FLUSHDB", "1:k=1", "1:k=1"),
         ("MULTI | FLUSHDB | EXEC", "1:k=1", "1:k=1"),
         ("SWAPDB 0 1", BOTH, BOTH),

@@ -10,6 +10,17 @@ use sluice_command::{Keys, Spec};
 use sluice_commands::Args;
 
 impl Engine {
+    /// Forgets the keys of the databases that a command has emptied, whoever sent the command.
+    #[cold]
+    pub(crate) fn forget_flushed_hot_keys(&mut self, spec: &'static Spec, db: usize, now_ns: u64) {
+        let hot_keys = &mut self.control.clients.hot_keys;
+        if spec.id == server::FLUSHALL.id {
+            hot_keys.forget(now_ns);
+        } else if spec.id == server::FLUSHDB.id {
+            hot_keys.forget_db(db);
+        }
+    }
+
     /// Counts the keys that a command names, each by lot, once the command has run. Each command of a
     /// transaction or a script comes by itself. What the primary sends is the load of the primary.
     #[cold]
@@ -26,11 +37,6 @@ impl Engine {
         }
         let Engine { control, rng, .. } = self;
         let hot_keys = &mut control.clients.hot_keys;
-        match spec.id {
-            id if id == server::FLUSHALL.id => return hot_keys.forget(now_ns),
-            id if id == server::FLUSHDB.id => return hot_keys.forget_db(db),
-            _ => {}
-        }
         if session.caller.is_primary() || !is_access(spec) {
             return;
         }
