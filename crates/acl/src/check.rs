@@ -241,7 +241,7 @@ fn check_databases(selector: &Selector, call: &Call<'_>) -> Result<(), Denial> {
     }
     let spec = call.spec;
     if names_databases(spec) {
-        if has_keys(spec) && !selector.allows_database(call.database) {
+        if has_keys(call) && !selector.allows_database(call.database) {
             return denied(0);
         }
     } else if spec.flags.has(Flags::ALL_DBS) {
@@ -249,7 +249,7 @@ fn check_databases(selector: &Selector, call: &Call<'_>) -> Result<(), Denial> {
             return denied(0);
         }
     } else if !selector.allows_database(call.database)
-        && (has_keys(spec) || categories(spec).has_any(Cat::KEYSPACE.or(Cat::READ).or(Cat::WRITE)))
+        && (has_keys(call) || categories(spec).has_any(Cat::KEYSPACE.or(Cat::READ).or(Cat::WRITE)))
     {
         return denied(0);
     }
@@ -273,9 +273,13 @@ fn one_key(spec: &Spec) -> Option<(usize, KeyFlags)> {
 }
 
 /// Whether a command has keys, as key specs say.
-fn has_keys(spec: &Spec) -> bool {
-    matches!(spec.keys, Keys::Fn(..))
-        || spec.keys.specs().iter().any(|keys| !keys.flags.has(KeyFlags::NOT_KEY))
+fn has_keys(call: &Call<'_>) -> bool {
+    match call.spec.keys {
+        // EXEC: its conditions have keys, and are all of its arguments.
+        Keys::Fn([], _) => call.first_arg.is_some(),
+        Keys::Fn(..) => true,
+        Keys::Specs(specs) => specs.iter().any(|keys| !keys.flags.has(KeyFlags::NOT_KEY)),
+    }
 }
 
 /// Whether arguments of the command may name databases.

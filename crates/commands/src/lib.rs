@@ -46,7 +46,7 @@ pub use debug::{address_of, serialized_len};
 pub use digest::{digest, digest_of};
 pub use entries::CommandEntries;
 pub use error::{CmdError, shown, until_zero};
-pub use limits::{EvictionLimits, Limits, Notify, OutputLimit};
+pub use limits::{EvictionLimits, HotKeyLimits, Limits, Notify, OutputLimit};
 pub use migration::{Migration, MigrationOutcome};
 pub use outcome::{Outcome, Run};
 pub use prepare::{Hashing, KEYS_AHEAD, Prepared, PreparedBatch, Preparer};

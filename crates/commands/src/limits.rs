@@ -34,6 +34,8 @@ pub struct Limits {
     pub latency_tracking: bool,
     /// Events that took at least so long are kept, milliseconds; 0: none.
     pub latency_threshold_ms: u64,
+    /// What HOTKEYS counts.
+    pub hot_keys: HotKeyLimits,
     /// Access clocks are frequencies, not times.
     pub lfu: bool,
     /// Minutes per step of decay.
@@ -96,6 +98,17 @@ pub struct Limits {
     pub maxclients: usize,
 }
 
+/// What HOTKEYS counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HotKeyLimits {
+    /// How many keys; 0: nothing is counted.
+    pub keys: usize,
+    /// Of a hundred accesses so many count.
+    pub percent: u32,
+    /// Seconds that are counted together.
+    pub window_s: u64,
+}
+
 /// Output limit of a class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
@@ -154,6 +167,7 @@ impl Limits {
             tracked_keys_max: config.uint(param::TRACKING_TABLE_MAX_KEYS) as usize,
             latency_tracking: config.bool(param::LATENCY_TRACKING),
             latency_threshold_ms: threshold_ms as u64,
+            hot_keys: hot_key_limits(config),
             lfu: matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu),
             lfu_decay: config.int(param::LFU_DECAY_TIME) as u32,
             lfu_factor: config.int(param::LFU_LOG_FACTOR) as u32,
@@ -185,10 +199,7 @@ impl Limits {
                 max_value: config.int(param::SET_MAX_LISTPACK_VALUE) as usize,
                 seed: HashSeed::default(),
             },
-            stream: StreamLimits {
-                node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
-                node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
-            },
+            stream: stream_limits(config),
             zset: zset_limits(config),
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
@@ -206,6 +217,21 @@ impl Limits {
     /// has not authenticated itself may send everything while the default user is open.
     pub fn admission(&self, own: AuthState) -> AuthState {
         if self.default_user_is_open { AuthState::Authenticated } else { own }
+    }
+}
+
+fn hot_key_limits(config: &Config) -> HotKeyLimits {
+    HotKeyLimits {
+        keys: config.int(param::HOTKEYS_TOP_K) as usize,
+        percent: config.int(param::HOTKEYS_SAMPLING_PERCENTAGE) as u32,
+        window_s: config.int(param::HOTKEYS_WINDOW_SECONDS) as u64,
+    }
+}
+
+fn stream_limits(config: &Config) -> StreamLimits {
+    StreamLimits {
+        node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
+        node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
     }
 }
 

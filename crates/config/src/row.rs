@@ -189,6 +189,7 @@ pub enum Section {
     Scripting,
     CommandLog,
     Latency,
+    HotKeys,
     Metrics,
     Events,
     Encodings,
@@ -200,7 +201,7 @@ pub enum Section {
 
 impl Section {
     /// All chapters, in order.
-    pub const ALL: [Section; 21] = [
+    pub const ALL: [Section; 22] = [
         Section::Network,
         Section::Tls,
         Section::General,
@@ -215,6 +216,7 @@ impl Section {
         Section::Scripting,
         Section::CommandLog,
         Section::Latency,
+        Section::HotKeys,
         Section::Metrics,
         Section::Events,
         Section::Encodings,
@@ -242,6 +244,7 @@ impl Section {
             Section::CommandLog => "Command log",
             Section::Metrics => "Metrics",
             Section::Latency => "Latency",
+            Section::HotKeys => "Hot keys",
             Section::Events => "Keyspace events",
             Section::Encodings => "Encodings of values",
             Section::Threads => "Threads and the event loop",

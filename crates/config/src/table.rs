@@ -476,6 +476,14 @@ params! {
         LATENCY_TRACKING_INFO_PERCENTILES: Special = special("latency-tracking-info-percentiles", ParamKind::Percentiles).multi_arg(),
             "Percentiles of those histograms that INFO latencystats shows.";
     }
+    HotKeys {
+        HOTKEYS_TOP_K: Int = number("hotkeys-top-k", 0, 0, 1000).not_in_star(),
+            "Keys that HOTKEYS follows, the ones that clients access most; 0 follows none.";
+        HOTKEYS_SAMPLING_PERCENTAGE: Int = number("hotkeys-sampling-percentage", 1, 1, 100).not_in_star(),
+            "Percent of accesses that are counted for it; 100 counts all.";
+        HOTKEYS_WINDOW_SECONDS: Int = number("hotkeys-window-seconds", 1, 1, 300).not_in_star(),
+            "Seconds whose accesses are counted together and shown behind them.";
+    }
     Metrics {
         METRICS_PORT: Int = number("metrics-port", 0, 0, 65535).not_in_star(),
             "TCP port on which numbers of the server are served to Prometheus and its like over HTTP, at /metrics; 0 opens none.";

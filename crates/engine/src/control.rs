@@ -1,6 +1,7 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
 use crate::observe::commandlog::CommandLog;
+use crate::observe::hot_keys::HotKeys;
 use crate::observe::latency::LatencyMonitor;
 use crate::persistence::aof::AofStream;
 use crate::persistence::ending::PendingEnd;
@@ -86,6 +87,8 @@ pub struct ClientRelations {
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
+    /// Keys that clients access most.
+    pub(crate) hot_keys: HotKeys,
     /// What COMMAND INFO has answered clients before.
     pub(crate) command_entries: CommandEntries,
     /// Keys on their way to other servers.
@@ -229,7 +232,8 @@ impl Control {
         // Lines that are no good were refused when the configuration was read.
         let renames = sluice_commands::renames(&config).unwrap_or_default();
         let epoch = Epoch::default();
-        let clients = ClientRelations::new(&epoch, &config);
+        let mut clients = ClientRelations::new(&epoch, &config);
+        clients.hot_keys.configure(limits.hot_keys);
         Control {
             config,
             limits: Watched::new(limits, &epoch),
@@ -272,6 +276,7 @@ impl ClientRelations {
             pause: Watched::new(Pause::default(), epoch),
             blocking: Blocking::new(epoch.clone()),
             slow_reads: SlowReads::default(),
+            hot_keys: HotKeys::default(),
             command_entries: CommandEntries::default(),
             migrations: Watched::new(Migrations::default(), epoch),
             pubsub: PubSub::new(epoch.clone()),
@@ -354,6 +359,7 @@ impl Control {
         limits.default_user_is_open = is_open(self.clients.users.users().default_user());
         limits.hash.seed = self.limits.hash.seed;
         limits.set.seed = self.limits.set.seed;
+        self.clients.hot_keys.configure(limits.hot_keys);
         *self.limits = Arc::new(limits);
         if let Some(load) = self.persistence.load.as_ref() {
             load.set_key_delay(&self.config);

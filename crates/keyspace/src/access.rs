@@ -743,8 +743,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Moves a key to database `to`, where it must be absent; whether it was there. O(1), as
-    /// [`DbMut::rename`].
+    /// Moves a key to another database, `to`, replacing what is there; whether the key was in this one. O(1),
+    /// as [`DbMut::rename`].
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
         if to >= self.dbs.len() {
             return false;
@@ -752,7 +752,7 @@ impl DbMut<'_> {
         let Some(found) = self.find(key) else { return false };
         let taken = self.db().take(found, key);
         if let Some(mut target) = self.other(to) {
-            target.clear_hidden(key);
+            target.make_room(key);
             let handle = target.db().put(key, taken);
             target.note_ready(to, key, handle);
             target.effects.key_created(to, key);

@@ -428,6 +428,7 @@ impl<'a> Generator<'a> {
                 words.extend((0..count).map(|_| values::hostile(&mut self.rng)));
             }
         }
+        special::leave_newer_options_out(words);
     }
 
     /// A word of the grammar in upper, lower or mixed case.

@@ -3,6 +3,38 @@
 use super::generate::{Command, Generator, WAITER};
 use super::{payload, streams, values, zsets};
 
+/// Commands that take more words in versions behind that of the reference, and how many they take there.
+const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)];
+/// Words of a range of a sorted set, up to its bounds: `XX` behind these is an option of such a version.
+const RANGE_WORDS: usize = 4;
+
+/// Takes the words out that only a newer version than the reference knows: the data of the two would part. A
+/// script's arguments may be a call.
+pub(super) fn leave_newer_options_out(words: &mut Vec<Vec<u8>>) {
+    let is_newer = |word: &[u8]| words_max(word).is_some() || is_range(word);
+    let Some(at) = words.iter().position(|word| is_newer(word)) else { return };
+    if at > 0 && !words[0].to_ascii_lowercase().starts_with(b"eval") {
+        return;
+    }
+    let mut call = words.split_off(at);
+    if let Some(max) = words_max(&call[0]) {
+        call.truncate(max);
+    } else if call.len() > RANGE_WORDS {
+        let options = call.split_off(RANGE_WORDS);
+        call.extend(options.into_iter().filter(|word| !word.eq_ignore_ascii_case(b"XX")));
+    }
+    words.extend(call);
+}
+
+fn words_max(name: &[u8]) -> Option<usize> {
+    WORDS_MAX.iter().find(|row| name.eq_ignore_ascii_case(row.0.as_bytes())).map(|row| row.1)
+}
+
+fn is_range(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with(b"zrange") || name.starts_with(b"zrevrange")
+}
+
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
     "acllog-max-len",

@@ -158,7 +158,9 @@ impl GetKeysError {
 /// be called without keys.
 pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, GetKeysError> {
     use crate::spec::Flags;
-    if !has_keys(spec) {
+    // EXEC has keys where it has arguments.
+    let is_bare = args.len() == 1 && spec.keys.specs().is_empty();
+    if is_bare || !has_keys(spec) {
         return Err(GetKeysError::NoKeys);
     }
     if !spec.arity.accepts(args.len()) {

@@ -51,6 +51,10 @@ specs! {
     FAILOVER,
     FLUSHALL,
     FLUSHDB,
+    HOTKEYS,
+    HOTKEYS_GET,
+    HOTKEYS_HELP,
+    HOTKEYS_RESET,
     INFO,
     LASTSAVE,
     LATENCY,
@@ -1057,6 +1061,82 @@ pub static FLUSHDB: Spec = Spec {
     complexity: "O(N), N being the number of keys in the database",
     deprecated: None,
     id: id::FLUSHDB,
+};
+
+/// `HOTKEYS`
+pub static HOTKEYS: Spec = Spec {
+    full_name: "hotkeys",
+    subcommands: &[&HOTKEYS_GET, &HOTKEYS_HELP, &HOTKEYS_RESET],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Looks at the keys that clients access most.",
+    complexity: "As the subcommand",
+    deprecated: None,
+    id: id::HOTKEYS,
+};
+
+/// `HOTKEYS GET`
+pub static HOTKEYS_GET: Spec = Spec {
+    full_name: "hotkeys|get",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Lists the keys of the last window, the one with most accesses in a second first.",
+    complexity: "O(N*log(N)), N being the number of keys that are followed",
+    deprecated: None,
+    id: id::HOTKEYS_GET,
+};
+
+/// `HOTKEYS HELP`
+pub static HOTKEYS_HELP: Spec = Spec {
+    full_name: "hotkeys|help",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Explains the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::HOTKEYS_HELP,
+};
+
+/// `HOTKEYS RESET`
+pub static HOTKEYS_RESET: Spec = Spec {
+    full_name: "hotkeys|reset",
+    subcommands: &[],
+    group: Group::Server,
+    since: "9.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::ADMIN.or(Flags::LOADING).or(Flags::STALE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Forgets all accesses that were counted.",
+    complexity: "O(N), N being the number of keys that are followed",
+    deprecated: None,
+    id: id::HOTKEYS_RESET,
 };
 
 /// `INFO`

@@ -1,7 +1,7 @@
 //! Sorted set commands.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     sorted_set:
@@ -41,6 +41,9 @@ specs! {
     ZUNION,
     ZUNIONSTORE,
 }
+
+/// The option of ranges that tells an absent key from an empty range.
+const OR_ABSENT: Arg = token("xx", "XX").optional().since("9.2.0");
 
 /// `BZMPOP`
 pub static BZMPOP: Spec = Spec {
@@ -443,9 +446,10 @@ pub static ZRANGE: Spec = Spec {
         token("rev", "REV").optional().since("6.2.0"),
         block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional().since("6.2.0"),
         token("withscores", "WITHSCORES").optional(),
+        OR_ABSENT,
     ],
     tips: &[],
-    history: &[("6.2.0", "`REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")],
+    history: &[("6.2.0", "`REV`, `BYSCORE`, `BYLEX` and `LIMIT`."), ("9.2.0", "`XX`.")],
     summary: "Answers with the elements of a sorted set in a range of ranks, scores or strings.",
     complexity: "O(log(N)+M), M being the number of elements in the reply",
     deprecated: None,
@@ -467,9 +471,10 @@ pub static ZRANGEBYLEX: Spec = Spec {
         string("min"),
         string("max"),
         block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional(),
+        OR_ABSENT,
     ],
     tips: &[],
-    history: &[],
+    history: &[("9.2.0", "`XX`.")],
     summary: "Answers with the members of a sorted set in a range of strings.",
     complexity: "O(log(N)+M), M being the number of elements in the reply",
     deprecated: None,
@@ -492,9 +497,10 @@ pub static ZRANGEBYSCORE: Spec = Spec {
         double("max"),
         token("withscores", "WITHSCORES").optional().since("2.0.0"),
         block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional(),
+        OR_ABSENT,
     ],
     tips: &[],
-    history: &[("2.0.0", "`WITHSCORES`.")],
+    history: &[("2.0.0", "`WITHSCORES`."), ("9.2.0", "`XX`.")],
     summary: "Answers with the elements of a sorted set in a range of scores.",
     complexity: "O(log(N)+M), M being the number of elements in the reply",
     deprecated: None,
@@ -633,9 +639,15 @@ pub static ZREVRANGE: Spec = Spec {
     flags: Flags::READONLY,
     acl: Cat::SORTEDSET,
     keys: Keys::Specs(&[one(1, RO_ACCESS)]),
-    args: &[key("key", 0), integer("start"), integer("stop"), token("withscores", "WITHSCORES").optional()],
+    args: &[
+        key("key", 0),
+        integer("start"),
+        integer("stop"),
+        token("withscores", "WITHSCORES").optional(),
+        OR_ABSENT,
+    ],
     tips: &[],
-    history: &[],
+    history: &[("9.2.0", "`XX`.")],
     summary: "Answers with the elements of a sorted set in a range of ranks, counted from the highest score.",
     complexity: "O(log(N)+M), M being the number of elements in the reply",
     deprecated: None,
@@ -657,9 +669,10 @@ pub static ZREVRANGEBYLEX: Spec = Spec {
         string("max"),
         string("min"),
         block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional(),
+        OR_ABSENT,
     ],
     tips: &[],
-    history: &[],
+    history: &[("9.2.0", "`XX`.")],
     summary: "Answers with the members of a sorted set in a range of strings, the largest first.",
     complexity: "O(log(N)+M), M being the number of elements in the reply",
     deprecated: None,
@@ -682,9 +695,10 @@ pub static ZREVRANGEBYSCORE: Spec = Spec {
         double("min"),
         token("withscores", "WITHSCORES").optional(),
         block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional(),
+        OR_ABSENT,
     ],
     tips: &[],
-    history: &[("2.1.6", "A bound may be exclusive.")],
+    history: &[("2.1.6", "A bound may be exclusive."), ("9.2.0", "`XX`.")],
     summary: "Answers with the elements of a sorted set in a range of scores, the highest first.",
     complexity: "O(log(N)+M), M being the number of elements in the reply",
     deprecated: None,

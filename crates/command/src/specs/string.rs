@@ -500,6 +500,10 @@ pub static SET: Spec = Spec {
                     .after("IFEQ")
                     .since("8.1.0")
                     .says("What the string has to be now for the write to happen."),
+                string("ifne-value")
+                    .after("IFNE")
+                    .since("9.2.0")
+                    .says("What the string may not be now for the write to happen."),
             ],
         )
         .optional(),
@@ -523,6 +527,7 @@ pub static SET: Spec = Spec {
         ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
         ("7.0.0", "`NX` and `GET` may stand together."),
         ("8.1.0", "Option `IFEQ`."),
+        ("9.2.0", "Option `IFNE`."),
     ],
     summary: "Writes a string, whatever the key held before.",
     complexity: "O(1)",

@@ -1,7 +1,7 @@
 //! Transaction commands.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
 
 specs! {
     transactions:
@@ -40,18 +40,57 @@ pub static EXEC: Spec = Spec {
     subcommands: &[],
     group: Group::Transactions,
     since: "1.2.0",
-    arity: Arity::Exactly(1),
+    arity: Arity::AtLeast(1),
     flags: EVERYWHERE.or(Flags::SKIP_COMMANDLOG),
     acl: Cat::TRANSACTION,
-    keys: Keys::Specs(&[]),
-    args: &[],
+    keys: Keys::Fn(&[], exec_keys),
+    args: &[one_of(
+        "condition",
+        &[
+            block("ifeq", &[condition_key("key"), string("value")]).after("IFEQ"),
+            block("ifne", &[condition_key("key"), string("value")]).after("IFNE"),
+            condition_key("xx-key").after("XX"),
+            condition_key("nx-key").after("NX"),
+        ],
+    )
+    .optional()
+    .repeated()
+    .since("9.2.0")],
     tips: &[],
-    history: &[],
+    history: &[("9.2.0", "Conditions `IFEQ`, `IFNE`, `XX` and `NX`.")],
     summary: "Runs the commands of a transaction as one unit.",
-    complexity: "That of the queued commands",
+    complexity: "That of the queued commands, and O(N) for N conditions",
     deprecated: None,
     id: id::EXEC,
 };
+
+/// The key that a condition of EXEC asks about.
+const fn condition_key(name: &'static str) -> Arg {
+    Arg { key_spec: None, ..key(name, 0) }
+}
+
+/// Words of a condition of EXEC: its name, a key, and for some a value. `None` for a name that is none.
+pub fn condition_len(name: &[u8]) -> Option<usize> {
+    let is = |word| crate::is_word(name, word);
+    match (is("IFEQ") || is("IFNE"), is("XX") || is("NX")) {
+        (true, _) => Some(3),
+        (_, true) => Some(2),
+        (false, false) => None,
+    }
+}
+
+fn exec_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
+    let mut at = 1;
+    while let Some(name) = args.get(at) {
+        let end = at + condition_len(name).ok_or(())?;
+        if end > args.len() {
+            return Err(());
+        }
+        found.push((at + 1, RO_ACCESS));
+        at = end;
+    }
+    Ok(())
+}
 
 /// `MULTI`
 pub static MULTI: Spec = Spec {

@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
+use sluice_keyspace::Argv;
 
 pub(super) fn rename(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (from, to) = (args.key(1), args.key(2));
@@ -27,18 +28,37 @@ pub(super) fn renamenx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn move_(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let replace = args.len() > 3;
+    if replace && !(args.len() == 4 && args.is(3, "REPLACE")) {
+        return Err(CmdError::Syntax);
+    }
     let key = args.key(1);
     let number = db_number(ctx, args, 2)?;
     if number == ctx.db.number() {
         return Err(CmdError::SameObject);
     }
-    let moves = ctx.db.get_uncounted(key).is_some()
-        && ctx.db.other(number).is_some_and(|mut target| target.get_uncounted(key).is_none());
+    let is_there = ctx.db.get_uncounted(key).is_some();
+    let is_taken = is_there && ctx.db.other(number).is_some_and(|mut to| to.get_uncounted(key).is_some());
+    let moves = is_there && (replace || !is_taken);
     if moves {
         ctx.db.move_to(key, number);
+        if replace {
+            ctx.db.effects.rewrite_as(|| as_older_commands(args, is_taken));
+        }
     }
     ctx.reply.int(i64::from(moves));
     Ok(Outcome::Done)
+}
+
+/// MOVE with REPLACE, in commands that replicas of version 9.1 know. COPY replaces as well, and needs no
+/// SELECT.
+fn as_older_commands(args: Args<'_>, is_taken: bool) -> Vec<Argv> {
+    let owned = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
+    let (key, number) = (args.at(1), args.at(2));
+    match is_taken {
+        false => vec![owned(&[args.at(0), key, number])],
+        true => vec![owned(&[b"COPY", key, key, b"DB", number, b"REPLACE"]), owned(&[b"DEL", key])],
+    }
 }
 
 pub(super) fn copy(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {

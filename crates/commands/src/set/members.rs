@@ -4,6 +4,7 @@ use super::slow;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::element::reply_item;
+use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::set::common::set_of;
 use sluice_keyspace::Event;
@@ -82,11 +83,15 @@ pub(super) fn scard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn sismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let is_member = match ctx.db.get(args.key(1)) {
-        Some(entry) => set_of(entry)?.contains(args.at(2)),
-        None => false,
+    let tells_absence = args.len() > 3;
+    if tells_absence && !(args.len() == 4 && args.is(3, "XX")) {
+        return Err(CmdError::Syntax);
+    }
+    let answer = match ctx.db.get(args.key(1)) {
+        Some(entry) => i64::from(set_of(entry)?.contains(args.at(2))),
+        None => -i64::from(tells_absence),
     };
-    ctx.reply.int(i64::from(is_member));
+    ctx.reply.int(answer);
     Ok(Outcome::Done)
 }
 

@@ -263,7 +263,7 @@ fn add<N: Number>(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &Increment<'_
     let wanted = match options.condition {
         Condition::Absent => !is_there,
         Condition::Present => is_there,
-        Condition::Always | Condition::Equal(_) => true,
+        Condition::Always | Condition::Equal(_) | Condition::Different(_) => true,
     };
     let (sum, place) = old.add(amount, bounds);
     let new = match place {

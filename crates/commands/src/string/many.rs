@@ -75,7 +75,7 @@ fn allowed(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, conditio
     let mut keys = pairs.step_by(2);
     let is_there = |i| ctx.db.look(args.key(i)).is_some();
     match condition {
-        Condition::Always | Condition::Equal(_) => true,
+        Condition::Always | Condition::Equal(_) | Condition::Different(_) => true,
         Condition::Absent => !keys.any(is_there),
         Condition::Present => keys.all(is_there),
     }

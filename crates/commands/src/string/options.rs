@@ -9,7 +9,7 @@ use sluice_keyspace::{ExpiryMode, SetExpiry};
 /// Whose options they are: what else than the units of an expiry is accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepted {
-    /// NX, XX, IFEQ, GET, KEEPTTL.
+    /// NX, XX, IFEQ, IFNE, GET, KEEPTTL.
     Set,
     /// PERSIST.
     Getex,
@@ -33,6 +33,8 @@ pub(super) enum Condition<'a> {
     Absent,
     Present,
     Equal(&'a [u8]),
+    /// Absent counts as different.
+    Different(&'a [u8]),
 }
 
 /// What becomes of the expiry.
@@ -78,6 +80,9 @@ impl<'a> Options<'a> {
             self.expiry = Expiry::Persist;
         } else if accepted == Accepted::Set && args.is(i, "IFEQ") && self.condition == Condition::Always {
             self.condition = Condition::Equal(args.get(i + 1)?);
+            return Some(2);
+        } else if accepted == Accepted::Set && args.is(i, "IFNE") && self.condition == Condition::Always {
+            self.condition = Condition::Different(args.get(i + 1)?);
             return Some(2);
         } else {
             let unit = ExpiryUnit::of(word)?;

@@ -59,6 +59,8 @@ fn look_before(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>) -> 
         (Condition::Present, found) => found.is_some(),
         (Condition::Equal(wanted), Some(entry)) => str_of(entry)?.is(wanted),
         (Condition::Equal(_), None) => false,
+        (Condition::Different(refused), Some(entry)) => !str_of(entry)?.is(refused),
+        (Condition::Different(_), None) => true,
     })
 }
 
@@ -71,10 +73,12 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
         return;
     }
     ctx.db.set(key, args.string(2), options.expiry.to_set(at), Event::Set);
+    let is_newer = matches!(options.condition, Condition::Different(_));
     match (options.expiry, at) {
         // The client's own words say the time already.
-        (Expiry::Given(ExpiryUnit::AtMs, _), _) => {}
+        (Expiry::Given(ExpiryUnit::AtMs, _), _) if !is_newer => {}
         (_, Some(at)) => ctx.db.effects.rewrite(|| set_pxat(args.at(0), key, args.at(2), at)),
+        (_, None) if is_newer => ctx.db.effects.rewrite(|| without_condition(args, options.expiry)),
         (_, None) if options.get => ctx.db.effects.rewrite(|| without_get(args)),
         (_, None) => {}
     }
@@ -84,6 +88,15 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
 fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
     let at = at_ms.to_string().into_bytes();
     vec![name.to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
+}
+
+/// SET of what IFNE let through. Replicas of version 9.1 do not know the word, and the condition held here.
+fn without_condition(args: Args<'_>, expiry: Expiry) -> Argv {
+    let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
+    if expiry == Expiry::Keep {
+        argv.push(b"KEEPTTL".to_vec());
+    }
+    argv
 }
 
 /// SET without its option GET, for replicas and log, which read no reply. The operand of IFEQ may be the same

@@ -238,6 +238,8 @@ struct RangeCall<'a> {
     offset: i64,
     limit: i64,
     with_scores: bool,
+    /// Whether a key that is absent is told from a range that is empty.
+    tells_absence: bool,
 }
 
 impl<'a> RangeCall<'a> {
@@ -245,10 +247,13 @@ impl<'a> RangeCall<'a> {
     fn parse(args: Args<'a>, at: usize, fixed: Fixed) -> Result<RangeCall<'a>, CmdError> {
         let (mut by, mut direction) = (fixed.by, fixed.direction);
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
+        let mut tells_absence = false;
         let mut i = at + 2;
         while i < args.len() {
             if !fixed.is_stored && args.is(i, "WITHSCORES") {
                 with_scores = true;
+            } else if !fixed.is_stored && args.is(i, "XX") {
+                tells_absence = true;
             } else if args.is(i, "LIMIT") && i + 2 < args.len() {
                 (offset, limit) = (args.int(i + 1)?, args.int(i + 2)?);
                 i += 2;
@@ -283,7 +288,7 @@ impl<'a> RangeCall<'a> {
             By::Score => Bounds::Scores(ScoreRange::parse(min, max)?),
             By::Lex => Bounds::Members(LexRange::parse(min, max)?),
         };
-        Ok(RangeCall { bounds, direction, offset, limit, with_scores })
+        Ok(RangeCall { bounds, direction, offset, limit, with_scores, tells_absence })
     }
 
     /// The ranks that are wanted of a set.
@@ -340,7 +345,10 @@ pub(super) fn zrevrangebylex(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 fn reply_range(ctx: &mut ReadCtx<'_>, args: Args<'_>, by: Option<By>, direction: Option<Direction>) -> Run {
     let call = RangeCall::parse(args, 2, Fixed { by, direction, is_stored: false })?;
     let Some(entry) = ctx.db.get(args.key(1)) else {
-        ctx.reply.array(0);
+        match call.tells_absence {
+            true => ctx.reply.null_array(),
+            false => ctx.reply.array(0),
+        }
         return Ok(Outcome::Done);
     };
     let zset = zset_of(entry)?;

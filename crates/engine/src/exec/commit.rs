@@ -326,6 +326,7 @@ impl Engine {
     pub(crate) fn announce_loaded(&mut self, now: Now) {
         let Engine { keyspace, control, .. } = self;
         control.replication.local_expiries.clear();
+        control.clients.hot_keys.forget(now.mono_ns);
         for number in 0..keyspace.databases() {
             control
                 .clients

@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::host::action::Action;
 use crate::host::process::{Facts, Process};
 use crate::observe::commandlog::CommandLog;
+use crate::observe::hot_keys::HotKeys;
 use crate::observe::latency::LatencyMonitor;
 use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
@@ -131,10 +132,14 @@ pub struct ReportCtx<'a> {
 
 /// For commands that empty the logs.
 pub struct LogCtx<'a> {
+    /// The time.
+    pub now: Now,
     /// Slow commands, large requests, large replies.
     pub commandlog: &'a mut CommandLog,
     /// Spikes of latency by event.
     pub latency: &'a mut LatencyMonitor,
+    /// Keys that clients access most.
+    pub hot_keys: &'a mut HotKeys,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }
@@ -302,7 +307,8 @@ impl Handler {
                 Rights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
-            // The commands inside have rights of their own.
+            // The commands inside have rights of their own. The conditions of EXEC read keys that no key spec
+            // names.
             Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }

@@ -54,13 +54,13 @@ impl Engine {
             }
             Handler::Session(run) => self.for_session(run, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
-            Handler::Exec => self.run_transaction(unit, session, clock, process),
+            Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
             Handler::PubSub(run) => self.for_pubsub(run, session, args),
             Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
-                let Control { commandlog, latency, .. } = control;
-                run(&mut LogCtx { commandlog, latency, reply }, args)
+                let Control { commandlog, latency, clients: ClientRelations { hot_keys, .. }, .. } = control;
+                run(&mut LogCtx { now: unit.now, commandlog, latency, hot_keys, reply }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
@@ -343,6 +343,7 @@ impl Engine {
         self.conclusions.has_unusual_access = limits.lfu
             || limits.import_mode
             || pause.until_ms != 0
+            || limits.hot_keys.keys > 0
             || replica.is_some()
             || failover.is_some();
     }

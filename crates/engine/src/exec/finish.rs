@@ -127,7 +127,7 @@ macro_rules! endings {
 
 endings! {
     commit:              Done Failed Parked PutOff Producing Replayed;
-    note_local_expiry:   Done Producing;
+    note_keys:           Done Failed Producing;
     track_reads:         Done Failed Parked Producing Answered;
     take_time:           Done Failed Producing Yields;
     count:               Done Failed Produced Lost Answered Elsewhere;
@@ -166,18 +166,23 @@ impl Engine {
         self.commit_command(ended.unit, ended.db, ended.args, caller);
     }
 
-    /// A writable replica remembers the expiries that its own clients give.
+    /// What few servers have: a writable replica remembers the expiries that its own clients give, and
+    /// HOTKEYS counts.
     #[inline(always)]
-    fn note_local_expiry(
+    fn note_keys(
         &mut self,
-        _: CommandEnding,
+        ending: CommandEnding,
         ended: &mut Ended<'_>,
         session: &mut Session,
-        _: &mut Now,
+        now: &mut Now,
         _: &mut dyn Process,
     ) {
         if self.conclusions.has_unusual_access {
-            self.note_local_expiries(session, ended.spec, ended.args, ended.db);
+            if ending != CommandEnding::Failed {
+                self.note_local_expiries(session, ended.spec, ended.args, ended.db);
+                self.forget_flushed_hot_keys(ended.spec, ended.db, now.mono_ns);
+            }
+            self.count_hot_keys(session, ended.spec, ended.args, ended.db, now.mono_ns);
         }
     }
 
@@ -337,11 +342,11 @@ mod tests {
         }
         assert_eq!(
             table,
-            "Done: commit, note_local_expiry, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
-             Failed: commit, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+            "Done: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+             Failed: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
              Parked: commit, track_reads, show_monitors\n\
              PutOff: commit\n\
-             Producing: commit, note_local_expiry, track_reads, take_time, show_monitors\n\
+             Producing: commit, note_keys, track_reads, take_time, show_monitors\n\
              Produced: count, log, bound_output\n\
              Lost: count\n\
              Answered: track_reads, count, apply_client_reply\n\

@@ -86,7 +86,10 @@ impl<'a> Asked<'a> {
         room: Headroom,
     ) -> Asked<'a> {
         let flags = match (&session.transaction, script) {
-            (Some(transaction), _) if is_exec(spec) => spec.flags.or(transaction.flags()),
+            (Some(transaction), _) if is_exec(spec) => {
+                let conditions = if args.len() > 1 { Flags::READONLY } else { Flags::NONE };
+                spec.flags.or(transaction.flags()).or(conditions)
+            }
             (_, script) => flags_of_call(spec, script),
         };
         Asked { spec, args, flags, session, caller: &session.caller, control, now, room }
@@ -217,7 +220,9 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: false,
         ask: |asked| {
             let Asked { spec, args, session, control, .. } = *asked;
-            let db = rights::database_of(session);
+            // Conditions of EXEC are about the client's own database, whatever the queue selects.
+            let has_conditions = is_exec(spec) && args.len() > 1;
+            let db = if has_conditions { session.caller.db } else { rights::database_of(session) };
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
         },
     },
@@ -342,7 +347,9 @@ pub(crate) const CHECKS: &[Check] = &[
         holds_primary: false,
         ask: |asked| {
             let is_allowed = match &asked.session.transaction {
-                Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_stale(),
+                Some(transaction) if is_exec(asked.spec) => {
+                    transaction.is_allowed_while_stale() && asked.args.len() == 1
+                }
                 Some(_) | None => asked.flags.has(Flags::STALE),
             };
             (asked.control.is_stale() && !is_allowed).then_some(Verdict::Reject(CmdError::STALE_REPLICA))
@@ -366,7 +373,9 @@ pub(crate) const CHECKS: &[Check] = &[
                 // it asked for again.
                 None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
-                Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
+                Some(transaction) if is_exec(asked.spec) => {
+                    transaction.is_allowed_while_loading() && asked.args.len() == 1
+                }
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),
             };
             (!is_allowed).then(|| match asked.caller.is_primary() {

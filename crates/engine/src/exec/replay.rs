@@ -242,6 +242,10 @@ impl Engine {
                 replay.transaction = Some(Transaction::default());
                 Ok(())
             }
+            // No server writes one with conditions.
+            Named::Command(spec) if spec.id == transactions::EXEC.id && request.spans().len() > 1 => {
+                Err(refused(name, &CmdError::Arity(spec.full_name)))
+            }
             Named::Command(spec) if spec.id == transactions::EXEC.id => {
                 self.replay_transaction(replay, process)
             }

@@ -16,8 +16,10 @@ use crate::users::rights;
 use sluice_acl::{Context, Denial};
 use sluice_base::Now;
 use sluice_command::specs::connection;
+use sluice_command::specs::transactions::condition_len;
 use sluice_command::{Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, Outcome, Prepared, Run};
+use sluice_keyspace::Access;
 use sluice_resp::{Reply, Request};
 
 impl Engine {
@@ -64,11 +66,13 @@ impl Engine {
         self.note_query_buffer_disconnection(&session.caller.origin.addr, process);
     }
 
-    /// EXEC: runs what is queued, as commands of `unit`.
+    /// EXEC: runs what is queued, as commands of `unit`, where the conditions among the arguments hold.
     pub(crate) fn run_transaction(
         &mut self,
         unit: &mut Unit,
         session: &mut Session,
+        access: Access,
+        args: Args<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
@@ -81,16 +85,57 @@ impl Engine {
             self.end_transaction(session);
             return Err(CmdError::text("EXECABORT Transaction discarded because of previous errors."));
         }
-        if !unchanged {
+        let holds = match unchanged && args.len() > 1 {
+            true => self.conditions_hold(session, access, args),
+            false => Ok(unchanged),
+        };
+        let Ok(true) = holds else {
             self.end_transaction(session);
+            holds?;
             Reply::new(&mut session.outbox, session.caller.proto).null_array();
             return Ok(Outcome::Done);
-        }
+        };
         session.caller.flags.in_exec = true;
         session.caller.multi.bytes = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
         let place = TransactionPlace { transaction, next: 0 };
         self.run_queued_commands(unit, session, place, None, now, process)
+    }
+
+    /// Whether what EXEC asks of keys is so, in the order of the arguments up to the first that is not. A key
+    /// that has expired is absent, and is deleted as one that a read meets.
+    #[cold]
+    fn conditions_hold(
+        &mut self,
+        session: &Session,
+        access: Access,
+        args: Args<'_>,
+    ) -> Result<bool, CmdError> {
+        const MALFORMED: CmdError =
+            CmdError::text("EXECABORT Transaction discarded because of: invalid check condition syntax");
+        let mut at = 1;
+        while at < args.len() {
+            at += condition_len(args.at(at)).ok_or(MALFORMED)?;
+        }
+        if at > args.len() {
+            return Err(MALFORMED);
+        }
+        let Engine { keyspace, effects, .. } = self;
+        let mut db = keyspace.read(session.caller.db, access, effects);
+        at = 1;
+        while let Some(len) = args.get(at).and_then(condition_len) {
+            let entry = db.look(args.key(at + 1));
+            let holds = match (len, entry) {
+                (3, None) => args.is(at, "IFNE"),
+                (3, Some(entry)) => entry.as_str()?.is(args.at(at + 2)) == args.is(at, "IFEQ"),
+                (_, entry) => entry.is_some() == args.is(at, "XX"),
+            };
+            if !holds {
+                return Ok(false);
+            }
+            at += len;
+        }
+        Ok(true)
     }
 
     /// Runs what is queued from the command `next` on, which goes on with `script` where that one stood

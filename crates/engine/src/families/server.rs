@@ -4,6 +4,7 @@ pub(crate) mod common;
 mod config;
 mod debug;
 mod flush;
+mod hot_keys;
 mod latency;
 mod log;
 mod memory;
@@ -39,6 +40,12 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::DEBUG, Handler::Debug(debug::debug)),
     route(&specs::FLUSHALL, Handler::Dataset(flush::flushall)),
     route(&specs::FLUSHDB, Handler::Dataset(flush::flushdb)),
+    route(&specs::HOTKEYS_GET, Handler::Log(hot_keys::get)),
+    route(
+        &specs::HOTKEYS_HELP,
+        Handler::Data(DataHandler::Static(|ctx, _| reply_help(ctx, &specs::HOTKEYS))),
+    ),
+    route(&specs::HOTKEYS_RESET, Handler::Log(hot_keys::reset)),
     route(&specs::INFO, Handler::Report(info)),
     route(&specs::LASTSAVE, Handler::Report(lastsave)),
     route(&specs::LATENCY_DOCTOR, Handler::Report(latency::doctor)),

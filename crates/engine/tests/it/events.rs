@@ -41,6 +41,7 @@ const ROWS: &[(&[&str], &str)] = &[
     (&["SET a 1", "RENAME a a"], ""),
     (&["SET a 1", "MOVE a 3"], "0:move_from a; 3:move_to a"),
     (&["MOVE a 3"], ""),
+    (&["SET a 1", "COPY a a DB 3", "MOVE a 3 REPLACE"], "0:move_from a; 3:move_to a"),
     (&["SET a 1", "COPY a b DB 2"], "2:copy_to b"),
     (&["SET a 1", "EXPIRE a 100"], "0:expire a"),
     (&["SET a 1", "EXPIRE a 100 XX"], ""),

@@ -123,6 +123,32 @@ fn move_goes_to_another_database_and_back() {
 }
 
 #[test]
+fn move_replaces_what_is_there_when_told_to() {
+    check(&[
+        ("SET d new EX 100", "+OK"),
+        ("SELECT 1", "+OK"),
+        ("RPUSH d old old", ":2"),
+        ("SELECT 0", "+OK"),
+        ("MOVE d 1 FOO", "-ERR syntax error"),
+        ("MOVE d 1 REPLACE REPLACE", "-ERR syntax error"),
+        ("MOVE nokey 99 FOO", "-ERR syntax error"),
+        ("MOVE d 0 REPLACE", "-ERR source and destination objects are the same"),
+        ("MOVE d 99 REPLACE", "-ERR DB index is out of range"),
+        ("MOVE nokey 1 REPLACE", ":0"),
+        ("MOVE d 1", ":0"),
+        ("MOVE d 1 replace", ":1"),
+        ("EXISTS d", ":0"),
+        ("MOVE d 1 REPLACE", ":0"),
+        ("SELECT 1", "+OK"),
+        ("DBSIZE", ":1"),
+        ("GET d", "\"new\""),
+        ("TTL d", ":100"),
+        ("MOVE d 0 REPLACE", ":1"),
+        ("DBSIZE", ":0"),
+    ]);
+}
+
+#[test]
 fn keys() {
     check(&[
         ("KEYS *", "[]"),

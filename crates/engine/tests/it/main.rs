@@ -24,6 +24,7 @@ mod generic;
 mod geo;
 mod hash;
 mod hostile;
+mod hot_keys;
 mod hyperloglog;
 mod info;
 mod latency;

@@ -58,6 +58,21 @@ fn the_primary_s_commands_run_and_are_not_answered() {
 }
 
 #[test]
+fn the_primary_s_commands_are_no_load_of_the_replica_s_clients() {
+    let (mut rig, primary) = following(&[("hotkeys-top-k", "4"), ("hotkeys-sampling-percentage", "100")]);
+    let window = |rig: &mut Rig| {
+        rig.pass_ms(1000);
+        rig.run("HOTKEYS GET")
+    };
+    window(&mut rig);
+    stream(&mut rig, primary, &["SET a 1", "SET a 2", "SET b 1"]);
+    rig.check("GET b", "\"1\"");
+    assert_eq!(window(&mut rig), r#"[["key", "b", "db", :0, "qps", :1]]"#);
+    stream(&mut rig, primary, &["FLUSHALL"]);
+    rig.check("HOTKEYS GET", "[]");
+}
+
+#[test]
 fn the_log_names_each_command_of_the_primary_that_is_dropped_once() {
     let (mut rig, primary) = following(&[]);
     stream(&mut rig, primary, &["VADD vs a", "vadd vs b", "CLUSTER MEET x", "SET a 1", "XGROUP NOSUCH x"]);

@@ -99,16 +99,97 @@ fn maxmemory_is_asked_when_queueing_and_at_exec() {
 }
 
 #[test]
-fn exec_with_arguments_ends_the_transaction() {
+fn exec_with_arguments_that_are_no_conditions_ends_the_transaction() {
+    for line in ["EXEC x", "EXEC IFEQ", "EXEC IFEQ k", "EXEC NX", "EXEC XX k IFNE k", "EXEC NX k IFEQ k v v"]
+    {
+        check(&[
+            ("EXEC NX k", "-ERR EXEC without MULTI"),
+            ("MULTI", "+OK"),
+            ("SET k v", "+QUEUED"),
+            (line, "-EXECABORT Transaction discarded because of: invalid check condition syntax"),
+            ("EXISTS k", ":0"),
+            ("EXEC", "-ERR EXEC without MULTI"),
+        ]);
+    }
+}
+
+#[test]
+fn exec_runs_where_its_conditions_hold() {
+    let rows = [
+        ("NX none", "[+PONG]"),
+        ("nx k", "nil-array"),
+        ("XX k", "[+PONG]"),
+        ("XX none", "nil-array"),
+        ("IFEQ k 12", "[+PONG]"),
+        ("ifeq k 012", "nil-array"),
+        ("IFEQ none 12", "nil-array"),
+        ("IFNE k v", "[+PONG]"),
+        ("IFNE k 12", "nil-array"),
+        ("IFNE none 12", "[+PONG]"),
+        ("XX l", "[+PONG]"),
+        ("NX l", "nil-array"),
+        ("IFEQ l a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("IFNE l a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("NX none XX k IFEQ k 12 IFNE k 13", "[+PONG]"),
+        ("NX none XX none IFEQ l a", "nil-array"),
+        ("IFEQ NX NX", "nil-array"),
+    ];
+    for (conditions, reply) in rows {
+        check(&[
+            ("SET k 12", "+OK"),
+            ("RPUSH l a", ":1"),
+            ("WATCH k", "+OK"),
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            (&format!("EXEC {conditions}"), reply),
+            ("EXEC", "-ERR EXEC without MULTI"),
+            ("SET k v", "+OK"),
+            ("MULTI", "+OK"),
+            ("EXEC", "[]"),
+        ]);
+    }
+}
+
+#[test]
+fn conditions_of_exec_are_about_the_clients_own_database() {
     check(&[
+        ("SET k v", "+OK"),
         ("MULTI", "+OK"),
-        (
-            "EXEC x",
-            "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
-        ),
-        ("PING", "+PONG"),
-        ("EXEC", "-ERR EXEC without MULTI"),
+        ("SELECT 1", "+QUEUED"),
+        ("EXISTS k", "+QUEUED"),
+        ("EXEC XX k", "[+OK, :0]"),
+        ("MULTI", "+OK"),
+        ("EXEC XX k", "nil-array"),
     ]);
+}
+
+#[test]
+fn a_condition_of_exec_asks_for_the_right_to_read_its_key() {
+    let mut rig = Rig::new();
+    rig.check("ACL SETUSER u on nopass +@all ~a resetchannels", "+OK");
+    rig.check("AUTH u x", "+OK");
+    rig.check("MULTI", "+OK");
+    rig.check("EXEC NX a", "[]");
+    rig.check("MULTI", "+OK");
+    let refused = rig.run("EXEC NX a IFEQ b 1");
+    assert!(refused.starts_with("-EXECABORT Transaction discarded because of: NOPERM"), "{refused}");
+    rig.check("EXEC", "-ERR EXEC without MULTI");
+}
+
+#[test]
+fn keys_of_conditions_are_asked_for_in_the_clients_own_database() {
+    let mut rig = Rig::new();
+    rig.check("ACL SETUSER u on nopass +@all ~* db=1", "+OK");
+    rig.check("AUTH u x", "+OK");
+    for (exec, reply) in [("EXEC", "[+OK, nil]"), ("EXEC NX a", "-EXECABORT")] {
+        rig.check("MULTI", "+OK");
+        rig.check("SELECT 1", "+QUEUED");
+        rig.check("GET a", "+QUEUED");
+        let found = rig.run(exec);
+        assert!(found.starts_with(reply), "{exec}: {found}");
+        rig.check("RESET", "+RESET");
+        rig.check("AUTH u x", "+OK");
+    }
 }
 
 #[test]

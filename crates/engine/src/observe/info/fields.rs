@@ -446,6 +446,10 @@ fields! {
         SCRIPTS_SLICES: counter("scripts_slices", Count, "slices behind which a script stood still").metric("sluice_scripts_slices_total");
         SCRIPTS_MAXMEMORY_OVERRUN_BYTES: gauge("scripts_maxmemory_overrun_bytes", Bytes, "most bytes beyond `maxmemory` behind a script").metric("sluice_scripts_maxmemory_overrun_bytes");
     }
+    "Hotkeys" {
+        HOTKEYS_LAST_WINDOW_SAMPLES: gauge("hotkeys_last_window_samples", Count, "accesses counted for HOTKEYS in its last window: a key with more than a share of one in `hotkeys-top-k` is there").metric("sluice_hotkeys_last_window_samples");
+        HOTKEYS_LAST_WINDOW_DURATION_MS: gauge("hotkeys_last_window_duration_ms", Milliseconds, "how long that window was open; 0: there is none").metric("sluice_hotkeys_last_window_duration_seconds").over(1000);
+    }
     "Keyspace" {
         DB: record("db*", "db", "a database that holds keys");
     }

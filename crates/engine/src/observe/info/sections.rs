@@ -595,6 +595,12 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::SCRIPTS_MAXMEMORY_OVERRUN_BYTES, view.stats.eviction.script_overrun_max);
 }
 
+pub(super) fn hot_keys(view: &View<'_>, out: &mut dyn Sink) {
+    let hot_keys = &view.control.clients.hot_keys;
+    out.add(field::HOTKEYS_LAST_WINDOW_SAMPLES, hot_keys.samples());
+    out.add(field::HOTKEYS_LAST_WINDOW_DURATION_MS, hot_keys.span_ms());
+}
+
 pub(super) fn keyspace(view: &View<'_>, out: &mut dyn Sink) {
     for (number, db) in view.keyspace.iter() {
         if db.is_empty() && db.expires_len() == 0 {

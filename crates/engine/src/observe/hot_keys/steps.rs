@@ -1,0 +1,70 @@
+//! What counts as an access for HOTKEYS.
+
+use crate::engine::Engine;
+use crate::persistence::aof::for_each_key;
+use crate::scripting::shebang::runs_script;
+use crate::session::Session;
+use sluice_command::derive::keys::key_row;
+use sluice_command::specs::{server, transactions};
+use sluice_command::{Keys, Spec};
+use sluice_commands::Args;
+
+impl Engine {
+    /// Forgets the keys of the databases that a command has emptied, whoever sent the command.
+    #[cold]
+    pub(crate) fn forget_flushed_hot_keys(&mut self, spec: &'static Spec, db: usize, now_ns: u64) {
+        let hot_keys = &mut self.control.clients.hot_keys;
+        if spec.id == server::FLUSHALL.id {
+            hot_keys.forget(now_ns);
+        } else if spec.id == server::FLUSHDB.id {
+            hot_keys.forget_db(db);
+        }
+    }
+
+    /// Counts the keys that a command names, each by lot, once the command has run. Each command of a
+    /// transaction or a script comes by itself. What the primary sends is the load of the primary.
+    #[cold]
+    pub(crate) fn count_hot_keys(
+        &mut self,
+        session: &Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        db: usize,
+        now_ns: u64,
+    ) {
+        if !self.control.clients.hot_keys.is_on() {
+            return;
+        }
+        let Engine { control, rng, .. } = self;
+        let hot_keys = &mut control.clients.hot_keys;
+        if session.caller.is_primary() || !is_access(spec) {
+            return;
+        }
+        let percent = hot_keys.percent();
+        let mut count = |key| {
+            if percent == 100 || rng.below(100) < percent {
+                hot_keys.count(db, key, now_ns);
+            }
+        };
+        let row = key_row(spec);
+        // Most commands have one spec, whose row is all of their keys: no list of them is made.
+        let is_whole = matches!(spec.keys, Keys::Specs([_]) | Keys::Fn([_], _));
+        match row.first(args.len()).filter(|_| is_whole) {
+            Some(first) => {
+                let step = if row.are_pairs() { 2 } else { 1 };
+                let keys = 0..=row.behind_first(args.len());
+                keys.for_each(|key| count(args.key(first + key * step)));
+            }
+            None => {
+                for_each_key(spec, args, count);
+            }
+        }
+    }
+}
+
+/// Whether clients access the keys that a command names. Others name keys to look at how these are kept, to
+/// watch them, or for the commands of a script.
+fn is_access(spec: &Spec) -> bool {
+    let looks_on = ["object", "debug", "memory"].contains(&spec.container().unwrap_or(spec.full_name));
+    !looks_on && spec.id != transactions::WATCH.id && !runs_script(spec)
+}
