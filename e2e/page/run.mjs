@@ -257,7 +257,7 @@ async function busy() {
   // The largest keys, without names at first.
   await browser.ask(`document.querySelector('#look').click()`);
   await browser.has('the largest keys are found', '#keys', 'All keys were seen');
-  await browser.has('without their names', '#keys table', '(hidden)');
+  await browser.has('without their names', '#large table', '(hidden)');
   check('no name is anywhere', !(await browser.ask('document.body.textContent')).includes('queue:mail'));
   const sees = async (user, password, words) => {
     await browser.ask(`document.querySelector('#user').value = ${JSON.stringify(user)}; document.querySelector('#password').value = ${JSON.stringify(password)}; document.querySelector('#user-form button').click()`);
@@ -286,6 +286,7 @@ async function busy() {
   await browser.has('requests are drawn', '#requests figcaption', '/s');
   check('as a line', (await browser.ask(`document.querySelector('#requests path.c0').getAttribute('d')`)).includes('L'));
   check('percentiles as well', (await browser.text('#latency figcaption')).match(/ (µs|ms)/));
+  await browser.has('the hottest keys are counted', '#hot table', 'session:');
   await browser.has('a slow command is logged with its words', '#log', 'SORT queue:mail');
   await browser.size(1300, 900);
   await browser.scheme('light');

@@ -87,8 +87,10 @@ pub struct ClientRelations {
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
-    /// Keys that clients access most.
+    /// Keys that clients access most, for HOTKEYS.
     pub(crate) hot_keys: HotKeys,
+    /// The same for the page of the metrics endpoint, while somebody looks.
+    pub(crate) page_hot_keys: Watched<HotKeys>,
     /// What COMMAND INFO has answered clients before.
     pub(crate) command_entries: CommandEntries,
     /// Keys on their way to other servers.
@@ -277,6 +279,7 @@ impl ClientRelations {
             blocking: Blocking::new(epoch.clone()),
             slow_reads: SlowReads::default(),
             hot_keys: HotKeys::default(),
+            page_hot_keys: Watched::new(HotKeys::default(), &epoch),
             command_entries: CommandEntries::default(),
             migrations: Watched::new(Migrations::default(), epoch),
             pubsub: PubSub::new(epoch.clone()),

@@ -335,7 +335,7 @@ impl Engine {
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
     pub(crate) fn refresh_access(&mut self) {
         let Control {
-            clients: ClientRelations { pause, .. },
+            clients: ClientRelations { pause, page_hot_keys, .. },
             replication: ReplicationState { replica, failover, .. },
             limits,
             ..
@@ -344,6 +344,7 @@ impl Engine {
             || limits.import_mode
             || pause.until_ms != 0
             || limits.hot_keys.keys > 0
+            || page_hot_keys.is_on()
             || replica.is_some()
             || failover.is_some();
     }

@@ -65,6 +65,35 @@ fn the_largest_keys_are_found_among_many_each_of_them_once() {
 }
 
 #[test]
+fn accesses_are_counted_while_somebody_looks() {
+    let mut rig = Rig::new();
+    let look = |rig: &mut Rig| {
+        for _ in 0..3 {
+            (0..2000).for_each(|_| drop(rig.run("GET hot")));
+            (0..20).for_each(|number| drop(rig.run(&format!("GET cold:{number}"))));
+            second(rig);
+        }
+        json(rig, true)
+    };
+    assert!(json(&mut rig, false).contains("\"hottest\":null"));
+    json(&mut rig, true);
+    let found = look(&mut rig);
+    let rate: u64 = found
+        .split_once("\"name\":\"hot\",\"per_second\":")
+        .and_then(|(_, rest)| rest.split_once('}')?.0.parse().ok())
+        .unwrap_or_else(|| panic!("{found}"));
+    assert!((1600..2400).contains(&rate), "{rate}");
+    // HOTKEYS has a count of its own, which nobody has asked for.
+    assert_eq!(rig.run("HOTKEYS GET"), "[]");
+    // The count ends with the looks.
+    for _ in 0..11 {
+        second(&mut rig);
+    }
+    rig.run("GET hot");
+    assert!(json(&mut rig, true).contains("\"hottest\":[]"));
+}
+
+#[test]
 fn of_thousands_of_clients_those_are_shown_that_hold_most() {
     let mut rig = Rig::new();
     let clients: Vec<_> = (0..2000).map(|_| rig.connect()).collect();

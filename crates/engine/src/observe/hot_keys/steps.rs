@@ -8,16 +8,19 @@ use sluice_command::derive::keys::key_row;
 use sluice_command::specs::{server, transactions};
 use sluice_command::{Keys, Spec};
 use sluice_commands::Args;
+use sluice_keyspace::Key;
 
 impl Engine {
     /// Forgets the keys of the databases that a command has emptied, whoever sent the command.
     #[cold]
     pub(crate) fn forget_flushed_hot_keys(&mut self, spec: &'static Spec, db: usize, now_ns: u64) {
-        let hot_keys = &mut self.control.clients.hot_keys;
-        if spec.id == server::FLUSHALL.id {
-            hot_keys.forget(now_ns);
-        } else if spec.id == server::FLUSHDB.id {
-            hot_keys.forget_db(db);
+        let clients = &mut self.control.clients;
+        for hot_keys in [&mut clients.hot_keys, clients.page_hot_keys.quietly()] {
+            if spec.id == server::FLUSHALL.id {
+                hot_keys.forget(now_ns);
+            } else if spec.id == server::FLUSHDB.id {
+                hot_keys.forget_db(db);
+            }
         }
     }
 
@@ -32,32 +35,35 @@ impl Engine {
         db: usize,
         now_ns: u64,
     ) {
-        if !self.control.clients.hot_keys.is_on() {
-            return;
-        }
         let Engine { control, rng, .. } = self;
-        let hot_keys = &mut control.clients.hot_keys;
-        if session.caller.is_primary() || !is_access(spec) {
-            return;
+        let clients = &mut control.clients;
+        let counting = [&mut clients.hot_keys, clients.page_hot_keys.quietly()];
+        for hot_keys in counting.into_iter().filter(|hot_keys| hot_keys.is_on()) {
+            if session.caller.is_primary() || !is_access(spec) {
+                return;
+            }
+            let percent = hot_keys.percent();
+            for_each_name(spec, args, |key| {
+                if percent == 100 || rng.below(100) < percent {
+                    hot_keys.count(db, key, now_ns);
+                }
+            });
         }
-        let percent = hot_keys.percent();
-        let mut count = |key| {
-            if percent == 100 || rng.below(100) < percent {
-                hot_keys.count(db, key, now_ns);
-            }
-        };
-        let row = key_row(spec);
-        // Most commands have one spec, whose row is all of their keys: no list of them is made.
-        let is_whole = matches!(spec.keys, Keys::Specs([_]) | Keys::Fn([_], _));
-        match row.first(args.len()).filter(|_| is_whole) {
-            Some(first) => {
-                let step = if row.are_pairs() { 2 } else { 1 };
-                let keys = 0..=row.behind_first(args.len());
-                keys.for_each(|key| count(args.key(first + key * step)));
-            }
-            None => {
-                for_each_key(spec, args, count);
-            }
+    }
+}
+
+fn for_each_name<'a>(spec: &'static Spec, args: Args<'a>, mut count: impl FnMut(Key<'a>)) {
+    let row = key_row(spec);
+    // Most commands have one spec, whose row is all of their keys: no list of them is made.
+    let is_whole = matches!(spec.keys, Keys::Specs([_]) | Keys::Fn([_], _));
+    match row.first(args.len()).filter(|_| is_whole) {
+        Some(first) => {
+            let step = if row.are_pairs() { 2 } else { 1 };
+            let keys = 0..=row.behind_first(args.len());
+            keys.for_each(|key| count(args.key(first + key * step)));
+        }
+        None => {
+            for_each_key(spec, args, count);
         }
     }
 }

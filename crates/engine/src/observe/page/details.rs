@@ -6,7 +6,7 @@ use crate::observe::commandlog::LogEntry;
 /// What requests for the page want beside a sample.
 #[derive(Clone, Debug, Default)]
 pub struct PageAsk {
-    /// Somebody looks at the largest keys.
+    /// Somebody looks at the largest and the hottest keys.
     pub looks_at_keys: bool,
     /// Those who want to see names of keys.
     pub credentials: Vec<Credentials>,
@@ -59,6 +59,8 @@ pub struct PageDetails {
     pub(crate) script: Option<ScriptRow>,
     /// The largest keys, while somebody looks.
     pub(crate) largest: Option<LargestKeys>,
+    /// The keys that clients access most, likewise.
+    pub(crate) hottest: Option<Vec<HotKeyRow>>,
     /// Facts that are no numbers: a name, and the text.
     pub(crate) texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.
@@ -83,6 +85,15 @@ pub(crate) struct ClientRow {
     /// All that is held for it, bytes.
     pub held_bytes: usize,
     pub commands: u64,
+}
+
+/// A key that clients access often.
+#[derive(Clone, Debug)]
+pub(crate) struct HotKeyRow {
+    pub db: usize,
+    pub name: Box<[u8]>,
+    /// Accesses in a second, estimated.
+    pub per_second: u64,
 }
 
 /// A script.

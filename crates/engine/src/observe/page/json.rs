@@ -1,6 +1,6 @@
 //! A sample and the details beside it as JSON, for the page. Made on the endpoint's thread.
 
-use super::details::{ClientRow, JudgedCredentials, MayShow, PageDetails};
+use super::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails};
 use super::keys::LargestKeys;
 use crate::observe::commandlog::LogEntry;
 use crate::observe::info::{MetricsSample, Number};
@@ -41,6 +41,7 @@ impl PageJson<'_> {
                 "name": printable(&script.name), "running_ms": script.running_ms,
             })),
             "largest": details.largest.as_ref().map(|largest| keys(largest, may)),
+            "hottest": details.hottest.as_ref().map(|rows| hot_keys(rows, may)),
             "texts": details.texts.iter().map(|(name, text)| ((*name).to_owned(), json!(text)))
                 .collect::<Map<_, _>>(),
         })
@@ -140,6 +141,11 @@ fn keys(largest: &LargestKeys, may: MayShow) -> Value {
         })
         .collect();
     json!({ "keys": rows, "seen": largest.seen, "whole": largest.is_whole })
+}
+
+fn hot_keys(rows: &[HotKeyRow], may: MayShow) -> Vec<Value> {
+    let name = |row: &HotKeyRow| may.key_names.then(|| printable(&row.name));
+    rows.iter().map(|row| json!({ "db": row.db, "name": name(row), "per_second": row.per_second })).collect()
 }
 
 /// Bytes as text: what is no printable character of UTF-8 as `\x` and two digits.

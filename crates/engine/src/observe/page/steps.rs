@@ -1,7 +1,10 @@
 //! The engine's part of the page.
 
 use super::clients::{CLIENTS_SHOWN, held_bytes};
-use super::details::{ClientRow, Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails, ScriptRow};
+use super::details::{
+    ClientRow, Credentials, HotKeyRow, JudgedCredentials, MayShow, PageAsk, PageDetails, ScriptRow,
+};
+use super::keys::KEYS_SHOWN;
 use crate::engine::Engine;
 use crate::host::process::Process;
 use crate::observe::commandlog::LogKind;
@@ -12,12 +15,15 @@ use sluice_acl::{Context, Refusal, User};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
+use sluice_commands::HotKeyLimits;
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;
 /// How long one look at keys takes at most, nanoseconds: at the usual ten runs of the cron a second, 2.5 ms
 /// of each second.
 const LOOK_NS_MAX: u64 = 250_000;
+/// What is counted for the hottest keys: one access in twenty, two seconds together.
+const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
 /// Credentials that are judged in one go.
 pub(crate) const JUDGED_MAX: usize = 4;
 
@@ -32,6 +38,7 @@ impl Engine {
             watch.note_look_at_keys(now);
         }
         let largest = watch.looks_at_keys(now).then(|| watch.keys.found());
+        let hottest = largest.is_some().then(|| self.hottest_keys(now));
         let (clients, slow_reads) = self.shown_clients(now);
         let log = &self.control.commandlog;
         let script = self.control.scripts.running.as_deref().map(|script| ScriptRow {
@@ -44,6 +51,7 @@ impl Engine {
             slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).cloned().collect(),
             script,
             largest,
+            hottest,
             texts: self.page_texts(),
             judged: ask.credentials.iter().take(JUDGED_MAX).map(|shown| self.judge(shown, now)).collect(),
         }
@@ -54,13 +62,28 @@ impl Engine {
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
-    /// Looks at some keys, while somebody wants to see the largest.
+    /// Looks at some keys, while somebody wants to see the largest; ends the count of accesses when nobody
+    /// does.
     pub(crate) fn look_at_keys(&mut self, now: Now, process: &mut dyn Process) {
-        let watch = &mut self.upkeep.cron.page;
+        let (watch, hot_keys) = (&mut self.upkeep.cron.page, &mut self.control.clients.page_hot_keys);
         if watch.looks_at_keys(now) {
             let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX);
             watch.keys.step(&self.keyspace, || process.now().mono_ns >= until_ns);
+            hot_keys.quietly().end_window(now.mono_ns);
+        } else if hot_keys.is_on() {
+            hot_keys.configure(HotKeyLimits::default());
         }
+    }
+
+    /// The keys that clients access most, which are counted from the first look on.
+    fn hottest_keys(&mut self, now: Now) -> Vec<HotKeyRow> {
+        let hot_keys = &mut self.control.clients.page_hot_keys;
+        if !hot_keys.is_on() {
+            hot_keys.configure(HOT_KEY_LIMITS);
+            hot_keys.quietly().end_window(now.mono_ns);
+        }
+        let rows = hot_keys.hottest().into_iter().filter(|key| key.per_second > 0).take(KEYS_SHOWN);
+        rows.map(|key| HotKeyRow { db: key.db, name: key.name.into(), per_second: key.per_second }).collect()
     }
 
     /// The rows of clients, and of those that are sent slow reads' replies. Of few clients each is looked at
