@@ -1,7 +1,7 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
 use crate::observe::commandlog::CommandLog;
-use crate::observe::hot_keys::HotKeys;
+use crate::observe::hot_keys::HotKeyCounts;
 use crate::observe::latency::LatencyMonitor;
 use crate::persistence::aof::AofStream;
 use crate::persistence::ending::PendingEnd;
@@ -87,10 +87,8 @@ pub struct ClientRelations {
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
-    /// Keys that clients access most, for HOTKEYS.
-    pub(crate) hot_keys: HotKeys,
-    /// The same for the page of the metrics endpoint, while somebody looks.
-    pub(crate) page_hot_keys: Watched<HotKeys>,
+    /// Keys that clients access most.
+    pub(crate) hot_keys: HotKeyCounts,
     /// What COMMAND INFO has answered clients before.
     pub(crate) command_entries: CommandEntries,
     /// Keys on their way to other servers.
@@ -235,7 +233,7 @@ impl Control {
         let renames = sluice_commands::renames(&config).unwrap_or_default();
         let epoch = Epoch::default();
         let mut clients = ClientRelations::new(&epoch, &config);
-        clients.hot_keys.configure(limits.hot_keys);
+        clients.hot_keys.command.configure(limits.hot_keys);
         Control {
             config,
             limits: Watched::new(limits, &epoch),
@@ -278,8 +276,7 @@ impl ClientRelations {
             pause: Watched::new(Pause::default(), epoch),
             blocking: Blocking::new(epoch.clone()),
             slow_reads: SlowReads::default(),
-            hot_keys: HotKeys::default(),
-            page_hot_keys: Watched::new(HotKeys::default(), &epoch),
+            hot_keys: HotKeyCounts::new(epoch),
             command_entries: CommandEntries::default(),
             migrations: Watched::new(Migrations::default(), epoch),
             pubsub: PubSub::new(epoch.clone()),
@@ -362,7 +359,7 @@ impl Control {
         limits.default_user_is_open = is_open(self.clients.users.users().default_user());
         limits.hash.seed = self.limits.hash.seed;
         limits.set.seed = self.limits.set.seed;
-        self.clients.hot_keys.configure(limits.hot_keys);
+        self.clients.hot_keys.command.configure(limits.hot_keys);
         *self.limits = Arc::new(limits);
         if let Some(load) = self.persistence.load.as_ref() {
             load.set_key_delay(&self.config);

@@ -327,7 +327,6 @@ impl Engine {
         let Engine { keyspace, control, .. } = self;
         control.replication.local_expiries.clear();
         control.clients.hot_keys.forget(now.mono_ns);
-        control.clients.page_hot_keys.quietly().forget(now.mono_ns);
         for number in 0..keyspace.databases() {
             control
                 .clients

@@ -60,6 +60,7 @@ impl Engine {
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let Control { commandlog, latency, clients: ClientRelations { hot_keys, .. }, .. } = control;
+                let hot_keys = &mut hot_keys.command;
                 run(&mut LogCtx { now: unit.now, commandlog, latency, hot_keys, reply }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
@@ -335,7 +336,7 @@ impl Engine {
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
     pub(crate) fn refresh_access(&mut self) {
         let Control {
-            clients: ClientRelations { pause, page_hot_keys, .. },
+            clients: ClientRelations { pause, hot_keys, .. },
             replication: ReplicationState { replica, failover, .. },
             limits,
             ..
@@ -344,7 +345,7 @@ impl Engine {
             || limits.import_mode
             || pause.until_ms != 0
             || limits.hot_keys.keys > 0
-            || page_hot_keys.is_on()
+            || hot_keys.page.is_on()
             || replica.is_some()
             || failover.is_some();
     }

@@ -11,12 +11,48 @@
 
 mod steps;
 
-use sluice_base::heap;
+use sluice_base::{Epoch, Watched, heap};
 use sluice_commands::HotKeyLimits;
 use sluice_keyspace::Key;
 
 /// Bytes of the longest name that has a row. A longer name counts as an access and takes no memory.
 pub(crate) const NAME_MAX: usize = 4096;
+
+/// The counts of a server.
+#[derive(Debug)]
+pub(crate) struct HotKeyCounts {
+    /// For HOTKEYS, as the configuration says.
+    pub command: HotKeys,
+    /// For the page of the metrics endpoint, while somebody looks.
+    pub page: Watched<HotKeys>,
+}
+
+impl HotKeyCounts {
+    /// Counts of a control plane with this epoch; nothing is counted.
+    pub(crate) fn new(epoch: &Epoch) -> HotKeyCounts {
+        HotKeyCounts { command: HotKeys::default(), page: Watched::new(HotKeys::default(), epoch) }
+    }
+
+    /// Both, to count in.
+    pub(crate) fn both(&mut self) -> [&mut HotKeys; 2] {
+        [&mut self.command, self.page.quietly()]
+    }
+
+    /// Forgets all keys.
+    pub(crate) fn forget(&mut self, now_ns: u64) {
+        self.both().into_iter().for_each(|hot_keys| hot_keys.forget(now_ns));
+    }
+
+    /// Forgets the keys of a database.
+    pub(crate) fn forget_db(&mut self, db: usize) {
+        self.both().into_iter().for_each(|hot_keys| hot_keys.forget_db(db));
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        self.command.footprint() + self.page.footprint()
+    }
+}
 
 /// What HOTKEYS GET and INFO show, and what is being counted.
 #[derive(Debug, Default)]

@@ -54,7 +54,7 @@ impl Engine {
             ("blocking", control.clients.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
             ("latency", control.latency.footprint()),
-            ("hot_keys", control.clients.hot_keys.footprint() + control.clients.page_hot_keys.footprint()),
+            ("hot_keys", control.clients.hot_keys.footprint()),
             (
                 "replication",
                 control.replication.stream.footprint()

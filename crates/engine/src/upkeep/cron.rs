@@ -40,7 +40,7 @@ impl Engine {
             self.upkeep.cron.last_second = now.unix_s();
             self.each_second(now, process);
         }
-        self.control.clients.hot_keys.end_window(now.mono_ns);
+        self.control.clients.hot_keys.command.end_window(now.mono_ns);
         self.sample_rates(now, process);
         self.log_load_progress(now, process);
         self.look_at_keys(now, process);

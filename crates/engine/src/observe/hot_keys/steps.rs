@@ -14,13 +14,11 @@ impl Engine {
     /// Forgets the keys of the databases that a command has emptied, whoever sent the command.
     #[cold]
     pub(crate) fn forget_flushed_hot_keys(&mut self, spec: &'static Spec, db: usize, now_ns: u64) {
-        let clients = &mut self.control.clients;
-        for hot_keys in [&mut clients.hot_keys, clients.page_hot_keys.quietly()] {
-            if spec.id == server::FLUSHALL.id {
-                hot_keys.forget(now_ns);
-            } else if spec.id == server::FLUSHDB.id {
-                hot_keys.forget_db(db);
-            }
+        let hot_keys = &mut self.control.clients.hot_keys;
+        if spec.id == server::FLUSHALL.id {
+            hot_keys.forget(now_ns);
+        } else if spec.id == server::FLUSHDB.id {
+            hot_keys.forget_db(db);
         }
     }
 
@@ -36,9 +34,7 @@ impl Engine {
         now_ns: u64,
     ) {
         let Engine { control, rng, .. } = self;
-        let clients = &mut control.clients;
-        let counting = [&mut clients.hot_keys, clients.page_hot_keys.quietly()];
-        for hot_keys in counting.into_iter().filter(|hot_keys| hot_keys.is_on()) {
+        for hot_keys in control.clients.hot_keys.both().into_iter().filter(|hot_keys| hot_keys.is_on()) {
             if session.caller.is_primary() || !is_access(spec) {
                 return;
             }

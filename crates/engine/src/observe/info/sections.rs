@@ -596,7 +596,7 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut dyn Sink) {
 }
 
 pub(super) fn hot_keys(view: &View<'_>, out: &mut dyn Sink) {
-    let hot_keys = &view.control.clients.hot_keys;
+    let hot_keys = &view.control.clients.hot_keys.command;
     out.add(field::HOTKEYS_LAST_WINDOW_SAMPLES, hot_keys.samples());
     out.add(field::HOTKEYS_LAST_WINDOW_DURATION_MS, hot_keys.span_ms());
 }

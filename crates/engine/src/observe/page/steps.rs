@@ -65,7 +65,7 @@ impl Engine {
     /// Looks at some keys, while somebody wants to see the largest; ends the count of accesses when nobody
     /// does.
     pub(crate) fn look_at_keys(&mut self, now: Now, process: &mut dyn Process) {
-        let (watch, hot_keys) = (&mut self.upkeep.cron.page, &mut self.control.clients.page_hot_keys);
+        let (watch, hot_keys) = (&mut self.upkeep.cron.page, &mut self.control.clients.hot_keys.page);
         if watch.looks_at_keys(now) {
             let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX);
             watch.keys.step(&self.keyspace, || process.now().mono_ns >= until_ns);
@@ -77,7 +77,7 @@ impl Engine {
 
     /// The keys that clients access most, which are counted from the first look on.
     fn hottest_keys(&mut self, now: Now) -> Vec<HotKeyRow> {
-        let hot_keys = &mut self.control.clients.page_hot_keys;
+        let hot_keys = &mut self.control.clients.hot_keys.page;
         if !hot_keys.is_on() {
             hot_keys.configure(HOT_KEY_LIMITS);
             hot_keys.quietly().end_window(now.mono_ns);
