@@ -34,6 +34,7 @@ pub use host::process::{
 };
 pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 pub use observe::memory_parts::MemoryPart;
+pub use observe::progress::{LongWork, WorkKind};
 pub use observe::stats::Peaks;
 pub use persistence::background::Slice;
 pub use persistence::loading::LoadEnded;

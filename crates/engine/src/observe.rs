@@ -5,5 +5,6 @@ pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod logging;
 pub(crate) mod memory_parts;
+pub(crate) mod progress;
 pub(crate) mod redact;
 pub(crate) mod stats;

@@ -1,6 +1,7 @@
 //! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer
 //! are [`crate::Action`]s.
 
+use crate::observe::progress::LongWork;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -167,6 +168,17 @@ pub trait Process:
     /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not:
     /// how much of the entries' chunks is in use. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;
+
+    /// How far the snapshot is that is received from the primary, as in [`Facts::sync`]. Cheap.
+    fn sync(&mut self) -> Option<SyncFacts> {
+        None
+    }
+
+    /// Shows people how far long work is. Called some times a second while any is under way, and once with
+    /// none when all is over. Does not wait.
+    fn show_progress(&mut self, works: &[LongWork]) {
+        let _ = works;
+    }
 
     /// Running counts for the rates in INFO. Cheap.
     fn counts(&mut self) -> Counts;

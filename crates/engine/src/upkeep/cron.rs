@@ -41,7 +41,7 @@ impl Engine {
             self.each_second(now, process);
         }
         self.sample_rates(now, process);
-        self.log_load_progress(now, process);
+        self.tell_progress(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         compaction_ms.min(next_deadline_ms).min(period as u64)
     }

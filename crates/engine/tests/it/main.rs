@@ -37,6 +37,7 @@ mod monitor;
 mod multicast;
 mod notifications;
 mod open_units;
+mod progress;
 mod propagation;
 mod psync;
 mod pubsub;

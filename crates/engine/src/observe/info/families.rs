@@ -130,6 +130,12 @@ families! {
     DB_AVG_TTL: gauge("redis_db_avg_ttl_seconds", "mean time that such keys have left").in_unit(Seconds).over(1000);
     CONNECTED_SLAVE_OFFSET: gauge("redis_connected_slave_offset_bytes", "position that a replica has acknowledged").in_unit(Bytes);
     CONNECTED_SLAVE_LAG: gauge("redis_connected_slave_lag_seconds", "time since a replica acknowledged").in_unit(Seconds);
+    WORK_DONE: gauge("sluice_work_done", "what a piece of long work has done, in its label `unit`");
+    WORK_SIZE: gauge("sluice_work_size", "what a piece of long work has to do, in its label `unit`; none where nobody knows");
+    WORK_PERCENT: gauge("sluice_work_percent", "what a piece of long work has done of a hundred parts; none where nobody knows");
+    WORK_RATE: gauge("sluice_work_rate", "what a piece of long work does in a second, in its label `unit`");
+    WORK_SECONDS: gauge("sluice_work_seconds", "how long a piece of long work has been under way").in_unit(Seconds);
+    WORK_SECONDS_LEFT: gauge("sluice_work_left_seconds", "time until a piece of long work ends, at its rate so far; none where nobody knows").in_unit(Seconds);
     SLAVE: info("redis_slave_info", "this server as a replica");
     SLOWLOG_LENGTH: gauge("redis_slowlog_length", "slow commands that are remembered");
     SLOWLOG_LAST_ID: gauge("redis_slowlog_last_id", "number of the last slow command");

@@ -449,6 +449,10 @@ fields! {
     "Keyspace" {
         DB: record("db*", "db", "a database that holds keys");
     }
+    "Progress" {
+        WORK_UNDER_WAY: gauge("work_under_way", Count, "long work under way: loads, saves, rewrites, synchronisations, an end that waits").metric("sluice_work_under_way");
+        PROGRESS: record("progress_*", "", "how far a piece of long work is: `loading`, `saving`, `rewriting`, `snapshot` (for replicas), `sending0` … (to each replica), `receiving`, `ending`; -1: unknown");
+    }
     "Debug" {
         EVENTLOOP_PARKS: counter("eventloop_parks", Count, "waits of the event loop that blocked").metric("sluice_eventloop_parks_total");
         EVENTLOOP_SYSTEM_CALLS: counter("eventloop_system_calls", Count, "calls into the kernel by the event loop").metric("sluice_eventloop_system_calls_total");

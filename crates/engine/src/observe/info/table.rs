@@ -44,6 +44,7 @@ const SECTIONS: &[Section] = &[
     section("cluster_info", "Cluster Info", Shown::InAll, sections::nothing),
     section("scriptingengines", "Scripting Engines", Shown::InAll, sections::scripting_engines),
     section("keyspace", "Keyspace", Shown::ByDefault, sections::keyspace),
+    section("progress", "Progress", Shown::InAll, sections::progress),
     section("debug", "Debug", Shown::ByName, sections::debug),
 ];
 
@@ -102,7 +103,7 @@ mod tests {
     fn the_sections_come_in_this_order() {
         let names: Vec<&str> = SECTIONS.iter().map(|s| s.name).collect();
         let wanted = "server tls clients memory persistence stats replication cpu modules commandstats errorstats \
-                      latencystats cluster cluster_info scriptingengines keyspace debug";
+                      latencystats cluster cluster_info scriptingengines keyspace progress debug";
         assert_eq!(names.join(" "), wanted);
     }
 
@@ -110,8 +111,8 @@ mod tests {
     fn default_is_less_than_all_and_debug_wants_its_name() {
         let count = |word: &[u8]| SECTIONS.iter().filter(|s| s.is_asked_for_by(word)).count();
         assert_eq!(count(b"default"), 11);
-        assert_eq!(count(b"ALL"), 16);
-        assert_eq!(count(b"everything"), 16);
+        assert_eq!(count(b"ALL"), 17);
+        assert_eq!(count(b"everything"), 17);
         assert_eq!(count(b"Debug"), 1);
         assert_eq!(count(b"nosuch"), 0);
     }
