@@ -25,14 +25,16 @@ use crate::lazyfree::Bio;
 use crate::log::Log;
 use crate::migrate::{KeptLinks, MigrationSource};
 use crate::os::plain_error;
+use crate::progress::ServiceStatus;
 use crate::storage::lock::DataClaims;
 use crate::storage::{self, Storage};
+use crate::supervisor::socket::{self, Patience};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
-use sluice_engine::{Counts, CpuTimes, Facts, Process, ProcessClock};
+use sluice_engine::{Counts, CpuTimes, Facts, LongWork, Process, ProcessClock, SyncFacts};
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
@@ -66,6 +68,8 @@ pub struct Host {
     pub work: Work,
     /// What was made of the configuration.
     pub settings: HostSettings,
+    /// What systemd is told of long work.
+    pub status: ServiceStatus,
     /// What INFO shows and nothing else reads.
     pub shown: Shown,
     memory: Memory,
@@ -87,6 +91,7 @@ impl Host {
             incoming: Incoming::default(),
             work: Work::default(),
             settings: HostSettings::new(),
+            status: ServiceStatus::default(),
             shown: Shown::new(),
             memory: Memory::default(),
         }
@@ -272,6 +277,23 @@ impl Process for Host {
             io_threads: self.shown.io_threads.clone(),
             aof: self.aof.facts(),
             ..self.shown.fixed.clone()
+        }
+    }
+
+    fn sync(&mut self) -> Option<SyncFacts> {
+        self.incoming.sync_facts(self.clock.recent())
+    }
+
+    fn show_progress(&mut self, works: &[LongWork]) {
+        let mut long = works.iter().filter(|work| work.is_long());
+        match long.next() {
+            Some(first) => self.log.show_bar(first, long.count()),
+            None => self.log.clear_bar(),
+        }
+        let told = self.status.due(works, self.clock.recent().mono_ns);
+        if let (Some(path), Some(state)) = (&self.status.socket, told) {
+            // What systemd does not take at once is lost: another note follows.
+            let _ = socket::notify(path, &state, Patience::None);
         }
     }
 
