@@ -169,8 +169,8 @@ pub trait Process:
     /// how much of the entries' chunks is in use. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;
 
-    /// As [`Process::facts`], for a sample of the metrics endpoint, which takes one every second at most: the
-    /// allocator's numbers may be some tenths of a second old, and what another thread can read of the process
+    /// As [`Process::facts`], for a sample of the metrics endpoint, once a second at most: the allocator's
+    /// numbers may be some tenths of a second old, and what another thread can read of the process
     /// ([`ProcessNumbers`]) is left out where one reads it. Cost: some microseconds.
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
         self.facts(keyspace)

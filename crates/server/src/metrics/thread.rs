@@ -11,20 +11,18 @@ use super::http::{self, CONNECTIONS_MAX, HEAD_BYTES_MAX, Page, ParsedHead, Reply
 use super::message::{MetricsSettings, ToEndpoint};
 use crate::listen::listeners::Listeners;
 use crate::net::{Endpoint, Stream};
-use crate::threads::Thread;
+use crate::threads::{self, Thread};
 use sluice_base::SessionKey;
 use sluice_clock::Clock;
 use sluice_engine::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 use sluice_evloop::{
-    AnyLoop, Backend, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
-    Waker,
+    AnyLoop, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source, Waker,
 };
 use sluice_tls::{Buffers, Session};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long the head of a request may take, a handshake of TLS included.
@@ -45,20 +43,10 @@ pub(super) const ANSWER_NS_MAX: u64 = SECOND_NS / 2;
 /// # Errors
 /// The system has no thread or no event loop for it.
 pub(super) fn start(main: Waker, wanted: Arc<AtomicBool>) -> io::Result<Sender<ToEndpoint>> {
-    let (ready, opened) = mpsc::channel();
-    // Nobody joins it: it ends when it is told, or with the process.
-    Thread::Metrics.start(move || {
-        // The loop is opened by the thread that uses it.
-        let backends = [Backend::Epoll, Backend::Poll];
-        let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
-            Ok(opened) => opened.event_loop,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        let (sender, inbox) = Mailbox::new(event_loop.waker());
-        let _ = ready.send(Ok(sender));
+    // It ends when it is told, or with the process.
+    threads::start_with_loop(Thread::Metrics, move |event_loop, inbox| {
         EndpointThread::new(event_loop, inbox, main, wanted).run();
-    })?;
-    opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)?
+    })
 }
 
 struct EndpointThread {

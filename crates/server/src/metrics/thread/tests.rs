@@ -1,6 +1,7 @@
 //! Connections and their deadlines, with the time as an argument.
 
 use super::*;
+use sluice_evloop::Backend;
 use sluice_testkit::Rig;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
