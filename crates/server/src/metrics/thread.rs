@@ -7,6 +7,7 @@
 //! however many requests come, and never again before it has answered; (4) of a sample each format's text is
 //! made once; (5) a connection keeps a head, a reply, and the text that its socket has not taken.
 
+use super::facts;
 use super::http::{self, CONNECTIONS_MAX, HEAD_BYTES_MAX, Page, ParsedHead, ReplyForm, Request, Status};
 use super::message::{MetricsSettings, ToEndpoint};
 use crate::listen::listeners::Listeners;
@@ -372,7 +373,8 @@ impl EndpointThread {
         }
     }
 
-    fn take_sample(&mut self, sample: Box<MetricsSample>, now_ns: u64) {
+    fn take_sample(&mut self, mut sample: Box<MetricsSample>, now_ns: u64) {
+        facts::complete(&mut sample);
         self.samples.take(sample, now_ns);
         let waiting = self.connections().filter(|(_, connection)| connection.is_waiting());
         let keys: Vec<SessionKey> = waiting.map(|(key, _)| key).collect();
