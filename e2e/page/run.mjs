@@ -165,7 +165,7 @@ class Browser {
     writeFileSync(join(pictures, name), Buffer.from(data, 'base64'));
   }
   silent(what) { check(`${what}: the browser has nothing to complain of`, this.complaints.length === 0, this.complaints.join('; ')); this.complaints = []; }
-  async end() { this.child.kill('SIGKILL'); await new Promise(done => this.child.on('exit', done)); rmSync(this.folder, { recursive: true, force: true }); }
+  async end() { this.child.kill('SIGKILL'); await new Promise(done => this.child.on('exit', done)); rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }); }
 }
 
 // --- What the page says beside what INFO says.

@@ -23,6 +23,7 @@ pub mod mistake;
 pub mod murmur;
 pub mod now;
 pub mod num;
+pub mod progress;
 pub mod quote;
 pub mod rng;
 mod session_key;

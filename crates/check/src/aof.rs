@@ -173,6 +173,7 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
     if size == 0 {
         return console.say(&format!("{} {} is empty", log.kind, log.name));
     }
+    console.begin();
     // An argument may be longer than by default where the server was configured so, but not than the file.
     let arg_bytes_max = LogOptions::default().arg_bytes_max.max(size);
     let mut reader = LogReader::new(LogOptions { preamble: read_options(), arg_bytes_max });

@@ -1,8 +1,11 @@
 //! The process around a check.
 
-use crate::console::Console;
-use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use crate::console::{Console, Meter};
+use sluice_base::progress::ProgressDisplay;
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 /// The words of the process, with the name that it was called by first, cut to its last part.
@@ -23,11 +26,32 @@ pub fn run(check: fn(&[OsString], &mut Console<'_>) -> i32) -> ExitCode {
     let mut out = io::stdout().lock();
     let mut answers = io::stdin().lock();
     let mut stderr = io::stderr();
-    let bar: Option<&mut dyn Write> = if stderr.is_terminal() { Some(&mut stderr) } else { None };
-    let now_ms = sluice_clock::Clock::system().now().unix_ms();
-    let mut console = Console { out: &mut out, answers: &mut answers, bar, now_ms, program };
+    let clock = RefCell::new(sluice_clock::Clock::system());
+    let now_ms = clock.borrow_mut().now().unix_ms();
+    let mut now_ns = || clock.borrow_mut().now().mono_ns;
+    let display = display();
+    let meter = Meter::new(&mut stderr, display, columns(), &mut now_ns);
+    let meter = (display != ProgressDisplay::Nothing).then_some(meter);
+    let mut console = Console { out: &mut out, answers: &mut answers, meter, now_ms, program };
     let status = check(words.get(1..).unwrap_or_default(), &mut console);
     ExitCode::from(u8::try_from(status).unwrap_or(1))
+}
+
+/// How progress suits standard error.
+fn display() -> ProgressDisplay {
+    let (term, no_color) = (std::env::var_os("TERM"), std::env::var_os("NO_COLOR"));
+    let is_terminal = io::stderr().is_terminal();
+    ProgressDisplay::of(
+        is_terminal,
+        term.as_deref().map(OsStr::as_bytes),
+        no_color.as_deref().map(OsStr::as_bytes),
+    )
+}
+
+/// Columns of the terminal at standard error.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// The line of `--version`.

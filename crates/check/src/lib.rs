@@ -16,5 +16,5 @@ mod stats;
 
 pub use aof::check_aof;
 pub use cli::run;
-pub use console::Console;
+pub use console::{Console, Meter};
 pub use rdb::check_rdb;

@@ -1,7 +1,7 @@
 //! `sluice-check-rdb`, and the part of `sluice-check-aof` that reads a snapshot at the beginning of a log.
 
 use crate::cli;
-use crate::console::{Checked, Console, PIECE_BYTES, Stop, reason};
+use crate::console::{Checked, Console, Meter, PIECE_BYTES, Stop, reason};
 use crate::stats::{FileStats, Format, Key, TYPES};
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
@@ -48,14 +48,10 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
         }
     };
     let mut file = BufWriter::new(file);
-    let bar: Option<&mut dyn Write> = match &mut console.bar {
-        Some(bar) => Some(&mut **bar),
-        None => None,
-    };
     let mut to_file = Console {
         out: &mut file,
         answers: &mut *console.answers,
-        bar,
+        meter: console.meter.as_mut().map(Meter::lend),
         now_ms: console.now_ms,
         program: console.program.clone(),
     };
@@ -111,6 +107,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
             return report.failed(0, console);
         }
     };
+    console.begin();
     let mut reader = Reader::new(read_options());
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;

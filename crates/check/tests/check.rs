@@ -1,7 +1,8 @@
 //! The checkers as scripts see them: exit status, lines, and what becomes of the files.
 #![allow(missing_docs)]
 
-use sluice_check::{Console, check_aof, check_rdb};
+use sluice_base::progress::ProgressDisplay;
+use sluice_check::{Console, Meter, check_aof, check_rdb};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -40,19 +41,35 @@ fn run(check: Check, words: &str, file: &Path, answer: &str) -> (i32, Vec<String
         .split(' ')
         .map(|word| if word == "@" { file.as_os_str().to_owned() } else { word.into() })
         .collect();
-    let mut out = Vec::new();
-    let mut bar = Vec::new();
+    let (status, lines, _) = run_on(ProgressDisplay::Bar, check, &words, answer);
+    (status, lines)
+}
+
+/// Runs a check beside a terminal; the exit status, the lines, and what the terminal was sent. A second
+/// passes between two looks at the clock.
+fn run_on(
+    display: ProgressDisplay,
+    check: Check,
+    words: &[OsString],
+    answer: &str,
+) -> (i32, Vec<String>, String) {
+    let (mut out, mut shown, mut now_ns) = (Vec::new(), Vec::new(), 0);
     let mut answers = answer.as_bytes();
+    let mut clock = || {
+        now_ns += 1_000_000_000;
+        now_ns
+    };
     let mut console = Console {
         out: &mut out,
         answers: &mut answers,
-        bar: Some(&mut bar),
+        meter: Some(Meter::new(&mut shown, display, 80, &mut clock)),
         now_ms: 1_795_324_000_000,
         program: "sluice-check".to_owned(),
     };
-    let status = check(&words, &mut console);
+    let status = check(words, &mut console);
     let text = String::from_utf8(out).expect("the report is text");
-    (status, text.lines().map(str::to_owned).collect())
+    let shown = String::from_utf8(shown).expect("what is shown is text");
+    (status, text.lines().map(str::to_owned).collect(), shown)
 }
 
 /// Whether a line begins with each of these texts, in this order.
@@ -438,6 +455,26 @@ fn statistics_go_where_the_words_say() {
     ] {
         assert!(report.contains(line), "{line} in {report}");
     }
+}
+
+#[test]
+fn a_terminal_shows_how_far_a_check_is_and_the_report_stays_as_it_is() {
+    let folder = Folder::new("meter");
+    let file = folder.write("a.aof", &SET.repeat(40_000));
+    let words = [file.into_os_string()];
+    let (status, plain, shown) = run_on(ProgressDisplay::Nothing, check_aof, &words, "");
+    assert_eq!((status, shown.as_str()), (0, ""));
+    let (_, lines, shown) = run_on(ProgressDisplay::Bar, check_aof, &words, "");
+    assert_eq!(lines, plain);
+    let looks: Vec<&str> = shown.split('\r').collect();
+    assert_eq!(
+        looks[1],
+        "Checking [######......................] 24.3% of 1 MB, 0.3 MB/s, 3 seconds left\x1b[K"
+    );
+    assert_eq!(looks.last(), Some(&"\x1b[K"), "the report takes the place of the bar");
+    let (_, lines, shown) = run_on(ProgressDisplay::Lines, check_aof, &words, "");
+    assert_eq!(lines, plain);
+    assert_eq!(shown, "Checking: 100.0% of 1 MB, 0.2 MB/s, finishing\n", "a line every five seconds");
 }
 
 #[test]

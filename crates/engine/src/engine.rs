@@ -11,6 +11,7 @@ use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::observe::info::ClientMemoryPass;
 use crate::observe::page::PageWatch;
+use crate::observe::progress::ProgressClock;
 use crate::observe::stats::Stats;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
@@ -131,6 +132,8 @@ pub(crate) struct CronState {
     pub(crate) rate_at_us: u64,
     /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
     pub(crate) last_ping_ns: Option<u64>,
+    /// When long work was told of; none while none is under way.
+    pub(crate) progress: Option<ProgressClock>,
 }
 
 /// Where compaction stands between calls.

@@ -29,8 +29,8 @@ pub use host::action::{Action, Crash};
 pub use host::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile,
     CertificateFact, CertificateFacts, Counts, CpuTimes, EventLoopCounts, Facts, IoThreads, Process,
-    ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, StreamBufferFacts,
-    SyncFacts, UserFile,
+    ProcessClock, ProcessMemory, ProcessNumbers, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink,
+    StreamBufferFacts, SyncFacts, UserFile,
 };
 pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 pub use observe::memory_parts::MemoryPart;
@@ -38,6 +38,7 @@ pub use observe::page::{
     Credentials, HistoryPoint, HistoryTotals, JudgedCredentials, MayShow, PageAsk, PageDetails, PageJson,
     history_json,
 };
+pub use observe::progress::{LongWork, WorkKind};
 pub use observe::stats::Peaks;
 pub use persistence::background::Slice;
 pub use persistence::loading::LoadEnded;

@@ -7,5 +7,6 @@ pub(crate) mod latency;
 pub(crate) mod logging;
 pub(crate) mod memory_parts;
 pub(crate) mod page;
+pub(crate) mod progress;
 pub(crate) mod redact;
 pub(crate) mod stats;

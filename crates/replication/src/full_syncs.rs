@@ -66,6 +66,10 @@ pub struct Feed {
     pub trailer: Option<String>,
     /// When the replica took something last while it had something to take, ns of the monotonic clock.
     pub progress_ns: u64,
+    /// Bytes that the replica has taken, what stands before and behind the snapshot among them.
+    pub taken_bytes: u64,
+    /// Since when there is something to take for the replica, ns of the monotonic clock.
+    pub began_ns: u64,
 }
 
 /// Where a replica's snapshot comes from.

@@ -24,15 +24,17 @@ use crate::cli;
 use crate::lazyfree::Bio;
 use crate::log::Log;
 use crate::migrate::{KeptLinks, MigrationSource};
-use crate::os::plain_error;
+use crate::os::{self, plain_error};
+use crate::progress::ServiceStatus;
 use crate::storage::lock::DataClaims;
 use crate::storage::{self, Storage};
-use nix::sys::resource::{Usage, UsageWho, getrusage};
+use crate::supervisor::socket::{self, Patience};
+use nix::sys::resource::UsageWho;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
-use sluice_engine::{Counts, CpuTimes, Facts, Process, ProcessClock};
+use sluice_engine::{Counts, CpuTimes, Facts, LongWork, Process, ProcessClock, ProcessNumbers, SyncFacts};
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
@@ -66,6 +68,8 @@ pub struct Host {
     pub work: Work,
     /// What was made of the configuration.
     pub settings: HostSettings,
+    /// What systemd is told of long work.
+    pub status: ServiceStatus,
     /// What INFO shows and nothing else reads.
     pub shown: Shown,
     memory: Memory,
@@ -87,6 +91,7 @@ impl Host {
             incoming: Incoming::default(),
             work: Work::default(),
             settings: HostSettings::new(),
+            status: ServiceStatus::default(),
             shown: Shown::new(),
             memory: Memory::default(),
         }
@@ -217,28 +222,12 @@ impl Host {
     }
 }
 
-impl ProcessClock for Host {
-    #[inline]
-    fn now(&mut self) -> Now {
-        self.clock.now()
-    }
-
-    #[inline]
-    fn recent(&mut self) -> Now {
-        self.clock.recent()
-    }
-
-    fn sleep(&mut self, microseconds: u64) {
-        std::thread::sleep(Duration::from_micros(microseconds));
-    }
-}
-
-impl Process for Host {
-    fn facts(&mut self, keyspace: &Keyspace) -> Facts {
-        let numbers = self.read_memory(keyspace);
-        let resident = resident_bytes();
-        let counts = self.counts();
+impl Host {
+    /// The facts, with what was read of the allocator and of the process. To be called by the main thread.
+    fn facts_of(&self, numbers: alloc::Allocated, process: ProcessNumbers) -> Facts {
+        let counts = self.counts_now();
         let bio = self.bio.as_ref();
+        let (sys_main, user_main) = os::times_of(UsageWho::RUSAGE_THREAD);
         Facts {
             certificates: self.certificate_facts(),
             migrate_cached_sockets: self.kept_links.count(),
@@ -246,12 +235,20 @@ impl Process for Host {
             used_memory_peak: self.memory.peak,
             used_memory_peak_time: self.memory.peak_s,
             used_memory_startup: self.memory.startup,
-            resident,
+            resident: process.resident,
             allocator_allocated: numbers.allocated,
             allocator_active: numbers.active,
             allocator_resident: numbers.resident,
             allocator_muzzy: 0,
-            cpu: cpu_times(self.work.active_ns / 1000),
+            cpu: CpuTimes {
+                sys: process.sys,
+                user: process.user,
+                sys_children: process.sys_children,
+                user_children: process.user_children,
+                sys_main,
+                user_main,
+                active_main: self.work.active_ns / 1000,
+            },
             net_input_bytes: counts.net_input_bytes,
             net_output_bytes: counts.net_output_bytes,
             net_repl_input_bytes: counts.net_repl_input_bytes,
@@ -275,7 +272,7 @@ impl Process for Host {
         }
     }
 
-    fn counts(&mut self) -> Counts {
+    fn counts_now(&self) -> Counts {
         let under_way = self.incoming.unmerged_bytes();
         Counts {
             cycle_us: self.work.cycle_ns / 1000,
@@ -283,6 +280,56 @@ impl Process for Host {
             net_repl_input_bytes: self.work.counts.net_repl_input_bytes + under_way,
             ..self.work.counts
         }
+    }
+}
+
+impl ProcessClock for Host {
+    #[inline]
+    fn now(&mut self) -> Now {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn recent(&mut self) -> Now {
+        self.clock.recent()
+    }
+
+    fn sleep(&mut self, microseconds: u64) {
+        std::thread::sleep(Duration::from_micros(microseconds));
+    }
+}
+
+impl Process for Host {
+    fn facts(&mut self, keyspace: &Keyspace) -> Facts {
+        let numbers = self.read_memory(keyspace);
+        self.facts_of(numbers, os::process_numbers())
+    }
+
+    // The endpoint's thread reads the numbers of the process (`metrics/facts.rs`).
+    fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
+        let numbers = self.recent_memory(keyspace);
+        self.facts_of(numbers, ProcessNumbers::default())
+    }
+
+    fn sync(&mut self) -> Option<SyncFacts> {
+        self.incoming.sync_facts(self.clock.recent())
+    }
+
+    fn show_progress(&mut self, works: &[LongWork]) {
+        let mut long = works.iter().filter(|work| work.is_long());
+        match long.next() {
+            Some(first) => self.log.show_bar(first, long.count()),
+            None => self.log.clear_bar(),
+        }
+        let told = self.status.due(works, self.clock.recent().mono_ns);
+        if let (Some(path), Some(state)) = (&self.status.socket, told) {
+            // What systemd does not take at once is lost: another note follows.
+            let _ = socket::notify(path, &state, Patience::None);
+        }
+    }
+
+    fn counts(&mut self) -> Counts {
+        self.counts_now()
     }
 
     fn migrate(&mut self, migration: Migration) -> MigrationOutcome {
@@ -305,31 +352,6 @@ impl Process for Host {
     fn forget_longest_iteration(&mut self) {
         self.work.longest_iteration.forget();
     }
-}
-
-fn cpu_times(active_main: u64) -> CpuTimes {
-    let micros = |t: nix::sys::time::TimeVal| t.tv_sec() as u64 * 1_000_000 + t.tv_usec() as u64;
-    let read = |who| {
-        getrusage(who)
-            .ok()
-            .map(|u: Usage| (micros(u.system_time()), micros(u.user_time())))
-            .unwrap_or_default()
-    };
-    let (sys, user) = read(UsageWho::RUSAGE_SELF);
-    let (sys_children, user_children) = read(UsageWho::RUSAGE_CHILDREN);
-    let (sys_main, user_main) = read(UsageWho::RUSAGE_THREAD);
-    CpuTimes { sys, user, sys_children, user_children, sys_main, user_main, active_main }
-}
-
-fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|s| s.split_whitespace().nth(1).and_then(|f| f.parse::<usize>().ok()));
-    pages.map_or(0, |n| n * page_bytes())
-}
-
-fn page_bytes() -> usize {
-    nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |n| n as usize)
 }
 
 fn total_memory() -> usize {

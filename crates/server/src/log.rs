@@ -6,10 +6,14 @@
 use crate::syslog::Syslog;
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_base::progress::{ProgressDisplay, TerminalLine, bar};
 use sluice_config::choice::{LogFormat, LogTimestampFormat};
+use sluice_engine::LongWork;
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Where log lines go and which.
@@ -19,6 +23,8 @@ pub struct Log {
     target: Target,
     style: Style,
     syslog: Option<Syslog>,
+    /// The bar of long work behind the last line, where that is a terminal.
+    bar: TerminalLine,
     pid: u32,
 }
 
@@ -45,6 +51,7 @@ impl Log {
             target: Target::Stdout,
             style: Style { format: LogFormat::Legacy, time: LogTimestampFormat::Legacy },
             syslog: None,
+            bar: TerminalLine::default(),
             pid: std::process::id(),
         }
     }
@@ -103,13 +110,30 @@ impl Log {
         }
     }
 
+    /// Shows a bar behind the last line, where the log goes to a terminal; `more`: works beside this one.
+    pub fn show_bar(&mut self, work: &LongWork, more: usize) {
+        if !matches!(self.target, Target::Stdout) || display() != ProgressDisplay::Bar {
+            return;
+        }
+        let name = match more {
+            0 => work.kind.to_string(),
+            more => format!("{} (+{more})", work.kind),
+        };
+        write_out(self.bar.draw(&bar(&name, &work.progress, columns())).as_bytes());
+    }
+
+    /// Takes the bar away, if there is one: the next line takes its place.
+    pub fn clear_bar(&mut self) {
+        if let Some(bytes) = self.bar.clear() {
+            write_out(bytes.as_bytes());
+        }
+    }
+
     /// Writes bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
+        self.clear_bar();
         let _ = match &mut self.target {
-            Target::Stdout => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(bytes).and_then(|()| out.flush())
-            }
+            Target::Stdout => return write_out(bytes),
             Target::File(path, file) => {
                 // The file may have been rotated away: a line opens it again by name, as the reference does.
                 if !path.exists() {
@@ -152,6 +176,29 @@ impl Style {
             }
         }
     }
+}
+
+/// Writes to standard output. What cannot be written is lost.
+fn write_out(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// How progress suits standard output. Cost: a system call.
+fn display() -> ProgressDisplay {
+    let (term, no_color) = (std::env::var_os("TERM"), std::env::var_os("NO_COLOR"));
+    let is_terminal = std::io::stdout().is_terminal();
+    ProgressDisplay::of(
+        is_terminal,
+        term.as_deref().map(OsStr::as_bytes),
+        no_color.as_deref().map(OsStr::as_bytes),
+    )
+}
+
+/// Columns of the terminal at standard output.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// The text without ends of lines: a client that could write one could forge the next line.

@@ -28,6 +28,7 @@ mod net;
 mod oom_score;
 mod os;
 mod pipeline_depth;
+mod progress;
 mod replica;
 mod signals;
 mod slow_reads;

@@ -15,6 +15,7 @@
 //! main thread does not; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4)
 //! another address than loopback is listened on only where a token is asked for, or a client's certificate.
 
+mod facts;
 pub mod http;
 pub mod message;
 mod page;

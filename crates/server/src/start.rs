@@ -8,6 +8,7 @@ use crate::host::Host;
 use crate::iteration::{self, Server};
 use crate::lazyfree::Bio;
 use crate::net::tls::TlsState;
+use crate::progress::READY;
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
@@ -247,6 +248,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         Bio::start(&config.str(param::BIO_CPULIST))
             .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
     );
+    host.status.socket = supervisor::socket::wanted(&config);
     host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
     // What cannot be had of these is in the log, and no reason not to serve.
     let _ = host.apply_oom_score(&config);
@@ -538,7 +540,8 @@ pub fn announce(host: &mut Host, config: &Config) {
     if listeners.iter().any(listen::Listener::is_tls) {
         host.note(LogLevel::Notice, "Ready to accept connections tls");
     }
-    supervisor::report_state(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
+    supervisor::report_state(config, &format!("STATUS={READY}\nREADY=1\n"), host);
+    host.status.note_ready();
 }
 
 /// Random seeds; but a configuration with `hash-seed` gives the same order of keys from every run and server.

@@ -1,19 +1,21 @@
 //! Notifications to systemd and upstart about the state of the process.
 
+pub mod socket;
+
+use self::socket::Patience;
 use crate::host::Host;
 use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so.
+/// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so. Waits for a second at
+/// most.
 pub fn report_state(config: &Config, state: &str, host: &mut Host) {
-    let socket = std::env::var_os("NOTIFY_SOCKET");
-    let told = match (config.choice::<Supervisor>(param::SUPERVISED), socket) {
-        (Supervisor::Systemd | Supervisor::Auto, Some(path)) => notify(&path, state),
+    let told = match (config.choice::<Supervisor>(param::SUPERVISED), socket::path()) {
+        (Supervisor::Systemd | Supervisor::Auto, Some(path)) => {
+            socket::notify(&path, state, Patience::Second)
+        }
         (Supervisor::Systemd, None) => Err(std::io::Error::other("NOTIFY_SOCKET not found!")),
         (Supervisor::No | Supervisor::Auto | Supervisor::Upstart, _) => Ok(()),
     };
@@ -30,7 +32,6 @@ pub fn report_state(config: &Config, state: &str, host: &mut Host) {
 /// The supervisor of the process, for which the process must stay in the foreground; `None` without a
 /// supervisor, or when the configuration asks for none.
 pub fn of(config: &Config) -> Option<&'static str> {
-    let set = |name| std::env::var_os(name).is_some();
     let (upstart, systemd) = match config.choice::<Supervisor>(param::SUPERVISED) {
         Supervisor::No => (false, false),
         Supervisor::Systemd => (false, true),
@@ -38,8 +39,8 @@ pub fn of(config: &Config) -> Option<&'static str> {
         Supervisor::Auto => (true, true),
     };
     match () {
-        () if upstart && set("UPSTART_JOB") => Some("upstart"),
-        () if systemd && set("NOTIFY_SOCKET") => Some("systemd"),
+        () if upstart && std::env::var_os("UPSTART_JOB").is_some() => Some("upstart"),
+        () if systemd && socket::path().is_some() => Some("systemd"),
         () => None,
     }
 }
@@ -60,14 +61,4 @@ pub fn stop_for_upstart(config: &Config, host: &mut Host) {
     }
     host.note(LogLevel::Notice, "supervised by upstart, will stop to signal readiness.");
     let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
-}
-
-fn notify(path: &OsString, state: &str) -> std::io::Result<()> {
-    use std::os::linux::net::SocketAddrExt;
-    let path = path.as_bytes();
-    let address = match path.split_first() {
-        Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
-        _ => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }

@@ -21,9 +21,10 @@ mod affinity;
 pub use affinity::bind_thread as bind_main_thread;
 
 use crate::crash::SignalStack;
+use sluice_evloop::{AnyLoop, Backend, Mailbox, Sender};
 use std::borrow::Cow;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 /// What a thread is for.
@@ -173,6 +174,30 @@ impl Thread<'_> {
     }
 }
 
+/// Starts a thread that waits in an event loop of its own, with an inbox that wakes the loop; what is sent to
+/// the inbox. Nobody joins the thread: `run` ends it, or the process does. Waits for the thread's start.
+///
+/// # Errors
+/// The system has no thread or no event loop for it.
+pub fn start_with_loop<M: Send + 'static>(
+    thread: Thread<'_>,
+    run: impl FnOnce(AnyLoop, Mailbox<M>) + Send + 'static,
+) -> io::Result<Sender<M>> {
+    let (ready, opened) = mpsc::channel();
+    thread.start(move || {
+        // The loop is opened by the thread that uses it.
+        let backends = [Backend::Epoll, Backend::Poll];
+        let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
+            Ok(opened) => opened.event_loop,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let (sender, inbox) = Mailbox::new(event_loop.waker());
+        let _ = ready.send(Ok(sender));
+        run(event_loop, inbox);
+    })?;
+    opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)?
+}
+
 /// A job for which there is no thread.
 #[derive(Debug)]
 pub struct Refused<J> {
@@ -232,6 +257,25 @@ mod tests {
         assert_eq!(started.unwrap().join().unwrap(), (Some("load".to_owned()), vec![0]));
         let started = Thread::Aof.start(super::affinity::allowed);
         assert_eq!(started.unwrap().join().unwrap(), super::affinity::allowed());
+    }
+
+    #[test]
+    fn a_thread_with_a_loop_is_woken_by_what_it_is_sent() {
+        let (told, heard) = std::sync::mpsc::channel();
+        let sender = super::start_with_loop(Thread::Metrics, move |mut event_loop, mut inbox| {
+            let mut sum = 0;
+            while sum < 3 {
+                let _ = event_loop.wait(0, sluice_evloop::Deadline::NEVER).unwrap();
+                sum += inbox.drain().sum::<u32>();
+            }
+            told.send(sum).unwrap();
+        });
+        let sender = sender.unwrap();
+        // Whether the kernel had to be asked to wake the thread is of no interest.
+        for _ in 0..3 {
+            let _ = sender.send(1);
+        }
+        assert_eq!(heard.recv(), Ok(3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, Process, SaveError, SnapshotSink,
+    Facts, LongWork, Process, SaveError, SnapshotSink, SyncFacts,
 };
 use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
 use sluice_keyspace::{Captured, Keyspace};
@@ -43,6 +43,8 @@ pub struct FakeProcess {
     pub file: Option<String>,
     /// What INFO is told.
     pub facts: Facts,
+    /// The long work that was shown, each time.
+    pub shown: Vec<Vec<LongWork>>,
     /// Snapshot files by name.
     pub snapshots: Snapshots,
     /// When set, snapshots cannot be written, and the log says this.
@@ -422,6 +424,7 @@ impl Default for FakeProcess {
             applied: Vec::new(),
             refuse: None,
             file: None,
+            shown: Vec::new(),
             facts: Facts { pid: 4711, used_memory: 1 << 20, ..Facts::default() },
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
@@ -622,6 +625,14 @@ impl AppendOnlyFile for FakeProcess {
 impl Process for FakeProcess {
     fn facts(&mut self, _: &Keyspace) -> Facts {
         self.facts.clone()
+    }
+
+    fn sync(&mut self) -> Option<SyncFacts> {
+        self.facts.sync
+    }
+
+    fn show_progress(&mut self, works: &[LongWork]) {
+        self.shown.push(works.to_vec());
     }
 
     fn counts(&mut self) -> Counts {

@@ -1,6 +1,7 @@
 //! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer
 //! are [`crate::Action`]s.
 
+use crate::observe::progress::LongWork;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -167,6 +168,24 @@ pub trait Process:
     /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not:
     /// how much of the entries' chunks is in use. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;
+
+    /// As [`Process::facts`], for a sample of the metrics endpoint, once a second at most: the allocator's
+    /// numbers may be some tenths of a second old, and what another thread can read of the process
+    /// ([`ProcessNumbers`]) is left out where one reads it. Cost: some microseconds.
+    fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
+        self.facts(keyspace)
+    }
+
+    /// How far the snapshot is that is received from the primary, as in [`Facts::sync`]. Cheap.
+    fn sync(&mut self) -> Option<SyncFacts> {
+        None
+    }
+
+    /// Shows people how far long work is. Called some times a second while any is under way, and once with
+    /// none when all is over. Does not wait.
+    fn show_progress(&mut self, works: &[LongWork]) {
+        let _ = works;
+    }
 
     /// Running counts for the rates in INFO. Cheap.
     fn counts(&mut self) -> Counts;
@@ -527,6 +546,21 @@ pub struct CpuTimes {
     pub user_main: u64,
     /// Time in which the main thread had work, microseconds.
     pub active_main: u64,
+}
+
+/// What any thread of the process can read of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessNumbers {
+    /// Resident bytes: [`Facts::resident`].
+    pub resident: usize,
+    /// Processor time in the kernel, microseconds.
+    pub sys: u64,
+    /// Processor time in user space, microseconds.
+    pub user: u64,
+    /// Processor time of children in the kernel, microseconds.
+    pub sys_children: u64,
+    /// Processor time of children in user space, microseconds.
+    pub user_children: u64,
 }
 
 /// Running counts of the event loop and the network.

@@ -60,6 +60,8 @@ impl std::fmt::Debug for Job {
 /// How far a job is, for INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobState {
+    /// When the cut was made, monotonic ns.
+    pub began_ns: u64,
     /// Entries at the cut.
     pub total: usize,
     /// Entries captured.
@@ -211,6 +213,7 @@ impl Job {
         let left: usize = self.states(keyspace).map(|state| state.left).sum();
         let waiting: usize = self.states(keyspace).map(|state| state.waiting_bytes).sum();
         JobState {
+            began_ns: self.began.mono_ns,
             total: self.total,
             captured: self.total.saturating_sub(left),
             changed: self.sum_changed(keyspace),

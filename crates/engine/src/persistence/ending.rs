@@ -5,6 +5,7 @@ pub(crate) mod begin;
 pub(crate) mod steps;
 
 use crate::persistence::saving::Ending;
+use crate::session::Session;
 use sluice_base::SessionKey;
 use sluice_commands::CmdError;
 
@@ -15,6 +16,8 @@ pub(crate) struct PendingEnd {
     force: bool,
     /// Offset of the stream that replicas must have.
     offset: u64,
+    /// When the wait began, monotonic ns.
+    pub began_ns: u64,
     /// When it is not waited for any more, ms of the monotonic clock.
     pub deadline_ms: u64,
     /// Clients of SHUTDOWN.
@@ -23,6 +26,14 @@ pub(crate) struct PendingEnd {
     pub is_aborted: bool,
     /// The server has been told to end: nothing is left to do, and commands that write wait until it has.
     is_over: bool,
+}
+
+impl PendingEnd {
+    /// Whether a replica lacks something that it shall have.
+    pub(crate) fn is_awaited(&self, session: &Session) -> bool {
+        let state = session.caller.replica_state();
+        state.is_some_and(|replica| !u64::try_from(replica.acked).is_ok_and(|acked| acked >= self.offset))
+    }
 }
 
 /// The answer of SHUTDOWN that did not end the server.

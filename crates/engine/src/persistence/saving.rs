@@ -30,9 +30,6 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     }
 }
 
-/// Time between two lines of the log about how far a save or a load is.
-pub(crate) const SAID_EVERY_NS: u64 = 5_000_000_000;
-
 /// What saving in the background remembers between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Saving {

@@ -73,7 +73,7 @@ impl Session {
             replica.snapshot_queued += header.len();
             replica.stage = SyncStage::Sending;
             feed.needs_length = false;
-            feed.progress_ns = now.mono_ns;
+            (feed.progress_ns, feed.began_ns) = (now.mono_ns, now.mono_ns);
         }
         while replica.snapshot_queued < AHEAD_BYTES {
             match syncs.next_piece(&mut feed.source) {
@@ -117,9 +117,13 @@ impl Session {
     /// The replica has taken so many bytes.
     fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
-        replica.snapshot_queued = replica.snapshot_queued.saturating_sub(bytes);
+        let of_snapshot = replica.snapshot_queued.min(bytes);
+        replica.snapshot_queued -= of_snapshot;
         match &mut self.feed {
-            Some(feed) => feed.progress_ns = now.mono_ns,
+            Some(feed) => {
+                feed.progress_ns = now.mono_ns;
+                feed.taken_bytes = feed.taken_bytes.saturating_add(of_snapshot as u64);
+            }
             None => return FeedResult::Well,
         }
         self.feed_on(syncs, now)
@@ -382,7 +386,14 @@ impl Engine {
             }
         }
         let needs_length = mark.is_none();
-        session.feed = Some(Box::new(Feed { source, needs_length, trailer: mark, progress_ns: now.mono_ns }));
+        session.feed = Some(Box::new(Feed {
+            source,
+            needs_length,
+            trailer: mark,
+            progress_ns: now.mono_ns,
+            taken_bytes: 0,
+            began_ns: now.mono_ns,
+        }));
         if session.feed_on(&mut control.replication.full_syncs, now) == FeedResult::Failed {
             close(session, &mut control.clients.to_close);
         }

@@ -76,7 +76,11 @@ impl Engine {
         if was_up && !role.is_up() {
             role.down_since_s = process.recent().unix_s();
         }
-        if before != seen(&role.link) {
+        let after = seen(&role.link);
+        if before.0 != after.0 && after.0 == LinkState::Transfer {
+            role.transfer_since_ns = around.now_ns;
+        }
+        if before != after {
             // Others draw conclusions from how far the link is.
             let _ = replication.replica.as_mut();
         }

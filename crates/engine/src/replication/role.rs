@@ -31,6 +31,8 @@ pub struct ReplicaRole {
     pub(crate) commit_waits: bool,
     /// When time is told to the link next, monotonic ns.
     pub(crate) next_tick_ns: u64,
+    /// Since when a snapshot is awaited, received or loaded, while one is; monotonic ns.
+    pub(crate) transfer_since_ns: u64,
     /// The session of the link, while commands are received.
     pub(crate) session: Option<SessionKey>,
     /// Whether the data can be brought up to date from where they stand.
@@ -93,6 +95,7 @@ impl ReplicaRole {
             link,
             commit_waits: false,
             next_tick_ns: 0,
+            transfer_since_ns: 0,
             session: None,
             can_resume: false,
             db: 0,

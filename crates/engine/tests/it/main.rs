@@ -39,6 +39,7 @@ mod multicast;
 mod notifications;
 mod open_units;
 mod page;
+mod progress;
 mod propagation;
 mod psync;
 mod pubsub;

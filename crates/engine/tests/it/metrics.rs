@@ -1,6 +1,6 @@
 //! Samples for the metrics endpoint, and their text.
 
-use sluice_engine::{EndpointNumbers, Health, MetricsFormat};
+use sluice_engine::{EndpointNumbers, Health, MetricsFormat, ProcessNumbers};
 use sluice_testkit::{MetricSamples, Rig, check_open_metrics};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,32 @@ fn busy_rig() -> Rig {
     rig.replica();
     rig.replica();
     rig
+}
+
+#[test]
+fn what_another_thread_has_read_of_the_process_takes_its_place_with_what_follows_from_it() {
+    let mut rig = busy_rig();
+    rig.process.facts.allocator_resident = 4 << 20;
+    let mut sample = rig.engine.metrics_sample(&mut rig.process);
+    let (resident, sys, user) = (6 << 20, 1_500_000, 2_000_000);
+    let read = ProcessNumbers { resident, sys, user, sys_children: 3, ..ProcessNumbers::default() };
+    sample.set_process_numbers(read);
+    let format = MetricsFormat::OpenMetrics;
+    let text = sample.text(format) + &EndpointNumbers::default().text(format);
+    let samples = check_open_metrics(&text).unwrap_or_else(|reason| panic!("{reason}"));
+    for (name, wanted) in [
+        ("redis_memory_used_rss_bytes", (6 << 20) as f64),
+        ("sluice_rss_overhead_ratio", 1.5),
+        ("sluice_rss_overhead_bytes", (2 << 20) as f64),
+        ("redis_mem_fragmentation_ratio", 6.0),
+        ("redis_mem_fragmentation_bytes", (5 << 20) as f64),
+        ("redis_cpu_sys_seconds_total", 1.5),
+        ("redis_cpu_user_seconds_total", 2.0),
+        ("redis_cpu_sys_children_seconds_total", 3e-6),
+        ("redis_cpu_user_children_seconds_total", 0.0),
+    ] {
+        assert_eq!(number(&samples, name, ""), wanted, "{name}");
+    }
 }
 
 #[test]

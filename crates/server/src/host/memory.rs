@@ -2,10 +2,13 @@
 
 mod steps;
 
+use crate::alloc::Allocated;
+
 /// Cached numbers of the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
-    pub(super) used: usize,
+    /// As they were read last, with the entries' chunks.
+    pub(super) numbers: Allocated,
     pub(super) read_at_ns: u64,
     pub(super) peak: usize,
     pub(super) peak_s: i64,

@@ -6,6 +6,7 @@
 //! taking a reply, for the next request; (3) a connection keeps a head, a reply, and the text that its socket
 //! has not taken. When the main thread is asked for a sample is in `samples.rs`.
 
+use super::facts;
 use super::http::{
     self, CONNECTIONS_MAX, Content, HEAD_BYTES_MAX, ParsedHead, ReplyForm, Request, Resource, Status,
 };
@@ -14,17 +15,16 @@ use super::page::PageFile;
 use super::samples::Samples;
 use crate::listen::listeners::Listeners;
 use crate::net::{Endpoint, Stream};
-use crate::threads::Thread;
+use crate::threads::{self, Thread};
 use sluice_base::{Now, SessionKey};
 use sluice_clock::Clock;
 use sluice_engine::{EndpointNumbers, Health, MetricsSample, PageDetails, history_json};
 use sluice_evloop::{
-    AnyLoop, Backend, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
+    AnyLoop, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
 };
 use sluice_tls::{Buffers, Session};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long the head of a request may take, a handshake of TLS included.
@@ -45,20 +45,10 @@ pub(super) const PAGE_ANSWER_NS_MAX: u64 = 2 * SECOND_NS;
 /// # Errors
 /// The system has no thread or no event loop for it.
 pub(super) fn start(main: MainThread) -> io::Result<Sender<ToEndpoint>> {
-    let (ready, opened) = mpsc::channel();
-    // Nobody joins it: it ends when it is told, or with the process.
-    Thread::Metrics.start(move || {
-        // The loop is opened by the thread that uses it.
-        let backends = [Backend::Epoll, Backend::Poll];
-        let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
-            Ok(opened) => opened.event_loop,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        let (sender, inbox) = Mailbox::new(event_loop.waker());
-        let _ = ready.send(Ok(sender));
+    // It ends when it is told, or with the process.
+    threads::start_with_loop(Thread::Metrics, move |event_loop, inbox| {
         EndpointThread::new(event_loop, inbox, main).run();
-    })?;
-    opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)?
+    })
 }
 
 struct EndpointThread {
@@ -370,7 +360,8 @@ impl EndpointThread {
             .then_some((Status::Unauthorized, "the token is missing or wrong"))
     }
 
-    fn take_sample(&mut self, sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
+    fn take_sample(&mut self, mut sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
+        facts::complete(&mut sample);
         self.samples.take(sample, details, now);
         let served = |connection: &HttpConnection| match &connection.state {
             HttpState::Waiting(request) => self.samples.serves(request, now.mono_ns),

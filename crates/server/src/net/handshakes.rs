@@ -13,11 +13,11 @@
 
 use crate::net::{Endpoint, Stream, TlsCodec};
 use crate::os::plain_error;
-use crate::threads::Thread;
+use crate::threads::{self, Thread};
 use sluice_base::SessionKey;
 use sluice_clock::Clock;
 use sluice_evloop::{
-    AnyLoop, Backend, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Source, Waker,
+    AnyLoop, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Source, Waker,
 };
 use sluice_tls::{Buffers, Context, NameField, Session};
 use std::collections::VecDeque;
@@ -131,17 +131,8 @@ impl<T: Send + 'static> Handshakes<T> {
 
 fn start<T: Send + 'static>(main: Waker) -> io::Result<HandshakeLink<T>> {
     let (reports, outcomes) = mpsc::channel();
-    let (ready, opened) = mpsc::channel();
-    // Nobody joins it: it ends with the process.
-    Thread::TlsHandshake.start(move || {
-        // The loop is opened by the thread that uses it.
-        let backends = [Backend::Epoll, Backend::Poll];
-        let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
-            Ok(opened) => opened.event_loop,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        let (sender, inbox) = Mailbox::new(event_loop.waker());
-        let _ = ready.send(Ok(sender));
+    // It ends with the process. The first connection of TLS waits for its start, once.
+    let sender = threads::start_with_loop(Thread::TlsHandshake, move |event_loop, inbox| {
         let thread = HandshakeThread {
             event_loop,
             clock: Clock::system(),
@@ -155,8 +146,6 @@ fn start<T: Send + 'static>(main: Waker) -> io::Result<HandshakeLink<T>> {
         };
         thread.run();
     })?;
-    // The first connection of TLS waits for a thread's start, once.
-    let sender = opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
     Ok(HandshakeLink { sender, outcomes })
 }
 

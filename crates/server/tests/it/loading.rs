@@ -2,6 +2,7 @@
 //! and let go by setting that to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory\r\n";
@@ -34,6 +35,35 @@ fn loading(dir: &Dir, arguments: &[&str], environment: &[(&str, &str)]) -> Serve
 fn let_go(client: &mut Client) {
     client.check("CONFIG SET key-load-delay 0", "+OK\r\n");
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
+}
+
+#[test]
+fn systemd_is_told_how_far_a_load_and_a_save_are() {
+    let dir = saved(500);
+    let notified = Dir::new();
+    let path = notified.join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(common::DEADLINE)).unwrap();
+    let receive = || {
+        let mut buffer = [0; 400];
+        let len = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..len]).into_owned()
+    };
+    let server = loading(&dir, &["--supervised", "systemd"], &[("NOTIFY_SOCKET", &path)]);
+    let told = receive();
+    assert!(told.starts_with("STATUS=Loading: "), "{told}");
+    assert!(told.ends_with("\nEXTEND_TIMEOUT_USEC=60000000\n"), "{told}");
+    let mut client = server.client();
+    assert!(client.info("progress_loading").starts_with("unit=bytes,percent="));
+    let_go(&mut client);
+    assert_eq!(receive(), "STATUS=Ready to accept connections\nREADY=1\n");
+    client.check("CONFIG SET rdb-key-save-delay 1000000", "+OK\r\n");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    let told = receive();
+    assert!(told.starts_with("STATUS=Saving: ") && told.contains("% of 500 keys, "), "{told}");
+    assert!(!told.contains("EXTEND_TIMEOUT_USEC"), "nothing limits how long that takes: {told}");
+    client.check("BGSAVE CANCEL", "+Background saving cancelled\r\n");
+    assert_eq!(receive(), "STATUS=Ready to accept connections\n");
 }
 
 #[test]

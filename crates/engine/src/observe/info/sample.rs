@@ -2,9 +2,11 @@
 //! and another thread makes text of it.
 
 use super::families::{FamilyId, family};
-use super::fields::FieldId;
+use super::fields::{FieldId, field};
+use super::numbers::{difference, ratio};
 use super::sink::Sink;
 use super::value::{FieldValue, Number};
+use crate::host::process::ProcessNumbers;
 use sluice_base::Histogram;
 use std::fmt::Display;
 
@@ -160,6 +162,33 @@ impl MetricsSample {
     /// Durations, command by command.
     pub(crate) fn latencies(&self) -> &[CommandLatencies] {
         &self.latencies
+    }
+
+    /// Puts in what the thread that has the sample has read of the process: the main thread need not read it
+    /// ([`Process::sample_facts`](crate::Process::sample_facts)). What follows from it follows anew.
+    pub fn set_process_numbers(&mut self, read: ProcessNumbers) {
+        let ProcessNumbers { resident, sys, user, sys_children, user_children } = read;
+        let bytes = |id: FieldId| match self.numbers.iter().find(|number| number.family == id.into()) {
+            Some(SampleNumber { number: Number::Uint(bytes), .. }) => *bytes,
+            Some(_) | None => 0,
+        };
+        let (used, allocator) = (bytes(field::USED_MEMORY), bytes(field::ALLOCATOR_RESIDENT));
+        let rss = resident as u64;
+        let seconds = |us: u64| Number::Float(us as f64 / 1e6);
+        for (id, value) in [
+            (field::USED_MEMORY_RSS, Number::Uint(rss)),
+            (field::RSS_OVERHEAD_RATIO, Number::Float(ratio(rss, allocator))),
+            (field::RSS_OVERHEAD_BYTES, Number::Int(difference(rss, allocator))),
+            (field::MEM_FRAGMENTATION_RATIO, Number::Float(ratio(rss, used))),
+            (field::MEM_FRAGMENTATION_BYTES, Number::Int(difference(rss, used))),
+            (field::USED_CPU_SYS, seconds(sys)),
+            (field::USED_CPU_USER, seconds(user)),
+            (field::USED_CPU_SYS_CHILDREN, seconds(sys_children)),
+            (field::USED_CPU_USER_CHILDREN, seconds(user_children)),
+        ] {
+            let number = self.numbers.iter_mut().find(|number| number.family == id.into());
+            number.into_iter().for_each(|number| number.number = value);
+        }
     }
 
     /// Notes how long the main thread took for it, nanoseconds.

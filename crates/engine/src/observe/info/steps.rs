@@ -15,7 +15,7 @@ impl Engine {
     /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
     /// there are; of clients only `LOOKED_AT_MAX`.
     pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
-        let facts = process.facts(&self.keyspace);
+        let facts = process.sample_facts(&self.keyspace);
         let is_crowd = self.sessions.len() > LOOKED_AT_MAX;
         let view = View {
             now: process.recent(),

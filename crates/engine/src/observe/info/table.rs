@@ -45,6 +45,7 @@ const SECTIONS: &[Section] = &[
     section("scriptingengines", "Scripting Engines", Shown::InAll, sections::scripting_engines),
     section("hotkeys", "Hotkeys", Shown::InAll, sections::hot_keys),
     section("keyspace", "Keyspace", Shown::ByDefault, sections::keyspace),
+    section("progress", "Progress", Shown::InAll, sections::progress),
     section("debug", "Debug", Shown::ByName, sections::debug),
 ];
 
@@ -103,7 +104,7 @@ mod tests {
     fn the_sections_come_in_this_order() {
         let names: Vec<&str> = SECTIONS.iter().map(|s| s.name).collect();
         let wanted = "server tls clients memory persistence stats replication cpu modules commandstats errorstats \
-                      latencystats cluster cluster_info scriptingengines hotkeys keyspace debug";
+                      latencystats cluster cluster_info scriptingengines hotkeys keyspace progress debug";
         assert_eq!(names.join(" "), wanted);
     }
 

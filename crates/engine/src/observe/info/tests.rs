@@ -94,6 +94,20 @@ fn no_two_rows_share_a_name_or_a_metric() {
     }
 }
 
+/// A text of `# HELP` stands alone: there is no row before it.
+#[test]
+fn no_text_leans_on_the_row_before() {
+    let of_fields = FIELDS.iter().map(|field| (field.name, field.help));
+    for (name, help) in of_fields.chain(FAMILIES.iter().map(|family| (family.name, family.help))) {
+        let begins = ["the same", "that ", "those ", "their ", "it ", "why that", "such "];
+        let within =
+            [" of it ", " in it ", " of them ", " in them ", " of these ", "of that name ", " such "];
+        let leans = begins.iter().any(|word| help.starts_with(word));
+        let help = format!("{help} ");
+        assert!(!leans && !within.iter().any(|word| help.contains(word)), "{name}: {help}");
+    }
+}
+
 #[test]
 fn names_say_whose_they_are_and_what_their_numbers_do() {
     for field in &FIELDS {

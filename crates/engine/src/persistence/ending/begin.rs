@@ -39,6 +39,7 @@ impl PendingEnd {
             ending,
             force,
             offset: control.replication.stream.offset,
+            began_ns: now.mono_ns,
             deadline_ms: now.mono_ns / 1_000_000 + timeout_s * 1000,
             clients: Vec::new(),
             is_aborted: false,

@@ -54,8 +54,6 @@ pub(crate) struct LoadUnderWay {
     progress: Arc<LoadProgress>,
     /// When it began.
     began: Now,
-    /// When the log last said how far it is, ns of the monotonic clock.
-    said_ns: u64,
     /// Whether the data before have gone.
     has_freed: bool,
     /// The libraries of functions that the load has brought.
@@ -98,6 +96,17 @@ impl LoadUnderWay {
             percent,
             eta_s,
         }
+    }
+
+    /// Bytes loaded so far, and all of them, where that is known.
+    pub(crate) fn bytes(&self) -> (u64, Option<u64>) {
+        let [total, loaded, _] = self.progress.bytes();
+        (loaded, Some(total).filter(|total| *total > 0))
+    }
+
+    /// When it began, monotonic ns.
+    pub(crate) fn began_ns(&self) -> u64 {
+        self.began.mono_ns
     }
 
     /// Has another `key-load-delay` take effect.

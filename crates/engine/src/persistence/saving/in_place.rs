@@ -4,14 +4,16 @@ use crate::control::Control;
 #[cfg(doc)]
 use crate::host::action::Action;
 use crate::host::process::{Process, SaveError, SnapshotSink};
-use crate::persistence::saving::{Ending, SAID_EVERY_NS, key_delay_us};
+use crate::observe::progress::{LongWork, ProgressClock, Telling, WorkKind};
+use crate::persistence::saving::{Ending, key_delay_us};
 use sluice_base::Bytes;
 use sluice_base::LogLevel;
+use sluice_base::progress::{ProgressUnit, WorkProgress};
 use sluice_config::param;
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::RdbAux;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
 /// The data were not saved; the log says why.
@@ -20,6 +22,24 @@ pub(crate) struct NotSaved;
 
 /// Writes the snapshot file whole. Cost: O(data), in time and on disk.
 pub(crate) fn save(
+    keyspace: &Keyspace,
+    control: &mut Control,
+    process: &mut dyn Process,
+) -> Result<(), NotSaved> {
+    save_as(WorkKind::Saving, keyspace, control, process)
+}
+
+/// As [`save`], at the end of the server.
+pub(super) fn save_for_end(
+    keyspace: &Keyspace,
+    control: &mut Control,
+    process: &mut dyn Process,
+) -> Result<(), NotSaved> {
+    save_as(WorkKind::FinalSave, keyspace, control, process)
+}
+
+fn save_as(
+    kind: WorkKind,
     keyspace: &Keyspace,
     control: &mut Control,
     process: &mut dyn Process,
@@ -42,10 +62,12 @@ pub(crate) fn save(
     };
     let name = control.config.bytes(param::DBFILENAME).to_vec();
     let sync_early = control.config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC);
+    let mut teller = SaveTeller::new(kind, keyspace, about.now.mono_ns);
     let done = process.create_snapshot(&name, sync_early).and_then(|mut sink| {
-        write(keyspace, control, &about, sink.as_mut(), process)?;
+        write(keyspace, control, &about, sink.as_mut(), &mut teller, process)?;
         sink.finish()
     });
+    teller.end(&done, process);
     match done {
         Ok(()) => {
             process.log(LogLevel::Notice, "DB saved on disk");
@@ -71,34 +93,26 @@ pub(crate) const BEHIND_BASE: &str =
 pub(crate) const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys that were passed over when it was loaded, and \
                              they would be lost. Give another dbfilename, or move that file and load without it.";
 
-pub(crate) fn write(
+fn write(
     keyspace: &Keyspace,
     control: &Control,
     about: &RdbAux<'_>,
     sink: &mut dyn SnapshotSink,
+    teller: &mut SaveTeller,
     process: &mut dyn Process,
 ) -> Result<(), SaveError> {
-    let (mut result, mut bytes, mut said_ns) = (Ok(()), 0, about.now.mono_ns);
+    let (mut result, entries) = (Ok(()), Cell::new(0));
     let process = RefCell::new(process);
     let mut give = |piece: Bytes| {
         result = sink.write(&piece);
-        bytes += piece.len() as u64;
-        let mut process = process.borrow_mut();
-        let now_ns = process.now().mono_ns;
-        if now_ns.saturating_sub(said_ns) >= SAID_EVERY_NS {
-            said_ns = now_ns;
-            let seconds = now_ns.saturating_sub(about.now.mono_ns) / 1_000_000_000;
-            let text = format!("Saving: {} MB written in {seconds} seconds", bytes / 1_000_000);
-            process.log(LogLevel::Notice, &text);
-        }
+        teller.tell(entries.get(), *process.borrow_mut());
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let config = &control.config;
     let delay = config.int(param::RDB_KEY_SAVE_DELAY);
-    let mut entries = 0;
     let mut each = || {
-        entries += 1;
-        let microseconds = key_delay_us(delay, entries);
+        entries.set(entries.get() + 1);
+        let microseconds = key_delay_us(delay, entries.get());
         if microseconds > 0 {
             process.borrow_mut().sleep(microseconds);
         }
@@ -106,6 +120,47 @@ pub(crate) fn write(
     let options = sluice_snapshot::options(config, Version::Valkey);
     sluice_snapshot::write(keyspace, config, options, about, &control.persistence.kept, &mut each, &mut give);
     result
+}
+
+/// Tells how far a save is for which everybody waits, the cron too.
+struct SaveTeller {
+    kind: WorkKind,
+    keys: u64,
+    began_ns: u64,
+    clock: ProgressClock,
+    has_shown: bool,
+}
+
+impl SaveTeller {
+    fn new(kind: WorkKind, keyspace: &Keyspace, began_ns: u64) -> SaveTeller {
+        let keys = keyspace.iter().map(|(_, db)| db.len() as u64).sum();
+        SaveTeller { kind, keys, began_ns, clock: ProgressClock::new(began_ns), has_shown: false }
+    }
+
+    /// So many keys are written.
+    fn tell(&mut self, done: u64, process: &mut dyn Process) {
+        let now_ns = process.now().mono_ns;
+        let telling = self.clock.tick(now_ns);
+        if telling == Telling::Nothing {
+            return;
+        }
+        let (total, unit) = (Some(self.keys), ProgressUnit::Keys);
+        let progress = WorkProgress { done, total, unit, spent_ns: now_ns.saturating_sub(self.began_ns) };
+        let work = LongWork { kind: self.kind.clone(), progress };
+        if telling == Telling::Say {
+            process.log(LogLevel::Notice, &work.to_string());
+        }
+        self.has_shown = true;
+        process.show_progress(std::slice::from_ref(&work));
+    }
+
+    /// The save has ended. Behind one for the end of the server nothing follows that clients could have.
+    fn end(self, result: &Result<(), SaveError>, process: &mut dyn Process) {
+        let is_over = self.kind == WorkKind::FinalSave && result.is_ok();
+        if self.has_shown && !is_over {
+            process.show_progress(&[]);
+        }
+    }
 }
 
 pub(crate) const NOT_ENDED: &str =
@@ -147,7 +202,7 @@ pub(crate) fn prepare_end(
     };
     if wanted {
         process.log(LogLevel::Notice, "Saving the final RDB snapshot before exiting.");
-        if save(keyspace, control, process).is_ok() {
+        if save_for_end(keyspace, control, process).is_ok() {
             control.persistence.saved_for_end = true;
         } else if force {
             process.log(LogLevel::Warning, "Error trying to save the DB. Exit anyway.");

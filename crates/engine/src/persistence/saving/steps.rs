@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
 use crate::persistence::background::JobState;
-use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save};
+use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
@@ -190,7 +190,7 @@ impl Engine {
         let saves = self.control.persistence.saved_for_end && !self.has_open_unit();
         if saves && self.control.persistence.dirty > 0 {
             // It worked a moment ago. If it does not now, the log says so, and those changes are lost.
-            let _ = save(&self.keyspace, &mut self.control, process);
+            let _ = save_for_end(&self.keyspace, &mut self.control, process);
         }
     }
 }

@@ -3,11 +3,13 @@
 use super::super::samples::{POINT_NS, SAMPLE_NS_MAX};
 use super::*;
 use sluice_engine::PageAsk;
+use sluice_evloop::Backend;
 use sluice_testkit::Rig;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 /// A thread that does not run: each step is made by the test.
 struct Steps {

@@ -8,7 +8,6 @@ use crate::host::process::{AofFiles, Process};
 use crate::persistence::loading::job::{LoadJob, LoadSource};
 use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::persistence::loading::under_way::{LoadEnded, LoadUnderWay, LoadedFrom};
-use crate::persistence::saving::SAID_EVERY_NS;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
@@ -17,22 +16,6 @@ use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
 use std::sync::PoisonError;
 use std::time::Duration;
-
-/// The line of the log about how far a load is: percentage, rate and what is left.
-fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
-    let seconds = (spent_ns as f64 / 1e9).max(1e-3);
-    let rate = read as f64 / seconds;
-    if size == 0 {
-        return format!("Loading: {} MB, {:.1} MB/s", read / 1_000_000, rate / 1e6);
-    }
-    let left_s = size.saturating_sub(read) as f64 / rate.max(1.0);
-    let percent = read as f64 * 100.0 / size as f64;
-    format!(
-        "Loading: {percent:.1}% of {} MB, {:.1} MB/s, {left_s:.0} seconds left",
-        size / 1_000_000,
-        rate / 1e6
-    )
-}
 
 impl Control {
     /// Notes what a load brought, and whether the file holds more than that. What is known of the other file
@@ -76,9 +59,9 @@ impl Control {
             LoadSource::Aof(_) => LoadedFrom::Aof,
         };
         let job = LoadJob::new(source, keyspace, &plan, self, now);
-        let (progress, functions, said_ns) = (job.progress(), job.functions(), now.mono_ns);
+        let (progress, functions) = (job.progress(), job.functions());
         let (began, has_freed) = (now, false);
-        let load = LoadUnderWay { plan, from, progress, began, said_ns, has_freed, functions };
+        let load = LoadUnderWay { plan, from, progress, began, has_freed, functions };
         *self.persistence.load = Some(Box::new(load));
         job
     }
@@ -280,18 +263,6 @@ impl Engine {
         Some(ended)
     }
 
-    /// Says in the log how far a load is, now and then.
-    pub(crate) fn log_load_progress(&mut self, now: Now, process: &mut dyn Process) {
-        let Some(load) = self.control.persistence.load.as_mut() else { return };
-        if now.mono_ns.saturating_sub(load.said_ns) < SAID_EVERY_NS {
-            return;
-        }
-        load.said_ns = now.mono_ns;
-        let [total, read, _] = load.progress.bytes();
-        let spent_ns = now.mono_ns.saturating_sub(load.began.mono_ns);
-        process.log(LogLevel::Notice, &progress_line(read, total, spent_ns));
-    }
-
     /// The file is one that can be loaded: what was there goes before there is a second copy.
     fn free_old_data(&mut self, process: &mut dyn Process) {
         let Some(load) =
@@ -370,15 +341,3 @@ fn access_between_units(now: Now) -> Access {
 
 /// Fields that one HDEL names.
 const FIELDS_TOLD_MAX: usize = 1024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_says_percentage_rate_and_what_is_left() {
-        let text = progress_line(250_000_000, 1_000_000_000, 5_000_000_000);
-        assert_eq!(text, "Loading: 25.0% of 1000 MB, 50.0 MB/s, 15 seconds left");
-        assert_eq!(progress_line(250_000_000, 0, 5_000_000_000), "Loading: 250 MB, 50.0 MB/s");
-    }
-}
