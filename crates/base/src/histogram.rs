@@ -9,9 +9,11 @@ use crate::heap;
 /// A histogram of durations in nanoseconds; longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// Wide enough never to be full: one that stopped would leave `total` ahead of the sum.
+    /// Wide enough never to be full: one that stopped would leave `powers` ahead of the sum.
     counts: Box<[u64; BUCKETS]>,
-    total: u64,
+    /// Sums of the counts of each power of two. Their sum is the number of durations: to count in here costs
+    /// a recording no more than to count all of them.
+    powers: [u64; Histogram::POWERS],
 }
 
 const STEP_BITS: u32 = 6;
@@ -23,7 +25,7 @@ pub(crate) const MAX_NS: u64 = 1_000_000_000;
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: Box::new([0; BUCKETS]), total: 0 }
+        Histogram { counts: Box::new([0; BUCKETS]), powers: [0; Histogram::POWERS] }
     }
 }
 
@@ -35,21 +37,23 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, duration_ns: u64) {
         let bucket = bucket_of(duration_ns.min(MAX_NS));
-        if let Some(count) = self.counts.get_mut(bucket) {
+        if let (Some(count), Some(power)) =
+            (self.counts.get_mut(bucket), self.powers.get_mut(bucket >> STEP_BITS))
+        {
             *count += 1;
-            self.total += 1;
+            *power += 1;
         }
     }
 
     /// Durations counted.
     pub fn total(&self) -> u64 {
-        self.total
+        self.powers.iter().sum()
     }
 
     /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket,
     /// nanoseconds.
     pub fn percentile(&self, percent: f64) -> u64 {
-        let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
+        let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
             seen += count;
@@ -64,10 +68,8 @@ impl Histogram {
     pub const POWERS: usize = BUCKETS / STEPS;
 
     /// Counts by power of two: the first of durations below 64 ns, each further one of twice as long ones.
-    /// Cost: a pass over all buckets, half a microsecond.
     pub fn by_power_of_two(&self) -> [u64; Histogram::POWERS] {
-        let (powers, _) = self.counts.as_chunks::<STEPS>();
-        std::array::from_fn(|power| powers[power].iter().sum())
+        self.powers
     }
 
     /// The longest duration of a power of two, nanoseconds.
@@ -77,7 +79,7 @@ impl Histogram {
 
     /// As [`Histogram::percentile`], at the cost of a few buckets where the powers are known.
     pub fn percentile_by(&self, by_power: &[u64; Histogram::POWERS], percent: f64) -> u64 {
-        let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
+        let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (power, count) in by_power.iter().enumerate() {
             if seen + count < wanted {
@@ -99,7 +101,7 @@ impl Histogram {
     /// duration that the reference's histogram (two significant digits) does not tell from the bound.
     pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
-        let (mut next, mut seen) = (0, 0u64);
+        let (total, mut next, mut seen) = (self.total(), 0, 0u64);
         for power in 10.. {
             let bound = 1u64 << power;
             let before = seen;
@@ -109,7 +111,7 @@ impl Histogram {
             if seen > before {
                 out.push(((bound + (bound >> 7) - 1) / 1000, seen));
             }
-            if seen >= self.total || next == BUCKETS {
+            if seen >= total || next == BUCKETS {
                 break;
             }
         }
@@ -158,7 +160,7 @@ mod tests {
         h.record(1000);
         let bucket = bucket_of(1000);
         h.counts[bucket] = u64::from(u32::MAX);
-        h.total = u64::from(u32::MAX);
+        h.powers[bucket >> STEP_BITS] = u64::from(u32::MAX);
         h.record(1000);
         assert_eq!(h.percentile(100.0), highest_of(bucket));
         assert_eq!(h.cumulative_by_power_of_two(), [(1, 1 << 32)]);

@@ -13,7 +13,7 @@ use sluice_command::Spec;
 use sluice_config::param;
 use sluice_keyspace::Db;
 
-/// All of it. Cost: two microseconds for each command of [`LATENCIES_MAX`] that was called.
+/// All of it. Cost: a microsecond about for each command of [`LATENCIES_MAX`] that was called.
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
     identity(view, out);
     let config = &view.control.config;
