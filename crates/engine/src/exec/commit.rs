@@ -12,6 +12,7 @@ use crate::host::action::Action;
 use crate::persistence::aof::hash_of;
 use crate::pubsub::delivery::Delivery;
 use crate::pubsub::watch::{Change, KeyPresence};
+use crate::session::Session;
 use sluice_base::{Now, SessionKey};
 use sluice_commands::Args;
 use sluice_keyspace::{
@@ -94,13 +95,13 @@ steps! {
 impl Engine {
     /// Commits the command that just ran.
     #[inline]
-    pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, caller: Committer) {
+    pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, session: &Session) {
         let (hits, misses) = self.effects.take_lookups();
         self.stats.lookups.hits += hits;
         self.stats.lookups.misses += misses;
         let changes = self.effects.changes();
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
-            self.commit_effects(unit, db, args, caller);
+            self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
             // No client watches, waits or subscribes: so it is with most changes.
             self.effects.take_changes();
@@ -108,10 +109,11 @@ impl Engine {
         }
     }
 
-    // A function of its own, so that the arguments of most commands stay where they are.
+    // A function of its own, so that the arguments of most commands stay where they are, and what few need of
+    // the session is not read for all.
     #[inline(never)]
-    fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, caller: Committer) {
-        let (now, Committer { proto, client }) = (unit.now, caller);
+    fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, session: &Session) {
+        let (now, proto, client) = (unit.now, session.caller.proto, session.key);
         // Messages to the client itself are not for its script.
         let proto = unit.client_proto.unwrap_or(proto);
         self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto, client: Some(client) });

@@ -8,7 +8,6 @@
 //! of a way that is known when the program is compiled cost what they do, and no question about the others.
 
 use crate::engine::Engine;
-use crate::exec::commit::Committer;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::observe::logging::Loggable;
@@ -162,8 +161,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        let caller = Committer { proto: session.caller.proto, client: session.key };
-        self.commit_command(ended.unit, ended.db, ended.args, caller);
+        self.commit_command(ended.unit, ended.db, ended.args, session);
     }
 
     /// What few servers have: a writable replica remembers the expiries that its own clients give, and
