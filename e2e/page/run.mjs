@@ -96,8 +96,9 @@ async function start(...options) {
   return startIn(folder, ...options);
 }
 async function startIn(folder, ...options) {
-  const [port, page] = [await freePort(), await freePort()];
-  const child = spawn(binary, ['--port', port, '--metrics-port', page, '--dir', folder, '--enable-debug-command', 'yes', ...options].map(String), { stdio: 'ignore' });
+  const named = options.indexOf('--metrics-port');
+  const [port, page] = [await freePort(), named < 0 ? await freePort() : options[named + 1]];
+  const child = spawn(binary, ['--port', port, ...(named < 0 ? ['--metrics-port', page] : []), '--dir', folder, '--enable-debug-command', 'yes', ...options].map(String), { stdio: 'ignore' });
   await until('the server listens', () => new Promise(done => { const s = createConnection(page, '127.0.0.1', () => { s.destroy(); done(true); }); s.on('error', () => done(false)); }));
   const server = { port, page, folder, child, client: new Client(port), ended: new Promise(done => child.on('exit', done)) };
   server.stop = async () => { server.client.end(); child.kill('SIGCONT'); child.kill('SIGKILL'); await server.ended; };
@@ -369,6 +370,13 @@ async function longWork() {
   other.end();
   await server.stop();
   await browser.has('a server that is gone', '#alert', 'No answer since');
+  browser.complaints = [];
+  // A server that was started anew, at once: its drawings are its own.
+  const anew = await startIn(server.folder, '--metrics-port', server.page);
+  await browser.wait('it is shown without a word', `document.querySelector('#alert').hidden`);
+  await browser.ask(`lastId = 1000`);
+  await browser.wait('its points are drawn', `points.length > 0 && points[points.length - 1][1] > Date.now() - 8000`);
+  await anew.stop();
   browser.complaints = [];
   const loading = await startIn(server.folder, '--key-load-delay', '20000', '--loading-process-events-interval-bytes', '1024');
   await browser.open(loading);

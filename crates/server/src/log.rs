@@ -4,6 +4,7 @@
 //! `json`: the same five facts with names. One line each whatever the text holds.
 
 use crate::syslog::Syslog;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::progress::{ProgressDisplay, TerminalLine, bar};
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -110,9 +112,11 @@ impl Log {
         }
     }
 
-    /// Shows a bar behind the last line, where the log goes to a terminal; `more`: works beside this one.
+    /// Shows a bar behind the last line, where the log goes to a terminal that this process has and that
+    /// takes it at once; `more`: works beside this one.
     pub fn show_bar(&mut self, work: &LongWork, more: usize) {
-        if !matches!(self.target, Target::Stdout) || display() != ProgressDisplay::Bar {
+        let is_shown = matches!(self.target, Target::Stdout) && display() == ProgressDisplay::Bar;
+        if !is_shown || !is_in_foreground() || !takes_bytes_now() {
             return;
         }
         let name = match more {
@@ -176,6 +180,20 @@ impl Style {
             }
         }
     }
+}
+
+/// Whether the terminal at standard output is this process's: a server behind a shell draws over nothing.
+fn is_in_foreground() -> bool {
+    rustix::termios::tcgetpgrp(std::io::stdout()).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+/// Whether standard output takes bytes without a wait: a terminal that somebody has stopped (Ctrl-S) does
+/// not.
+fn takes_bytes_now() -> bool {
+    let stdout = std::io::stdout();
+    let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready == 1)
+        && fds[0].revents().is_some_and(|events| events == PollFlags::POLLOUT)
 }
 
 /// Writes to standard output. What cannot be written is lost.

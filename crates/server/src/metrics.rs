@@ -10,9 +10,9 @@
 //!   ──────────────────── Settings ───────────► listeners, token, TLS: at a start and by CONFIG SET
 //! ```
 //!
-//! Invariants: (1) the main thread makes a sample when the thread wants one, which is once a second at most,
-//! and formats nothing; (2) it waits for nothing of the thread, which answers with the last sample where the
-//! main thread does not; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4)
+//! Invariants: (1) the main thread makes a sample when the thread wants one, once a second at most for those
+//! who ask and once in five seconds for the history, and formats nothing; (2) the main thread waits for
+//! nothing of the thread, which answers with the last sample where the main thread does not; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4)
 //! another address than loopback is listened on only where a token is asked for, or a client's certificate.
 
 mod facts;

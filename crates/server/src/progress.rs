@@ -1,9 +1,9 @@
 //! What people see of long work around the process: the status of the service in systemd, and a bar on the
 //! terminal of a server that was started by hand. INFO and the log are the engine's.
 //!
-//! Invariants: (1) nothing here waits: what systemd does not take at once is lost, and the next one follows;
-//! (2) the bar stands where lines of the log go, and nowhere else, so that none tears the other
-//! ([`Log::show_bar`](crate::log::Log::show_bar)); (3) names from peers reach neither as control characters.
+//! Invariants: (1) nothing here waits: what systemd or the terminal does not take at once is lost, and the
+//! next one follows; (2) the bar stands where lines of the log go, and nowhere else, so that none tears the
+//! other ([`Log::show_bar`](crate::log::Log::show_bar)); (3) names from peers reach neither as control characters.
 
 use sluice_base::progress::printable;
 use sluice_engine::{LongWork, WorkKind};
@@ -18,6 +18,8 @@ pub struct ServiceStatus {
     is_ready: bool,
     /// When it was told last of work that has not ended, monotonic ns.
     told_ns: Option<u64>,
+    /// What all work together had done then.
+    done: Option<u64>,
 }
 
 impl ServiceStatus {
@@ -40,8 +42,11 @@ impl ServiceStatus {
         let ends =
             works.iter().any(|work| matches!(work.kind, WorkKind::FinalSave | WorkKind::Ending { .. }));
         let mut state = format!("STATUS={}\n", summary(long));
-        if ends || !self.is_ready {
-            // Systemd has a time limit for a start and for an end, and none for what comes between.
+        let done: u64 = works.iter().map(|work| work.progress.done).sum();
+        let moves = self.done.replace(done) != Some(done);
+        if (ends || !self.is_ready) && moves {
+            // Systemd has a time limit for a start and for an end, and none for what comes between. Work that
+            // has not moved since the last note has no more of it.
             state.push_str(&format!("EXTEND_TIMEOUT_USEC={EXTENSION_US}\n"));
         }
         Some(state)
@@ -82,7 +87,7 @@ mod tests {
     }
 
     fn served() -> ServiceStatus {
-        ServiceStatus { socket: Some("/run/notify".into()), is_ready: true, told_ns: None }
+        ServiceStatus { socket: Some("/run/notify".into()), is_ready: true, ..ServiceStatus::default() }
     }
 
     #[test]
@@ -108,7 +113,9 @@ mod tests {
         };
         let mut starting = ServiceStatus { is_ready: false, ..served() };
         assert!(longer(&mut starting, WorkKind::Loading));
-        assert_eq!(starting.due(&[], SECOND), None, "whether clients are served is not said here");
+        let stuck = starting.due(&[work(WorkKind::Loading, 8)], 6 * SECOND).expect("a status");
+        assert!(!stuck.contains("EXTEND_TIMEOUT"), "a load that does not move: {stuck}");
+        assert_eq!(starting.due(&[], 7 * SECOND), None, "whether clients are served is not said here");
         assert!(!longer(&mut served(), WorkKind::Loading));
         assert!(longer(&mut served(), WorkKind::Ending { replicas: 1 }));
         assert!(longer(&mut served(), WorkKind::FinalSave));

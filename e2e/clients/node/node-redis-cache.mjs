@@ -1,5 +1,5 @@
 // The client-side cache of node-redis: node-redis-cache.mjs PORT. Another client writes, deletes and flushes; no stale value
-// stays. (That of redis-py refuses servers of Valkey, and valkey-py has none.)
+// stays. (Those of redis-py and Jedis refuse servers of Valkey, and valkey-py has none.)
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { createClient } from "redis";

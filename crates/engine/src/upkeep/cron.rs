@@ -43,7 +43,7 @@ impl Engine {
         self.control.clients.hot_keys.command.end_window(now.mono_ns);
         self.sample_rates(now, process);
         self.tell_progress(now, process);
-        self.look_at_keys(now, process);
+        self.look_at_keys(now, hz as u64, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         compaction_ms.min(next_deadline_ms).min(period as u64)
     }

@@ -118,6 +118,7 @@ fn a_password_is_judged_as_auth_judges_it() {
     let shown = |user: &str, password: &str| Credentials {
         user: user.as_bytes().into(),
         password: password.as_bytes().into(),
+        peer: "10.0.0.7:4000".into(),
     };
     let ask = PageAsk {
         looks_at_keys: false,
@@ -128,4 +129,5 @@ fn a_password_is_judged_as_auth_judges_it() {
     let refused = JudgedCredentials::Refused;
     assert_eq!(judged, [JudgedCredentials::Accepted(may), refused, refused]);
     assert!(rig.run("INFO stats").contains("acl_access_denied_auth:2"));
+    assert!(rig.run("ACL LOG").contains("addr=10.0.0.7:4000"));
 }

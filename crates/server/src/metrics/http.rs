@@ -20,6 +20,9 @@ pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 pub const HEADERS_MAX: usize = 64;
 /// The header with a user and a password: hexadecimal digits of each, a colon between.
 pub const USER_HEADER: &str = "sluice-user";
+/// The header that the page sends with each request. A page from elsewhere would have to ask whether it may,
+/// which nobody answers: so no other site has a visitor's browser ask for anything that costs.
+pub const PAGE_HEADER: &str = "sluice-page";
 
 /// What bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub struct Request {
     pub token: Option<Box<[u8]>>,
     /// Who wants to see names of keys, as [`USER_HEADER`] says.
     pub credentials: Option<Credentials>,
+    /// It has the header [`PAGE_HEADER`].
+    pub is_from_page: bool,
     /// The host that it names is an address or this machine: no name that somebody else has pointed here.
     pub names_own_host: bool,
     /// The format that it prefers.
@@ -73,6 +78,8 @@ pub enum Resource {
     PageHistory {
         /// Points behind this one.
         since: u64,
+        /// The history that `since` belongs to.
+        of: i64,
     },
 }
 
@@ -104,7 +111,8 @@ fn resource_of(path: &str) -> Option<Resource> {
         "/" => Some(Resource::Page),
         "/page/data" => Some(Resource::PageData { looks_at_keys: value("keys") == Some("1") }),
         "/page/history" => {
-            Some(Resource::PageHistory { since: value("since").and_then(|id| id.parse().ok()).unwrap_or(0) })
+            let since = value("since").and_then(|id| id.parse().ok()).unwrap_or(0);
+            Some(Resource::PageHistory { since, of: value("of").and_then(|of| of.parse().ok()).unwrap_or(0) })
         }
         _ => None,
     }
@@ -200,6 +208,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<Request, Status> {
         stays,
         token,
         credentials: credentials.transpose()?,
+        is_from_page: only(PAGE_HEADER)?.is_some(),
         names_own_host: host.is_none_or(|host| is_own_host(host.value)),
         format: format_of(all("accept")),
     })
@@ -209,7 +218,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<Request, Status> {
 fn credentials(value: &[u8]) -> Result<Credentials, Status> {
     let mut parts = value.split(|byte| *byte == b':').map(unhex);
     match (parts.next().flatten(), parts.next().flatten(), parts.next()) {
-        (Some(user), Some(password), None) => Ok(Credentials { user, password }),
+        (Some(user), Some(password), None) => Ok(Credentials { user, password, peer: "".into() }),
         _ => Err(Status::BadRequest),
     }
 }
@@ -316,7 +325,7 @@ pub fn reply(status: Status, content: Content<'_>, form: ReplyForm) -> Vec<u8> {
     let connection = if form.stays { "keep-alive" } else { "close" };
     let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{}{headers}Cache-Control: no-store\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n\r\n",
+         X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n\r\n",
         status.line(),
         status.header()
     );

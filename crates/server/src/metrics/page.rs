@@ -29,7 +29,7 @@ impl PageFile {
         let headers = format!(
             "Content-Security-Policy: default-src 'none'; script-src {}; style-src {}; connect-src 'self'; \
              img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
-             Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n",
+             Referrer-Policy: no-referrer\r\n",
             hash("script"),
             hash("style")
         );

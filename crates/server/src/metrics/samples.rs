@@ -11,7 +11,7 @@ use super::http::{Request, Resource};
 use sluice_base::Now;
 use sluice_engine::{
     Credentials, HistoryPoint, HistoryTotals, JudgedCredentials, MetricsFormat, MetricsSample, PageAsk,
-    PageDetails, PageJson,
+    PageDetails, PageJson, history_json,
 };
 use std::collections::VecDeque;
 
@@ -74,6 +74,8 @@ pub(super) struct History {
     totals: Option<HistoryTotals>,
     due_ns: u64,
     next_id: u64,
+    /// When the thread began, ms since the epoch: numbers of points mean nothing beyond it.
+    begun_ms: i64,
 }
 
 impl Samples {
@@ -122,11 +124,11 @@ impl Samples {
                 ask.credentials.push(shown.clone());
             }
         }
-        if is_for_history {
-            self.asked = AwaitedSample::ForHistory;
-            return None;
-        }
-        self.asked = AwaitedSample::ForRequests(ask.clone());
+        self.asked = match is_for_history {
+            true => AwaitedSample::ForHistory,
+            false => AwaitedSample::ForRequests(ask.clone()),
+        };
+        // Of a sample for the history too: a main thread that then stands still leaves something to be shown.
         (now_ns < self.page_until_ns).then_some(ask)
     }
 
@@ -165,8 +167,8 @@ impl Samples {
 
 impl History {
     /// The thread begins: the first point is made with the first sample that is asked for, or in a while.
-    pub fn begin(&mut self, now_ns: u64) {
-        self.due_ns = now_ns + POINT_NS;
+    pub fn begin(&mut self, now: Now) {
+        (self.due_ns, self.begun_ms) = (now.mono_ns + POINT_NS, now.unix_ms());
     }
 
     fn push(&mut self, sample: &MetricsSample, now: Now) {
@@ -181,9 +183,10 @@ impl History {
         self.due_ns = now.mono_ns + POINT_NS;
     }
 
-    /// The points behind one.
-    pub fn since(&self, id: u64) -> impl Iterator<Item = &HistoryPoint> {
-        self.points.iter().filter(move |point| point.id > id)
+    /// The points behind number `since` of the history that began at `of`; all of them where another one did.
+    pub fn json(&self, since: u64, of: i64) -> String {
+        let since = if of == self.begun_ms { since } else { 0 };
+        history_json(self.begun_ms, self.points.iter().filter(|point| point.id > since))
     }
 }
 
@@ -202,19 +205,21 @@ impl KeptSample {
         self.details.as_ref()?.judged.get(index).copied()
     }
 
-    /// What the page shows to whom has these credentials; none while nobody has asked for it.
-    pub fn json(&mut self, credentials: Option<&Credentials>) -> Option<&str> {
+    /// What the page shows to whom has these credentials: of a sample that was not made for the page, its
+    /// numbers alone.
+    pub fn json(&mut self, credentials: Option<&Credentials>) -> &str {
         let judged = credentials.and_then(|shown| self.judged(shown));
         let made = self.json.iter().position(|(of, _)| *of == judged);
         let index = match made {
             Some(index) => index,
             None => {
-                let details = self.details.as_deref()?;
+                let none = PageDetails::default();
+                let details = self.details.as_deref().unwrap_or(&none);
                 let json = PageJson { sample: &self.sample, details, judged, unix_ms: self.unix_ms };
                 self.json.push((judged, json.text()));
                 self.json.len() - 1
             }
         };
-        Some(&self.json[index].1)
+        &self.json[index].1
     }
 }

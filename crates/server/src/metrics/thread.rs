@@ -18,12 +18,13 @@ use crate::net::{Endpoint, Stream};
 use crate::threads::{self, Thread};
 use sluice_base::{Now, SessionKey};
 use sluice_clock::Clock;
-use sluice_engine::{EndpointNumbers, Health, MetricsSample, PageDetails, history_json};
+use sluice_engine::{EndpointNumbers, Health, MetricsSample, PageDetails};
 use sluice_evloop::{
     AnyLoop, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
 };
 use sluice_tls::{Buffers, Session};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -78,12 +79,15 @@ struct HttpSlot {
 
 struct HttpConnection {
     source: Source,
+    peer: Option<SocketAddr>,
     tls: Option<Session>,
     /// What has come and is no whole head yet.
     input: Vec<u8>,
     /// Bytes that wait behind the send in flight.
     output: Vec<u8>,
     is_sending: bool,
+    /// The client has said that nothing more comes.
+    is_half_closed: bool,
     state: HttpState,
     /// Since when the state holds, and until when it may.
     since_ns: u64,
@@ -122,7 +126,7 @@ impl EndpointThread {
     }
 
     fn run(mut self) {
-        self.samples.history.begin(self.clock.now().mono_ns);
+        self.samples.history.begin(self.clock.now());
         loop {
             let now_ns = self.clock.now().mono_ns;
             let due_ns = self.samples.due_ns(self.waiting().next().is_some());
@@ -185,8 +189,9 @@ impl EndpointThread {
                 let waits = self.connection(key).is_some_and(|connection| {
                     matches!(connection.state, HttpState::Waiting(_) | HttpState::Replying { .. })
                 });
-                if !waits {
-                    self.close(key);
+                match self.connection(key).filter(|_| waits) {
+                    Some(connection) => connection.is_half_closed = true,
+                    None => self.close(key),
                 }
             }
             (Some(Endpoint::Client(key)), Event::Received { received: Received::Failed(_), .. }) => {
@@ -209,6 +214,7 @@ impl EndpointThread {
     }
 
     fn accept(&mut self, socket: OwnedFd, now_ns: u64) {
+        let peer = socket2::SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
         let tls = match self.tls.as_ref().map(|context| context.accept()) {
             None => None,
             Some(Ok(session)) => Some(session),
@@ -229,7 +235,9 @@ impl EndpointThread {
             tls,
             input: Vec::new(),
             output: Vec::new(),
+            peer,
             is_sending: false,
+            is_half_closed: false,
             state: HttpState::Reading,
             since_ns: now_ns,
             deadline_ns: now_ns + HEAD_NS_MAX,
@@ -245,10 +253,15 @@ impl EndpointThread {
             self.table.push(HttpSlot::default());
             return Some(self.table.len() - 1);
         }
-        let waits =
-            |connection: &HttpConnection| matches!(connection.state, HttpState::Reading | HttpState::Ending);
-        let without_request = self.connections().filter(|(_, connection)| waits(connection));
-        let (key, _) = without_request.min_by_key(|(_, connection)| connection.since_ns)?;
+        // One that takes its time for a reply goes behind those without a request. What the main thread is
+        // asked for is answered soon.
+        let rank = |connection: &HttpConnection| match connection.state {
+            HttpState::Reading | HttpState::Ending => Some((0, connection.since_ns)),
+            HttpState::Replying { .. } => Some((1, connection.since_ns)),
+            HttpState::Waiting(_) => None,
+        };
+        let others = self.connections().filter_map(|(key, connection)| Some((rank(connection)?, key)));
+        let (_, key) = others.min_by_key(|(rank, _)| *rank)?;
         self.refused += 1;
         self.close(key);
         Some(key.slot as usize)
@@ -275,7 +288,10 @@ impl EndpointThread {
 
     fn receive(&mut self, key: SessionKey, bytes: &[u8], now_ns: u64) {
         let mut buffers = std::mem::take(&mut self.buffers);
-        let Some(connection) = self.connection(key) else { return };
+        let Some(connection) = self.connection(key) else {
+            self.buffers = buffers;
+            return;
+        };
         let plain = match &mut connection.tls {
             None => Ok(bytes),
             Some(session) => {
@@ -305,8 +321,11 @@ impl EndpointThread {
             }
             match http::head(&connection.input) {
                 ParsedHead::Partial => return,
-                ParsedHead::Request { request, used } => {
+                ParsedHead::Request { mut request, used } => {
                     connection.input.drain(..used);
+                    if let Some(shown) = &mut request.credentials {
+                        shown.peer = connection.peer.map(|peer| peer.to_string()).unwrap_or_default().into();
+                    }
                     let is_of_page = matches!(request.resource, Some(Resource::PageData { .. }));
                     let answer_ns_max = if is_of_page { PAGE_ANSWER_NS_MAX } else { ANSWER_NS_MAX };
                     connection.enter(HttpState::Waiting(request), now_ns, answer_ns_max);
@@ -343,13 +362,15 @@ impl EndpointThread {
         let Some(resource) = request.resource else {
             return Some((Status::NotFound, "there is /, /metrics and /healthz"));
         };
-        if resource.is_for_the_page() && !self.is_guarded && !request.names_own_host {
+        if resource.is_guarded() && !self.is_guarded && !request.names_own_host {
             // Somebody's page may have its name point to this machine, and ask in the name of a visitor.
             return Some((
                 Status::Forbidden,
-                "without metrics-token, the page is for http://127.0.0.1, http://localhost and other addresses, \
-                 not for names",
+                "without metrics-token, ask for http://127.0.0.1, http://localhost or another address, not for a name",
             ));
+        }
+        if resource.is_for_the_page() && !request.is_from_page {
+            return Some((Status::Forbidden, "this is for the page alone: it sends the header Sluice-Page"));
         }
         let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,
@@ -389,8 +410,8 @@ impl EndpointThread {
             Some(Resource::Health) => self.health(form, now_ns),
             Some(Resource::Page) => http::reply(Status::Ok, self.page.content(), form),
             Some(Resource::PageData { .. }) => self.page_data(&request, form, now_ns),
-            Some(Resource::PageHistory { since }) => {
-                json(&[history_json(self.samples.history.since(since)).as_bytes()], form)
+            Some(Resource::PageHistory { since, of }) => {
+                json(&[self.samples.history.json(since, of).as_bytes()], form)
             }
             None => http::refuse(Status::NotFound),
         };
@@ -428,9 +449,9 @@ impl EndpointThread {
     fn page_data(&mut self, request: &Request, form: ReplyForm, now_ns: u64) -> Vec<u8> {
         let age_ms =
             self.samples.last.as_ref().map_or(0, |last| now_ns.saturating_sub(last.at_ns) / 1_000_000);
-        let last = self.samples.last.as_mut();
-        match last.and_then(|last| last.json(request.credentials.as_ref())) {
-            Some(text) => {
+        match self.samples.last.as_mut() {
+            Some(last) => {
+                let text = last.json(request.credentials.as_ref());
                 let head = format!("{{\"age_ms\":{age_ms},");
                 // The text's own brace is in the head.
                 json(&[head.as_bytes(), text.as_bytes().get(1..).unwrap_or_default()], form)
@@ -456,6 +477,7 @@ impl EndpointThread {
         if !is_encoded {
             return self.close(key);
         }
+        let stays = stays && !connection.is_half_closed;
         connection.enter(HttpState::Replying { stays }, now_ns, REPLY_NS_MAX);
         self.send(key, now_ns);
     }

@@ -27,7 +27,7 @@ fn connect(port: u16) -> TcpStream {
 }
 
 fn get(port: u16, path: &str, headers: &str) -> (String, String) {
-    ask(port, &format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n"))
+    ask(port, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"))
 }
 
 /// A scrape that must succeed.
@@ -236,12 +236,12 @@ fn answer_to(port: u16, bytes: &[u8]) -> String {
 #[test]
 fn hostile_requests_are_refused_and_others_are_served_beside_them() {
     let (server, port) = start(&[]);
-    let head = "GET /metrics HTTP/1.1\r\nHost: a\r\n";
+    let head = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n";
     for (bytes, status) in [
         (format!("{head}Content-Length: 1\r\nContent-Length: 0\r\n\r\n"), "400"),
-        (format!("{head}Content-Length: 40\r\n\r\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), "400"),
+        (format!("{head}Content-Length: 40\r\n\r\nGET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), "400"),
         (format!("{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), "400"),
-        ("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), "405"),
+        ("POST /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_owned(), "405"),
         ("PING\r\n".to_owned(), "400"),
         ("\0\0\0\0".to_owned(), "400"),
     ] {
@@ -278,7 +278,7 @@ fn a_connection_that_stays_is_asked_again() {
     let (_server, port) = start(&[]);
     let mut client = Client::to("127.0.0.1", port);
     for _ in 0..20 {
-        client.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         let mut lines = vec![client.line()];
         while lines.last().is_some_and(|line| !line.is_empty()) {
             lines.push(client.line());
@@ -296,7 +296,7 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     let server = Server::start_in(dir, |command| {
         command.args(&words).args(["--metrics-port", &port.to_string(), "--metrics-tls", "yes"]);
     });
-    let request = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     let prometheus = Certificate::named("prometheus");
     let offer = Offer { certificate: Some(&prometheus), ..Offer::default() };
     let mut tls = TlsClient::open(port, &offer);

@@ -1,7 +1,6 @@
 //! What is asked for the page, and what the main thread answers.
 
 use super::keys::LargestKeys;
-use crate::observe::commandlog::LogEntry;
 
 /// What requests for the page want beside a sample.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +18,8 @@ pub struct Credentials {
     pub user: Box<[u8]>,
     /// The password.
     pub password: Box<[u8]>,
+    /// Where the request has come from, for the log of refusals.
+    pub peer: Box<str>,
 }
 
 /// Without what they are: nothing may write them to a log.
@@ -54,7 +55,7 @@ pub struct PageDetails {
     /// Clients that are sent slow reads' replies.
     pub(crate) slow_reads: Vec<ClientRow>,
     /// The newest slow commands.
-    pub(crate) slow_commands: Vec<LogEntry>,
+    pub(crate) slow_commands: Vec<SlowCommandRow>,
     /// The script that runs.
     pub(crate) script: Option<ScriptRow>,
     /// The largest keys, while somebody looks.
@@ -65,6 +66,18 @@ pub struct PageDetails {
     pub(crate) texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.
     pub judged: Vec<JudgedCredentials>,
+}
+
+/// A logged command.
+#[derive(Clone, Debug)]
+pub(crate) struct SlowCommandRow {
+    pub id: u64,
+    pub at_s: i64,
+    pub us: i64,
+    /// Its words, shortened for the log.
+    pub argv: Vec<Vec<u8>>,
+    pub address: Box<str>,
+    pub client_name: Box<[u8]>,
 }
 
 /// A client.

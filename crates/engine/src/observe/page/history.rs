@@ -2,7 +2,7 @@
 //!
 //! Percentiles of durations are those of the commands between two samples. They are found in counts by power
 //! of two and placed within a power as if durations were spread evenly there on a logarithmic scale: so a
-//! percentile is off by a factor of two at most, mostly by far less.
+//! percentile is off by a factor of two at most, mostly by far less. Longer than a second counts as a second.
 
 use crate::observe::info::{FamilyId, MetricsSample, Number, family, field};
 use serde_json::{Value, json};
@@ -114,12 +114,12 @@ impl HistoryPoint {
     }
 }
 
-/// Points as JSON: the names of the columns, and the rows.
-pub fn history_json<'a>(points: impl Iterator<Item = &'a HistoryPoint>) -> String {
+/// Points as JSON: the history that they belong to, the names of the columns, and the rows.
+pub fn history_json<'a>(of: i64, points: impl Iterator<Item = &'a HistoryPoint>) -> String {
     let names = SERIES.iter().map(|(name, ..)| *name).chain(PERCENTILES.iter().map(|(name, _)| *name));
     let columns: Vec<&str> = ["id", "at"].into_iter().chain(names).collect();
     let points: Vec<Value> = points.map(HistoryPoint::row).collect();
-    json!({ "columns": columns, "points": points }).to_string()
+    json!({ "of": of, "columns": columns, "points": points }).to_string()
 }
 
 /// By how much a counter has grown; one that CONFIG RESETSTAT has set back counts from zero.
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn json_has_as_many_columns_as_a_row() {
         let point = HistoryPoint::new(7, 8, &totals(1, 2.0, &[]), None);
-        let parsed: Value = serde_json::from_str(&history_json([point].iter())).unwrap();
+        let parsed: Value = serde_json::from_str(&history_json(5, [point].iter())).unwrap();
         let columns = parsed["columns"].as_array().unwrap().len();
         assert_eq!(parsed["points"][0].as_array().unwrap().len(), columns);
         assert_eq!(parsed["points"][0][0], 7);

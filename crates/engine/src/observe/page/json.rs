@@ -1,8 +1,7 @@
 //! A sample and the details beside it as JSON, for the page. Made on the endpoint's thread.
 
-use super::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails};
+use super::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails, SlowCommandRow};
 use super::keys::LargestKeys;
-use crate::observe::commandlog::LogEntry;
 use crate::observe::info::{MetricsSample, Number};
 use serde_json::{Map, Value, json};
 
@@ -112,16 +111,16 @@ fn client(row: &ClientRow) -> Value {
 }
 
 /// The first word of a command is its name: the rest may name keys, and have what is in them.
-fn logged(entry: &LogEntry, may: MayShow) -> Value {
+fn logged(entry: &SlowCommandRow, may: MayShow) -> Value {
     let shown = if may.arguments { entry.argv.len() } else { entry.argv.len().min(1) };
     json!({
         "id": entry.id,
-        "at_s": entry.time_s,
-        "us": entry.value,
+        "at_s": entry.at_s,
+        "us": entry.us,
         "words": entry.argv.iter().take(shown).map(|word| printable(word)).collect::<Vec<_>>(),
         "hidden": entry.argv.len() - shown,
-        "client": entry.peer,
-        "client_name": printable(&entry.name),
+        "client": entry.address,
+        "client_name": printable(&entry.client_name),
     })
 }
 
@@ -155,8 +154,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
         for letter in chunk.valid().chars() {
             match letter {
                 '\\' => out.push_str("\\\\"),
-                // Marks that change the direction of a text could make a name look like another.
-                letter if letter.is_control() || is_direction_mark(letter) => {
+                // Marks that are not seen, or change the direction of a text, make a name look like another.
+                letter if letter.is_control() || is_unseen(letter) => {
                     letter.to_string().bytes().for_each(|byte| push_byte(&mut out, byte));
                 }
                 letter => out.push(letter),
@@ -171,8 +170,11 @@ fn push_byte(out: &mut String, byte: u8) {
     out.push_str(&format!("\\x{byte:02x}"));
 }
 
-fn is_direction_mark(letter: char) -> bool {
-    matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+fn is_unseen(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
 }
 
 #[cfg(test)]
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_shown_so_that_no_two_look_the_same() {
+    fn bytes_that_are_not_seen_are_shown_by_number() {
         assert_eq!(printable(b"plain key:1"), "plain key:1");
         assert_eq!(printable("größe".as_bytes()), "größe");
         assert_eq!(printable(b"a\x00b\xff\n\\"), "a\\x00b\\xff\\x0a\\\\");

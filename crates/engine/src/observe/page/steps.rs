@@ -3,11 +3,12 @@
 use super::clients::{CLIENTS_SHOWN, held_bytes};
 use super::details::{
     ClientRow, Credentials, HotKeyRow, JudgedCredentials, MayShow, PageAsk, PageDetails, ScriptRow,
+    SlowCommandRow,
 };
 use super::keys::KEYS_SHOWN;
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::observe::commandlog::LogKind;
+use crate::observe::commandlog::{LogEntry, LogKind};
 use crate::observe::info::LOOKED_AT_MAX;
 use crate::session::Session;
 use crate::users::refusals::LoggedRefusal;
@@ -19,13 +20,30 @@ use sluice_commands::HotKeyLimits;
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;
-/// How long one look at keys takes at most, nanoseconds: at the usual ten runs of the cron a second, 2.5 ms
-/// of each second.
-const LOOK_NS_MAX: u64 = 250_000;
+/// How long looks at keys take of a second at most, nanoseconds: shared by the runs of the cron.
+const LOOK_NS_MAX: u64 = 2_500_000;
 /// What is counted for the hottest keys: one access in twenty, two seconds together.
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
 /// Credentials that are judged in one go.
 pub(crate) const JUDGED_MAX: usize = 4;
+
+/// Bytes kept of a name that a client has chosen.
+const LABEL_BYTES_MAX: usize = 256;
+
+fn cut(label: &[u8]) -> Box<[u8]> {
+    label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
+}
+
+fn slow_command(entry: &LogEntry) -> SlowCommandRow {
+    SlowCommandRow {
+        id: entry.id,
+        at_s: entry.time_s,
+        us: entry.value,
+        argv: entry.argv.clone(),
+        address: entry.peer.clone(),
+        client_name: cut(&entry.name),
+    }
+}
 
 impl Engine {
     /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
@@ -48,7 +66,7 @@ impl Engine {
         PageDetails {
             clients,
             slow_reads,
-            slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).cloned().collect(),
+            slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).map(slow_command).collect(),
             script,
             largest,
             hottest,
@@ -64,10 +82,10 @@ impl Engine {
 
     /// Looks at some keys, while somebody wants to see the largest; ends the count of accesses when nobody
     /// does.
-    pub(crate) fn look_at_keys(&mut self, now: Now, process: &mut dyn Process) {
+    pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) = (&mut self.upkeep.cron.page, &mut self.control.clients.hot_keys.page);
         if watch.looks_at_keys(now) {
-            let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX);
+            let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX / hz.max(1));
             watch.keys.step(&self.keyspace, || process.now().mono_ns >= until_ns);
             hot_keys.quietly().end_window(now.mono_ns);
         } else if hot_keys.is_on() {
@@ -109,9 +127,9 @@ impl Engine {
         ClientRow {
             id: caller.id.0,
             address: caller.origin.addr.clone(),
-            name: caller.name().into(),
-            library: caller.lib_name().into(),
-            user: caller.user_name().into(),
+            name: cut(caller.name()),
+            library: cut(caller.lib_name()),
+            user: cut(caller.user_name()),
             command: caller.last_command.map_or("", |spec| spec.full_name),
             flags: session.flag_letters(sources),
             age_s: (now.unix_s() - i64::from(caller.origin.created_s)).max(0),
@@ -134,7 +152,8 @@ impl Engine {
                     object: b"metrics page",
                 };
                 let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
-                users.note(refused, &shown.user, "the page of the metrics endpoint", counts, config, now);
+                let client = format!("addr={} page of the metrics endpoint", shown.peer);
+                users.note(refused, &shown.user, &client, counts, config, now);
                 JudgedCredentials::Refused
             }
         }

@@ -41,11 +41,13 @@ fn what_the_page_asks_for_stands_behind_a_question_mark() {
     assert_eq!(resource("/page/data?keys=1"), data(true));
     assert_eq!(resource("/page/data?x=2&keys=1&y"), data(true));
     assert_eq!(resource("/page/data?keys=2"), data(false));
-    let history = |since| Some(Resource::PageHistory { since });
+    let history = |since| Some(Resource::PageHistory { since, of: 0 });
     assert_eq!(resource("/page/history?since=17"), history(17));
     for path in ["/page/history", "/page/history?since=-1", "/page/history?since=99999999999999999999"] {
         assert_eq!(resource(path), history(0), "{path}");
     }
+    let of = Some(Resource::PageHistory { since: 3, of: 1_795_670_842_540 });
+    assert_eq!(resource("/page/history?since=3&of=1795670842540"), of);
     assert_eq!(resource("/page"), None);
 }
 
@@ -56,8 +58,9 @@ fn credentials_are_hexadecimal_digits_with_a_colon_between() {
         ParsedHead::Request { request, .. } => request.credentials,
         other => panic!("{other:?}"),
     };
-    let of =
-        |user: &[u8], password: &[u8]| Some(Credentials { user: user.into(), password: password.into() });
+    let of = |user: &[u8], password: &[u8]| {
+        Some(Credentials { user: user.into(), password: password.into(), peer: "".into() })
+    };
     assert_eq!(shown("616c:3a00"), of(b"al", b":\0"));
     assert_eq!(shown("616C:"), of(b"al", b""));
     assert_eq!(request_of(&format!("GET / HTTP/1.1\r\n{HOST}\r\n")).credentials, None);

@@ -69,7 +69,10 @@ impl Steps {
     /// A request of the page, and the reply's status and body.
     fn ask_page(&mut self, path: &str, headers: &str) -> (u16, String) {
         let (key, mut client) = self.connect();
-        self.receive(key, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n"));
+        self.receive(
+            key,
+            &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSluice-Page: 1\r\n{headers}\r\n"),
+        );
         // As long as it takes: the thread looks again when it has asked to be woken.
         for _ in 0..4 {
             let reply = read(&mut client);
@@ -98,7 +101,7 @@ fn read(client: &mut UnixStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-const GET: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+const GET: &str = "GET /metrics HTTP/1.1\r\nHost: [::1]\r\n\r\n";
 
 #[test]
 fn a_byte_a_second_is_no_request_in_time() {
@@ -193,7 +196,7 @@ fn requests_that_are_sent_ahead_are_answered_in_order_and_have_a_bound() {
     let mut steps = Steps::new();
     steps.sample();
     let (key, mut client) = steps.connect();
-    steps.receive(key, &format!("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nHEAD {}", &GET[4..]));
+    steps.receive(key, &format!("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nHEAD {}", &GET[4..]));
     let replies = read(&mut client);
     assert!(
         replies.contains("\r\n\r\nok\nHTTP/1.1 200 OK\r\n") && replies.ends_with("\r\n\r\n"),
@@ -216,7 +219,7 @@ fn a_refusal_ends_the_connection_when_the_client_has_had_time_to_read_it() {
     let (key, mut client) = steps.connect();
     steps.receive(
         key,
-        "POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 44\r\n\r\nGET /metrics HTTP/1.1\r\n",
+        "POST /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 44\r\n\r\nGET /metrics HTTP/1.1\r\n",
     );
     assert!(steps.is_open(key));
     let reply = read(&mut client);
@@ -239,12 +242,12 @@ fn a_token_is_asked_for_where_there_is_one_and_not_for_the_health() {
         ("Authorization: Bearer secrey\r\n", "401"),
         ("Authorization: Bearer secret\r\n", "200"),
     ] {
-        steps.receive(key, &format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{shown}\r\n"));
+        steps.receive(key, &format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n{shown}\r\n"));
         let reply = read(&mut client);
         assert_eq!(reply.split(' ').nth(1), Some(status), "{reply}");
         assert_eq!(reply.contains("WWW-Authenticate: Bearer"), status == "401");
     }
-    steps.receive(key, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    steps.receive(key, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     assert!(read(&mut client).starts_with("HTTP/1.1 200 "));
 }
 
@@ -264,10 +267,16 @@ fn the_page_is_served_without_the_token_and_shows_nothing_without_it() {
 fn a_page_of_somebody_elses_name_is_answered_only_with_a_token() {
     let mut steps = Steps::new();
     let (key, mut client) = steps.connect();
-    let foreign = "GET /page/data HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    let foreign = "GET /page/data HTTP/1.1\r\nHost: evil.example\r\nSluice-Page: 1\r\n\r\n";
     steps.receive(key, foreign);
     let reply = read(&mut client);
     assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
+    steps.receive(key, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert!(read(&mut client).starts_with("HTTP/1.1 403 "));
+    // A request that any site may have a browser send.
+    steps.receive(key, "GET /page/data?keys=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    assert!(read(&mut client).starts_with("HTTP/1.1 403 "));
+    assert!(!steps.is_asked());
     steps.thread.is_guarded = true;
     steps.receive(key, foreign);
     steps.sample();
@@ -324,7 +333,10 @@ fn each_look_at_the_page_costs_the_main_thread_a_sample_a_second_at_most() {
     let mut all: Vec<_> = (0..20).map(|_| steps.connect()).collect();
     for (at, (key, _)) in all.iter().enumerate() {
         let user = format!("Sluice-User: {:04x}:00\r\n", at);
-        steps.receive(*key, &format!("GET /page/data HTTP/1.1\r\nHost: [::1]\r\n{user}\r\n"));
+        steps.receive(
+            *key,
+            &format!("GET /page/data HTTP/1.1\r\nHost: [::1]\r\nSluice-Page: 1\r\n{user}\r\n"),
+        );
     }
     assert!(!steps.is_asked(), "the sample is young, though it has not what the page needs");
     steps.pass(SAMPLE_NS_MAX);
@@ -356,7 +368,9 @@ fn a_point_of_the_history_is_made_every_five_seconds_whether_or_not_anybody_asks
     steps.sample();
     assert!(read(&mut client).starts_with("HTTP/1.1 200 "));
     let (_, all) = steps.ask_page("/page/history", "");
-    let (_, behind) = steps.ask_page("/page/history?since=1", "");
+    let (_, behind) = steps.ask_page("/page/history?since=1&of=0", "");
+    let (_, other) = steps.ask_page("/page/history?since=1&of=7", "");
+    assert!(other.contains("\"points\":[[1,"), "what another server has counted says nothing");
     assert!(all.contains("\"points\":[[1,") && all.contains(",[2,"), "{all}");
     assert!(behind.contains("\"points\":[[2,"), "{behind}");
 }
