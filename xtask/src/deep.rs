@@ -6,6 +6,7 @@
 
 mod deny;
 mod lua;
+mod metrics;
 mod openssl;
 mod packages;
 mod page;
@@ -48,7 +49,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 25] = [
+const RUNS: [LongRun; 26] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -195,6 +196,13 @@ const RUNS: [LongRun; 25] = [
         takes: &[],
         commands: 0,
         run: |_| openssl::run(),
+    },
+    LongRun {
+        name: "metrics",
+        about: "promtool reads what the metrics endpoint says, and redis_exporter has no name that it lacks",
+        takes: &[],
+        commands: 0,
+        run: |_| metrics::run(),
     },
     LongRun {
         name: "page",

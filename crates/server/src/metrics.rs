@@ -12,8 +12,9 @@
 //!
 //! Invariants: (1) the main thread makes a sample when the thread wants one, once a second at most for those
 //! who ask and once in five seconds for the history, and formats nothing; (2) the main thread waits for
-//! nothing of the thread, which answers with the last sample where the main thread does not; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4)
-//! another address than loopback is listened on only where a token is asked for, or a client's certificate.
+//! nothing of the thread, which answers with the last sample where the main thread does not; (3) while
+//! `metrics-port` is 0 there is no thread, no socket and no sample; (4) another address than loopback is
+//! listened on only where a token is asked for, or a client's certificate.
 
 mod facts;
 pub mod http;

@@ -3,7 +3,8 @@
 //!
 //! Invariants: (1) nothing here waits: what systemd or the terminal does not take at once is lost, and the
 //! next one follows; (2) the bar stands where lines of the log go, and nowhere else, so that none tears the
-//! other ([`Log::show_bar`](crate::log::Log::show_bar)); (3) names from peers reach neither as control characters.
+//! other ([`Log::show_bar`](crate::log::Log::show_bar)); (3) names from peers reach neither as control
+//! characters.
 
 use sluice_base::progress::printable;
 use sluice_engine::{LongWork, WorkKind};

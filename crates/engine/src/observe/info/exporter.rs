@@ -16,6 +16,7 @@ use sluice_keyspace::Db;
 /// All of it. Cost: a microsecond about for each command of [`LATENCIES_MAX`] that was called.
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
     identity(view, out);
+    out.number(family::LATEST_FORK, 0, Number::Uint(0));
     let config = &view.control.config;
     out.number(family::CONFIG_MAXMEMORY, 0, Number::Uint(view.control.limits.maxmemory as u64));
     out.number(family::CONFIG_MAXCLIENTS, 0, Number::Int(config.int(param::MAXCLIENTS)));

@@ -122,6 +122,7 @@ families! {
     BUILD: info("sluice_build_info", "the server's own version and the one that it is compatible with, in labels");
     EVENT_LOOP_INFO: info("sluice_event_loop_info", "the interface of the kernel that the event loop uses, and why that one");
     IO_THREADS_INFO: info("sluice_io_threads_reason_info", "why there are so many I/O threads");
+    LATEST_FORK: gauge("redis_latest_fork_seconds", "always 0: nothing forks").in_unit(Seconds);
     CONFIG_MAXMEMORY: gauge("redis_config_maxmemory", "the directive `maxmemory`, bytes");
     CONFIG_MAXCLIENTS: gauge("redis_config_maxclients", "the directive `maxclients`");
     CONFIG_IO_THREADS: gauge("redis_config_io_threads", "the directive `io-threads`");
