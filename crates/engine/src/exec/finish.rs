@@ -41,8 +41,6 @@ pub(crate) enum CommandEnding {
     Replayed,
     /// The run stands still between two of its commands and goes on in a later iteration.
     Yields,
-    /// Another thread has executed the read on a lent keyspace: counted, never committed.
-    Elsewhere,
 }
 
 /// What the steps see of a command that has ended.
@@ -129,7 +127,7 @@ endings! {
     note_keys:           Done Failed Producing;
     track_reads:         Done Failed Parked Producing Answered;
     take_time:           Done Failed Producing Yields;
-    count:               Done Failed Produced Lost Answered Elsewhere;
+    count:               Done Failed Produced Lost Answered;
     log:                 Done Failed Produced;
     show_monitors:       Done Failed Parked Producing;
     apply_client_reply:  Done Failed Answered;
@@ -329,7 +327,6 @@ mod tests {
             "Answered",
             "Replayed",
             "Yields",
-            "Elsewhere",
         ];
         let mut table = String::new();
         for wanted in endings {
@@ -349,8 +346,7 @@ mod tests {
              Lost: count\n\
              Answered: track_reads, count, apply_client_reply\n\
              Replayed: commit\n\
-             Yields: take_time, bound_output\n\
-             Elsewhere: count\n"
+             Yields: take_time, bound_output\n"
         );
     }
 }

@@ -4,7 +4,8 @@
 //! Room is made ahead of a command that may need more, and by the clock. What counts is what the process has
 //! given out, less what a snapshot alone holds, what another thread is about to free, and what waits for
 //! replicas and for the append-only file: all of that goes by itself. The allocator is asked once a
-//! millisecond at most; in between, the bytes of the data say how much more or less it is.
+//! millisecond at most, and by the cron alone where a quarter of the limit is left; in between, the bytes of
+//! the data say how much more or less it is.
 //!
 //! Invariants: (1) eviction stands between two units, and each deletion propagates by itself; (2) one call
 //! takes no longer than `maxmemory-eviction-tenacity` lets it, about; (3) a pause, a load and a primary keep

@@ -12,8 +12,11 @@ use sluice_base::SessionKey;
 use sluice_keyspace::EvictionRule;
 use sluice_resp::Protocol;
 
-/// How long a reading of the allocator serves.
+/// How long a reading of the allocator serves where less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;
+/// How long it serves where more is left: longer than the time between two runs of the cron, which reads
+/// each time. A reading takes some 60 microseconds, and who writes seldom would pay for one with each write.
+const GAUGE_FAR_NS: u64 = 250_000_000;
 
 /// Keys evicted between two looks at the clock.
 const KEYS_PER_LOOK: u64 = 16;
@@ -40,7 +43,10 @@ impl Engine {
     fn counted_memory(&mut self, process: &mut dyn Process) -> usize {
         let now_ns = process.recent().mono_ns;
         let gauge = self.upkeep.eviction.gauge;
-        let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < GAUGE_FRESH_NS);
+        let limit = self.control.limits.maxmemory;
+        let is_far = self.gauged_bytes() < limit - limit / 4;
+        let fresh_ns = if is_far { GAUGE_FAR_NS } else { GAUGE_FRESH_NS };
+        let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < fresh_ns);
         if !is_fresh {
             let uncounted = self.held_by_job()
                 + self.control.clients.slow_reads.retained_bytes
@@ -162,6 +168,10 @@ impl Engine {
     pub(crate) fn evict_by_clock(&mut self, looks: bool, process: &mut dyn Process) -> u64 {
         if self.control.limits.maxmemory == 0 || !(looks || self.upkeep.eviction.is_running) {
             return u64::MAX;
+        }
+        if looks {
+            // What only the allocator knows of is seen by now.
+            self.upkeep.eviction.gauge.read_at_ns = None;
         }
         let room = self.make_room(Protocol::Resp2, process);
         self.log_disconnected(process);
