@@ -267,7 +267,7 @@ async function busy() {
   await client.run('ACL', 'SETUSER', 'some', 'on', '>right', '~session:*', '+@all');
   await client.run('ACL', 'SETUSER', 'all', 'on', '>right', '~*', '+@all');
   await sees('nobody', 'right', 'wrong user or password');
-  await sees('some', 'right', 'this user may not read all keys');
+  await sees('some', 'right', 'this user may not GET every key');
   await sees('all', 'right', 'queue:mail');
   slow.end();
   await until('the slow reader is gone', async () => (await client.info()).connected_clients === '2');

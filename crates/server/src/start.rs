@@ -528,9 +528,7 @@ pub fn announce(host: &mut Host, config: &Config) {
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
     }
-    if let port @ 1.. = config.int(param::METRICS_PORT) {
-        host.note(LogLevel::Notice, &format!("metrics on port {port}"));
-    }
+    note_metrics(host, config);
     if listeners.iter().any(|l| l.word().is_some() && !l.is_tls()) {
         host.note(LogLevel::Notice, "Ready to accept connections tcp");
     }
@@ -542,6 +540,29 @@ pub fn announce(host: &mut Host, config: &Config) {
     }
     supervisor::report_state(config, &format!("STATUS={READY}\nREADY=1\n"), host);
     host.status.note_ready();
+}
+
+/// Where the metrics endpoint is, as a browser wants it.
+fn note_metrics(host: &mut Host, config: &Config) {
+    let scheme = if config.bool(param::METRICS_TLS) { "https" } else { "http" };
+    let places: Vec<String> = host
+        .settings
+        .metrics
+        .active()
+        .iter()
+        .filter_map(|listener| match &listener.kind {
+            listen::ListenerKind::Tcp { word, port, .. } => Some((word.trim_start_matches('-'), port)),
+            listen::ListenerKind::Unix(_) => None,
+        })
+        .map(|(word, port)| match word.contains(':') {
+            true => format!("{scheme}://[{word}]:{port}/"),
+            false => format!("{scheme}://{word}:{port}/"),
+        })
+        .collect();
+    if let Some(first) = places.first() {
+        let text = format!("the page is at {first}, metrics for Prometheus at {first}metrics");
+        host.note(LogLevel::Notice, &text);
+    }
 }
 
 /// Random seeds; but a configuration with `hash-seed` gives the same order of keys from every run and server.

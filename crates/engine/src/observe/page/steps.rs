@@ -24,6 +24,8 @@ const COMMANDS_SHOWN: usize = 20;
 const LOOK_NS_MAX: u64 = 2_500_000;
 /// What is counted for the hottest keys: one access in twenty, two seconds together.
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
+/// Accesses in a second of a key that is shown: with less than three that were drawn it may be chance.
+const HOT_LEAST: u64 = 30;
 /// Credentials that are judged in one go.
 pub(crate) const JUDGED_MAX: usize = 4;
 
@@ -100,7 +102,7 @@ impl Engine {
             hot_keys.configure(HOT_KEY_LIMITS);
             hot_keys.quietly().end_window(now.mono_ns);
         }
-        let rows = hot_keys.hottest().into_iter().filter(|key| key.per_second > 0).take(KEYS_SHOWN);
+        let rows = hot_keys.hottest().into_iter().filter(|key| key.per_second >= HOT_LEAST).take(KEYS_SHOWN);
         rows.map(|key| HotKeyRow { db: key.db, name: key.name.into(), per_second: key.per_second }).collect()
     }
 
