@@ -49,7 +49,7 @@ fn slow_command(entry: &LogEntry) -> SlowCommandRow {
 
 impl Engine {
     /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
-    /// hash of each password, of [`JUDGED_MAX`] at most.
+    /// hash of each password, of four at most.
     pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         let now = process.recent();
         let watch = &mut self.upkeep.cron.page;
