@@ -35,8 +35,8 @@ pub use host::process::{
 pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 pub use observe::memory_parts::MemoryPart;
 pub use observe::page::{
-    Credentials, HistoryPoint, HistoryTotals, JudgedCredentials, MayShow, PageAsk, PageDetails, PageJson,
-    history_json,
+    Credentials, HistoryPoint, HistoryTotals, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
+    PageJson, history_json,
 };
 pub use observe::progress::{LongWork, WorkKind};
 pub use observe::stats::Peaks;

@@ -23,6 +23,7 @@ mod watch;
 pub use details::{Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
 pub use history::{HistoryPoint, HistoryTotals, history_json};
 pub use json::PageJson;
+pub use steps::JUDGED_MAX;
 pub(crate) use watch::PageWatch;
 
 /// How long the cron goes on to gather after an ask, nanoseconds.

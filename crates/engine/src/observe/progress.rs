@@ -34,7 +34,7 @@ pub enum WorkKind {
     Rewriting,
     /// A snapshot for replicas is made.
     Snapshot {
-        /// Those that take it.
+        /// How many replicas take the snapshot.
         replicas: usize,
     },
     /// A replica is sent a snapshot.

@@ -10,8 +10,8 @@
 use super::http::{Request, Resource};
 use sluice_base::Now;
 use sluice_engine::{
-    Credentials, HistoryPoint, HistoryTotals, JudgedCredentials, MetricsFormat, MetricsSample, PageAsk,
-    PageDetails, PageJson, history_json,
+    Credentials, HistoryPoint, HistoryTotals, JUDGED_MAX, JudgedCredentials, MetricsFormat, MetricsSample,
+    PageAsk, PageDetails, PageJson, history_json,
 };
 use std::collections::VecDeque;
 
@@ -24,8 +24,6 @@ pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
 pub(super) const POINTS_MAX: usize = 180;
 /// How long each sample comes with what the page needs, behind a look at the page.
 const LOOK_NS: u64 = 10 * SECOND_NS;
-/// Credentials that one ask takes along; others wait for the next.
-const CREDENTIALS_MAX: usize = 4;
 
 /// See the module.
 #[derive(Default)]
@@ -118,7 +116,7 @@ impl Samples {
             self.page_until_ns = now_ns + LOOK_NS;
             ask.looks_at_keys |= looks_at_keys;
             if let Some(shown) = &request.credentials
-                && ask.credentials.len() < CREDENTIALS_MAX
+                && ask.credentials.len() < JUDGED_MAX
                 && !ask.credentials.contains(shown)
             {
                 ask.credentials.push(shown.clone());
@@ -132,7 +130,7 @@ impl Samples {
         (now_ns < self.page_until_ns).then_some(ask)
     }
 
-    /// The main thread has answered; those who wait are served before [`Samples::keep`].
+    /// The main thread has answered. The caller serves the requests that wait, then calls [`Samples::keep`].
     pub fn take(&mut self, sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
         let (asked, is_for_history) = match std::mem::take(&mut self.asked) {
             AwaitedSample::ForRequests(ask) => (ask, false),
@@ -157,7 +155,8 @@ impl Samples {
         self.is_for_history = is_for_history;
     }
 
-    /// Those who have waited are served.
+    /// Marks the last sample, once the waiting requests are served: one made for the history serves no later
+    /// request.
     pub fn keep(&mut self) {
         if let Some(last) = &mut self.last {
             last.is_for_history = self.is_for_history;

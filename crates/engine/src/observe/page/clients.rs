@@ -6,7 +6,7 @@ use sluice_base::SessionKey;
 /// Clients that are shown.
 pub(crate) const CLIENTS_SHOWN: usize = 20;
 
-/// Those found so far, and those that the last way through all clients has found.
+/// What the cron has found on its present way through all clients, and on the way before.
 #[derive(Debug, Default)]
 pub(crate) struct ClientPass {
     so_far: HeldMost,

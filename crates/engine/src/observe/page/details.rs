@@ -7,7 +7,7 @@ use super::keys::LargestKeys;
 pub struct PageAsk {
     /// Somebody looks at the largest and the hottest keys.
     pub looks_at_keys: bool,
-    /// Those who want to see names of keys.
+    /// Users and passwords of requests for names of keys.
     pub credentials: Vec<Credentials>,
 }
 

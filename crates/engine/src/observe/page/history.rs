@@ -53,7 +53,7 @@ pub struct HistoryTotals {
 }
 
 impl HistoryTotals {
-    /// Those of `sample`, made at `at_ns`.
+    /// Takes the drawn numbers out of `sample`; `at_ns`: when the sample was made, monotonic.
     pub fn new(sample: &MetricsSample, at_ns: u64) -> HistoryTotals {
         let mut numbers = [0.0; SERIES.len()];
         for (id, _, number) in sample.numbers() {

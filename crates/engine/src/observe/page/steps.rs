@@ -26,8 +26,8 @@ const LOOK_NS_MAX: u64 = 2_500_000;
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
 /// Accesses in a second of a key that is shown: with less than three that were drawn it may be chance.
 const HOT_LEAST: u64 = 30;
-/// Credentials that are judged in one go.
-pub(crate) const JUDGED_MAX: usize = 4;
+/// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
+pub const JUDGED_MAX: usize = 4;
 
 /// Bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
@@ -49,7 +49,7 @@ fn slow_command(entry: &LogEntry) -> SlowCommandRow {
 
 impl Engine {
     /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
-    /// hash of each password, of four at most.
+    /// hash of each password, of [`JUDGED_MAX`] at most.
     pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         let now = process.recent();
         let watch = &mut self.upkeep.cron.page;
