@@ -233,19 +233,27 @@ impl Engine {
     }
 
     /// Has modified keys recorded while a client watches or tracks keys, waits for keys or subscribes to
-    /// their events.
+    /// their events. Where all who listen have named their keys, changes of other keys cost nothing.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
-        let mut classes = Classes::NONE;
-        let is_tracked = control.clients.tracking.is_active();
-        if is_tracked || !control.clients.watching.is_empty() || self.probes.events.is_some() {
-            classes = Classes::CHANGES;
+        let tracking = &control.clients.tracking;
+        let published = match control.clients.pubsub.has_listeners() {
+            true => control.limits.notify.classes,
+            false => Classes::NONE,
+        };
+        let tracks = tracking.is_active();
+        let hears_all = tracks && (tracking.prefixes() > 0 || !published.is_empty());
+        if hears_all || !control.clients.watching.is_empty() || self.probes.events.is_some() {
+            self.effects.listen(Classes::CHANGES.or(published));
+        } else if tracks {
+            self.effects.listen_by_key();
+        } else {
+            self.effects.listen(published);
         }
-        if control.clients.pubsub.has_listeners() {
-            classes = classes.or(control.limits.notify.classes);
+        if !tracks {
+            self.effects.listened_keys().clear();
         }
-        self.effects.listen(classes);
         self.effects.blocked_listening = control.clients.blocking.wants_keys();
         self.effects.removal_listening = control.clients.blocking.wants_removals();
     }

@@ -11,7 +11,7 @@ mod event;
 pub use access_log::{KeyAccessLog, MetKey};
 pub use event::{Class, Classes, Event};
 
-use crate::{Db, Key};
+use crate::{Db, Key, KeyFilter};
 use access_log::MetKeys;
 use sluice_base::heap;
 use sluice_value::{Stream, Value};
@@ -84,6 +84,10 @@ pub struct EncodedCommands {
 pub struct Effects {
     /// The events that someone wants, and changes of databases with them: notifications, WATCH, tracking.
     listening: Classes,
+    /// Whoever listens has said of which keys.
+    listening_by_key: bool,
+    /// These keys.
+    listened_keys: KeyFilter,
     /// Someone waits for a key to hold something: blocked clients.
     pub blocked_listening: bool,
     /// Someone waits for a key until it is gone: a key that was changed in any way is ready.
@@ -231,6 +235,34 @@ impl Effects {
     #[inline]
     pub fn listen(&mut self, classes: Classes) {
         self.listening = classes;
+        self.listening_by_key = false;
+    }
+
+    /// From now on records changes of the [`Effects::listened_keys`], of others only some, and all changes of
+    /// databases.
+    #[inline]
+    pub fn listen_by_key(&mut self) {
+        self.listening = Classes::CHANGES;
+        self.listening_by_key = true;
+    }
+
+    /// The keys that [`Effects::listen_by_key`] is about.
+    #[inline]
+    pub fn listened_keys(&mut self) -> &mut KeyFilter {
+        &mut self.listened_keys
+    }
+
+    /// Asks the processor for what says whether a change of the keys with these hashes is recorded.
+    #[inline]
+    pub fn prefetch_listened(&self, hashes: impl Iterator<Item = u64>) {
+        if self.listening_by_key {
+            hashes.for_each(|hash| self.listened_keys.prefetch(hash));
+        }
+    }
+
+    /// Bytes of these. O(parts of the filter).
+    pub fn listened_footprint(&self) -> usize {
+        self.listened_keys.footprint()
     }
 
     /// Whether any event is recorded.
@@ -575,11 +607,19 @@ impl Effects {
         self.changes += 1;
     }
 
+    /// A change or an event, if anybody may want to hear of it. Apart from what records it, so that a change
+    /// of a key that nobody has named costs little.
     #[cold]
+    #[inline(never)]
     fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {
-        if !self.listening.has(event.class()) {
-            return;
+        let is_named = !self.listening_by_key || self.listened_keys.may_have(key.hash);
+        if is_named && self.listening.has(event.class()) {
+            self.record_modified(db, key, event, is_change);
         }
+    }
+
+    #[inline(never)]
+    fn record_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {
         self.recorded = true;
         let modified = ModifiedKey { db, key: KeyRef::of(key), event, is_change };
         let is_same = |ahead: &ModifiedKey| ahead.db == db && ahead.key == modified.key;

@@ -148,6 +148,8 @@ impl Engine {
         if self.keyspace.is_nearly_full(session.caller.db) != *self.control.nearly_full {
             self.check_entry_space(process);
         }
+        let (first_keys, _) = prepared.hashes();
+        self.effects.prefetch_listened(first_keys);
         let numbers = batch.executed..batch.executed + prepared.len();
         let (requests, mut now) = (batch.requests.range(numbers, batch.input), batch.now);
         for (item, request) in prepared.items().iter().zip(requests) {

@@ -50,7 +50,7 @@ impl Engine {
             ("pubsub", control.clients.pubsub.footprint() + control.clients.multicasts.footprint()),
             ("users", control.clients.users.footprint() + self.probes.footprint()),
             ("watching", control.clients.watching.footprint()),
-            ("tracking", control.clients.tracking.footprint()),
+            ("tracking", control.clients.tracking.footprint() + self.effects.listened_footprint()),
             ("blocking", control.clients.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
             ("latency", control.latency.footprint()),

@@ -1,14 +1,15 @@
 //! Client-side caching: which keys clients have read, and which prefixes they have asked for, so that they
 //! are told what has changed.
 //!
-//! ```text
-//!  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once, the row goes
-//!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
-//! ```
+//! ```text  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once,
+//! the row goes  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array
+//! at the iteration's end ```
 //!
 //! Invariants: (1) a client that is not on tracks nothing, and its rows are dead: they name a number that no
 //! client has; (2) dead rows are swept in slices until none is left; (3) nothing here knows a session: the
-//! steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says so.
+//! steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says so; (5) the
+//! filter of the effects has all keys that have rows, so that a change of another key costs a look at the
+//! filter.
 
 mod prefixes;
 mod steps;
@@ -18,6 +19,7 @@ mod tree;
 use prefixes::Prefixes;
 use sluice_base::heap;
 use sluice_base::{ClientId, Epoch, SessionKey};
+use sluice_keyspace::KeyFilter;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
@@ -26,7 +28,8 @@ use table::{Added, Row, SHARDS, Shard, Table, Tracker};
 /// All that is tracked.
 #[derive(Debug, Default)]
 pub(crate) struct Tracking {
-    /// Advanced where the first client begins to track, or the last one ends.
+    /// Advanced where the first client begins to track, or the last one ends; and where there is the first
+    /// prefix, or none any more.
     epoch: Epoch,
     table: Table,
     prefixes: Prefixes,
@@ -157,7 +160,7 @@ impl Tracking {
         };
         let dead = |(_, names): &(Tracker, BTreeSet<Arc<[u8]>>)| heap::tree::<Arc<[u8]>, ()>(names.len());
         let remains =
-            |shards: &Vec<Shard>| heap::vec(shards) + shards.iter().map(table::shard_bytes).sum::<usize>();
+            |shards: &Vec<Shard>| heap::vec(shards) + shards.iter().map(Shard::bytes).sum::<usize>();
         self.table.footprint()
             + self.prefixes.footprint()
             + heap::vec(&self.clients)
@@ -247,6 +250,9 @@ impl Tracking {
     pub(crate) fn add_prefix(&mut self, key: SessionKey, prefix: &[u8]) {
         let Some(tracker) = self.client(key).map(TrackingClient::tracker) else { return };
         let name = self.prefixes.add(prefix, tracker);
+        if self.prefixes.len() == 1 {
+            self.epoch.advance();
+        }
         let Some(client) = self.client_mut(key) else { return };
         let bytes = PREFIX_BYTES + prefixes::name_bytes(&name);
         if client.prefixes.insert(name) {
@@ -256,7 +262,13 @@ impl Tracking {
 
     /// Remembers that a client has read a key. `name` says what the key is called where no database holds it.
     #[inline]
-    fn remember(&mut self, key: SessionKey, hash: u64, name: impl FnOnce() -> Option<Box<[u8]>>) {
+    fn remember(
+        &mut self,
+        key: SessionKey,
+        hash: u64,
+        filter: &mut KeyFilter,
+        name: impl FnOnce() -> Option<Box<[u8]>>,
+    ) {
         let Some(client) = self.clients.get_mut(key.slot as usize).and_then(Option::as_deref_mut) else {
             return;
         };
@@ -269,6 +281,9 @@ impl Tracking {
                 client.items += 1;
                 self.dead_items -= 1;
             }
+        }
+        if !filter.add(hash) {
+            self.table.refill(KeyFilter::part_of(hash), filter);
         }
     }
 
@@ -337,6 +352,9 @@ impl Tracking {
         for name in std::iter::from_fn(|| names.pop_first()).take(PREFIXES_AT_ONCE) {
             self.prefixes.remove(&name, *tracker);
         }
+        if self.prefixes.len() == 0 {
+            self.epoch.advance();
+        }
         if names.is_empty() {
             self.dead_prefixes.pop();
             self.dead_prefixes.shrink_to_fit();
@@ -344,7 +362,7 @@ impl Tracking {
     }
 
     /// Frees a part of what is left: some prefixes, a shard, or the rows of one whose clients have ended.
-    fn free_some(&mut self) {
+    fn free_some(&mut self, filter: &mut KeyFilter) {
         if !self.dead_prefixes.is_empty() {
             return self.free_prefixes();
         }
@@ -362,6 +380,9 @@ impl Tracking {
             client.is_some_and(|client| client.number == tracker.number)
         };
         let swept = table.sweep(self.sweep_at, is_live);
+        if swept.dropped > 0 {
+            table.refill(self.sweep_at, filter);
+        }
         self.sweep_at = (self.sweep_at + 1) % SHARDS;
         self.dead_items -= swept.dropped;
     }

@@ -34,15 +34,15 @@ impl Engine {
         ending: CommandEnding,
         unit: &Unit,
     ) {
-        let Engine { keyspace, control, .. } = self;
+        let Engine { keyspace, control, effects, .. } = self;
         let tracking = &mut control.clients.tracking;
         let Some(client) = tracking.client(session.key) else { return };
         // Channels are no keys, and a script reads by the commands that it calls.
         let reads = spec.flags.has(Flags::READONLY) && !spec.flags.has(Flags::PUBSUB) && !runs_script(spec);
         if reads && ending != CommandEnding::Answered && client.remembers() {
-            let keyspace = &*keyspace;
+            let (keyspace, filter) = (&*keyspace, effects.listened_keys());
             for_each_key(spec, args, |key| {
-                tracking.remember(session.key, key.hash, || absent_name(keyspace, key));
+                tracking.remember(session.key, key.hash, filter, || absent_name(keyspace, key));
             });
             if tracking.is_over(control.limits.tracked_keys_max) {
                 self.evict_tracked(unit.now, unit.client_proto.unwrap_or(session.caller.proto));
@@ -93,7 +93,7 @@ impl Engine {
         }
         let mut began = None;
         while self.control.clients.tracking.has_remains() {
-            self.control.clients.tracking.free_some();
+            self.control.clients.tracking.free_some(self.effects.listened_keys());
             let now_ns = process.now().mono_ns;
             if now_ns.saturating_sub(*began.get_or_insert(now_ns)) >= SLICE_NS {
                 break;
@@ -335,4 +335,4 @@ fn absent_name(keyspace: &Keyspace, key: Key<'_>) -> Option<Box<[u8]>> {
 const VICTIMS_AT_ONCE: usize = 64;
 
 /// How long a slice of freeing takes, ns.
-const SLICE_NS: u64 = 200_000;
+const SLICE_NS: u64 = 50_000;

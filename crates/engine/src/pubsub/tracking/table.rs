@@ -9,7 +9,9 @@
 //! is swept by itself and freed by itself.
 
 use sluice_base::heap;
+use sluice_keyspace::KeyFilter;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A client in rows: its slot, and the number of the time at which it began to track. A client that has
@@ -36,20 +38,32 @@ pub(super) struct Table {
 }
 
 /// A part of the rows.
-pub(super) type Shard = HashMap<u64, Row, BuildHasherDefault<HashItself>>;
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    places: HashMap<u64, RowPlace, BuildHasherDefault<HashItself>>,
+    /// What does not fit a place.
+    more: Vec<Trackers>,
+}
 
-/// The clients that have read a key.
+/// What a row takes in its shard, in 8 bytes: one client that has read a key that was there, or the position
+/// of more in the shard's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RowPlace(u64);
+
+/// The clients that have read a key, out of the table.
 #[derive(Debug)]
 pub(super) enum Row {
     /// One, and the key was there.
     One(Tracker),
     /// More, or a key that was not there.
-    More(Box<Trackers>),
+    More(Trackers),
 }
 
-/// What a row has that does not fit it.
+/// Clients that have read a key.
 #[derive(Debug)]
 pub(super) struct Trackers {
+    /// The hash by which the row is found.
+    hash: u64,
     /// Sorted.
     clients: Vec<Tracker>,
     /// The key's name, where no database held the key.
@@ -91,34 +105,47 @@ impl Row {
             Row::More(more) => more.name.as_deref(),
         }
     }
+}
 
-    /// Bytes outside of the shard.
-    fn bytes(&self) -> usize {
-        match self {
-            Row::One(_) => 0,
-            Row::More(more) => {
-                let name = more.name.as_deref().map_or(0, |name| heap::block(name.len()));
-                heap::boxed::<Trackers>() + heap::vec(&more.clients) + name
-            }
-        }
+impl RowPlace {
+    const MORE: u64 = 1 << 63;
+
+    /// One client; none for a slot that leaves no room for the mark.
+    fn one(client: Tracker) -> Option<RowPlace> {
+        let bits = u64::from(client.slot) << 32 | u64::from(client.number);
+        (bits & RowPlace::MORE == 0).then_some(RowPlace(bits))
     }
 
-    /// Adds a client; whether the row did not have it. One that had an earlier number loses that.
-    fn add(&mut self, client: Tracker) -> Added {
-        match self {
-            Row::One(one) if *one == client => Added::Nothing,
-            Row::One(one) if one.slot == client.slot => {
-                *one = client;
-                Added::InPlace
-            }
-            Row::One(one) => {
-                let mut clients = Vec::with_capacity(CLIENTS_MIN);
-                clients.extend([client.min(*one), client.max(*one)]);
-                *self = Row::More(Box::new(Trackers { clients, name: None }));
-                Added::Item
-            }
-            Row::More(more) => more.add(client),
+    fn more(at: usize) -> RowPlace {
+        RowPlace(RowPlace::MORE | at as u64)
+    }
+
+    fn get(self) -> Result<Tracker, usize> {
+        match self.0 & RowPlace::MORE {
+            0 => Ok(Tracker { slot: (self.0 >> 32) as u32, number: self.0 as u32 }),
+            _ => Err((self.0 & !RowPlace::MORE) as usize),
         }
+    }
+}
+
+impl Shard {
+    /// Removes what stands in the list, whose last element comes to stand there.
+    fn remove_more(&mut self, at: usize) -> Trackers {
+        let removed = self.more.swap_remove(at);
+        if let Some(place) = self.more.get(at).and_then(|moved| self.places.get_mut(&moved.hash)) {
+            *place = RowPlace::more(at);
+        }
+        removed
+    }
+
+    /// Bytes that the allocator has given, without what rows own.
+    pub(super) fn bytes(&self) -> usize {
+        if self.places.capacity() == 0 {
+            return heap::vec(&self.more);
+        }
+        // Seven of eight places are used at most; small ones have 4 or 8 places.
+        let places = (self.places.capacity() * 8 / 7).next_power_of_two();
+        heap::block(places * (size_of::<(u64, RowPlace)>() + 1) + GROUP_BYTES) + heap::vec(&self.more)
     }
 }
 
@@ -134,6 +161,12 @@ pub(super) enum Added {
 }
 
 impl Trackers {
+    /// Bytes that it owns.
+    fn bytes(&self) -> usize {
+        heap::vec(&self.clients) + self.name.as_deref().map_or(0, |name| heap::block(name.len()))
+    }
+
+    /// Adds a client; one that had an earlier number loses that.
     fn add(&mut self, client: Tracker) -> Added {
         let at = match self.clients.binary_search(&client) {
             Ok(_) => return Added::Nothing,
@@ -168,7 +201,7 @@ impl Table {
 
     /// Bytes that the allocator has given. O(shards).
     pub(super) fn footprint(&self) -> usize {
-        heap::vec(&self.shards) + self.shards.iter().map(shard_bytes).sum::<usize>() + self.row_bytes
+        heap::vec(&self.shards) + self.shards.iter().map(Shard::bytes).sum::<usize>() + self.row_bytes
     }
 
     /// Remembers that a client has read a key. `name` says what the key is called where no database holds it;
@@ -182,27 +215,57 @@ impl Table {
         if self.shards.is_empty() {
             self.shards.resize_with(SHARDS, Shard::default);
         }
-        match self.shards[shard_of(hash)].entry(hash) {
-            std::collections::hash_map::Entry::Occupied(mut row) => {
-                let before = row.get().bytes();
-                let added = row.get_mut().add(client);
-                if added == Added::Item {
-                    self.items += 1;
-                    self.row_bytes += row.get().bytes() - before;
+        let Shard { places, more } = &mut self.shards[shard_of(hash)];
+        match places.entry(hash) {
+            Entry::Occupied(mut place) => match place.get().get() {
+                Ok(one) if one == client => Added::Nothing,
+                Ok(one) if one.slot == client.slot => {
+                    if let Some(newer) = RowPlace::one(client) {
+                        place.insert(newer);
+                    }
+                    Added::InPlace
                 }
-                added
-            }
-            std::collections::hash_map::Entry::Vacant(place) => {
-                let row = match name() {
-                    None => Row::One(client),
-                    name => Row::More(Box::new(Trackers { clients: vec![client], name })),
-                };
-                self.row_bytes += row.bytes();
-                place.insert(row);
+                Ok(one) => {
+                    let mut clients = Vec::with_capacity(CLIENTS_MIN);
+                    clients.extend([client.min(one), client.max(one)]);
+                    place.insert(RowPlace::more(more.len()));
+                    more.push(Trackers { hash, clients, name: None });
+                    self.items += 1;
+                    self.row_bytes += more.last().map_or(0, Trackers::bytes);
+                    Added::Item
+                }
+                Err(at) => {
+                    let row = &mut more[at];
+                    let before = row.bytes();
+                    let added = row.add(client);
+                    self.items += usize::from(added == Added::Item);
+                    self.row_bytes += row.bytes() - before;
+                    added
+                }
+            },
+            Entry::Vacant(place) => {
+                let name = name();
+                match RowPlace::one(client).filter(|_| name.is_none()) {
+                    Some(one) => {
+                        place.insert(one);
+                    }
+                    None => {
+                        place.insert(RowPlace::more(more.len()));
+                        more.push(Trackers { hash, clients: vec![client], name });
+                        self.row_bytes += more.last().map_or(0, Trackers::bytes);
+                    }
+                }
                 self.keys += 1;
                 self.items += 1;
                 Added::Item
             }
+        }
+    }
+
+    /// Has the filter find the keys of a shard, and of that shard no others. O(rows of the shard).
+    pub(super) fn refill(&self, shard: usize, filter: &mut KeyFilter) {
+        if let Some(rows) = self.shards.get(shard) {
+            filter.refill(shard, rows.places.keys().copied());
         }
     }
 
@@ -212,8 +275,16 @@ impl Table {
         if self.keys == 0 {
             return None;
         }
-        let row = self.shards[shard_of(hash)].remove(&hash)?;
-        self.forget(&row);
+        let shard = &mut self.shards[shard_of(hash)];
+        let row = match shard.places.remove(&hash)?.get() {
+            Ok(client) => Row::One(client),
+            Err(at) => Row::More(shard.remove_more(at)),
+        };
+        self.keys -= 1;
+        self.items -= row.clients().len();
+        if let Row::More(more) = &row {
+            self.row_bytes -= more.bytes();
+        }
         Some(row)
     }
 
@@ -222,7 +293,7 @@ impl Table {
         for _ in 0..self.shards.len() {
             let at = self.victims_at;
             self.victims_at = (at + 1) % SHARDS;
-            if let Some(hash) = self.shards[at].keys().next().copied() {
+            if let Some(hash) = self.shards[at].places.keys().next().copied() {
                 return Some((hash, self.take(hash)?));
             }
         }
@@ -240,39 +311,46 @@ impl Table {
     /// items were dropped, and how many rows were looked at. O(rows and items of the shard).
     pub(super) fn sweep(&mut self, at: usize, alive: impl Fn(Tracker) -> bool) -> Swept {
         let Some(shard) = self.shards.get_mut(at) else { return Swept::default() };
-        let mut swept = Swept { looked_at: shard.len(), dropped: 0 };
-        let (items, row_bytes) = (&mut self.items, &mut self.row_bytes);
-        shard.retain(|_, row| {
-            let (before, bytes) = (row.clients().len(), row.bytes());
-            let left = match row {
-                Row::One(client) => usize::from(alive(*client)),
-                Row::More(more) => {
-                    more.clients.retain(|client| alive(*client));
-                    if more.clients.len() < more.clients.capacity() / 2 {
-                        more.clients.shrink_to_fit();
-                    }
-                    more.clients.len()
-                }
-            };
-            *items -= before - left;
-            swept.dropped += before - left;
-            *row_bytes -= bytes;
-            if left > 0 {
-                *row_bytes += row.bytes();
+        let mut swept = Swept { looked_at: shard.places.len(), dropped: 0 };
+        let row_bytes = &mut self.row_bytes;
+        let Shard { places, more } = &mut *shard;
+        places.retain(|_, place| match place.get() {
+            Ok(client) => {
+                let stays = alive(client);
+                swept.dropped += usize::from(!stays);
+                stays
             }
-            left > 0
+            Err(at) => {
+                let row = &mut more[at];
+                let before = row.clients.len();
+                *row_bytes -= row.bytes();
+                row.clients.retain(|client| alive(*client));
+                if row.clients.len() < row.clients.capacity() / 2 {
+                    row.clients.shrink_to_fit();
+                }
+                let stays = !row.clients.is_empty();
+                if stays {
+                    *row_bytes += row.bytes();
+                }
+                swept.dropped += before - row.clients.len();
+                stays
+            }
         });
-        self.keys -= swept.looked_at - shard.len();
-        if shard.len() < shard.capacity() / 4 {
-            shard.shrink_to_fit();
+        // From the end on, so that what comes to stand in an emptied place is one that stays.
+        for at in (0..shard.more.len()).rev() {
+            if shard.more[at].clients.is_empty() {
+                shard.remove_more(at);
+            }
+        }
+        self.items -= swept.dropped;
+        self.keys -= swept.looked_at - shard.places.len();
+        if shard.places.len() < shard.places.capacity() / 4 {
+            shard.places.shrink_to_fit();
+        }
+        if shard.more.len() < shard.more.capacity() / 4 {
+            shard.more.shrink_to_fit();
         }
         swept
-    }
-
-    fn forget(&mut self, row: &Row) {
-        self.keys -= 1;
-        self.items -= row.clients().len();
-        self.row_bytes -= row.bytes();
     }
 }
 
@@ -285,24 +363,13 @@ pub(super) struct Swept {
     pub dropped: usize,
 }
 
-/// Bytes of a shard, without what its rows own.
-pub(super) fn shard_bytes(shard: &Shard) -> usize {
-    if shard.capacity() == 0 {
-        return 0;
-    }
-    // Seven of eight places are used at most; small ones have 4 or 8 places.
-    let places = (shard.capacity() * 8 / 7).next_power_of_two();
-    heap::block(places * (size_of::<(u64, Row)>() + 1) + GROUP_BYTES)
-}
-
-/// The bits that choose a shard: above those by which a shard finds its places, below those that may hold a
-/// hash slot.
+/// The shard of a key: what one shard holds stands in one part of the filter.
 fn shard_of(hash: u64) -> usize {
-    (hash >> 30) as usize % SHARDS
+    KeyFilter::part_of(hash)
 }
 
 /// So many parts.
-pub(super) const SHARDS: usize = 1024;
+pub(super) const SHARDS: usize = KeyFilter::PARTS;
 /// Room for clients that a row begins with once it has more than one.
 const CLIENTS_MIN: usize = 2;
 /// Control bytes that the standard library's maps repeat at their end.
@@ -322,8 +389,14 @@ mod tests {
         fn check(&self, table: &Table) {
             assert_eq!(table.keys(), self.0.len());
             assert_eq!(table.items(), self.0.values().map(BTreeMap::len).sum::<usize>());
-            let bytes = table.shards.iter().flat_map(HashMap::values).map(Row::bytes).sum::<usize>();
+            let bytes = table.shards.iter().flat_map(|shard| &shard.more).map(Trackers::bytes).sum::<usize>();
             assert_eq!(table.row_bytes, bytes);
+            for shard in &table.shards {
+                let listed = shard.more.iter().enumerate().map(|(at, row)| (row.hash, RowPlace::more(at)));
+                assert!(listed.into_iter().all(|(hash, place)| shard.places[&hash] == place));
+                let places = shard.places.values().filter(|place| place.get().is_err()).count();
+                assert_eq!(places, shard.more.len());
+            }
         }
     }
 
@@ -387,7 +460,7 @@ mod tests {
                 }
                 _ if step % 50 == 0 => {
                     let shards = table.take_all();
-                    assert_eq!(shards.iter().map(HashMap::len).sum::<usize>(), oracle.0.len());
+                    assert_eq!(shards.iter().map(|shard| shard.places.len()).sum::<usize>(), oracle.0.len());
                     oracle.0.clear();
                 }
                 _ => {}
@@ -401,12 +474,12 @@ mod tests {
 
     #[test]
     fn a_row_of_one_client_takes_a_few_words() {
-        assert_eq!(size_of::<(u64, Row)>(), 24);
+        assert_eq!(size_of::<(u64, RowPlace)>(), 16);
         let mut table = Table::default();
         let mut rng = Rng::new(1);
         for _ in 0..200_000 {
             table.add(rng.next_u64(), Tracker { slot: 0, number: 0 }, || None);
         }
-        assert!(table.footprint() < 80 * table.keys(), "{}", table.footprint() / table.keys());
+        assert!(table.footprint() < 40 * table.keys(), "{}", table.footprint() / table.keys());
     }
 }
