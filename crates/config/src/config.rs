@@ -24,8 +24,7 @@ pub struct Config {
     pub(crate) places: Places,
 }
 
-/// Where the parameters stand of which something is said later, in the order read: those that only the
-/// process can judge, and those without effect.
+/// Where parameters were set, in the order read: what only the process can judge is said later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places(pub(crate) Vec<(ParamId, Location)>);
 
@@ -35,18 +34,6 @@ impl PartialEq for Places {
         true
     }
 }
-
-/// Parameters whose values the process tries while it starts.
-pub(crate) const TRIED_AT_START: [ParamId; 8] = [
-    param::DIR.any(),
-    param::LOGFILE.any(),
-    param::PIDFILE.any(),
-    param::BIND.any(),
-    param::PORT.any(),
-    param::UNIXSOCKET.any(),
-    param::UNIXSOCKETGROUP.any(),
-    param::ACLFILE.any(),
-];
 
 impl Default for Config {
     fn default() -> Config {

@@ -2,9 +2,9 @@
 
 use sluice_base::quote::{Dialect, Unbalanced, split_args};
 
-use crate::config::{Config, TRIED_AT_START};
+use crate::config::Config;
 use crate::error::{BadLine, COMMAND_LINE, LoadError, Location, Rename};
-use crate::row::{Honoured, ParamId, Traits};
+use crate::row::{ParamId, Traits};
 use crate::table::{RETIRED, param};
 use crate::user_line::UserLine;
 use crate::value::{Onto, Reason};
@@ -129,9 +129,7 @@ impl<'a, 'b> Load<'a, 'b> {
         match ParamId::find(name) {
             Some(id) => {
                 self.set(id, arguments)?;
-                if TRIED_AT_START.contains(&id) || id.param().honoured != Honoured::Yes {
-                    self.config.places.0.push((id, place()));
-                }
+                self.config.places.0.push((id, place()));
                 Ok(())
             }
             None => self.directive(name, arguments, depth, place),

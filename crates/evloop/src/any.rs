@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{BatchWait, Driver, Sleep};
+use crate::driver::{Driver, GatherPlan, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown};
 use crate::event_loop::Loop;
 use crate::file::FileOp;
@@ -243,7 +243,7 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.due_ns())
     }
 
-    fn batch(&mut self, batch: BatchWait) {
+    fn batch(&mut self, batch: GatherPlan) {
         each!(self, driver => driver.batch(batch));
     }
 

@@ -27,7 +27,7 @@ pub enum Sleep {
 
 /// A wait that gathers: up to `wait_us` microseconds for `completions` events; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BatchWait {
+pub struct GatherPlan {
     /// Microseconds to gather.
     pub wait_us: u32,
     /// Events after which there is no more to gather, where the driver knows.
@@ -62,7 +62,7 @@ pub trait Driver: Sized {
     fn due_ns(&self) -> u64;
 
     /// Makes the next wait, if it blocks, gather first.
-    fn batch(&mut self, batch: BatchWait);
+    fn batch(&mut self, batch: GatherPlan);
 
     fn set_accepts_per_iteration(&mut self, accepts: u32);
     fn attach(&mut self, fd: Fd, token: Token) -> Source;

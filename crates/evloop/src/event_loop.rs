@@ -45,7 +45,7 @@ pub struct Iteration {
 
 /// Whether waits gather, where they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchWaiting {
+pub enum GatherMode {
     /// Where many connections speak.
     Wanted,
     /// Not at all.
@@ -73,7 +73,7 @@ pub struct Loop<D: Driver> {
     /// Time of the last wait's return, as given to the first `next_event` after it; 0 if there was none.
     iteration_began_ns: u64,
     gather: Gather,
-    gathering: BatchWaiting,
+    gathering: GatherMode,
     /// The loop's own part of the counters; the driver has the rest.
     own: Metrics,
 }
@@ -102,7 +102,7 @@ impl<D: Driver> Loop<D> {
             timers_left: 0,
             iteration_began_ns: 0,
             gather: Gather::new(0),
-            gathering: BatchWaiting::Wanted,
+            gathering: GatherMode::Wanted,
             own: Metrics::default(),
         };
         this.set_batch_wait(config.batch_wait_us);
@@ -112,7 +112,7 @@ impl<D: Driver> Loop<D> {
     /// Whether waits gather at all just now, where [`Config::batch_wait_us`] allows it: the caller knows what
     /// a receive brings, the loop does not. Starts as wanted. Costs a store.
     #[inline]
-    pub fn gather(&mut self, gathering: BatchWaiting) {
+    pub fn gather(&mut self, gathering: GatherMode) {
         self.gathering = gathering;
     }
 
@@ -158,7 +158,7 @@ impl<D: Driver> Loop<D> {
             return Ok(self.turned(self.park.word.resume(), ready));
         }
         self.own.parks += 1;
-        if self.gathering == BatchWaiting::Wanted && self.gather.is_on() {
+        if self.gathering == GatherMode::Wanted && self.gather.is_on() {
             let batch = self.gather.plan(now_ns);
             self.own.gathered += u64::from(batch.wait_us != 0);
             self.driver.batch(batch);
@@ -179,7 +179,7 @@ impl<D: Driver> Loop<D> {
         }
         if let Some(event) = self.driver.next_event(now_ns) {
             self.own.events += 1;
-            if self.gathering == BatchWaiting::Wanted
+            if self.gathering == GatherMode::Wanted
                 && self.gather.is_on()
                 && let Event::Received { token, .. } = &event
             {

@@ -3,7 +3,7 @@
 //! A server that is faster than its clients is put to sleep and woken for nearly every request. Sleeping a
 //! little longer lets several requests share one wake-up; with few clients it would only delay them.
 
-use crate::driver::BatchWait;
+use crate::driver::GatherPlan;
 use crate::handle::Token;
 
 /// Counts what arrived in windows of [`WINDOW_NS`].
@@ -48,7 +48,7 @@ impl Gather {
     }
 
     /// What the wait that begins now should gather.
-    pub(crate) fn plan(&mut self, now_ns: u64) -> BatchWait {
+    pub(crate) fn plan(&mut self, now_ns: u64) -> GatherPlan {
         let age_ns = now_ns.saturating_sub(self.window_began_ns);
         if age_ns >= WINDOW_NS {
             // After a long silence the last window says nothing any more.
@@ -59,9 +59,9 @@ impl Gather {
         }
         let expected = (u64::from(self.last.receives) * u64::from(self.wait_us)).div_ceil(WINDOW_NS / 1000);
         if self.last.active < ACTIVE_MIN || expected < EXPECTED_MIN {
-            return BatchWait::default();
+            return GatherPlan::default();
         }
-        BatchWait { wait_us: self.wait_us, completions: self.last.active }
+        GatherPlan { wait_us: self.wait_us, completions: self.last.active }
     }
 }
 
@@ -75,9 +75,9 @@ mod tests {
     use super::*;
 
     /// Plans after a window with so many receives of so many connections.
-    fn after(receives: u64, connections: u64) -> BatchWait {
+    fn after(receives: u64, connections: u64) -> GatherPlan {
         let mut gather = Gather::new(30);
-        assert_eq!(gather.plan(100_000_000), BatchWait::default());
+        assert_eq!(gather.plan(100_000_000), GatherPlan::default());
         for receive in 0..receives {
             gather.note(Token(receive % connections));
         }
@@ -97,7 +97,7 @@ mod tests {
         let mut gather = Gather::new(30);
         let _ = gather.plan(100_000_000);
         (0..1000).for_each(|token| gather.note(Token(token % 60)));
-        assert_eq!(gather.plan(100_000_000 + 3 * WINDOW_NS), BatchWait::default());
-        assert_eq!(gather.plan(100_000_000 + 5 * WINDOW_NS), BatchWait::default());
+        assert_eq!(gather.plan(100_000_000 + 3 * WINDOW_NS), GatherPlan::default());
+        assert_eq!(gather.plan(100_000_000 + 5 * WINDOW_NS), GatherPlan::default());
     }
 }

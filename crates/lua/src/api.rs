@@ -47,10 +47,10 @@ const WORK_PER_UNIT: usize = 4;
 /// What a run has come to.
 #[derive(Debug)]
 pub enum RunOutcome {
-    /// It ended: see [`Run::results`].
+    /// It ended: see [`Execution::results`].
     Done,
-    /// The host is asked for something: see [`Run::request_args`]. Answer with [`Run::answer`] or
-    /// [`Run::answer_error`].
+    /// The host is asked for something: see [`Execution::request_args`]. Answer with [`Execution::answer`] or
+    /// [`Execution::answer_error`].
     Call(u32),
     /// The budget is used up.
     OutOfBudget,
@@ -419,14 +419,14 @@ impl Vm {
     }
 
     /// Begins a run of a chunk; of one that was unloaded, a run that fails.
-    pub fn start(&mut self, chunk: LoadedChunk) -> Run<'_> {
+    pub fn start(&mut self, chunk: LoadedChunk) -> Execution<'_> {
         let closure = if self.holds(chunk.pin) { chunk.closure } else { Value::NIL };
         self.start_call(closure, &[])
     }
 
     /// Begins a run of a function, such as one that is pinned, with arguments. A run that was open is ended:
     /// arguments are made behind that end, by [`Vm::heap`].
-    pub fn start_call(&mut self, function: Value, args: &[Value]) -> Run<'_> {
+    pub fn start_call(&mut self, function: Value, args: &[Value]) -> Execution<'_> {
         if self.stage == VmStage::Running {
             drop(self.end());
         }
@@ -446,12 +446,12 @@ impl Vm {
         machine.co.top = len as u32;
         machine.budget = 0;
         machine.begin(len - 1);
-        Run { vm: self }
+        Execution { vm: self }
     }
 
     /// The run that is open.
-    pub fn run(&mut self) -> Option<Run<'_>> {
-        if self.stage == VmStage::Running { Some(Run { vm: self }) } else { None }
+    pub fn run(&mut self) -> Option<Execution<'_>> {
+        if self.stage == VmStage::Running { Some(Execution { vm: self }) } else { None }
     }
 
     /// Ends the run that is open, whether it is done or not. What it made goes; if much, into the answer.
@@ -570,13 +570,13 @@ impl Vm {
     }
 }
 
-/// A run.
+/// An execution of a chunk or of a function: it stands between two slices of its budget.
 #[derive(Debug)]
-pub struct Run<'v> {
+pub struct Execution<'v> {
     vm: &'v mut Vm,
 }
 
-impl Run<'_> {
+impl Execution<'_> {
     /// Runs about `budget` instructions more, or until something else comes up.
     pub fn resume(&mut self, budget: u64) -> RunOutcome {
         self.vm.machine.budget = i64::try_from(budget).unwrap_or(i64::MAX);

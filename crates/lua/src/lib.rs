@@ -25,7 +25,7 @@ mod text;
 mod value;
 mod vm;
 
-pub use api::{Garbage, Global, LoadedChunk, Pinned, Run, RunOutcome, Vm, compile};
+pub use api::{Execution, Garbage, Global, LoadedChunk, Pinned, RunOutcome, Vm, compile};
 pub use code::Proto;
 pub use fault::Fault;
 pub use heap::{Heap, HostState};

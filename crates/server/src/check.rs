@@ -84,16 +84,19 @@ impl Findings {
     /// Certificates and settings of TLS, whose paths count from `dir`.
     fn certificates(&mut self, config: &Config) {
         if let Err(text) = tls::check(config, storage::of_process().as_ref()) {
-            self.error(config, tls::directive_of(config, &text), &text);
+            // What is missing has no line: the line is named that asks for TLS.
+            let ids = [tls::directive_of(config, &text), param::TLS_PORT.into(), param::METRICS_TLS.into()];
+            self.error(config, first_set(config, ids), &text);
         }
     }
 
     /// What a start would listen on.
     fn addresses(&mut self, config: &Config) {
+        let blamed = first_set(config, [param::BIND.into(), param::PORT.into(), param::TLS_PORT.into()]);
         for found in listen::try_tcp(config) {
             match found {
-                BindProblem::Tolerable(text) => self.warning(config, param::BIND, &text),
-                BindProblem::Fatal(text) => self.error(config, param::BIND, &text),
+                BindProblem::Tolerable(text) => self.warning(config, blamed, &text),
+                BindProblem::Fatal(text) => self.error(config, blamed, &text),
             }
         }
         match listen::try_unix(config) {
@@ -116,10 +119,11 @@ impl Findings {
         if let Some(text) = metrics::refusal(config) {
             self.error(config, param::METRICS_BIND, &text);
         }
+        let blamed = first_set(config, [param::METRICS_BIND.into(), param::METRICS_PORT.into()]);
         for found in listen::try_metrics(config) {
             match found {
-                BindProblem::Tolerable(text) => self.warning(config, param::METRICS_BIND, &text),
-                BindProblem::Fatal(text) => self.error(config, param::METRICS_BIND, &text),
+                BindProblem::Tolerable(text) => self.warning(config, blamed, &text),
+                BindProblem::Fatal(text) => self.error(config, blamed, &text),
             }
         }
     }
@@ -133,10 +137,20 @@ impl Findings {
     }
 }
 
+/// The first of these parameters that a line has set; the first of all where none was.
+fn first_set<const N: usize>(config: &Config, ids: [ParamId; N]) -> ParamId {
+    ids.into_iter().find(|id| !is_default(config, *id)).unwrap_or(ids[0])
+}
+
+/// Whether no line has set a parameter.
+fn is_default(config: &Config, id: ParamId) -> bool {
+    matches!(config.cannot_apply(id, ""), LoadError::Line(bad) if bad.place.line == 0)
+}
+
 /// The reason with the line that set the parameter; with the parameter's name where no line did.
 fn named(config: &Config, id: ParamId, reason: &str) -> String {
     match config.cannot_apply(id, reason) {
-        LoadError::Line(bad) if bad.place.line == 0 => format!("{} (default): {reason}", id.param().name),
+        _ if is_default(config, id) => format!("{} (default): {reason}", id.param().name),
         error => error.to_string(),
     }
 }

@@ -24,7 +24,7 @@ mod pool;
 mod thread;
 
 pub use manager::Manager;
-pub use message::{AfterPush, Batch, Moving, Outcome, Push, ToIoThread, ToMain};
+pub use message::{AfterPush, Batch, BatchOutcome, Moving, Push, ToIoThread, ToMain};
 
 /// What the main thread calls an I/O thread: from its start to its last message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

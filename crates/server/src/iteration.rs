@@ -50,7 +50,7 @@ use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::ProcessClock;
 use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Medium, Slice};
-use sluice_evloop::{AnyLoop, Backend, BatchWaiting, Deadline, Event};
+use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
 use sluice_resp::Requests;
 use std::sync::Arc;
 use std::time::Duration;
@@ -281,8 +281,8 @@ impl Server {
             self.batches.count_service(spent_ns, &mut self.host);
             let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.work.reads);
             self.sockets.event_loop.gather(match is_deep {
-                true => BatchWaiting::Wanted,
-                false => BatchWaiting::Unwanted,
+                true => GatherMode::Wanted,
+                false => GatherMode::Unwanted,
             });
         }
         now_ns
@@ -294,7 +294,7 @@ impl Server {
         let event_loop = &mut self.sockets.event_loop;
         event_loop.set_accepts_per_iteration(config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32);
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
-        event_loop.gather(BatchWaiting::Unwanted);
+        event_loop.gather(GatherMode::Unwanted);
         self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
         if let Some(wanted) = self.host.settings.listening.take_change() {
             self.listeners.replace(event_loop, wanted);

@@ -13,7 +13,7 @@ await writer.connect();
 await writer.flushAll();
 
 let rounds = 0;
-const end = Date.now() + 4000;
+const end = Date.now() + 1000 * Number(process.env.SLUICE_CACHE_SECONDS ?? 4);
 while (Date.now() < end) {
   const key = `cached:${rounds % 20}`;
   // In the cache, with the value of before.

@@ -42,7 +42,11 @@ func main() {
 	}
 	check(writer.Do(ctx, writer.B().Flushall().Build()).Error())
 	rounds := 0
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); rounds++ {
+	seconds, err := strconv.Atoi(os.Getenv("SLUICE_CACHE_SECONDS"))
+	if err != nil {
+		seconds = 4
+	}
+	for end := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(end); rounds++ {
 		key := fmt.Sprintf("cached:%d", rounds%20)
 		// In the cache, with the value of before.
 		read(key)

@@ -265,7 +265,7 @@ impl Engine {
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
-        self.apply_aof_news(process);
+        self.apply_aof_requests(process);
         // A role that waited for a load is taken up behind the link's step: the link's session, which ends
         // with its role, executes here.
         if !session.caller.is_primary() {

@@ -1,9 +1,10 @@
 //! Client-side caching: which keys clients have read, and which prefixes they have asked for, so that they
 //! are told what has changed.
 //!
-//! ```text  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once,
-//! the row goes  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array
-//! at the iteration's end ```
+//! ```text
+//!  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once, the row goes
+//!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
+//! ```
 //!
 //! Invariants: (1) a client that is not on tracks nothing, and its rows are dead: they name a number that no
 //! client has; (2) dead rows are swept in slices until none is left; (3) nothing here knows a session: the

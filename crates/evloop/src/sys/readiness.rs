@@ -32,7 +32,7 @@ use super::wake::{WAKE_KEY, WakeFd};
 use crate::blocking::BlockingOps;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{BatchWait, Driver, Sleep};
+use crate::driver::{Driver, GatherPlan, Sleep};
 use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown};
 use crate::file::FileOp;
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
@@ -94,7 +94,7 @@ pub struct Readiness<P: Poller> {
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    batch: BatchWait,
+    batch: GatherPlan,
     /// Boxed: seldom used, and so not between what is.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
@@ -460,7 +460,7 @@ impl<P: Poller> Driver for Readiness<P> {
             sends: Slab::new(),
             fills: Slab::new(),
             chunks: ChunkPool::new(config.chunk_bytes),
-            batch: BatchWait::default(),
+            batch: GatherPlan::default(),
             next: 0,
             current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
@@ -550,7 +550,7 @@ impl<P: Poller> Driver for Readiness<P> {
         if self.deferred.is_empty() { self.accept_pause.until_ns() } else { 0 }
     }
 
-    fn batch(&mut self, batch: BatchWait) {
+    fn batch(&mut self, batch: GatherPlan) {
         self.batch = batch;
     }
 

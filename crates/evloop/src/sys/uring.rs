@@ -45,7 +45,7 @@ use sluice_base::heap;
 
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{BatchWait, Driver, Sleep};
+use crate::driver::{Driver, GatherPlan, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown};
 use crate::file::FileOp;
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
@@ -86,7 +86,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
     iteration: u32,
-    batch: BatchWait,
+    batch: GatherPlan,
     /// Boxed: seldom used, and so not between what is.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
@@ -391,7 +391,7 @@ impl<K: Kernel> Driver for Uring<K> {
             in_flight: 0,
             waker_armed: false,
             iteration: 0,
-            batch: BatchWait::default(),
+            batch: GatherPlan::default(),
             blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
@@ -467,7 +467,7 @@ impl<K: Kernel> Driver for Uring<K> {
         if at_hand || self.arrived_deliverable() { 0 } else { self.accept_pause.until_ns() }
     }
 
-    fn batch(&mut self, batch: BatchWait) {
+    fn batch(&mut self, batch: GatherPlan) {
         self.batch = batch;
     }
 

@@ -120,7 +120,7 @@ pub struct Batch {
     /// On the way back: bytes of `input` that are done with.
     pub done: usize,
     /// On the way back: how the connection goes on.
-    pub outcome: Outcome,
+    pub outcome: BatchOutcome,
     /// On the way back: whether the client has authenticated itself.
     pub authentication: AuthState,
 }
@@ -136,7 +136,7 @@ pub struct BrokenRequest {
 
 /// How a connection goes on after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum BatchOutcome {
     /// As before.
     GoOn,
     /// The request at `done` is deferred.
@@ -163,7 +163,7 @@ impl Batch {
             reply: Outbox::new(),
             garbage: Vec::new(),
             done: 0,
-            outcome: Outcome::GoOn,
+            outcome: BatchOutcome::GoOn,
             authentication: AuthState::Unauthenticated,
         })
     }
@@ -196,7 +196,7 @@ impl Batch {
         self.done = 0;
         self.traffic = Traffic::default();
         self.usage = QueryBufUsage::default();
-        self.outcome = Outcome::GoOn;
+        self.outcome = BatchOutcome::GoOn;
     }
 }
 

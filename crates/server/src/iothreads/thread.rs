@@ -8,7 +8,9 @@
 mod multicast;
 
 use super::IoThreadId;
-use super::message::{AfterPush, Batch, BrokenRequest, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
+use super::message::{
+    AfterPush, Batch, BatchOutcome, BrokenRequest, Moving, Push, Settings, ToIoThread, ToMain,
+};
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, Traffic};
@@ -354,18 +356,18 @@ impl IoThread {
             connection.input.parser = Parser::new();
         }
         match batch.outcome {
-            Outcome::GoOn => {}
-            Outcome::Deferred | Outcome::Resumed => {
+            BatchOutcome::GoOn => {}
+            BatchOutcome::Deferred | BatchOutcome::Resumed => {
                 // The request that waits, and all behind it, is parsed again when its time comes.
                 let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
                 query_buf.append(&mut connection.input.query_buf);
                 connection.input.query_buf = query_buf;
                 connection.input.parser = Parser::new();
-                if batch.outcome == Outcome::Deferred {
+                if batch.outcome == BatchOutcome::Deferred {
                     connection.input.defer();
                 }
             }
-            Outcome::Close => connection.close_when_sent(),
+            BatchOutcome::Close => connection.close_when_sent(),
         }
         self.spend(batch);
         match connection::send(self, &mut connection, reply) {

@@ -9,7 +9,7 @@ use super::main_thread::end_of_executed;
 use crate::clients::SocketOwner;
 use crate::connection::Traffic;
 use crate::connection::input::QueryBufUsage;
-use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
+use crate::iothreads::{AfterPush, Batch, BatchOutcome, IoThreadId, Push, ToIoThread, ToMain};
 use crate::lazyfree::Garbage;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -129,7 +129,7 @@ impl Server {
         self.count_traffic(key, batch.traffic);
         let mut flow = Flow::Continue;
         if self.ending.is_some() {
-            batch.outcome = Outcome::Close;
+            batch.outcome = BatchOutcome::Close;
             return self.return_batch(batch);
         }
         if !batch.requests.is_empty() {
@@ -139,17 +139,17 @@ impl Server {
             batch.done = end_of_executed(&batch.requests, done.executed, &batch.input);
         }
         batch.outcome = match (flow, batch.failed.take()) {
-            (Flow::Continue, None) => Outcome::GoOn,
+            (Flow::Continue, None) => BatchOutcome::GoOn,
             (Flow::Continue, Some(broken)) => {
                 self.engine.protocol_error(key, &broken.error.message(), &broken.input, &mut self.host);
-                Outcome::Close
+                BatchOutcome::Close
             }
-            (Flow::Waiting, _) => Outcome::Deferred,
-            (Flow::Closing, _) => Outcome::Close,
+            (Flow::Waiting, _) => BatchOutcome::Deferred,
+            (Flow::Closing, _) => BatchOutcome::Close,
         };
         if self.note_usage(key, batch.usage) {
             // Not to be parsed again while the news of its end is on the way.
-            batch.outcome = Outcome::Close;
+            batch.outcome = BatchOutcome::Close;
         }
         self.batches.executed.push(batch);
     }
@@ -223,7 +223,7 @@ impl Server {
                 self.io_threads.pool.send(batch.from, ToIoThread::Push(Box::new(push)));
             }
             if closing == Closing::AfterReply {
-                batch.outcome = Outcome::Close;
+                batch.outcome = BatchOutcome::Close;
             }
         }
         if !is_durable {
@@ -249,9 +249,9 @@ impl Server {
 
     /// Sends a finished batch back to its I/O thread.
     fn return_batch(&mut self, mut batch: Box<Batch>) {
-        if batch.outcome == Outcome::Deferred && !self.is_deferred(batch.key) {
+        if batch.outcome == BatchOutcome::Deferred && !self.is_deferred(batch.key) {
             // What it waited for has ended meanwhile.
-            batch.outcome = Outcome::Resumed;
+            batch.outcome = BatchOutcome::Resumed;
         }
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }

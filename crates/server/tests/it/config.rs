@@ -473,6 +473,28 @@ fn a_rewrite_keeps_comments_and_permissions_and_loads_again() {
 }
 
 #[test]
+fn a_finding_names_the_line_that_asks_for_what_fails() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let dir = Dir::new();
+    // None of these files says where to listen, nor which certificate: the line of the port is to blame.
+    for (name, text, finding) in [
+        ("a.conf", format!("port 0\nunixsocket s\nmetrics-port {port}\n"), "a.conf:3: 127.0.0.1 port"),
+        ("b.conf", format!("hz 10\nport {port}\n"), "b.conf:2: * port"),
+        (
+            "c.conf",
+            format!("port 0\nunixsocket s\nmetrics-tls yes\nmetrics-port {}\n", free_port()),
+            "c.conf:3: No tls-cert-file configured!",
+        ),
+    ] {
+        let file = dir.file(name, &text);
+        let (out, err, _) = run(&["--check-config", &file], "");
+        assert!(format!("{out}{err}").contains(finding), "{out}{err}");
+    }
+    drop(taken);
+}
+
+#[test]
 fn a_rewrite_that_fails_says_so() {
     let server = Server::start(&[]);
     server.client().check("CONFIG REWRITE", "-ERR The server is running without a config file\r\n");

@@ -278,7 +278,7 @@ impl Engine {
         self.apply_role(process);
         self.apply_failover(process);
         self.begin_wanted_save(process);
-        self.apply_aof_news(process);
+        self.apply_aof_requests(process);
         self.end_paused_migrations(process);
         // The requests that were held, in their order.
         self.control.clients.blocking.release_postponed();

@@ -211,7 +211,7 @@ fields! {
         USED_MEMORY_PEAK_PERC: gauge("used_memory_peak_perc", Percent, "memory in use, as a share of the most memory so far");
         USED_MEMORY_OVERHEAD: gauge("used_memory_overhead", Bytes, "memory that is not data").metric("redis_memory_used_overhead_bytes");
         USED_MEMORY_STARTUP: gauge("used_memory_startup", Bytes, "memory before there were data").metric("redis_memory_used_startup_bytes");
-        USED_MEMORY_DATASET: gauge("used_memory_dataset", Bytes, "memory of data").metric("redis_memory_used_dataset_bytes");
+        USED_MEMORY_DATASET: gauge("used_memory_dataset", Bytes, "memory of data: what is used less the overhead, in which a value counts that is on its way to a client").metric("redis_memory_used_dataset_bytes");
         USED_MEMORY_DATASET_PERC: gauge("used_memory_dataset_perc", Percent, "memory of data, as a share of the memory that was added since the start");
         ALLOCATOR_ALLOCATED: gauge("allocator_allocated", Bytes, "memory that the allocator has given out").metric("redis_allocator_allocated_bytes");
         ALLOCATOR_ACTIVE: gauge("allocator_active", Bytes, "pages in use by the allocator").metric("redis_allocator_active_bytes");

@@ -1,4 +1,4 @@
-//! The clients that hold most of the server, found by the cron on its way through all of them.
+//! The clients that hold most of the server's memory, found by the cron's scan of all clients.
 
 use crate::session::Session;
 use sluice_base::SessionKey;
@@ -6,28 +6,28 @@ use sluice_base::SessionKey;
 /// Clients that are shown.
 pub(crate) const CLIENTS_SHOWN: usize = 20;
 
-/// What the cron has found on its present way through all clients, and on the way before.
+/// What the cron has found in the scan of all clients that is under way, and in the one before.
 #[derive(Debug, Default)]
-pub(crate) struct ClientPass {
-    so_far: HeldMost,
-    last: HeldMost,
+pub(crate) struct ClientScan {
+    so_far: LargestClients,
+    last: LargestClients,
 }
 
 #[derive(Debug, Default)]
-struct HeldMost {
+struct LargestClients {
     /// Most bytes first.
     by_bytes: Vec<(usize, SessionKey)>,
     /// Clients that are sent a slow read's reply: as many as there are threads for that, at most.
     reading: Vec<SessionKey>,
 }
 
-impl ClientPass {
+impl ClientScan {
     /// Looks at a client. Cost: a comparison for nearly all of them.
     pub fn add(&mut self, session: &Session) {
         self.so_far.add(session);
     }
 
-    /// The way through all clients begins anew.
+    /// The scan of all clients begins anew.
     pub fn begin(&mut self) {
         self.last = std::mem::take(&mut self.so_far);
     }
@@ -35,7 +35,7 @@ impl ClientPass {
     /// Forgets them.
     pub fn clear(&mut self) {
         if !self.so_far.by_bytes.is_empty() || !self.last.by_bytes.is_empty() {
-            *self = ClientPass::default();
+            *self = ClientScan::default();
         }
     }
 
@@ -48,7 +48,7 @@ impl ClientPass {
     }
 }
 
-impl HeldMost {
+impl LargestClients {
     fn add(&mut self, session: &Session) {
         if session.producing().is_some() && self.reading.len() < CLIENTS_SHOWN {
             self.reading.push(session.key);

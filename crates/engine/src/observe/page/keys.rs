@@ -1,4 +1,4 @@
-//! The largest keys, found by slices of a way through all entries.
+//! The largest keys, found by a scan of all entries in slices.
 
 use sluice_keyspace::{Entry, Keyspace, ValueRef};
 use sluice_value::Type;
@@ -27,16 +27,16 @@ pub struct LargeKey {
     pub elements: u64,
 }
 
-/// The way through all entries, and what it has found.
+/// The scan of all entries, and what it has found.
 #[derive(Debug, Default)]
-pub(crate) struct KeyLook {
+pub(crate) struct KeyScan {
     db: usize,
     cursor: u64,
-    /// Entries seen on this way.
+    /// Entries seen in this scan.
     seen: u64,
-    /// Ways that came to their end.
+    /// Scans that came to their end.
     passes: u64,
-    /// Most bytes first: on this way, and on the one before.
+    /// Most bytes first: in this scan, and in the one before.
     so_far: Vec<LargeKey>,
     last: Vec<LargeKey>,
 }
@@ -46,15 +46,15 @@ pub(crate) struct KeyLook {
 pub struct LargestKeys {
     /// Largest first.
     pub keys: Vec<LargeKey>,
-    /// Entries seen on the way that is under way.
+    /// Entries seen in the scan that is under way.
     pub seen: u64,
     /// Whether all entries have been seen once.
     pub is_whole: bool,
 }
 
-impl KeyLook {
+impl KeyScan {
     /// Looks at entries until `is_over`, which is asked every [`ENTRIES_AT_ONCE`] entries, says so, or the
-    /// way is at its end.
+    /// scan is at its end.
     pub fn step(&mut self, keyspace: &Keyspace, mut is_over: impl FnMut() -> bool) {
         loop {
             if self.db >= keyspace.databases() {
@@ -104,7 +104,7 @@ impl KeyLook {
         }
         let (name, kind) = (entry.key(), entry.type_of());
         let kept = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-        // A way may meet an entry twice.
+        // A scan may meet an entry twice.
         if self.so_far.iter().any(|key| key.db == db && *key.name == *kept) {
             return;
         }
@@ -118,11 +118,11 @@ impl KeyLook {
     /// Forgets what was found.
     pub fn clear(&mut self) {
         if self.seen > 0 || self.passes > 0 {
-            *self = KeyLook::default();
+            *self = KeyScan::default();
         }
     }
 
-    /// What is known: of the last whole way, or of this one while there was none.
+    /// What is known: of the last whole scan, or of this one while there was none.
     pub fn found(&self) -> LargestKeys {
         let is_whole = self.passes > 0;
         let keys = if is_whole { self.last.clone() } else { self.so_far.clone() };

@@ -1,8 +1,8 @@
 //! What is gathered for the page between two asks, and until when.
 
 use super::WATCHED_NS;
-use super::clients::ClientPass;
-use super::keys::KeyLook;
+use super::clients::ClientScan;
+use super::keys::KeyScan;
 use sluice_base::Now;
 
 /// See the module.
@@ -13,9 +13,9 @@ pub(crate) struct PageWatch {
     /// Somebody looks at large keys until then, likewise.
     keys_until_ns: u64,
     /// The clients that hold most.
-    pub clients: ClientPass,
+    pub clients: ClientScan,
     /// The largest keys.
-    pub keys: KeyLook,
+    pub keys: KeyScan,
 }
 
 impl PageWatch {

@@ -88,7 +88,7 @@ const REST_MIN_MAX: i64 = 60;
 
 impl Engine {
     /// Does what the last command has asked of the append-only file: between two units.
-    pub(crate) fn apply_aof_news(&mut self, process: &mut dyn Process) {
+    pub(crate) fn apply_aof_requests(&mut self, process: &mut dyn Process) {
         if !self.control.between_units(BetweenUnits::Rewrite) {
             return;
         }

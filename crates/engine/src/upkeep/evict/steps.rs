@@ -15,7 +15,8 @@ use sluice_resp::Protocol;
 /// How long a reading of the allocator serves where less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;
 /// How long it serves where more is left: longer than the time between two runs of the cron, which reads
-/// each time. A reading takes some 60 microseconds, and who writes seldom would pay for one with each write.
+/// each time where `hz` is 4 and more. A reading takes some 60 microseconds, and who writes seldom would pay
+/// for one with each write.
 const GAUGE_FAR_NS: u64 = 250_000_000;
 
 /// Keys evicted between two looks at the clock.
