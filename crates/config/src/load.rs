@@ -129,7 +129,12 @@ impl<'a, 'b> Load<'a, 'b> {
         match ParamId::find(name) {
             Some(id) => {
                 self.set(id, arguments)?;
-                self.config.places.0.push((id, place()));
+                let mut place = place();
+                if id.param().traits.has(Traits::SENSITIVE) {
+                    // Nobody needs to be shown the value, and it may change.
+                    place.text = String::from_utf8_lossy(name).into_owned();
+                }
+                self.config.places.0.push((id, place));
                 Ok(())
             }
             None => self.directive(name, arguments, depth, place),

@@ -113,11 +113,11 @@ impl FilterPart {
     }
 }
 
-/// The bits of a hash in its word, from what decides neither about the word nor about a hash slot; the lowest
-/// bits of those that choose the word decide little about it.
+/// The bits of a hash in its word: the lowest 12 of those that choose the word, which decide little about it
+/// as long as a part has fewer than 262,144 words.
 #[inline]
 fn bits_of(hash: u64) -> u64 {
-    1 << (hash >> 40 & 63) | 1 << (hash & 63)
+    1 << (hash & 63) | 1 << (hash >> 6 & 63)
 }
 
 /// Bits of the hash below those that choose the part.

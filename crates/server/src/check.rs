@@ -85,20 +85,18 @@ impl Findings {
     fn certificates(&mut self, config: &Config) {
         if let Err(text) = tls::check(config, storage::of_process().as_ref()) {
             // What is missing has no line: the line is named that asks for TLS.
-            let ids = [tls::directive_of(config, &text), param::TLS_PORT.into(), param::METRICS_TLS.into()];
-            self.error(config, first_set(config, ids), &text);
+            let asks = if config.int(param::TLS_PORT) != 0 {
+                param::TLS_PORT.any()
+            } else {
+                param::METRICS_TLS.any()
+            };
+            self.error(config, first_set(config, [tls::directive_of(config, &text), asks]), &text);
         }
     }
 
     /// What a start would listen on.
     fn addresses(&mut self, config: &Config) {
-        let blamed = first_set(config, [param::BIND.into(), param::PORT.into(), param::TLS_PORT.into()]);
-        for found in listen::try_tcp(config) {
-            match found {
-                BindProblem::Tolerable(text) => self.warning(config, blamed, &text),
-                BindProblem::Fatal(text) => self.error(config, blamed, &text),
-            }
-        }
+        self.bind_problems(config, param::BIND.any(), listen::try_tcp(config));
         match listen::try_unix(config) {
             Ok(None) => {}
             Ok(Some(text)) => self.warning(config, param::UNIXSOCKET, &text),
@@ -119,11 +117,17 @@ impl Findings {
         if let Some(text) = metrics::refusal(config) {
             self.error(config, param::METRICS_BIND, &text);
         }
-        let blamed = first_set(config, [param::METRICS_BIND.into(), param::METRICS_PORT.into()]);
-        for found in listen::try_metrics(config) {
-            match found {
-                BindProblem::Tolerable(text) => self.warning(config, blamed, &text),
-                BindProblem::Fatal(text) => self.error(config, blamed, &text),
+        self.bind_problems(config, param::METRICS_BIND.any(), listen::try_metrics(config));
+    }
+
+    /// Problems of addresses: the line of the addresses is named, and that of the port where these are the
+    /// default.
+    fn bind_problems(&mut self, config: &Config, bind: ParamId, problems: Vec<(ParamId, BindProblem)>) {
+        for (port, problem) in problems {
+            let id = first_set(config, [bind, port]);
+            match problem {
+                BindProblem::Tolerable(text) => self.warning(config, id, &text),
+                BindProblem::Fatal(text) => self.error(config, id, &text),
             }
         }
     }

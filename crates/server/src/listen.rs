@@ -8,7 +8,7 @@ use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::choice::EventLoop;
-use sluice_config::{Config, param};
+use sluice_config::{Config, ParamId, param};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -246,16 +246,19 @@ struct TcpPlace {
     word: String,
     port: u16,
     tls: bool,
+    /// The directive of the port.
+    asked_by: ParamId,
 }
 
 /// What `bind`, `port` and `tls-port` ask for.
 fn wanted_tcp(config: &Config) -> Vec<TcpPlace> {
     let mut places = Vec::new();
-    for (port, tls) in [(config.int(param::PORT) as u16, false), (config.int(param::TLS_PORT) as u16, true)] {
+    for (id, tls) in [(param::PORT, false), (param::TLS_PORT, true)] {
+        let (port, asked_by) = (config.int(id) as u16, id.any());
         if port != 0 {
             let words =
                 config.list(param::BIND).iter().map(|word| String::from_utf8_lossy(word).into_owned());
-            places.extend(words.map(|word| TcpPlace { word, port, tls }));
+            places.extend(words.map(|word| TcpPlace { word, port, tls, asked_by }));
         }
     }
     places
@@ -265,7 +268,13 @@ fn wanted_tcp(config: &Config) -> Vec<TcpPlace> {
 fn wanted_metrics(config: &Config) -> Vec<TcpPlace> {
     let port = config.int(param::METRICS_PORT) as u16;
     let words = config.list(param::METRICS_BIND).iter().filter(|_| port != 0);
-    let place = |word: &[u8]| TcpPlace { word: String::from_utf8_lossy(word).into_owned(), port, tls: false };
+    let asked_by = param::METRICS_PORT.any();
+    let place = |word: &[u8]| TcpPlace {
+        word: String::from_utf8_lossy(word).into_owned(),
+        port,
+        tls: false,
+        asked_by,
+    };
     words.map(|word| place(word)).collect()
 }
 
@@ -338,7 +347,7 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
 }
 
 fn open_tcp(place: &TcpPlace, config: &Config) -> std::io::Result<Listener> {
-    let TcpPlace { word, port, tls } = place.clone();
+    let TcpPlace { word, port, tls, .. } = place.clone();
     let socket = bind_tcp(address(&word)?, port, config)?;
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, tls } })
@@ -381,18 +390,18 @@ pub enum BindProblem {
 }
 
 /// Tries each address of `bind` without listening, so that no client notices. What is found is text that
-/// names the address.
-pub fn try_tcp(config: &Config) -> Vec<BindProblem> {
+/// names the address, with the directive of the port.
+pub fn try_tcp(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_places(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
 }
 
 /// [`try_tcp`] for the addresses of `metrics-bind`, which must not be those of clients.
-pub fn try_metrics(config: &Config) -> Vec<BindProblem> {
+pub fn try_metrics(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_places(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
 }
 
 /// What is found at each list of addresses, of which none may have one of another's.
-fn try_places(config: &Config, lists: &[Vec<TcpPlace>]) -> Vec<Vec<BindProblem>> {
+fn try_places(config: &Config, lists: &[Vec<TcpPlace>]) -> Vec<Vec<(ParamId, BindProblem)>> {
     let mut taken: Vec<(IpAddr, u16, String)> = Vec::new();
     lists.iter().map(|places| try_list(config, places, &mut taken)).collect()
 }
@@ -401,9 +410,9 @@ fn try_list(
     config: &Config,
     places: &[TcpPlace],
     taken: &mut Vec<(IpAddr, u16, String)>,
-) -> Vec<BindProblem> {
+) -> Vec<(ParamId, BindProblem)> {
     let mut found = Vec::new();
-    for TcpPlace { word, port, .. } in places.iter().cloned() {
+    for TcpPlace { word, port, asked_by, .. } in places.iter().cloned() {
         let name = word.trim_start_matches('-').to_owned();
         let tried = address(&word).and_then(|address| bind_tcp(address, port, config).map(|_closed| address));
         match tried {
@@ -412,16 +421,16 @@ fn try_list(
                     *other_port == port && overlap(*other, address)
                 };
                 if let Some((_, _, other)) = taken.iter().find(is_same) {
-                    found.push(BindProblem::Fatal(format!(
-                        "{name} port {port}: '{other}' has this address already"
-                    )));
+                    let text = format!("{name} port {port}: '{other}' has this address already");
+                    found.push((asked_by, BindProblem::Fatal(text)));
                 }
                 taken.push((address, port, name));
             }
             Err(error) => {
                 let text = format!("{name} port {port}: {}", plain_error(&error));
                 let tolerable = is_in_use(&error) || is_tolerable(&error, &word);
-                found.push(if tolerable { BindProblem::Tolerable(text) } else { BindProblem::Fatal(text) });
+                let problem = if tolerable { BindProblem::Tolerable(text) } else { BindProblem::Fatal(text) };
+                found.push((asked_by, problem));
             }
         }
     }

@@ -166,6 +166,8 @@ impl Engine {
         if control.clients.tracking.is_active() && databases.iter().any(|change| change.changes_keys()) {
             let (now, own) = (command.now, command.proto);
             Delivery { sessions, control, spare, now, own }.invalidate_all();
+            // No key has a row any more.
+            effects.listened_keys().clear();
         }
         for change in databases {
             announce_database(keyspace, effects, control, change, command.now);

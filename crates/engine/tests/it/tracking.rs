@@ -352,6 +352,26 @@ fn nothing_is_left_of_a_client_that_has_ended() {
     assert!(tracking.1 < 64, "{tracking:?}");
 }
 
+#[test]
+fn nothing_is_left_of_keys_that_a_flush_has_emptied() {
+    let (mut rig, client) = tracker("");
+    for number in 0..5000 {
+        rig.argv(client, &[b"EXISTS", format!("k{number}").as_bytes()]);
+    }
+    let tracked = |rig: &Rig| rig.engine.memory_parts().iter().find(|part| part.0 == "tracking").unwrap().1;
+    let before = tracked(&rig);
+    rig.run("FLUSHALL");
+    told(&mut rig, client);
+    for _ in 0..2000 {
+        rig.end_iteration();
+    }
+    assert!(tracked(&rig) < before / 50, "{} of {before}", tracked(&rig));
+    // The filter, emptied too, finds what is read from here on.
+    rig.run_as(client, "GET k7");
+    rig.run("SET k7 1");
+    assert_eq!(told(&mut rig, client), push("k7"));
+}
+
 /// A client with many prefixes ends: they are removed in slices, and those of the same client who begins
 /// again meanwhile are others.
 #[test]

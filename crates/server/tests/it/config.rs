@@ -486,6 +486,14 @@ fn a_finding_names_the_line_that_asks_for_what_fails() {
             format!("port 0\nunixsocket s\nmetrics-tls yes\nmetrics-port {}\n", free_port()),
             "c.conf:3: No tls-cert-file configured!",
         ),
+        (
+            "d.conf",
+            format!("tls-port 0\nport 0\nunixsocket s\nmetrics-tls yes\nmetrics-port {}\n", free_port()),
+            "d.conf:4: No tls-cert-file configured!",
+        ),
+        ("e.conf", format!("port 0\ntls-port {port}\n"), "e.conf:2: * port"),
+        ("f.conf", format!("tls-port {}\nport {port}\n", free_port()), "f.conf:2: * port"),
+        ("g.conf", format!("bind 127.0.0.1\nport {port}\n"), "g.conf:1: 127.0.0.1 port"),
     ] {
         let file = dir.file(name, &text);
         let (out, err, _) = run(&["--check-config", &file], "");

@@ -135,6 +135,10 @@ impl Shard {
         if let Some(place) = self.more.get(at).and_then(|moved| self.places.get_mut(&moved.hash)) {
             *place = RowPlace::more(at);
         }
+        // To twice what is left, so that the next rows cost no growth.
+        if self.more.len() < self.more.capacity() / 4 {
+            self.more.shrink_to(self.more.len() * 2);
+        }
         removed
     }
 
@@ -470,6 +474,22 @@ mod tests {
             }
         }
         assert!(dropped > 100 && in_place > 100, "{dropped} {in_place}");
+    }
+
+    #[test]
+    fn rows_that_are_taken_give_their_memory_back() {
+        let (mut table, mut rng) = (Table::default(), Rng::new(2));
+        let hashes: Vec<u64> = (0..100_000).map(|_| rng.next_u64()).collect();
+        for hash in &hashes {
+            for slot in 0..2 {
+                table.add(*hash, Tracker { slot, number: 0 }, || None);
+            }
+        }
+        let lists = |table: &Table| table.shards.iter().map(|shard| heap::vec(&shard.more)).sum::<usize>();
+        let before = lists(&table);
+        assert!(hashes.iter().all(|hash| table.take(*hash).is_some()));
+        assert!(lists(&table) < before / 20, "{} of {before}", lists(&table));
+        assert_eq!((table.keys(), table.items(), table.row_bytes), (0, 0, 0));
     }
 
     #[test]
