@@ -2,11 +2,12 @@
 //! ten times a second; the connections themselves are moved by `iteration/moves.rs`.
 
 use super::IoThreadId;
-use super::balance::Balance;
+use super::balance::{Balance, Share};
 use super::message::Settings;
 use super::policy::{LoadSample, Policy};
 use super::pool::Pool;
 use crate::host::{Host, NO_IO_THREADS};
+use crate::os::ThreadClock;
 use sluice_base::LogLevel;
 use sluice_commands::Limits;
 use sluice_config::param;
@@ -23,8 +24,10 @@ pub struct Manager {
     policy: Policy,
     balance: Balance,
     last: LastSample,
+    /// The main thread's processor time.
+    main_clock: ThreadClock,
     /// When the load of the I/O threads was looked at.
-    balanced_ns: u64,
+    sampled_ns: u64,
     /// I/O threads that the configuration asks for.
     configured: usize,
     /// All of them are active, whatever the load.
@@ -40,8 +43,8 @@ pub struct Manager {
 #[derive(Debug, Default)]
 struct LastSample {
     at_ns: u64,
-    main_ns: u64,
-    io_threads_ns: u64,
+    /// Active time and processor time of the main thread.
+    main_ns: [u64; 2],
     commands: u64,
     idle_ticks: u64,
 }
@@ -112,7 +115,7 @@ const SAMPLE_NS_MIN: u64 = 50_000_000;
 const FREED_BY_IO_THREADS_BYTES: usize = 1024;
 
 impl Manager {
-    /// No I/O threads yet. `main` wakes the main thread; `ring` overrides the size of the rings, for tests: 0
+    /// No I/O threads yet. Called on the main thread. `main` wakes it; `ring` overrides the size of the rings, for tests: 0
     /// is the usual size.
     pub fn new(engine: &Engine, main: Waker, backend: Backend, ring: usize) -> Manager {
         Manager {
@@ -121,7 +124,8 @@ impl Manager {
             policy: Policy::new(0),
             balance: Balance::default(),
             last: LastSample::default(),
-            balanced_ns: 0,
+            main_clock: ThreadClock::of_this_thread(),
+            sampled_ns: 0,
             configured: 0,
             always: false,
             spawn_again_ns: 0,
@@ -156,7 +160,7 @@ impl Manager {
         // I/O threads that are to be active always are so as soon as it is said.
         if self.always && self.configured > 0 {
             self.policy.assume(self.configured);
-            self.arrange(self.configured, engine, host, now_ns, slots);
+            self.arrange(self.configured, engine, host, slots, &[]);
         }
     }
 
@@ -227,11 +231,12 @@ impl Manager {
         if !self.pool.is_running() && self.configured == 0 {
             return;
         }
+        let shares = self.sample_io_threads(now_ns);
         let wanted = if self.always {
             self.policy.assume(self.configured);
             self.configured
         } else {
-            match self.sample(engine, host, now_ns) {
+            match self.sample(engine, host, now_ns, &shares) {
                 Some(signals) => self.policy.step(signals),
                 None => self.pool.active(),
             }
@@ -239,11 +244,19 @@ impl Manager {
         if self.pool.threads() < self.configured && now_ns >= self.spawn_again_ns {
             self.spawn(engine, host, now_ns);
         }
-        self.arrange(wanted, engine, host, now_ns, slots);
+        self.arrange(wanted, engine, host, slots, &shares);
     }
 
-    /// Lets so many I/O threads take connections, and has these move accordingly.
-    fn arrange(&mut self, wanted: usize, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
+    /// Lets so many I/O threads take connections, and has these move accordingly. `shares`: how busy those that
+    /// were active until now are, if it was looked at.
+    fn arrange(
+        &mut self,
+        wanted: usize,
+        engine: &mut Engine,
+        host: &mut Host,
+        slots: usize,
+        shares: &[Share],
+    ) {
         let before = self.pool.active();
         self.pool.set_active(wanted);
         let now = self.pool.active();
@@ -253,9 +266,10 @@ impl Manager {
             let word = if now > before { "increased" } else { "decreased" };
             host.note(LogLevel::Debug, &format!("IO threads {word} from {} to {}", before + 1, now + 1));
             self.recall(slots);
+        } else {
+            self.even_out(host, slots, shares);
         }
         if now > 0 {
-            self.even_out(host, now_ns, slots);
             let all_moved = engine.connections() <= self.pool.all_connections();
             if !all_moved && !self.moves.are_pending() {
                 self.moves.begin(slots);
@@ -275,33 +289,38 @@ impl Manager {
     }
 
     /// Has connections of an I/O thread go elsewhere that is busier than the others.
-    fn even_out(&mut self, host: &mut Host, now_ns: u64, slots: usize) {
-        let wall_ns = now_ns.saturating_sub(self.balanced_ns);
-        if wall_ns < SAMPLE_NS_MIN {
-            return;
-        }
-        self.balanced_ns = now_ns;
-        let shares = self.pool.sample(wall_ns);
-        if let Some(wanted) = self.balance.step(&shares) {
+    fn even_out(&mut self, host: &mut Host, slots: usize, shares: &[Share]) {
+        if let Some(wanted) = self.balance.step(shares) {
             self.moves.set_release(wanted.id, wanted.count);
             self.moves.begin(slots);
             host.shown.io_threads.balanced += wanted.count as u64;
         }
     }
 
+    /// How busy each active I/O thread was since the last look; nothing where that was too short ago.
+    fn sample_io_threads(&mut self, now_ns: u64) -> Vec<Share> {
+        let wall_ns = now_ns.saturating_sub(self.sampled_ns);
+        if wall_ns < SAMPLE_NS_MIN {
+            return Vec::new();
+        }
+        self.sampled_ns = now_ns;
+        self.pool.sample(wall_ns)
+    }
+
     /// What happened since the last sample; `None` where it was too short ago.
-    fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64) -> Option<LoadSample> {
+    fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64, shares: &[Share]) -> Option<LoadSample> {
         let wall = now_ns.saturating_sub(self.last.at_ns);
-        if wall < SAMPLE_NS_MIN {
+        let active = self.pool.active();
+        if wall < SAMPLE_NS_MIN || (shares.is_empty() && active > 0) {
             return None;
         }
-        let (main_ns, io_threads_ns) = (host.work.active_ns, self.pool.active_ns().iter().sum::<u64>());
+        let main_ns = [host.work.active_ns, self.main_clock.spent_ns().unwrap_or(0)];
         let commands = engine.commands_executed();
-        let active = self.pool.active();
-        let main_busy = main_ns.saturating_sub(self.last.main_ns) as f64 / wall as f64;
+        let worked = (0..2).map(|of| main_ns[of].saturating_sub(self.last.main_ns[of])).max().unwrap_or(0);
+        let main_busy = (worked as f64 / wall as f64).min(1.0);
         let io_threads_busy = match active {
             0 => 0.0,
-            n => io_threads_ns.saturating_sub(self.last.io_threads_ns) as f64 / wall as f64 / n as f64,
+            n => shares.iter().map(|share| share.busy).sum::<f64>() / n as f64,
         };
         // Asking the kernel costs some ten microseconds: only when the answer can matter.
         let mut idle_processors = 0.0;
@@ -323,8 +342,7 @@ impl Manager {
             idle_processors,
             commands: (commands_seen as f64 * SAMPLE_NS as f64 / wall as f64) as u64,
         };
-        self.last =
-            LastSample { at_ns: now_ns, main_ns, io_threads_ns, commands, idle_ticks: self.last.idle_ticks };
+        self.last = LastSample { at_ns: now_ns, main_ns, commands, idle_ticks: self.last.idle_ticks };
         Some(signals)
     }
 }

@@ -4,6 +4,7 @@ use super::IoThreadId;
 use super::balance::Share;
 use super::message::{Settings, ToIoThread, ToMain};
 use super::thread::{Channels, IoThread, Published};
+use crate::os::ThreadClock;
 use crate::threads::Thread;
 use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Backend, Waker};
@@ -69,9 +70,13 @@ struct Handle {
     published: Arc<Published>,
     /// Connections it has, those on their way there included.
     connections: usize,
-    /// Its active time at the last sample, nanoseconds.
-    sampled_ns: u64,
-    /// Share of the time between the last two samples in which it had work.
+    /// Its processor time.
+    clock: ThreadClock,
+    /// Its active time and its processor time at the last sample, nanoseconds.
+    sampled_ns: [u64; 2],
+    /// Share of the time between the last two samples in which it had work or was on a processor, whichever is
+    /// more. The first counts waiting for a processor as well; the second what the kernel does within a wait,
+    /// which on io_uring is all receiving and sending.
     busy: f64,
     unflushed: bool,
 }
@@ -183,13 +188,13 @@ impl Pool {
             // The loop is opened by the thread that uses it: io_uring wants that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
                 Ok(opened) => {
-                    let _ = ready.send(Ok(opened.event_loop.waker()));
+                    let _ = ready.send(Ok((opened.event_loop.waker(), ThreadClock::of_this_thread())));
                     IoThread::new(channels, opened.event_loop).run();
                 }
                 Err(error) => drop(ready.send(Err(error))),
             }
         })?;
-        let waker = opened.recv().map_err(|_| std::io::ErrorKind::BrokenPipe)??;
+        let (waker, clock) = opened.recv().map_err(|_| std::io::ErrorKind::BrokenPipe)??;
         let overflow = VecDeque::new();
         Ok(Handle {
             number,
@@ -198,7 +203,8 @@ impl Pool {
             waker,
             published,
             connections: 0,
-            sampled_ns: 0,
+            clock,
+            sampled_ns: [0; 2],
             busy: 0.0,
             unflushed: false,
         })
@@ -260,15 +266,20 @@ impl Pool {
         self.staying[..self.active].iter().copied().min_by_key(load)
     }
 
-    /// Learns how busy each active I/O thread was in the last `wall_ns` nanoseconds.
+    /// Learns how busy each I/O thread was in the last `wall_ns` nanoseconds; the shares of the active ones. A
+    /// system call for each I/O thread.
     pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
         let mut shares = Vec::with_capacity(self.active);
-        for id in &self.staying[..self.active] {
+        for (place, id) in self.staying.iter().enumerate() {
             let Some(thread) = self.threads[id.0].as_mut() else { continue };
-            let active_ns = thread.published.active_ns.load(Relaxed);
-            let worked = active_ns.saturating_sub(std::mem::replace(&mut thread.sampled_ns, active_ns));
+            let before = thread.sampled_ns;
+            thread.sampled_ns =
+                [thread.published.active_ns.load(Relaxed), thread.clock.spent_ns().unwrap_or(before[1])];
+            let worked = (0..2).map(|of| thread.sampled_ns[of].saturating_sub(before[of])).max().unwrap_or(0);
             thread.busy = (worked as f64 / wall_ns.max(1) as f64).min(1.0);
-            shares.push(Share { id: *id, busy: thread.busy, connections: thread.connections });
+            if place < self.active {
+                shares.push(Share { id: *id, busy: thread.busy, connections: thread.connections });
+            }
         }
         let connections = shares.iter().map(|share| share.connections).sum::<usize>().max(1);
         self.mean_busy = shares.iter().map(|share| share.busy).sum::<f64>() / connections as f64;
