@@ -17,7 +17,8 @@
 //! (C-3).
 
 mod balance;
-pub mod manager;
+pub mod main_share;
+mod manager;
 mod message;
 mod policy;
 mod pool;

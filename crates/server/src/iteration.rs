@@ -438,7 +438,7 @@ impl Server {
             self.engine.log_in_by_certificate(key, names, &mut self.host);
         }
         if self.io_threads.pool.active() > 0 {
-            self.host.shown.io_threads.accepts += 1;
+            self.host.shown.io_threads.placed.accepts += 1;
             let mut connection = Connection::new(key, Transport::detached());
             connection.input.keep(plain);
             return self.hand_over(connection, stream);

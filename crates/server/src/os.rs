@@ -15,8 +15,8 @@ pub struct ThreadClock(ClockId);
 impl ThreadClock {
     /// The calling thread's.
     pub fn of_this_thread() -> ThreadClock {
-        // As the kernel numbers clocks: the complement of the thread's number, above the bits for "of a thread"
-        // and "by the scheduler's count".
+        // As the kernel numbers clocks: the complement of the thread's number, above the bits for "of a
+        // thread" and "by the scheduler's count".
         ThreadClock(ClockId::from_raw((!gettid().as_raw() << 3) | 0b110))
     }
 

@@ -40,7 +40,7 @@ const OF_IO_THREADS: &[&str] = &[IO_THREADS];
 pub(crate) const IO_THREADS: &str = "iothreads";
 
 /// Every arm but the one without arguments, which a plain `cargo test` runs.
-pub(crate) const ARMS: [Arm; 7] = [
+pub(crate) const ARMS: [Arm; 8] = [
     // What can be told apart least together: threads, rings between them that are full after two messages,
     // and the kernel's ring.
     Arm {
@@ -69,6 +69,15 @@ pub(crate) const ARMS: [Arm; 7] = [
     Arm {
         name: "io-uring",
         environment: &[(ARGUMENTS, "--event-loop io_uring")],
+        modules: &[ANY_WAY, OF_IO_THREADS],
+    },
+    // The main thread keeps some connections, now more, now fewer.
+    Arm {
+        name: "kept",
+        environment: &[
+            (ARGUMENTS, "--io-threads 4 --io-threads-always-active yes"),
+            ("SLUICE_TEST_KEPT", "3"),
+        ],
         modules: &[ANY_WAY, OF_IO_THREADS],
     },
     Arm { name: "poll", environment: &[(ARGUMENTS, "--event-loop poll")], modules: &[ANY_WAY] },

@@ -502,8 +502,6 @@ pub struct IoThreads {
     pub reads: u64,
     /// Batches of replies that I/O threads sent.
     pub writes: u64,
-    /// Connections that I/O threads were given as they came.
-    pub accepts: u64,
     /// Batches at the main thread now.
     pub reads_pending: u64,
     /// Time in which each I/O thread had work, microseconds.
@@ -525,8 +523,19 @@ pub struct IoThreads {
     pub service_ns: u64,
     /// Messages that found a ring full and waited at their sender: to I/O threads, and from them.
     pub full: [u64; 2],
-    /// Connections that moved because their I/O thread was busier than others.
+    /// Whom connections were given to.
+    pub placed: PlacedConnections,
+}
+
+/// Connections between the main thread and I/O threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlacedConnections {
+    /// Given to I/O threads as they came.
+    pub accepts: u64,
+    /// Moved because their I/O thread was busier than others.
     pub balanced: u64,
+    /// With the main thread now, although I/O threads are active.
+    pub kept: usize,
 }
 
 /// Processor time, microseconds.

@@ -3,11 +3,13 @@
 
 use super::IoThreadId;
 use super::balance::{Balance, Share};
+use super::main_share::{MainShare, ShareSample};
 use super::message::Settings;
 use super::policy::{LoadSample, Policy};
 use super::pool::Pool;
 use crate::host::{Host, NO_IO_THREADS};
 use crate::os::ThreadClock;
+use crate::test_switches;
 use sluice_base::LogLevel;
 use sluice_commands::Limits;
 use sluice_config::param;
@@ -23,6 +25,7 @@ pub struct Manager {
     pub moves: Moves,
     policy: Policy,
     balance: Balance,
+    main_share: MainShare,
     last: LastSample,
     /// The main thread's processor time.
     main_clock: ThreadClock,
@@ -62,6 +65,8 @@ pub struct Moves {
     left: usize,
     /// Connections that each I/O thread is to give up, by id.
     to_release: Vec<usize>,
+    /// Connections of the main thread that are to go to I/O threads.
+    to_hand_over: usize,
 }
 
 impl Moves {
@@ -97,6 +102,17 @@ impl Moves {
         }
     }
 
+    /// Whether the main thread is to give up a connection that it has.
+    pub fn takes_from_main(&self) -> bool {
+        self.to_hand_over > 0
+    }
+
+    /// Counts a connection of the main thread that has begun to move.
+    pub fn took_from_main(&mut self) {
+        self.to_hand_over = self.to_hand_over.saturating_sub(1);
+        self.start = self.cursor;
+    }
+
     fn set_release(&mut self, id: IoThreadId, count: usize) {
         if self.to_release.len() <= id.0 {
             self.to_release.resize(id.0 + 1, 0);
@@ -115,14 +131,15 @@ const SAMPLE_NS_MIN: u64 = 50_000_000;
 const FREED_BY_IO_THREADS_BYTES: usize = 1024;
 
 impl Manager {
-    /// No I/O threads yet. Called on the main thread. `main` wakes it; `ring` overrides the size of the rings, for tests: 0
-    /// is the usual size.
+    /// No I/O threads yet. Called on the main thread. `main` wakes it; `ring` overrides the size of the
+    /// rings, for tests: 0 is the usual size.
     pub fn new(engine: &Engine, main: Waker, backend: Backend, ring: usize) -> Manager {
         Manager {
             pool: Pool::new(main, backend, ring),
             moves: Moves::default(),
             policy: Policy::new(0),
             balance: Balance::default(),
+            main_share: MainShare::default(),
             last: LastSample::default(),
             main_clock: ThreadClock::of_this_thread(),
             sampled_ns: 0,
@@ -179,6 +196,10 @@ impl Manager {
             (_, false) => self.policy.reason(),
         };
         shown.active = self.pool.active();
+        shown.placed.kept = match self.pool.active() {
+            0 => 0,
+            _ => engine.connections().saturating_sub(self.pool.all_connections()),
+        };
         let counts = self.pool.counts();
         (shown.parks, shown.polls) = (counts.parks, counts.polls);
         shown.full = [self.pool.full(), counts.full];
@@ -234,10 +255,15 @@ impl Manager {
         let shares = self.sample_io_threads(now_ns);
         let wanted = if self.always {
             self.policy.assume(self.configured);
+            self.main_share.give_all();
             self.configured
         } else {
             match self.sample(engine, host, now_ns, &shares) {
-                Some(signals) => self.policy.step(signals),
+                Some(signals) => {
+                    let wanted = self.policy.step(signals);
+                    self.share_main(signals, wanted);
+                    wanted
+                }
                 None => self.pool.active(),
             }
         };
@@ -247,8 +273,8 @@ impl Manager {
         self.arrange(wanted, engine, host, slots, &shares);
     }
 
-    /// Lets so many I/O threads take connections, and has these move accordingly. `shares`: how busy those that
-    /// were active until now are, if it was looked at.
+    /// Lets so many I/O threads take connections, and has these move accordingly. `shares`: how busy those
+    /// that were active until now are, if it was looked at.
     fn arrange(
         &mut self,
         wanted: usize,
@@ -270,12 +296,58 @@ impl Manager {
             self.even_out(host, slots, shares);
         }
         if now > 0 {
-            let all_moved = engine.connections() <= self.pool.all_connections();
-            if !all_moved && !self.moves.are_pending() {
-                self.moves.begin(slots);
-            }
+            self.keep_share(engine, slots);
         }
         self.publish_state(engine, host);
+    }
+
+    /// Decides how many connections the main thread keeps.
+    fn share_main(&mut self, signals: LoadSample, wanted: usize) {
+        if wanted != self.pool.active() || !self.policy.is_at_cap() {
+            return self.main_share.give_all();
+        }
+        self.main_share.step(ShareSample {
+            main_busy: signals.main_busy,
+            io_threads_busy: signals.io_threads_busy,
+            io_threads: wanted,
+            connections: self.pool.all_connections(),
+        });
+    }
+
+    /// How many connections the main thread keeps while I/O threads are active.
+    pub fn kept(&self) -> usize {
+        match test_switches::number(test_switches::KEPT) {
+            None => self.main_share.kept(),
+            // Another number each time, so that connections go to and fro.
+            Some(most) => (self.sampled_ns / SAMPLE_NS % most.saturating_add(1)) as usize,
+        }
+    }
+
+    /// Connections that the main thread has; not those that I/O threads are to give back.
+    fn of_main(&self, engine: &Engine) -> usize {
+        engine.connections().saturating_sub(self.pool.all_connections())
+    }
+
+    /// Whether a connection that is in hand stays with the main thread.
+    pub fn keeps_another(&self, engine: &Engine) -> bool {
+        // The one in hand is among those that it has.
+        self.pool.active() == 0 || self.of_main(engine) <= self.kept()
+    }
+
+    /// Has connections move until the main thread has as many as it keeps.
+    fn keep_share(&mut self, engine: &Engine, slots: usize) {
+        let (has, keeps) = (self.of_main(engine), self.kept());
+        self.moves.to_hand_over = has.saturating_sub(keeps);
+        if self.moves.are_pending() {
+            // The walk takes them on its way.
+        } else if has > keeps {
+            self.moves.begin(slots);
+        } else if has < keeps {
+            let active = self.pool.active_ids();
+            let each = (keeps - has).div_ceil(active.len().max(1));
+            active.iter().for_each(|id| self.moves.set_release(*id, each));
+            self.moves.begin(slots);
+        }
     }
 
     /// Has connections come back from I/O threads that take none any more, and what others have beyond their
@@ -293,7 +365,7 @@ impl Manager {
         if let Some(wanted) = self.balance.step(shares) {
             self.moves.set_release(wanted.id, wanted.count);
             self.moves.begin(slots);
-            host.shown.io_threads.balanced += wanted.count as u64;
+            host.shown.io_threads.placed.balanced += wanted.count as u64;
         }
     }
 

@@ -70,7 +70,7 @@ struct Thresholds {
 /// Chosen by the sweep in the tests below, whose table is in `docs/design/io-threads.md`.
 ///
 /// An I/O thread that has always something to do still dozes between its iterations, so it counts as busy for
-/// four fifths of the time (0.77 to 0.86 on sixteen processors): `io_threads` has to lie well below. At half,
+/// four fifths of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. At half,
 /// more threads bring shorter waits too, and the trial tells whether they bring anything.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
 /// I/O threads are too many when all of them together do less than this share of what one fewer could do.
@@ -86,8 +86,8 @@ const TRIAL_SAMPLES: usize = 5;
 const SETTLE_SAMPLES: u32 = 2;
 /// A trial succeeds when the rate grew to this share of before, in percent.
 const TRIAL_GROWTH_PERCENT: u64 = 103;
-/// The load ended or broke off during a trial when the rate fell below this share of before, in percent: such a
-/// trial has shown nothing.
+/// The load ended or broke off during a trial when the rate fell below this share of before, in percent: such
+/// a trial has shown nothing.
 const LOAD_ENDED_PERCENT: u64 = 50;
 /// What a failed trial showed holds for its load: from this share of its rate on, in percent, another trial
 /// need not wait.
@@ -127,6 +127,11 @@ impl Policy {
             self.active = active.min(self.cap);
             (self.trial, self.pressed, self.slack) = (None, 0, 0);
         }
+    }
+
+    /// Whether no more I/O threads may be added, and none is on trial.
+    pub fn is_at_cap(&self) -> bool {
+        self.active > 0 && self.active == self.cap && self.trial.is_none()
     }
 
     /// How many I/O threads shall be active.

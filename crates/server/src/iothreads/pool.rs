@@ -74,9 +74,9 @@ struct Handle {
     clock: ThreadClock,
     /// Its active time and its processor time at the last sample, nanoseconds.
     sampled_ns: [u64; 2],
-    /// Share of the time between the last two samples in which it had work or was on a processor, whichever is
-    /// more. The first counts waiting for a processor as well; the second what the kernel does within a wait,
-    /// which on io_uring is all receiving and sending.
+    /// Share of the time between the last two samples in which it had work or was on a processor, whichever
+    /// is more. The first counts waiting for a processor as well; the second what the kernel does within a
+    /// wait, which on io_uring is all receiving and sending.
     busy: f64,
     unflushed: bool,
 }
@@ -266,8 +266,8 @@ impl Pool {
         self.staying[..self.active].iter().copied().min_by_key(load)
     }
 
-    /// Learns how busy each I/O thread was in the last `wall_ns` nanoseconds; the shares of the active ones. A
-    /// system call for each I/O thread.
+    /// Learns how busy each I/O thread was in the last `wall_ns` nanoseconds; the shares of the active ones.
+    /// A system call for each I/O thread.
     pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
         let mut shares = Vec::with_capacity(self.active);
         for (place, id) in self.staying.iter().enumerate() {

@@ -43,11 +43,12 @@ impl Server {
         let Some((key, owner)) = self.sockets.clients.in_slot(slot) else { return false };
         match owner {
             SocketOwner::Main(connection) => {
-                let may_go = pool.active() > 0 && link != Some(key);
+                let may_go = pool.active() > 0 && moves.takes_from_main() && link != Some(key);
                 let goes = may_go && connection.stay == MoveState::Yes && connection.is_at_rest();
                 if goes {
                     connection.begin_leaving(&mut self.sockets.event_loop);
                     connection.detach_if_at_rest(&mut self.sockets.event_loop);
+                    moves.took_from_main();
                 }
                 goes
             }
@@ -92,9 +93,9 @@ impl Server {
             self.put(connection);
             return self.end_client(key);
         }
-        match self.io_threads.pool.active() {
-            0 => self.take_in(connection, stream),
-            _ => self.hand_over(connection, stream),
+        match self.io_threads.keeps_another(&self.engine) {
+            true => self.take_in(connection, stream),
+            false => self.hand_over(connection, stream),
         }
         // Output that came up on the way waits in the session.
         self.sockets.ready.push(key);

@@ -358,7 +358,10 @@ fn events(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::IO_THREADED_READS_PROCESSED, threads.reads.saturating_sub(before.reads));
     out.add(field::IO_THREADED_WRITES_PROCESSED, threads.writes.saturating_sub(before.writes));
     out.add(field::IO_THREADED_FREED_OBJECTS, threads.freed.saturating_sub(before.freed));
-    out.add(field::IO_THREADED_ACCEPT_PROCESSED, threads.accepts.saturating_sub(before.accepts));
+    out.add(
+        field::IO_THREADED_ACCEPT_PROCESSED,
+        threads.placed.accepts.saturating_sub(before.placed.accepts),
+    );
     out.add(field::IO_THREADED_POLL_PROCESSED, threads.polls.saturating_sub(before.polls));
     out.add(field::IO_THREADED_TOTAL_PREFETCH_BATCHES, stats.prefetch.batches);
     out.add(field::IO_THREADED_TOTAL_PREFETCH_ENTRIES, stats.prefetch.entries);
@@ -694,7 +697,8 @@ pub(super) fn debug(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::IO_THREADS_SERVICE_USEC, threads.service_ns / 1000);
     out.add(field::IO_THREADS_INBOX_FULL, threads.full[0]);
     out.add(field::IO_THREADS_OUTBOX_FULL, threads.full[1]);
-    out.add(field::IO_THREADS_BALANCED, threads.balanced);
+    out.add(field::IO_THREADS_BALANCED, threads.placed.balanced);
+    out.add(field::IO_THREADS_KEPT, threads.placed.kept);
 }
 
 fn event_loop(counts: &EventLoopCounts, out: &mut dyn Sink) {
