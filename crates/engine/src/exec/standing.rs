@@ -52,7 +52,8 @@ impl Standing {
                 is_monitored: true,
                 is_checked: true,
             },
-            // The gate is asked in another way: `Gate::pass_called`.
+            // What a script calls is asked in another way: `Gate::pass_called`. For a queue EXEC asks about
+            // rights alone.
             Standing::Queued | Standing::Script => StandingRow {
                 may_wait: false,
                 may_be_postponed: false,
