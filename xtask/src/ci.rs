@@ -23,7 +23,7 @@ const DIFFERENTIAL_COMMANDS_SLOW: u64 = 10_000;
 const DIFFERENTIAL_SEED: u64 = 7;
 
 /// Seconds of fuzzing: per target, and together.
-const FUZZ_SECONDS: [u64; 2] = [20, 180];
+const FUZZ_SECONDS: [u64; 2] = [20, 120];
 
 /// Seeds of the simulation, from the first on; the tests run fewer, `deep` more.
 const SIM_SEEDS: u64 = 1000;

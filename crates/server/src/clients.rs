@@ -45,6 +45,8 @@ struct Client {
 #[derive(Default)]
 pub struct Clients {
     entries: Vec<Option<Client>>,
+    /// How many are [`SocketOwner::LeavingIoThread`].
+    leaving: usize,
 }
 
 impl Clients {
@@ -67,7 +69,9 @@ impl Clients {
     /// Removes a client; the owner of its socket.
     pub fn remove(&mut self, key: SessionKey) -> Option<SocketOwner> {
         let entry = self.entries.get_mut(key.slot as usize)?;
-        entry.take_if(|client| client.key == key).map(|client| client.owner)
+        let owner = entry.take_if(|client| client.key == key)?.owner;
+        self.leaving -= usize::from(matches!(owner, SocketOwner::LeavingIoThread(_)));
+        Some(owner)
     }
 
     /// The owner of a client's socket; `None` when the client is gone.
@@ -126,6 +130,7 @@ impl Clients {
         let owner = self.owner_mut(key)?;
         let SocketOwner::IoThread(id) = *owner else { return None };
         *owner = SocketOwner::LeavingIoThread(id);
+        self.leaving += 1;
         Some(id)
     }
 
@@ -134,8 +139,14 @@ impl Clients {
     pub fn returned(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
         let id = owner.io_thread().expect("only an I/O thread gives a connection back");
-        *owner = SocketOwner::InHand;
+        let before = std::mem::replace(owner, SocketOwner::InHand);
+        self.leaving -= usize::from(matches!(before, SocketOwner::LeavingIoThread(_)));
         Some(id)
+    }
+
+    /// Connections that I/O threads are to give back and have not yet given.
+    pub fn leaving(&self) -> usize {
+        self.leaving
     }
 
     /// Slots there are: the bound of a walk.

@@ -24,7 +24,7 @@ mod policy;
 mod pool;
 mod thread;
 
-pub use manager::Manager;
+pub use manager::{MainSockets, Manager};
 pub use message::{AfterPush, Batch, BatchOutcome, Moving, Push, ToIoThread, ToMain};
 
 /// What the main thread calls an I/O thread: from its start to its last message.

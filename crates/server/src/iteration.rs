@@ -24,7 +24,7 @@ use crate::connection::spare::SpareBuffers;
 use crate::connection::transport::Transport;
 use crate::connection::{self, Connection, ConnectionHost};
 use crate::host::Host;
-use crate::iothreads::{Manager, ToIoThread};
+use crate::iothreads::{MainSockets, Manager, ToIoThread};
 use crate::lazyfree::Garbage;
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, Accepted, ListenerKind};
@@ -437,7 +437,7 @@ impl Server {
         if let Some(names) = names {
             self.engine.log_in_by_certificate(key, names, &mut self.host);
         }
-        if self.io_threads.pool.active() > 0 {
+        if !self.io_threads.keeps_another(&self.engine) {
             self.host.shown.io_threads.placed.accepts += 1;
             let mut connection = Connection::new(key, Transport::detached());
             connection.input.keep(plain);
@@ -467,8 +467,13 @@ impl Server {
         if self.timing.sample_is_due() {
             self.host.sample(&self.sockets.event_loop.metrics(), self.engine.keyspace());
         }
-        let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
-        self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
+        let clients = &self.sockets.clients;
+        let sockets = MainSockets {
+            slots: clients.slots(),
+            leaving: clients.leaving(),
+            bound: usize::from(self.follower.session().is_some()),
+        };
+        self.io_threads.manage(&mut self.engine, &mut self.host, self.timing.began_ns, sockets);
         let waker = self.sockets.event_loop.waker();
         self.host.look_at_certificates(self.engine.config(), waker);
     }

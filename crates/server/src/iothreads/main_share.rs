@@ -3,8 +3,8 @@
 //!
 //! With few I/O threads these are the bottleneck, and the main thread, which only executes, is idle for more
 //! than half of its time (`io-threads 2`: nine tenths). It then receives and sends for some of the
-//! connections itself, as it does without I/O threads. No connections are kept while more I/O threads may
-//! still be added: an I/O thread is worth more.
+//! connections itself, as it does without I/O threads. It takes no more while I/O threads may still be added:
+//! these are worth more.
 
 /// What is seen of the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,10 @@ pub struct ShareSample {
     pub io_threads: usize,
     /// Connections that they have.
     pub connections: usize,
+    /// Connections of the main thread.
+    pub of_main: usize,
+    /// The main thread may take more.
+    pub may_take: bool,
 }
 
 /// The state machine.
@@ -27,6 +31,12 @@ pub struct MainShare {
     asked: u32,
     /// Samples until it is looked at again: what moved must be seen to work first.
     rest: u32,
+    /// Samples until more may be taken.
+    holdoff: u32,
+    /// How long the next giving back holds off; doubles with each.
+    penalty: u32,
+    /// Connections of all threads when that began: with others it begins anew.
+    penalty_of: usize,
 }
 
 /// More connections are kept where I/O threads are busier than this. One that is saturated shows four fifths.
@@ -41,6 +51,10 @@ const MAIN_BUSIER: f64 = 0.15;
 const ASKED_SAMPLES: u32 = 3;
 /// Samples of rest after a change.
 const REST_SAMPLES: u32 = 5;
+/// Samples for which no more are taken after some were given back: a second at first.
+const FIRST_PENALTY: u32 = 10;
+/// And a minute at most.
+const LAST_PENALTY: u32 = 600;
 
 impl MainShare {
     /// How many connections the main thread keeps.
@@ -48,30 +62,40 @@ impl MainShare {
         self.kept
     }
 
-    /// None are kept: more I/O threads may be added, or all of them are to do everything.
+    /// None are kept: I/O threads are to do everything, or there are none.
     pub fn give_all(&mut self) {
         *self = MainShare::default();
     }
 
     /// Takes a sample; returns how many connections the main thread is to keep.
     pub fn step(&mut self, seen: ShareSample) -> usize {
-        let ShareSample { main_busy, io_threads_busy, io_threads, connections } = seen;
-        self.rest = self.rest.saturating_sub(1);
-        let is_asked = io_threads_busy >= HOT && io_threads_busy - main_busy >= BUSIER;
+        let ShareSample { main_busy, io_threads_busy, io_threads, connections, of_main, may_take } = seen;
+        if io_threads == 0 {
+            self.give_all();
+            return 0;
+        }
+        // No more than an I/O thread has, also when connections have gone.
+        let all = connections.saturating_add(of_main);
+        let equal = all / io_threads.saturating_add(1);
+        self.kept = self.kept.min(equal);
+        if self.penalty_of.abs_diff(all) > self.penalty_of / 4 {
+            (self.holdoff, self.penalty, self.penalty_of) = (0, FIRST_PENALTY, all);
+        }
+        (self.rest, self.holdoff) = (self.rest.saturating_sub(1), self.holdoff.saturating_sub(1));
+        let is_asked = may_take && io_threads_busy >= HOT && io_threads_busy - main_busy >= BUSIER;
         self.asked = if is_asked { self.asked + 1 } else { 0 };
-        if self.rest > 0 || io_threads == 0 {
+        if self.rest > 0 {
             return self.kept;
         }
         if main_busy >= MAIN_HOT && main_busy - io_threads_busy >= MAIN_BUSIER && self.kept > 0 {
             self.kept -= self.kept.div_ceil(4);
-            self.rest = REST_SAMPLES;
-        } else if self.asked >= ASKED_SAMPLES && connections > 0 {
-            // Half the way to where both are alike, on the guess that connections are, and no more than an
-            // I/O thread would have.
+            (self.rest, self.holdoff) = (REST_SAMPLES, self.penalty);
+            self.penalty = (self.penalty * 2).min(LAST_PENALTY);
+        } else if self.asked >= ASKED_SAMPLES && self.holdoff == 0 && connections > 0 && self.kept < equal {
+            // Half the way to where both are alike, on the guess that connections are.
             let each = io_threads_busy * io_threads as f64 / connections as f64;
             let more = ((io_threads_busy - main_busy) / (2.0 * each)) as usize;
-            let equal = (connections + self.kept) / (io_threads + 1);
-            self.kept = (self.kept + more.max(1)).min(equal).max(self.kept);
+            self.kept = self.kept.saturating_add(more.max(1)).min(equal);
             self.rest = REST_SAMPLES;
         }
         self.kept
@@ -111,6 +135,8 @@ mod tests {
                 io_threads_busy: 0.8 * rate * io,
                 io_threads: self.io_threads,
                 connections: self.connections - kept,
+                of_main: kept,
+                may_take: true,
             };
             (rate, sample)
         }
@@ -165,24 +191,67 @@ mod tests {
     }
 
     #[test]
-    fn a_modest_load_stays_with_the_io_threads() {
-        let mut share = MainShare::default();
-        let seen = ShareSample { main_busy: 0.1, io_threads_busy: 0.5, io_threads: 3, connections: 400 };
-        assert!((0..1000).all(|_| share.step(seen) == 0));
+    fn few_connections_do_not_move_to_and_fro() {
+        for io_threads in 1..=5 {
+            for connections in 2..=64 {
+                let machine = Machine { io_threads, connections, ..MEASURED };
+                // Ten minutes; in the second half twice a minute at most.
+                let (kept, changes) = machine.settle(6000);
+                assert!(
+                    changes <= 10,
+                    "{io_threads} I/O threads, {connections} connections: {kept}, {changes}"
+                );
+            }
+        }
     }
 
     #[test]
-    fn no_sample_makes_it_keep_more_than_there_are() {
+    fn connections_that_go_leave_the_io_threads_their_share() {
+        let mut share = MainShare::default();
+        let many = Machine { connections: 4000, ..MEASURED };
+        for _ in 0..200 {
+            share.step(many.run(share.kept()).1);
+        }
+        assert!(share.kept() > 200, "{}", share.kept());
+        let few = ShareSample {
+            main_busy: 0.3,
+            io_threads_busy: 0.1,
+            io_threads: 3,
+            connections: 20,
+            of_main: 40,
+            may_take: true,
+        };
+        assert!(share.step(few) <= 15, "{}", share.kept());
+    }
+
+    #[test]
+    fn a_modest_load_stays_with_the_io_threads() {
+        let mut share = MainShare::default();
+        let modest = ShareSample {
+            main_busy: 0.1,
+            io_threads_busy: 0.5,
+            io_threads: 3,
+            connections: 400,
+            of_main: 0,
+            may_take: true,
+        };
+        assert!((0..1000).all(|_| share.step(modest) == 0));
+        let growing = ShareSample { io_threads_busy: 0.8, may_take: false, ..modest };
+        assert!((0..1000).all(|_| share.step(growing) == 0), "I/O threads may be added");
+    }
+
+    #[test]
+    fn no_sample_makes_it_keep_more_than_an_equal_share() {
         let mut share = MainShare::default();
         let mut rng = sluice_base::Rng::new(7);
         for _ in 0..100_000 {
-            let [main, io] = [(); 2].map(|()| rng.below(101) as f64 / 100.0);
-            let connections = rng.below(1000) as usize;
-            let before = share.kept();
+            let [main_busy, io_threads_busy] = [(); 2].map(|()| rng.below(101) as f64 / 100.0);
+            let [connections, of_main] = [(); 2].map(|()| rng.below(1000) as usize);
             let io_threads = rng.below(9) as usize;
-            let kept =
-                share.step(ShareSample { main_busy: main, io_threads_busy: io, io_threads, connections });
-            assert!(kept <= before.max(connections + before), "{before} {kept} of {connections}");
+            let may_take = rng.below(4) > 0;
+            let seen = ShareSample { main_busy, io_threads_busy, io_threads, connections, of_main, may_take };
+            let kept = share.step(seen);
+            assert!(kept <= (connections + of_main) / (io_threads + 1), "{kept} of {seen:?}");
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Manager {
     policy: Policy,
     balance: Balance,
     main_share: MainShare,
+    /// What the main thread has of connections.
+    sockets: MainSockets,
     last: LastSample,
     /// The main thread's processor time.
     main_clock: ThreadClock,
@@ -40,6 +42,17 @@ pub struct Manager {
     /// What the I/O threads know of the configuration, and the limits that it was made from.
     settings: Arc<Settings>,
     limits: Arc<Limits>,
+}
+
+/// Connections, as the main thread counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MainSockets {
+    /// Slots of clients.
+    pub slots: usize,
+    /// Connections that I/O threads are to give back and have not yet given.
+    pub leaving: usize,
+    /// Connections that stay with the main thread, whatever happens: that to the primary.
+    pub bound: usize,
 }
 
 /// The numbers at the last sample, of which the next one is the difference.
@@ -140,6 +153,7 @@ impl Manager {
             policy: Policy::new(0),
             balance: Balance::default(),
             main_share: MainShare::default(),
+            sockets: MainSockets::default(),
             last: LastSample::default(),
             main_clock: ThreadClock::of_this_thread(),
             sampled_ns: 0,
@@ -198,7 +212,7 @@ impl Manager {
         shown.active = self.pool.active();
         shown.placed.kept = match self.pool.active() {
             0 => 0,
-            _ => engine.connections().saturating_sub(self.pool.all_connections()),
+            _ => engine.connections().saturating_sub(self.pool.all_connections() + self.sockets.bound),
         };
         let counts = self.pool.counts();
         (shown.parks, shown.polls) = (counts.parks, counts.polls);
@@ -248,21 +262,23 @@ impl Manager {
 
     /// Asks the policy how many I/O threads shall be active, and has connections move accordingly. Ten times
     /// a second.
-    pub fn manage(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
+    pub fn manage(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, sockets: MainSockets) {
         if !self.pool.is_running() && self.configured == 0 {
             return;
         }
+        self.sockets = sockets;
+        let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
         let wanted = if self.always {
             self.policy.assume(self.configured);
+            // All that I/O threads can do is theirs then.
             self.main_share.give_all();
             self.configured
         } else {
             match self.sample(engine, host, now_ns, &shares) {
                 Some(signals) => {
-                    let wanted = self.policy.step(signals);
-                    self.share_main(signals, wanted);
-                    wanted
+                    self.share_main(engine, signals);
+                    self.policy.step(signals)
                 }
                 None => self.pool.active(),
             }
@@ -301,17 +317,18 @@ impl Manager {
         self.publish_state(engine, host);
     }
 
-    /// Decides how many connections the main thread keeps.
-    fn share_main(&mut self, signals: LoadSample, wanted: usize) {
-        if wanted != self.pool.active() || !self.policy.is_at_cap() {
-            return self.main_share.give_all();
+    /// Decides how many connections the main thread keeps; nothing while an I/O thread is on trial.
+    fn share_main(&mut self, engine: &Engine, signals: LoadSample) {
+        if !self.policy.is_trying() {
+            self.main_share.step(ShareSample {
+                main_busy: signals.main_busy,
+                io_threads_busy: signals.io_threads_busy,
+                io_threads: self.pool.active(),
+                connections: self.pool.all_connections(),
+                of_main: self.of_main(engine),
+                may_take: !self.policy.may_grow(signals),
+            });
         }
-        self.main_share.step(ShareSample {
-            main_busy: signals.main_busy,
-            io_threads_busy: signals.io_threads_busy,
-            io_threads: wanted,
-            connections: self.pool.all_connections(),
-        });
     }
 
     /// How many connections the main thread keeps while I/O threads are active.
@@ -323,9 +340,9 @@ impl Manager {
         }
     }
 
-    /// Connections that the main thread has; not those that I/O threads are to give back.
+    /// Connections that the main thread has and could give away; not those that I/O threads are to give back.
     fn of_main(&self, engine: &Engine) -> usize {
-        engine.connections().saturating_sub(self.pool.all_connections())
+        engine.connections().saturating_sub(self.pool.all_connections() + self.sockets.bound)
     }
 
     /// Whether a connection that is in hand stays with the main thread.
@@ -338,13 +355,17 @@ impl Manager {
     fn keep_share(&mut self, engine: &Engine, slots: usize) {
         let (has, keeps) = (self.of_main(engine), self.kept());
         self.moves.to_hand_over = has.saturating_sub(keeps);
+        // Those that come do not stay, if there are more of them than it keeps.
+        let missing = keeps.saturating_sub(has.saturating_add(self.sockets.leaving));
         if self.moves.are_pending() {
             // The walk takes them on its way.
         } else if has > keeps {
+            self.moves.to_release.clear();
             self.moves.begin(slots);
-        } else if has < keeps {
+        } else if missing > 0 {
+            self.moves.to_release.clear();
             let active = self.pool.active_ids();
-            let each = (keeps - has).div_ceil(active.len().max(1));
+            let each = missing.div_ceil(active.len().max(1));
             active.iter().for_each(|id| self.moves.set_release(*id, each));
             self.moves.begin(slots);
         }

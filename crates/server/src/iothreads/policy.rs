@@ -32,7 +32,7 @@ pub struct Policy {
     trial: Option<Trial>,
     /// Samples until another I/O thread may be tried.
     holdoff: u32,
-    /// Commands in as many samples as a trial has, before the trial that failed last.
+    /// Commands in as many samples as a trial has: the most before any trial that failed since one succeeded.
     failed_at: u64,
     /// How long the next failed trial holds off; doubles with each failure.
     penalty: u32,
@@ -73,8 +73,12 @@ struct Thresholds {
 /// four fifths of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. At half,
 /// more threads bring shorter waits too, and the trial tells whether they bring anything.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
-/// I/O threads are too many when all of them together do less than this share of what one fewer could do.
-const SLACK: f64 = 0.5;
+/// I/O threads are too many when they and the main thread together do less than this share of what the I/O
+/// threads could. Half of [`Thresholds::io_threads`], because their number at most doubles at once: what has
+/// just been added is not slack.
+const SLACK: f64 = 0.25;
+/// And the last one, when the main thread alone would be busy for less than this share.
+const SLACK_OF_LAST: f64 = 0.5;
 /// Samples in a row before an I/O thread is added: so many that those it will be compared with were taken
 /// under the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
@@ -85,9 +89,11 @@ const TRIAL_SAMPLES: usize = 5;
 /// Samples after an addition that are not: connections move meanwhile.
 const SETTLE_SAMPLES: u32 = 2;
 /// A trial succeeds when the rate grew to this share of before, in percent.
-const TRIAL_GROWTH_PERCENT: u64 = 103;
+const GROWTH_PERCENT: u64 = 103;
+/// That of the only I/O thread that there may be, to this.
+const ONLY_ONE_PERCENT: u64 = 90;
 /// The load ended or broke off during a trial when the rate fell below this share of before, in percent: such
-/// a trial has shown nothing.
+/// a trial has shown nothing, and makes no penalty longer.
 const LOAD_ENDED_PERCENT: u64 = 50;
 /// What a failed trial showed holds for its load: from this share of its rate on, in percent, another trial
 /// need not wait.
@@ -129,9 +135,15 @@ impl Policy {
         }
     }
 
-    /// Whether no more I/O threads may be added, and none is on trial.
-    pub fn is_at_cap(&self) -> bool {
-        self.active > 0 && self.active == self.cap && self.trial.is_none()
+    /// Whether an I/O thread is on trial: what else is changed meanwhile would be taken for its doing.
+    pub fn is_trying(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Whether another I/O thread may be added now, if those that there are have enough to do.
+    pub fn may_grow(&self, signals: LoadSample) -> bool {
+        let is_free = signals.idle_processors >= self.thresholds.free_processor;
+        self.active < self.cap && self.holdoff == 0 && is_free
     }
 
     /// How many I/O threads shall be active.
@@ -163,7 +175,7 @@ impl Policy {
     pub fn step(&mut self, signals: LoadSample) -> usize {
         self.holdoff = self.holdoff.saturating_sub(1);
         if self.holdoff > 0 && is_share(self.recent_commands(), self.failed_at, LOAD_GREW_PERCENT) {
-            (self.holdoff, self.penalty) = (0, FIRST_PENALTY);
+            self.holdoff = 0;
         }
         self.note_pressure(signals);
         if let Some(trial) = &mut self.trial {
@@ -213,14 +225,18 @@ impl Policy {
 
     fn judge(&mut self) {
         let Some(trial) = self.trial.take() else { return };
-        if is_share(trial.seen, trial.before, TRIAL_GROWTH_PERCENT) {
-            self.penalty = FIRST_PENALTY;
+        // Where one I/O thread is all that there may be, it need not pay by itself: the main thread then
+        // keeps a share of the connections.
+        let is_only_one = trial.from == 0 && self.active == 1;
+        if is_share(trial.seen, trial.before, if is_only_one { ONLY_ONE_PERCENT } else { GROWTH_PERCENT }) {
+            (self.penalty, self.failed_at) = (FIRST_PENALTY, 0);
             return;
         }
         self.active = trial.from;
         self.pressed = 0;
+        self.failed_at = self.failed_at.max(trial.before);
+        self.holdoff = FIRST_PENALTY;
         if is_share(trial.seen, trial.before, LOAD_ENDED_PERCENT) {
-            self.failed_at = trial.before;
             self.holdoff = self.penalty;
             self.penalty = (self.penalty * 2).min(LAST_PENALTY);
         }
@@ -235,10 +251,12 @@ impl Policy {
         if self.active == 0 {
             return false;
         }
-        let fewer = (self.active - 1) as f64;
         let work = signals.io_threads_busy * self.active as f64 + signals.main_busy;
         // With no I/O thread left the main thread does it all.
-        let slack = work < SLACK * (fewer + 1.0);
+        let slack = match self.active {
+            1 => work < SLACK_OF_LAST,
+            active => work < SLACK * active as f64,
+        };
         self.slack = if slack { self.slack + 1 } else { 0 };
         self.slack >= SLACK_SAMPLES
     }
@@ -454,6 +472,69 @@ mod tests {
         assert!(policy.holdoff > 100, "trials failed again and again: {}", policy.holdoff);
         heavy.run(&mut policy, 40);
         assert!(policy.active() >= 5, "{} I/O threads", policy.active());
+    }
+
+    /// Clients that ask again when they are answered: so many commands a sample, by the number of I/O threads
+    /// and of the sample. How often the number of I/O threads changed.
+    fn closed_loop(policy: &mut Policy, samples: usize, rate_of: impl Fn(usize, usize) -> f64) -> usize {
+        let mut changes = 0;
+        for sample in 0..samples {
+            let active = policy.active();
+            let rate = rate_of(active, sample);
+            let (main, io_threads) = match active {
+                0 => (rate / ALONE as f64, 0.0),
+                n => (rate / WITH_IO_THREADS as f64, IO_THREAD_BUSY * rate / (n as f64 * IO_THREAD as f64)),
+            };
+            policy.step(LoadSample {
+                main_busy: main.min(1.0),
+                io_threads_busy: io_threads.min(IO_THREAD_BUSY),
+                idle_processors: 8.0,
+                commands: rate as u64,
+            });
+            changes += usize::from(policy.active() != active);
+        }
+        changes
+    }
+
+    #[test]
+    fn io_threads_that_bring_a_little_are_no_slack() {
+        let mut policy = Policy::new(7);
+        policy.assume(2);
+        // Waits are shorter with four, and with more no shorter.
+        let changes =
+            closed_loop(&mut policy, 3000, |active, _| if active <= 2 { 14_000.0 } else { 14_440.0 });
+        assert!(changes <= 2, "{changes}");
+    }
+
+    #[test]
+    fn a_load_that_swings_is_tried_ever_more_rarely() {
+        for (swing, period) in [(0.05, 100), (0.2, 100), (0.2, 300), (0.3, 50)] {
+            let mut policy = Policy::new(7);
+            policy.assume(2);
+            let changes = closed_loop(&mut policy, 6000, |_, sample| {
+                let turn = (sample % period) as f64 / period as f64 * std::f64::consts::TAU;
+                15_000.0 * (1.0 + swing * turn.sin())
+            });
+            println!("{swing} in {period}: {changes}");
+            assert!(changes < 60, "swing {swing}, period {period}: {changes} changes");
+        }
+    }
+
+    #[test]
+    fn a_trial_that_halves_the_rate_is_not_repeated_at_once() {
+        let mut policy = Policy::new(7);
+        let changes = closed_loop(&mut policy, 3000, |active, _| if active == 0 { 9_500.0 } else { 4_000.0 });
+        let trials = 3000 / (FIRST_PENALTY as usize + TRIAL_SAMPLES);
+        assert!(changes > 0 && changes <= 2 * trials, "{changes}");
+    }
+
+    #[test]
+    fn the_only_io_thread_need_not_pay_by_itself() {
+        for (with_it, stays) in [(9_600.0, 1), (8_000.0, 0)] {
+            let mut policy = Policy::new(1);
+            closed_loop(&mut policy, 20, |active, _| if active == 0 { 10_000.0 } else { with_it });
+            assert_eq!(policy.active(), stays);
+        }
     }
 
     #[test]
