@@ -52,14 +52,13 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(shell::unix_seconds(), FUZZ_SECONDS));
     steps.step("simulation", simulation);
-    // In the profile that the fuzzer and the simulation have built: a release for this alone would take four
-    // minutes of both processors. `deep` compares the release.
+    // The server that the tests have built: an optimised one for this alone would take both processors four
+    // minutes. `deep` compares the release.
     steps.step("differential", || {
-        differential_of(build_server_with_checks, DIFFERENTIAL_COMMANDS, DIFFERENTIAL_SEED, &[])
+        differential_of(test::server, DIFFERENTIAL_COMMANDS, DIFFERENTIAL_SEED, &[])
     });
     steps.step("differential, append-only files", || {
-        let more = ["--append-only"];
-        differential_of(build_server_with_checks, DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &more)
+        differential_of(test::server, DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &["--append-only"])
     });
     steps.step("differential, declared keys", || {
         differential_of(test::server, DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &["--checked"])
@@ -126,24 +125,13 @@ fn other_systems() -> Result<Ran> {
 /// The built server in release form, with the check tools beside it, or `None` while the workspace has no
 /// server.
 pub(crate) fn build_server() -> Result<Option<PathBuf>> {
-    build_in("release")
-}
-
-/// The built server in the profile of the fuzzer and the simulation, optimised with assertions and overflow
-/// checks, or `None` while the workspace has no server.
-fn build_server_with_checks() -> Result<Option<PathBuf>> {
-    build_in("checked")
-}
-
-/// The server and the check tools in a profile whose folder has its name.
-fn build_in(profile: &str) -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/server/Cargo.toml").exists() {
         return Ok(None);
     }
     let mut build = shell::cargo();
-    build.args(["build", "--profile", profile, "--package", "sluice-server", "--package", "sluice-check"]);
+    build.args(["build", "--release", "--package", "sluice-server", "--package", "sluice-check"]);
     shell::run(&mut build)?;
-    Ok(Some(shell::target_dir().join(profile).join("sluice-server")))
+    Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 
 /// The built server with debug assertions, or `None` while the workspace has no server.

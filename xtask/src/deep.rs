@@ -49,7 +49,7 @@ const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 26] = [
+const RUNS: [LongRun; 27] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -196,6 +196,13 @@ const RUNS: [LongRun; 26] = [
         takes: &[],
         commands: 0,
         run: |_| openssl::run(),
+    },
+    LongRun {
+        name: "clients",
+        about: "the client programs against a release; the tests have them against a build with assertions",
+        takes: &[],
+        commands: 0,
+        run: |_| crate::clients::run(&[]),
     },
     LongRun {
         name: "metrics",
