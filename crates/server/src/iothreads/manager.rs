@@ -6,7 +6,7 @@ use super::balance::{Balance, Share};
 use super::main_share::{MainShare, ShareSample};
 use super::message::Settings;
 use super::policy::{LoadSample, Policy};
-use super::pool::Pool;
+use super::pool::{Pool, WorkTime};
 use crate::host::{Host, NO_IO_THREADS};
 use crate::os::ThreadClock;
 use crate::test_switches;
@@ -59,8 +59,7 @@ pub struct MainSockets {
 #[derive(Debug, Default)]
 struct LastSample {
     at_ns: u64,
-    /// Active time and processor time of the main thread.
-    main_ns: [u64; 2],
+    main: WorkTime,
     commands: u64,
     idle_ticks: u64,
 }
@@ -212,7 +211,7 @@ impl Manager {
         shown.active = self.pool.active();
         shown.placed.kept = match self.pool.active() {
             0 => 0,
-            _ => engine.connections().saturating_sub(self.pool.all_connections() + self.sockets.bound),
+            _ => self.of_main(engine),
         };
         let counts = self.pool.counts();
         (shown.parks, shown.polls) = (counts.parks, counts.polls);
@@ -332,7 +331,7 @@ impl Manager {
     }
 
     /// How many connections the main thread keeps while I/O threads are active.
-    pub fn kept(&self) -> usize {
+    fn kept(&self) -> usize {
         match test_switches::number(test_switches::KEPT) {
             None => self.main_share.kept(),
             // Another number each time, so that connections go to and fro.
@@ -355,7 +354,7 @@ impl Manager {
     fn keep_share(&mut self, engine: &Engine, slots: usize) {
         let (has, keeps) = (self.of_main(engine), self.kept());
         self.moves.to_hand_over = has.saturating_sub(keeps);
-        // Those that come do not stay, if there are more of them than it keeps.
+        // Connections that I/O threads are about to give back are not asked for again.
         let missing = keeps.saturating_sub(has.saturating_add(self.sockets.leaving));
         if self.moves.are_pending() {
             // The walk takes them on its way.
@@ -407,10 +406,10 @@ impl Manager {
         if wall < SAMPLE_NS_MIN || (shares.is_empty() && active > 0) {
             return None;
         }
-        let main_ns = [host.work.active_ns, self.main_clock.spent_ns().unwrap_or(0)];
+        let spent_ns = self.main_clock.spent_ns().unwrap_or(self.last.main.spent_ns);
+        let main = WorkTime { active_ns: host.work.active_ns, spent_ns };
         let commands = engine.commands_executed();
-        let worked = (0..2).map(|of| main_ns[of].saturating_sub(self.last.main_ns[of])).max().unwrap_or(0);
-        let main_busy = (worked as f64 / wall as f64).min(1.0);
+        let main_busy = main.busy_since(self.last.main, wall);
         let io_threads_busy = match active {
             0 => 0.0,
             n => shares.iter().map(|share| share.busy).sum::<f64>() / n as f64,
@@ -435,7 +434,7 @@ impl Manager {
             idle_processors,
             commands: (commands_seen as f64 * SAMPLE_NS as f64 / wall as f64) as u64,
         };
-        self.last = LastSample { at_ns: now_ns, main_ns, commands, idle_ticks: self.last.idle_ticks };
+        self.last = LastSample { at_ns: now_ns, main, commands, idle_ticks: self.last.idle_ticks };
         Some(signals)
     }
 }

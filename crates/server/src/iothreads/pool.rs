@@ -58,6 +58,26 @@ impl IoThreadCounts {
     }
 }
 
+/// How long a thread has worked so far, by two measures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkTime {
+    /// Nanoseconds in iterations of its event loop that had work. Waiting for a processor is in it.
+    pub active_ns: u64,
+    /// Nanoseconds on a processor. What the kernel does within a wait is in it, which on io_uring is all
+    /// receiving and sending.
+    pub spent_ns: u64,
+}
+
+impl WorkTime {
+    /// The share of `wall_ns` nanoseconds in which the thread worked since `before`, 0 to 1, by the measure
+    /// that shows more.
+    pub fn busy_since(self, before: WorkTime, wall_ns: u64) -> f64 {
+        let active_ns = self.active_ns.saturating_sub(before.active_ns);
+        let spent_ns = self.spent_ns.saturating_sub(before.spent_ns);
+        (active_ns.max(spent_ns) as f64 / wall_ns.max(1) as f64).min(1.0)
+    }
+}
+
 /// An I/O thread as the main thread knows it.
 struct Handle {
     /// Its number in names and in INFO, from 0: the lowest that was free.
@@ -72,11 +92,9 @@ struct Handle {
     connections: usize,
     /// Its processor time.
     clock: ThreadClock,
-    /// Its active time and its processor time at the last sample, nanoseconds.
-    sampled_ns: [u64; 2],
-    /// Share of the time between the last two samples in which it had work or was on a processor, whichever
-    /// is more. The first counts waiting for a processor as well; the second what the kernel does within a
-    /// wait, which on io_uring is all receiving and sending.
+    /// What it had worked at the last sample.
+    sampled: WorkTime,
+    /// Share of the time between the last two samples, as [`WorkTime::busy_since`] says.
     busy: f64,
     unflushed: bool,
 }
@@ -204,7 +222,7 @@ impl Pool {
             published,
             connections: 0,
             clock,
-            sampled_ns: [0; 2],
+            sampled: WorkTime::default(),
             busy: 0.0,
             unflushed: false,
         })
@@ -272,11 +290,12 @@ impl Pool {
         let mut shares = Vec::with_capacity(self.active);
         for (place, id) in self.staying.iter().enumerate() {
             let Some(thread) = self.threads[id.0].as_mut() else { continue };
-            let before = thread.sampled_ns;
-            thread.sampled_ns =
-                [thread.published.active_ns.load(Relaxed), thread.clock.spent_ns().unwrap_or(before[1])];
-            let worked = (0..2).map(|of| thread.sampled_ns[of].saturating_sub(before[of])).max().unwrap_or(0);
-            thread.busy = (worked as f64 / wall_ns.max(1) as f64).min(1.0);
+            let before = thread.sampled;
+            thread.sampled = WorkTime {
+                active_ns: thread.published.active_ns.load(Relaxed),
+                spent_ns: thread.clock.spent_ns().unwrap_or(before.spent_ns),
+            };
+            thread.busy = thread.sampled.busy_since(before, wall_ns);
             if place < self.active {
                 shares.push(Share { id: *id, busy: thread.busy, connections: thread.connections });
             }
