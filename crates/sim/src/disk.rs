@@ -58,6 +58,13 @@ struct AofLog {
     is_cut_off: bool,
 }
 
+impl AofLog {
+    /// What a crash leaves of the log may end within a command.
+    fn has_lost_end(&self) -> bool {
+        self.is_lost || self.is_cut_off
+    }
+}
+
 /// The files that the next start reads.
 #[derive(Clone, Debug)]
 struct InForce {
@@ -196,14 +203,16 @@ impl Disk {
     }
 
     /// Whether the key, with the value of a promise, is in what a start would read after a crash at this
-    /// moment. A command whose end a crash has cut off does not count.
+    /// moment. A command whose end a crash has cut off does not count, nor what is behind a log that has
+    /// lost its end: a start may refuse the later logs, and [`Disk::repair`] leaves them out.
     pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };
         let command = [key, b"\r\n$1\r\n1\r\n"].concat();
-        let logs = in_force.logs.iter().map(|log| &aof.logs[*log]);
+        let logs = || in_force.logs.iter().map(|log| &aof.logs[*log]);
+        let readable = logs().position(AofLog::has_lost_end).map_or(in_force.logs.len(), |at| at + 1);
         contains(&in_force.base, key)
-            || logs.into_iter().any(|log| contains_whole(&log.bytes[..log.durable], &command))
+            || logs().take(readable).any(|log| contains_whole(&log.bytes[..log.durable], &command))
     }
 
     /// The machine crashes: behind what is durable some is left, or nothing.
