@@ -7,7 +7,7 @@
 use crate::renames::Renames;
 use sluice_base::heap;
 use sluice_command::derive::keys::key_row;
-use sluice_command::specs::sorted_set as specs;
+use sluice_command::specs::{hash, set, sorted_set};
 use sluice_command::{Group, Named, Spec};
 use sluice_keyspace::{Db, Key, KeyHasher};
 use sluice_resp::Request;
@@ -53,12 +53,11 @@ impl Prepared {
     fn member_place(self) -> Option<MemberPlace> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
+            Group::Set if spec.id == set::SMOVE.id => Some(MemberPlace::BehindBothKeys),
+            Group::Hash if is_among(spec, &LAST_FIELD) => Some(MemberPlace::Last),
             Group::Set | Group::Hash => Some(MemberPlace::BehindKey),
-            Group::SortedSet => match spec.id {
-                id if id == specs::ZADD.id || id == specs::ZINCRBY.id => Some(MemberPlace::Last),
-                id if BY_MEMBER.iter().any(|spec| spec.id == id) => Some(MemberPlace::BehindKey),
-                _ => None,
-            },
+            Group::SortedSet if is_among(spec, &LAST_MEMBER) => Some(MemberPlace::Last),
+            Group::SortedSet if is_among(spec, &BY_MEMBER) => Some(MemberPlace::BehindKey),
             _ => None,
         }
     }
@@ -69,16 +68,51 @@ impl Prepared {
     }
 }
 
+fn is_among(spec: &Spec, specs: &[&Spec]) -> bool {
+    specs.iter().any(|one| one.id == spec.id)
+}
+
 /// Commands of sorted sets that look the member behind the key up.
-const BY_MEMBER: [&Spec; 4] = [&specs::ZSCORE, &specs::ZREM, &specs::ZRANK, &specs::ZREVRANK];
+const BY_MEMBER: [&Spec; 4] =
+    [&sorted_set::ZSCORE, &sorted_set::ZREM, &sorted_set::ZRANK, &sorted_set::ZREVRANK];
+/// Commands of sorted sets whose last argument is a member.
+const LAST_MEMBER: [&Spec; 2] = [&sorted_set::ZADD, &sorted_set::ZINCRBY];
+/// Commands of hashes whose last argument is a field.
+const LAST_FIELD: [&Spec; 11] = [
+    &hash::HEXPIRE,
+    &hash::HPEXPIRE,
+    &hash::HEXPIREAT,
+    &hash::HPEXPIREAT,
+    &hash::HEXPIRETIME,
+    &hash::HPEXPIRETIME,
+    &hash::HTTL,
+    &hash::HPTTL,
+    &hash::HPERSIST,
+    &hash::HGETEX,
+    &hash::HGETDEL,
+];
 
 /// Where a request names a member.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberPlace {
     /// The argument behind the key.
     BehindKey,
+    /// The argument behind two keys, which is looked up in both.
+    BehindBothKeys,
     /// The last argument.
     Last,
+}
+
+impl MemberPlace {
+    /// The member, if there are enough arguments.
+    fn of<'r>(self, request: Request<'r>) -> Option<&'r [u8]> {
+        let last = request.spans().len() - 1;
+        match self {
+            MemberPlace::BehindKey => (last >= 2).then(|| request.arg(2)),
+            MemberPlace::BehindBothKeys => (last >= 3).then(|| request.arg(3)),
+            MemberPlace::Last => (last >= 3).then(|| request.arg(last)),
+        }
+    }
 }
 
 /// What the hashes of keys need, and some that were computed ahead.
@@ -183,20 +217,30 @@ impl PreparedBatch {
         while at + 1 < self.items.len() {
             let next = at + run_len(self.items[at..].iter());
             if next - at > 1 {
+                let run = &self.items[at..next];
                 let first = request(at);
-                let key = Key { bytes: first.arg(1), hash: self.items[at].hash, arg: 1 };
-                let members = self.items[at..next].iter().enumerate().filter_map(|(behind, item)| {
-                    let request = request(at + behind);
-                    let last = request.spans().len() - 1;
-                    match item.member_place()? {
-                        MemberPlace::BehindKey => (last >= 2).then(|| request.arg(2)),
-                        MemberPlace::Last => (last >= 3).then(|| request.arg(last)),
-                    }
-                });
-                db.prefetch_members(key, members);
+                let key = |arg: u16, hash| Key { bytes: first.arg(usize::from(arg)), hash, arg };
+                let members = || {
+                    let member =
+                        |(behind, item): (usize, &Prepared)| item.member_place()?.of(request(at + behind));
+                    run.iter().enumerate().filter_map(member)
+                };
+                db.prefetch_members(key(1, run[0].hash), members());
+                if let Some(second) = self.second_hash_of(run) {
+                    db.prefetch_members(key(2, second), members());
+                }
             }
             at = next;
         }
+    }
+
+    /// The hash of the second key of these requests, where all look their member up in one second key.
+    fn second_hash_of(&self, run: &[Prepared]) -> Option<u64> {
+        let second = |item: &Prepared| item.more(&self.hashing).first().copied();
+        if run[0].member_place() != Some(MemberPlace::BehindBothKeys) {
+            return None;
+        }
+        second(&run[0]).filter(|hash| run.iter().all(|item| second(item) == Some(*hash)))
     }
 
     /// How many these are.
@@ -331,6 +375,21 @@ mod tests {
         let mut seen = 0;
         let len = run_len(requests.iter().inspect(|_| seen += 1));
         (len, seen)
+    }
+
+    #[test]
+    fn a_member_is_where_its_command_names_it() {
+        let place = |name: &[u8]| request(name, 7).member_place();
+        for (names, wanted) in [
+            (&[&b"sadd"[..], b"hget", b"zscore", b"zrem"][..], Some(MemberPlace::BehindKey)),
+            (&[b"zadd", b"zincrby", b"hexpire", b"hgetex"], Some(MemberPlace::Last)),
+            (&[b"smove"], Some(MemberPlace::BehindBothKeys)),
+            (&[b"zrange", b"get", b"lpush"], None),
+        ] {
+            for name in names {
+                assert_eq!(place(name), wanted, "{}", name.escape_ascii());
+            }
+        }
     }
 
     #[test]

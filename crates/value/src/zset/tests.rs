@@ -316,6 +316,31 @@ fn a_large_set_takes_few_bytes_for_an_element() {
     check_quickly(&zset);
 }
 
+#[test]
+fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
+    let count = 20_000;
+    let (mut zset, mut context) = filled(count, |number| number as f64);
+    let leaves = |zset: &Zset| match &zset.0.body {
+        Body::Large(large) => large.leaf_numbers(),
+        Body::Small(_) | Body::Garbage(_) => panic!("it is large"),
+    };
+    let filled_leaves = leaves(&zset);
+    // Some four to a leaf.
+    for number in (0..count).step_by(6) {
+        zset.insert(format!("between:{number:06}").as_bytes(), number as f64 + 0.5, &mut context);
+    }
+    assert_eq!(leaves(&zset), filled_leaves, "of {} elements", zset.len());
+    check_quickly(&zset);
+    // In order again: leaves are as full as the first ones.
+    let in_order = |number: u64| (count + number) as f64;
+    for number in 0..count {
+        zset.insert(format!("behind:{number:06}").as_bytes(), in_order(number), &mut context);
+    }
+    let more = leaves(&zset) - filled_leaves;
+    assert!(more.abs_diff(filled_leaves) < filled_leaves / 8, "{more} leaves after {filled_leaves}");
+    check_quickly(&zset);
+}
+
 fn check_quickly(zset: &Zset) {
     let Body::Large(large) = &zset.0.body else { panic!("it is large") };
     large.check();

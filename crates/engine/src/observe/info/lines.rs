@@ -1,57 +1,69 @@
 //! INFO's text: `name:value` lines.
 
-use super::fields::FieldId;
+use super::fields::{FieldId, InfoField};
 use super::sink::Sink;
-use super::value::FieldValue;
-use std::fmt::{Display, Write};
+use super::value::{self, FieldValue};
+use std::fmt::Display;
+use std::io::Write;
 
 /// The text of a reply under construction.
-#[derive(Default)]
 pub(crate) struct Lines {
-    text: String,
+    text: Vec<u8>,
 }
 
 impl Lines {
+    /// No lines.
+    pub(crate) fn new() -> Lines {
+        Lines { text: Vec::with_capacity(TEXT_BYTES) }
+    }
+
     /// Begins a section; an empty line stands between two.
     pub(crate) fn heading(&mut self, title: &str) {
         if !self.text.is_empty() {
-            self.text.push_str("\r\n");
+            self.push("\r\n");
         }
-        self.text.push_str("# ");
-        self.text.push_str(title);
-        self.text.push_str("\r\n");
+        self.push("# ");
+        self.push(title);
+        self.push("\r\n");
     }
 
     /// The finished text.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.text.into_bytes()
+        self.text
     }
-}
 
-impl Lines {
-    fn line(&mut self, name: std::fmt::Arguments<'_>, value: impl Display) {
-        // Writing to a string cannot fail.
-        let _ = write!(self.text, "{name}:{value}\r\n");
+    fn push(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    fn push_name(&mut self, row: &InfoField, star: Option<&dyn Display>) {
+        let Some(star) = star else { return self.push(row.name) };
+        let (before, behind) = row.around_star();
+        // Writing to a vector cannot fail.
+        let _ = write!(self.text, "{before}{star}{behind}");
     }
 }
 
 impl Sink for Lines {
     fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: FieldValue<'_>) {
         let row = field.row();
-        match star {
-            Some(star) => {
-                let (before, behind) = row.around_star();
-                self.line(format_args!("{before}{star}{behind}"), value);
-            }
-            None => self.line(format_args!("{}", row.name), value),
-        }
+        self.push_name(row, star);
+        self.push(":");
+        value::push(&mut self.text, &value);
+        self.push("\r\n");
         if row.human
             && let FieldValue::Uint(bytes) = value
         {
-            self.line(format_args!("{}_human", row.name), human(bytes));
+            self.push(row.name);
+            self.push("_human:");
+            self.push(&human(bytes));
+            self.push("\r\n");
         }
     }
 }
+
+/// Bytes of the text of all sections but those of commands, about: the text is not moved as it grows.
+const TEXT_BYTES: usize = 8192;
 
 /// Bytes as people write them: `12B`, `1.50K`, `2.00G`.
 pub(crate) fn human(bytes: u64) -> String {
@@ -86,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_empty_line_stands_between_sections_only() {
-        let mut lines = Lines::default();
+        let mut lines = Lines::new();
         lines.heading("A");
         lines.put(field::HZ, None, FieldValue::Uint(1));
         lines.heading("B");
@@ -95,7 +107,7 @@ mod tests {
 
     #[test]
     fn values_and_names_are_written_as_the_rows_say() {
-        let mut lines = Lines::default();
+        let mut lines = Lines::new();
         let out: &mut dyn Sink = &mut lines;
         out.add(field::USED_MEMORY, 1536u64);
         out.add(field::USED_MEMORY_PEAK_PERC, FieldValue::Percent(50.0));

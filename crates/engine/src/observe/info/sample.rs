@@ -123,7 +123,7 @@ impl Sink for Sampler {
             let of_star =
                 star.filter(|_| !row.label.is_empty() && parts.iter().all(|part| part.label.is_none()));
             let of_star = of_star.map(|star| (row.label, star.to_string().into_boxed_str()));
-            let of_parts = parts.iter().filter_map(|part| Some((part.label?, part.value.to_string().into())));
+            let of_parts = parts.iter().filter_map(|part| Some((part.label?, part.value.text().into())));
             let labels = self.keep_labels(of_star.into_iter().chain(of_parts).collect());
             for part in parts {
                 if let (Some(family), Some(number)) = (part.family, part.value.number()) {

@@ -63,7 +63,7 @@ impl Section {
 /// The text for the words a client gave; none at all means `default`. Unknown words show nothing.
 pub(crate) fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
     let bare = words.len() == 0;
-    let mut lines = Lines::default();
+    let mut lines = Lines::new();
     for section in SECTIONS {
         let asked = words.clone().any(|word| section.is_asked_for_by(word));
         if asked || bare && section.shown == Shown::ByDefault {

@@ -32,6 +32,11 @@ impl Large {
         assert!(self.heap >= heap, "invariant 5");
     }
 
+    /// How many leaves there have been at a time.
+    pub(in super::super) fn leaf_numbers(&self) -> u32 {
+        self.numbers
+    }
+
     /// Checks that no byte is forgotten or counted twice, of a set no part of which is shared.
     pub(in super::super) fn check_heap(&self) {
         assert_eq!(self.heap, self.own_bytes());

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::zset::edge::Edge;
 use crate::zset::index::MemberIndex;
-use crate::zset::leaf::{ROW_BYTES_MAX, RowLeaf};
+use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX, RowLeaf};
 use crate::zset::paged::PagedArray;
 use crate::zset::part::{ZsetPart, ZsetWork};
 use crate::zset::row::{self, RowIter, RowPlace};
@@ -63,7 +63,7 @@ impl Large {
         let (mut row, mut held, mut hashes) = (Vec::new(), 0, Vec::new());
         for (member, score) in elements {
             let need = row::entry_len(member, score);
-            if held > 0 && row.len() + need > BUILT_BYTES {
+            if held > 0 && row.len() + need > ROW_BYTES_FILLED {
                 level.push(parts.built_leaf(&row, held, &hashes));
                 row.clear();
                 hashes.clear();
@@ -124,7 +124,7 @@ impl Large {
         }
         let (mut parts, top, _) = self.parts(garbage);
         let edge = Edge::Element(entering.score, entering.member);
-        let after = parts.insert(top, edge, entering);
+        let after = parts.insert(top, edge, entering, true);
         if !after.is_empty() {
             let first = Branch::of_arc(top.clone());
             // The clone above and this replacement leave the old top with one owner.
@@ -266,11 +266,17 @@ impl LargeParts<'_, '_> {
         self.free.push(number);
     }
 
-    /// Adds an element under a node; the nodes that follow this one now.
-    fn insert(&mut self, inner: &mut Arc<InnerNode>, edge: Edge<'_>, entering: Entering<'_>) -> Vec<Branch> {
+    /// Adds an element under a node, which may be the last of its level; the nodes that follow this one now.
+    fn insert(
+        &mut self,
+        inner: &mut Arc<InnerNode>,
+        edge: Edge<'_>,
+        entering: Entering<'_>,
+        is_last: bool,
+    ) -> Vec<Branch> {
         let at = child_before(&inner.children, edge, self.paged);
         let Some(children) = self.children(inner) else { return Vec::new() };
-        let is_last = at + 1 == children.len();
+        let is_last = is_last && at + 1 == children.len();
         let after = match children.get_mut(at) {
             None => {
                 let number = self.shelve(RowLeaf::of_row(&[], 0, 0));
@@ -280,7 +286,7 @@ impl LargeParts<'_, '_> {
             }
             Some(child) => {
                 let after = match &mut child.link {
-                    Link::Inner(next) => self.insert(next, edge, entering),
+                    Link::Inner(next) => self.insert(next, edge, entering, is_last),
                     Link::Leaf(number) => self.insert_in_leaf(*number, edge, entering, is_last),
                 };
                 if after.is_empty() {
@@ -331,13 +337,15 @@ impl LargeParts<'_, '_> {
         let leaf = self.paged.get(number as usize);
         let row = leaf.map(RowLeaf::row).unwrap_or_default();
         let at = leaf.map_or(0, |leaf| leaf.gap_of(edge).at);
-        if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
+        let bytes = row.len() + row::entry_len(member, score);
+        let is_full_in_order = is_last && at == row.len() && bytes > ROW_BYTES_FILLED;
+        if row.is_empty() || bytes <= ROW_BYTES_MAX && !is_full_in_order {
             self.change_leaf(number, |leaf, garbage| leaf.insert(at, member, score, garbage));
             self.enter_index(entering, number);
             return Vec::new();
         }
-        if is_last && at == row.len() {
-            // Elements that arrive in order fill leaves: the full one stays as it is.
+        if is_full_in_order {
+            // Elements that arrive in order fill leaves: the filled one stays as it is.
             let mut row = vec![0; row::entry_len(member, score)];
             row::write(&mut row, member, score);
             let next = self.shelve(RowLeaf::of_row(&row, 1, 0));
@@ -523,8 +531,6 @@ impl LargeParts<'_, '_> {
     }
 }
 
-/// Bytes of the row that a leaf has after the set was built in order: some room for what is added.
-const BUILT_BYTES: usize = ROW_BYTES_MAX / 8 * 7;
 /// Fewer elements are removed one leaf after the other, however few are left.
 const REBUILT_FROM: usize = 256;
 /// A set with more elements left is not built anew.

@@ -10,7 +10,7 @@ use triomphe::Arc;
 use super::edit::{CLEARED_BY_CHANGE, Entering, LargeParts};
 use super::{FoundMember, InnerNode, Large, Link, PLACES_AHEAD, ROW_BYTES_SPARSE, child_before, hash};
 use crate::zset::edge::Edge;
-use crate::zset::leaf::ROW_BYTES_MAX;
+use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX};
 use crate::zset::part::ZsetPart;
 use crate::zset::row::{self, RowPlace};
 
@@ -21,6 +21,8 @@ struct LeafPath {
     steps: [u8; DEPTH_MAX],
     depth: usize,
     leaf: u32,
+    /// Whether no leaf is behind it.
+    is_last: bool,
 }
 
 /// Nodes on the way to a leaf at most: those have `SPARSE` children and more, but for the top, and numbers of
@@ -34,10 +36,15 @@ impl Large {
         let edge = Edge::Element(score, member);
         let Some(path) = self.path_before(edge) else { return false };
         let Some(leaf) = self.paged.get(path.leaf as usize) else { return false };
-        if leaf.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
+        let bytes = leaf.row().len() + row::entry_len(member, score);
+        if bytes > ROW_BYTES_MAX {
             return false;
         }
         let gap = leaf.gap_of(edge).at;
+        if path.is_last && gap == leaf.row().len() && bytes > ROW_BYTES_FILLED {
+            // The next leaf begins: elements arrive in order.
+            return false;
+        }
         let (mut parts, top, _) = self.parts(garbage);
         parts.change_leaf(path.leaf, |leaf, garbage| leaf.insert(gap, member, score, garbage));
         parts.enter_index(entering, path.leaf);
@@ -126,12 +133,13 @@ impl Large {
 
     /// The way to the leaf in which an edge lies; `None` in an empty set.
     fn path_before(&self, edge: Edge<'_>) -> Option<LeafPath> {
-        let mut path = LeafPath { steps: [0; DEPTH_MAX], depth: 0, leaf: 0 };
+        let mut path = LeafPath { steps: [0; DEPTH_MAX], depth: 0, leaf: 0, is_last: true };
         let mut inner = &*self.top;
         loop {
             let at = child_before(&inner.children, edge, &self.paged);
             *path.steps.get_mut(path.depth)? = at as u8;
             path.depth += 1;
+            path.is_last &= at + 1 == inner.children.len();
             match &inner.children.get(at)?.link {
                 Link::Inner(next) => inner = next,
                 Link::Leaf(number) => {
