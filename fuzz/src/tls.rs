@@ -69,7 +69,7 @@ fn feed(session: &mut Session, bytes: &[u8], piece: usize, buffers: &mut Buffers
 }
 
 /// Bytes into a session that accepts: the first says the version, the second how large the pieces are. Where
-/// the third is odd the bytes behind are changes of what a true client sends: place (2 bytes), bits to turn.
+/// the third is odd the bytes behind are changes of what a true client sends: offset (2 bytes), bits to turn.
 pub(crate) fn server(data: &[u8]) {
     let [version, piece, mode, rest @ ..] = data else { return };
     let context = &CONTEXTS[usize::from(version % 2)];

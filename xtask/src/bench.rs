@@ -72,8 +72,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     println!("|---|---|---|---|---|---|---|---|");
     for row in rows {
         let rounds = measure(row, &options, &pins);
-        for (place, (about, unit)) in row.lines().iter().enumerate() {
-            println!("{}", line(about, *unit, &rounds.as_ref().map(|rounds| of_line(rounds, place))));
+        for (index, (about, unit)) in row.lines().iter().enumerate() {
+            println!("{}", line(about, *unit, &rounds.as_ref().map(|rounds| of_line(rounds, index))));
         }
     }
     println!("\nMeasured in {}.", shell::seconds(began.elapsed()));
@@ -188,8 +188,8 @@ fn measure(row: &Row, options: &Options, pins: &Pins) -> Rounds {
 }
 
 /// The figures of one line of a row, in each round.
-fn of_line(rounds: &[[Vec<Figures>; 2]], place: usize) -> Vec<[Figures; 2]> {
-    rounds.iter().map(|[ours, peer]| [ours[place], peer[place]]).collect()
+fn of_line(rounds: &[[Vec<Figures>; 2]], index: usize) -> Vec<[Figures; 2]> {
+    rounds.iter().map(|[ours, peer]| [ours[index], peer[index]]).collect()
 }
 
 /// One line of the table.

@@ -1,8 +1,8 @@
-//! `probe`: proof that the compiler names every place that reads values.
+//! `probe`: proof that the compiler names every location that reads values.
 //!
-//! A build with `--cfg sluice_probe="..."` has one more kind of value, of which no code knows. Each place
+//! A build with `--cfg sluice_probe="..."` has one more kind of value, of which no code knows. Each location
 //! that reads, copies, saves, digests, measures or frees values must be a compile error then: a `match` that
-//! is not exhaustive. A place that compiles would treat a new type as something else, without a word.
+//! is not exhaustive. A location that compiles would treat a new type as something else, without a word.
 
 use crate::args::Arguments;
 use crate::shell::{self, Ran};

@@ -32,7 +32,7 @@ use source::Source;
 /// Where the ratchet is: what a rule allows today, and may only shrink.
 const RATCHET: &str = "docs/tidy-ratchet.toml";
 
-/// One broken rule at one place.
+/// One broken rule at one location.
 pub(crate) struct Finding {
     /// The file, relative to the root.
     pub(crate) path: String,

@@ -209,8 +209,8 @@ fn measure(rounds: usize, load: &Load) {
     let mut times: Vec<[[f64; 2]; 2]> = Vec::new();
     for round in 0..rounds + 2 {
         let mut pair = [[0.0; 2]; 2];
-        for place in 0..2 {
-            let which = (place + round) % 2;
+        for turn in 0..2 {
+            let which = (turn + round) % 2;
             pair[which] = home.round(if which == 0 { &mut pool } else { &mut ring }, load);
         }
         // The first two warm up.

@@ -107,8 +107,8 @@ fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
     let contenders = contenders(role);
     let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
     for round in 0..rounds + 2 {
-        for place in 0..contenders.len() {
-            let which = (place + round) % contenders.len();
+        for turn in 0..contenders.len() {
+            let which = (turn + round) % contenders.len();
             let time = (contenders[which].round)(load);
             // The first two warm up.
             if round >= 2 {

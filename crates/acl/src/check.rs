@@ -130,7 +130,7 @@ impl User {
 
     /// [`User::check`] for arguments as they were received; the first is the command's name. Finds keys,
     /// channels and databases where rights depend on them. Cost: none of that for a command of one key, whose
-    /// place is known; else a walk over the arguments, which allocates.
+    /// index is known; else a walk over the arguments, which allocates.
     pub fn check_args(
         &self,
         spec: &'static Spec,

@@ -38,19 +38,19 @@ impl Users {
         Ok(users)
     }
 
-    fn parse_role(&mut self, line: &[u8], place: FileLine<'_>, faults: &mut Vec<u8>) {
+    fn parse_role(&mut self, line: &[u8], file_line: FileLine<'_>, faults: &mut Vec<u8>) {
         let mut words = line.split(|&byte| byte == b' ');
         let name = words.by_ref().nth(1).unwrap_or_default();
         if name.is_empty() {
-            faults.extend([&place.text()[..], b": role keyword requires a role name. "].concat());
+            faults.extend([&file_line.text()[..], b": role keyword requires a role name. "].concat());
             return;
         }
         if let Err(error) = check_name(name) {
-            faults.extend([&place.text()[..], b": ", &error.text(), b". "].concat());
+            faults.extend([&file_line.text()[..], b": ", &error.text(), b". "].concat());
             return;
         }
         if self.roles().get(name).is_some() {
-            let number = place.number.to_string();
+            let number = file_line.number.to_string();
             faults.extend(
                 [b"WARNING: Duplicate role '", name, b"' found on line ", number.as_bytes(), b". "].concat(),
             );
@@ -58,35 +58,42 @@ impl Users {
         }
         let all_channels = self.all_channels();
         let mut role = Role::new(name, all_channels);
-        apply_line(words, place, faults, |rule| role.apply(rule, all_channels));
+        apply_line(words, file_line, faults, |rule| role.apply(rule, all_channels));
         self.insert_role(role);
     }
 
-    fn parse_user(&mut self, line: &[u8], place: FileLine<'_>, faults: &mut Vec<u8>) {
+    fn parse_user(&mut self, line: &[u8], file_line: FileLine<'_>, faults: &mut Vec<u8>) {
         let mut words = line.split(|&byte| byte == b' ');
         let (first, name) = (words.next().unwrap_or_default(), words.next());
         let (b"user", Some(name)) = (word(first), name) else {
             faults.extend(
-                [&place.text()[..], b" should start with user keyword followed by the username. "].concat(),
+                [&file_line.text()[..], b" should start with user keyword followed by the username. "]
+                    .concat(),
             );
             return;
         };
         if has_spaces(name) {
             faults.extend(
-                [b"'", &place.text()[..], b": username '", word(name), b"' contains invalid characters. "]
-                    .concat(),
+                [
+                    b"'",
+                    &file_line.text()[..],
+                    b": username '",
+                    word(name),
+                    b"' contains invalid characters. ",
+                ]
+                .concat(),
             );
             return;
         }
         if self.get(name).is_some() {
-            let number = place.number.to_string();
+            let number = file_line.number.to_string();
             faults.extend(
                 [b"WARNING: Duplicate user '", name, b"' found on line ", number.as_bytes(), b". "].concat(),
             );
             return;
         }
         let mut user = self.make(name);
-        apply_line(words, place, faults, |rule| user.apply(rule, self.scope()));
+        apply_line(words, file_line, faults, |rule| user.apply(rule, self.scope()));
         self.insert(user);
     }
 
@@ -122,12 +129,12 @@ fn is_role(line: &[u8]) -> bool {
 /// Applies the rules of a line of a file, and adds what is wrong with them.
 fn apply_line<'a>(
     rules: impl Iterator<Item = &'a [u8]>,
-    place: FileLine<'_>,
+    file_line: FileLine<'_>,
     faults: &mut Vec<u8>,
     mut apply: impl FnMut(&[u8]) -> Result<(), RuleError>,
 ) {
     let Ok(rules) = merge_selectors(rules) else {
-        faults.extend([&place.text()[..], b": Unmatched parenthesis in selector definition."].concat());
+        faults.extend([&file_line.text()[..], b": Unmatched parenthesis in selector definition."].concat());
         return;
     };
     let mut is_told = false;
@@ -139,14 +146,14 @@ fn apply_line<'a>(
                 let text = RuleError::Unknown.text().as_bytes();
                 let rule = word(rule);
                 faults.extend(
-                    [&place.text()[..], b": Error in applying operation '", rule, b"': ", text, b". "]
+                    [&file_line.text()[..], b": Error in applying operation '", rule, b"': ", text, b". "]
                         .concat(),
                 );
             }
             // Any other error may be what follows from the first: only that one is told.
             Err(error) if !is_told => {
                 is_told = true;
-                faults.extend([&place.text()[..], b": ", error.text().as_bytes(), b". "].concat());
+                faults.extend([&file_line.text()[..], b": ", error.text().as_bytes(), b". "].concat());
             }
             Err(_) => {}
         }

@@ -60,7 +60,7 @@ fn run<F: Fold>(pattern: &[u8], text: &[u8]) -> bool {
         }
         let Some((star, from)) = &mut retry else { return false };
         *from += 1;
-        // Where the star's next element is a plain byte, the places without that byte are passed over.
+        // Where the star's next element is a plain byte, the positions without that byte are passed over.
         if let Some(&byte) = pattern.get(*star)
             && F::EXACT
             && !matches!(byte, b'?' | b'[' | b'\\')

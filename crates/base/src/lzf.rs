@@ -17,10 +17,10 @@ pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
     let mut seen = vec![0u32; 1 << bits];
     let (mut at, mut literals_from) = (0, 0);
     while let Some(three) = input.get(at..).and_then(|rest| rest.first_chunk::<3>()) {
-        // Places are kept plus one: 0 is none.
-        let place = &mut seen[hash(*three, bits)];
-        let before = *place as usize;
-        *place = at as u32 + 1;
+        // Positions are kept plus one: 0 is none.
+        let slot = &mut seen[hash(*three, bits)];
+        let before = *slot as usize;
+        *slot = at as u32 + 1;
         let distance = (at + 1).wrapping_sub(before);
         if before == 0 || distance > DISTANCE_MAX || input[before - 1..before + 2] != *three {
             at += 1;
@@ -118,7 +118,7 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
     (out.len() == len).then_some(())
 }
 
-/// Places remembered at most, as a power of two.
+/// Positions remembered at most, as a power of two.
 const HASH_BITS_MAX: u32 = 13;
 const DISTANCE_MAX: usize = 1 << 13;
 const LITERALS_MAX: usize = 32;

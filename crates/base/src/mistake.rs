@@ -8,7 +8,7 @@
 pub enum Mistake {
     /// None.
     None,
-    /// A history's id before a promotion is accepted for places behind the promotion.
+    /// A history's id before a promotion is accepted for positions behind the promotion.
     SecondIdForever,
     /// A promotion goes on with the id of the history before.
     KeptReplid,

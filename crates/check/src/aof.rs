@@ -451,7 +451,7 @@ const LINE_BYTES_MAX: u64 = 1024;
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 /// Bytes behind a mistake that are searched for commands.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// Places where a command may begin that are tried.
+/// Positions where a command may begin that are tried.
 const TRIES_MAX: usize = 1000;
 /// Bytes in which a command must end to be found.
 const TRY_BYTES: usize = 64 << 10;

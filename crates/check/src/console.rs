@@ -42,7 +42,7 @@ impl<'a> Meter<'a> {
         Meter { out, display, columns, clock, line: TerminalLine::default(), began_ns: 0, shown_ns: 0 }
     }
 
-    /// A meter in this place, for a console that lives shorter.
+    /// A meter in place of this one, for a console that lives shorter.
     pub(crate) fn lend(&mut self) -> Meter<'_> {
         Meter::new(&mut *self.out, self.display, self.columns, &mut *self.clock)
     }

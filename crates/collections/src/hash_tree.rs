@@ -300,8 +300,9 @@ impl HashTree {
         mut visit: impl FnMut(Option<Field<'t>>),
     ) {
         while let Some(group) = self.group(&mut names) {
-            for place in group.places() {
-                let found = place.leaf().and_then(|leaf| Some(leaf.get(leaf.find(place.hash, place.name)?)));
+            for lookup in group.lookups() {
+                let found =
+                    lookup.leaf().and_then(|leaf| Some(leaf.get(leaf.find(lookup.hash, lookup.name)?)));
                 visit(found);
             }
         }
@@ -310,7 +311,7 @@ impl HashTree {
     /// Asks for each of these fields whether it is there, expired or not. Cost: as of [`HashTree::get_each`].
     pub fn contains_each<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         while let Some(group) = self.group(&mut names) {
-            group.places().iter().for_each(|place| visit(place.slot().is_some()));
+            group.lookups().iter().for_each(|lookup| visit(lookup.slot().is_some()));
         }
     }
 
@@ -326,9 +327,9 @@ impl HashTree {
             // The tree changes below: of the leaves only the slots that the fields had are kept.
             let mut found = [(0, 0, &b""[..]); GROUP_LEN];
             let mut count = 0;
-            for place in group.places() {
-                if let Some(slot) = place.slot() {
-                    found[count] = (slot, place.hash, place.name);
+            for lookup in group.lookups() {
+                if let Some(slot) = lookup.slot() {
+                    found[count] = (slot, lookup.hash, lookup.name);
                     count += 1;
                 }
             }
@@ -346,25 +347,25 @@ impl HashTree {
     /// Where the next few names belong, and what it takes to look them up on its way from memory; `None`
     /// behind the last name.
     fn group<'t, 'n>(&'t self, names: &mut impl Iterator<Item = &'n [u8]>) -> Option<NameGroup<'t, 'n>> {
-        let none = NamePlace { node: &self.root, hash: 0, name: b"" };
-        let mut group = NameGroup { places: [none; GROUP_LEN], len: 0 };
-        for (place, name) in group.places.iter_mut().zip(names) {
-            *place = NamePlace { node: &self.root, hash: self.hash(name), name };
+        let none = NameLookup { node: &self.root, hash: 0, name: b"" };
+        let mut group = NameGroup { lookups: [none; GROUP_LEN], len: 0 };
+        for (lookup, name) in group.lookups.iter_mut().zip(names) {
+            *lookup = NameLookup { node: &self.root, hash: self.hash(name), name };
             group.len += 1;
         }
-        let places = &mut group.places[..group.len];
+        let lookups = &mut group.lookups[..group.len];
         // Level by level, so that the misses of all names at one level are under way together. All leaves
         // have the same depth.
-        while let HashNode::Inner(_) = places.first()?.node {
-            for place in places.iter_mut() {
-                if let HashNode::Inner(inner) = place.node {
-                    place.node = &inner.children()[inner.position(place.hash)].node;
-                    place.node.prefetch();
+        while let HashNode::Inner(_) = lookups.first()?.node {
+            for lookup in lookups.iter_mut() {
+                if let HashNode::Inner(inner) = lookup.node {
+                    lookup.node = &inner.children()[inner.position(lookup.hash)].node;
+                    lookup.node.prefetch();
                 }
             }
-            places.iter().for_each(|place| place.node.prefetch_parts());
+            lookups.iter().for_each(|lookup| lookup.node.prefetch_parts());
         }
-        let leaves = || group.places().iter().filter_map(|place| Some((place.leaf()?, place.hash)));
+        let leaves = || group.lookups().iter().filter_map(|lookup| Some((lookup.leaf()?, lookup.hash)));
         leaves().for_each(|(leaf, _)| leaf.prefetch_tags());
         leaves().for_each(|(leaf, hash)| leaf.prefetch_entry(hash));
         Some(group)
@@ -421,25 +422,25 @@ impl Finder<'_> {
 
 /// Some names of one command, and where they belong.
 struct NameGroup<'t, 'n> {
-    places: [NamePlace<'t, 'n>; GROUP_LEN],
+    lookups: [NameLookup<'t, 'n>; GROUP_LEN],
     len: usize,
 }
 
 /// Where a name belongs.
 #[derive(Clone, Copy)]
-struct NamePlace<'t, 'n> {
+struct NameLookup<'t, 'n> {
     node: &'t HashNode,
     hash: u64,
     name: &'n [u8],
 }
 
 impl<'t, 'n> NameGroup<'t, 'n> {
-    fn places(&self) -> &[NamePlace<'t, 'n>] {
-        &self.places[..self.len]
+    fn lookups(&self) -> &[NameLookup<'t, 'n>] {
+        &self.lookups[..self.len]
     }
 }
 
-impl<'t> NamePlace<'t, '_> {
+impl<'t> NameLookup<'t, '_> {
     fn leaf(&self) -> Option<&'t HashLeaf> {
         match self.node {
             HashNode::Leaf(leaf) => Some(leaf),

@@ -16,8 +16,8 @@
 //! 2. A chain is the bucket in the table, then buckets of the overflow pool. All of them are full but the
 //!    first of the pool's; the table's may have holes only if it is alone. So inserting and removing never
 //!    walk a chain.
-//! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at
-//!    its end moves into a place that becomes free. Its buckets are numbered from 1.
+//! 3. The pool has no holes (so that a uniform slot is a uniform sample, and memory shrinks): the bucket at
+//!    its end moves into a slot that becomes free. Its buckets are numbered from 1.
 //! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a
 //!    bucket and is through at 12, that is, at 6 for each of twice the buckets. One split for every four
 //!    inserts; two at most. *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two
@@ -221,7 +221,7 @@ impl Linear {
         rehash: impl Fn(Handle) -> u64,
         prefetch: impl Fn(Handle),
     ) {
-        self.place(self.home(hash), tag_of(hash), handle, &mut 0);
+        self.put_in_chain(self.home(hash), tag_of(hash), handle, &mut 0);
         self.len += 1;
         // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds
         // them near.
@@ -286,43 +286,44 @@ impl Linear {
         ((home + 1) % self.table.len()) as u64
     }
 
-    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on
+    /// A random entry, all of them alike; none when there are none. Tries random slots: at most three on
     /// average in an index that is not about to shrink.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
             return None;
         }
         for _ in 0..SAMPLE_TRIES {
-            let place = rng.below((self.places() * LANES) as u64) as usize;
-            let (bucket, lane) = (self.place_at(place / LANES), (place % LANES) as u32);
+            let slot = rng.below((self.bucket_count() * LANES) as u64) as usize;
+            let (bucket, lane) = (self.bucket_at(slot / LANES), (slot % LANES) as u32);
             if bucket.tag(lane) != 0 {
                 return bucket.handle(lane);
             }
         }
-        // Very sparse: the first one from a random place on.
-        let start = rng.below(self.places() as u64) as usize;
-        (0..self.places()).find_map(|i| self.place_at((start + i) % self.places()).handles().next())
+        // Very sparse: the first one from a random bucket on.
+        let start = rng.below(self.bucket_count() as u64) as usize;
+        (0..self.bucket_count())
+            .find_map(|i| self.bucket_at((start + i) % self.bucket_count()).handles().next())
     }
 
-    /// Visits up to `count` different entries: those that follow the place in memory that `draw` chooses,
-    /// each draw another. Returns how many; fewer than asked for only if the index is smaller or very sparse.
-    /// Much cheaper than as many [`Linear::sample`]s, and good enough where neighbours in the order of hashes
-    /// are as random as any.
+    /// Visits up to `count` different entries: those that follow the location in memory that `draw`
+    /// chooses, each draw another. Returns how many; fewer than asked for only if the index is smaller or
+    /// very sparse. Much cheaper than as many [`Linear::sample`]s, and good enough where neighbours in the
+    /// order of hashes are as random as any.
     #[inline]
     fn sample_from(&self, draw: u64, count: usize, mut visit: impl FnMut(Handle)) -> usize {
-        let places = self.places();
+        let buckets = self.bucket_count();
         let (start, lane) = self.drawn(draw);
         // Not from the first lane on: entries of the last ones would hardly ever be drawn.
         let (tail, head) = (!0 << lane, !(!0 << lane));
-        let between = places.min(count.saturating_mul(4).saturating_add(16));
-        let (mut place, mut left) = (start, count);
+        let between = buckets.min(count.saturating_mul(4).saturating_add(16));
+        let (mut at, mut left) = (start, count);
         for step in 0..=between {
             let lanes = match step {
                 0 => tail,
                 _ if step == between => head,
                 _ => !0,
             };
-            let bucket = self.place_at(if step == between { start } else { place });
+            let bucket = self.bucket_at(if step == between { start } else { at });
             for handle in bucket.filled().and(lanes).filter_map(|lane| bucket.handle(lane)) {
                 if left == 0 {
                     return count;
@@ -330,7 +331,7 @@ impl Linear {
                 visit(handle);
                 left -= 1;
             }
-            place = if place + 1 == places { 0 } else { place + 1 };
+            at = if at + 1 == buckets { 0 } else { at + 1 };
         }
         count - left
     }
@@ -338,13 +339,13 @@ impl Linear {
     /// Asks for the cache line that [`Linear::sample_from`] will look at first.
     #[inline]
     fn prefetch_sample(&self, draw: u64) {
-        self.place_at(self.drawn(draw).0).prefetch();
+        self.bucket_at(self.drawn(draw).0).prefetch();
     }
 
-    /// The place and the lane that a draw chooses, all of them alike.
+    /// The bucket and the lane that a draw chooses, all of them alike.
     #[inline]
     fn drawn(&self, draw: u64) -> (usize, u32) {
-        let lanes = (self.places() * LANES) as u64;
+        let lanes = (self.bucket_count() * LANES) as u64;
         let lane = ((u128::from(draw) * u128::from(lanes)) >> 64) as usize;
         (lane / LANES, (lane % LANES) as u32)
     }
@@ -425,13 +426,13 @@ impl Linear {
     }
 
     /// Buckets of the table and the pool together, numbered in this order.
-    fn places(&self) -> usize {
+    fn bucket_count(&self) -> usize {
         self.table.len() + self.pool.len()
     }
 
-    fn place_at(&self, place: usize) -> &Bucket {
-        match place.checked_sub(self.table.len()) {
-            None => self.table.at(place),
+    fn bucket_at(&self, number: usize) -> &Bucket {
+        match number.checked_sub(self.table.len()) {
+            None => self.table.at(number),
             Some(overflow) => self.pool.at(overflow as u32 + 1),
         }
     }
@@ -439,18 +440,18 @@ impl Linear {
     /// Puts an entry into a chain. `spare` begins a list of empty pool buckets to take before the pool's
     /// next.
     #[inline(always)]
-    fn place(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
+    fn put_in_chain(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
         let bucket = self.table.at_mut(home);
         if let Some(lane) = bucket.vacant().first() {
             bucket.set(lane, tag, handle);
         } else {
-            self.place_in_overflow(home, tag, handle, spare);
+            self.put_in_overflow(home, tag, handle, spare);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn place_in_overflow(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
+    fn put_in_overflow(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
         let first = self.table.at(home).link();
         if first != 0 {
             let bucket = self.pool.at_mut(first);
@@ -614,7 +615,7 @@ impl Linear {
     fn deal_bucket(&mut self, bucket: &Bucket, rehash: &impl Fn(Handle) -> u64, spare: &mut u32) {
         for lane in bucket.filled() {
             if let Some(handle) = bucket.handle(lane) {
-                self.place(self.home(rehash(handle)), bucket.tag(lane), handle, spare);
+                self.put_in_chain(self.home(rehash(handle)), bucket.tag(lane), handle, spare);
             }
         }
     }
@@ -664,7 +665,7 @@ impl Linear {
     fn merge_bucket(&mut self, home: usize, bucket: &Bucket, spare: &mut u32) {
         for lane in bucket.filled() {
             if let Some(handle) = bucket.handle(lane) {
-                self.place(home, bucket.tag(lane), handle, spare);
+                self.put_in_chain(home, bucket.tag(lane), handle, spare);
             }
         }
     }
@@ -708,7 +709,7 @@ const GROW_PER_SPLIT: usize = 4;
 const SPLITS_MAX: usize = 2;
 /// Merges that a removal makes at most.
 const MERGES_MAX: usize = 2;
-/// Random places looked at before a sample is searched for.
+/// Random slots looked at before a sample is searched for.
 const SAMPLE_TRIES: usize = 64;
 /// Overflow buckets that a link can name.
 const OVERFLOW_MAX: usize = 1 << 31;

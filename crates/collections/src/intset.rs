@@ -110,8 +110,8 @@ pub fn insert(intset: &mut Vec<u8>, number: i64) -> bool {
         all.iter().for_each(|number| intset.extend_from_slice(&number.to_le_bytes()[..wanted]));
         return true;
     }
-    let place = HEADER_LEN + at * width;
-    intset.splice(place..place, number.to_le_bytes()[..width].iter().copied());
+    let offset = HEADER_LEN + at * width;
+    intset.splice(offset..offset, number.to_le_bytes()[..width].iter().copied());
     set_header(intset, width, count + 1);
     true
 }
@@ -120,8 +120,8 @@ pub fn insert(intset: &mut Vec<u8>, number: i64) -> bool {
 pub fn remove(intset: &mut Vec<u8>, number: i64) -> bool {
     let Ok(at) = search(intset, number) else { return false };
     let (width, count) = (header(intset).map_or(2, |(width, _)| width), len(intset));
-    let place = HEADER_LEN + at * width;
-    intset.drain(place..place + width);
+    let offset = HEADER_LEN + at * width;
+    intset.drain(offset..offset + width);
     set_header(intset, width, count - 1);
     true
 }

@@ -139,8 +139,8 @@ fn splice(listpack: &mut Vec<u8>, index: usize, removed: usize, added: &[Element
     let index = index.min(count);
     let removed = removed.min(count - index);
     let row = entries(listpack);
-    let place = |index| if index == count { Some(row.len()) } else { entry::seek(row, count, index) };
-    let (Some(from), Some(to)) = (place(index), place(index + removed)) else { return false };
+    let offset = |index| if index == count { Some(row.len()) } else { entry::seek(row, count, index) };
+    let (Some(from), Some(to)) = (offset(index), offset(index + removed)) else { return false };
     if from > to {
         return false;
     }

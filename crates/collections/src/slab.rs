@@ -465,13 +465,13 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 
     /// Chunk number and block number of a handle.
     #[inline]
-    pub fn place(handle: Handle) -> (u32, u32) {
+    pub fn chunk_and_block(handle: Handle) -> (u32, u32) {
         Self::split(handle)
     }
 
     /// The handle of a block of a chunk; none for block 0 of chunk 0, and for a block that no chunk has.
     #[inline]
-    pub fn at_place(number: u32, block: u32) -> Option<Handle> {
+    pub fn handle_at(number: u32, block: u32) -> Option<Handle> {
         if block as usize >= Self::BLOCKS || number as usize >= Self::CHUNKS_MAX {
             return None;
         }

@@ -165,7 +165,7 @@ bit_set! {
         NO_ASYNC_LOADING = 16, "no_async_loading";
         /// Not inside MULTI.
         NO_MULTI = 17, "no_multi";
-        /// Its first key is not at a fixed place.
+        /// Its first key is not at a fixed index.
         MOVABLE_KEYS = 18, "movablekeys";
         /// Answered while a script is busy.
         ALLOW_BUSY = 19, "allow_busy";

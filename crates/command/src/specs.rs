@@ -27,7 +27,7 @@ use crate::spec::Spec;
 /// table of tables.
 macro_rules! groups {
     ($($file:ident),+ $(,)?) => {
-        /// The files by name; a member's number is its place in the list.
+        /// The files by name; a member's number is its index in the list.
         #[allow(non_camel_case_types, reason = "the members are the names of the files")]
         #[derive(Clone, Copy)]
         pub(crate) enum File {

@@ -42,7 +42,7 @@ fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
 fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec> {
     let mut at = key.hash();
     loop {
-        // An empty place names no position.
+        // An empty slot names no position.
         let top = SLOTS[at] as usize;
         if is_it(NAMES.get(top)?) {
             return TOP.get(top).copied();
@@ -188,7 +188,7 @@ const TOP_COUNT: usize = top_count();
 
 /// The names of [`TOP`] in its order.
 static NAMES: [NameKey; TOP_COUNT] = names();
-/// Positions in [`TOP`] by hash; a taken place moves a name to the next.
+/// Positions in [`TOP`] by hash; a taken slot moves a name to the next.
 static SLOTS: [u16; SLOT_COUNT] = slots();
 
 const fn all() -> [&'static Spec; COUNT] {

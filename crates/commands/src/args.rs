@@ -46,7 +46,7 @@ impl<'a> Args<'a> {
     }
 
     /// The argument at `index`, which must be below [`Args::len`]; the arity check has seen to that for fixed
-    /// places.
+    /// indexes.
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])

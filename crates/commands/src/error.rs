@@ -1,4 +1,4 @@
-//! Errors whose fault is the client's. [`CmdError::wire`] is the one place where their texts live.
+//! Errors whose fault is the client's. [`CmdError::wire`] alone has their texts.
 
 use sluice_keyspace::WrongType;
 use std::borrow::Cow;
@@ -99,7 +99,7 @@ impl CmdError {
             CmdError::SameObject => "ERR source and destination objects are the same",
             CmdError::BadData(_) => "ERR Bad data format",
             CmdError::NoAuth => "NOAUTH Authentication required.",
-            CmdError::Redirect(place) => return Cow::Owned(format!("REDIRECT {place}").into_bytes()),
+            CmdError::Redirect(address) => return Cow::Owned(format!("REDIRECT {address}").into_bytes()),
             CmdError::Text(text) => return Cow::Borrowed(text),
         };
         Cow::Borrowed(text.as_bytes())

@@ -1,4 +1,4 @@
-//! Places: sorted sets whose scores are places.
+//! Points: sorted sets whose scores are points.
 
 mod common;
 mod search;
@@ -6,13 +6,13 @@ mod search;
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, WriteCtx, route};
 use crate::error::CmdError;
-use crate::geo::common::{place_at, reply_distance, reply_place, unit_at};
+use crate::geo::common::{point_at, reply_distance, reply_point, unit_at};
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::zset_of;
 use crate::zset::{AddFlags, op_add};
 use sluice_command::specs::geo as specs;
 use sluice_value::ZsetRef;
-use sluice_value::geo::GeoPlace;
+use sluice_value::geo::GeoPoint;
 
 pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::GEOADD, DataHandler::Write(geoadd)),
@@ -46,11 +46,11 @@ fn geoadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let mut elements = Vec::with_capacity(words / 3);
     for at in (first..args.len()).step_by(3) {
-        elements.push((args.at(at + 2), place_at(args, at)?.score()));
+        elements.push((args.at(at + 2), point_at(args, at)?.score()));
     }
     let scores = elements.iter().map(|(member, score)| (*member, *score as f64));
     op_add(ctx, args.key(1), flags, scores)?;
-    // Replicas add the scores: they need to know nothing of places.
+    // Replicas add the scores: they need to know nothing of points.
     ctx.db.effects.rewrite(|| {
         let mut argv = vec![b"ZADD".to_vec()];
         argv.extend((1..first).map(|index| args.at(index).to_vec()));
@@ -73,8 +73,8 @@ fn geodist(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         _ => return Err(CmdError::Syntax),
     };
     let zset = zset_at(ctx, args)?;
-    let place = |index| zset.and_then(|zset| zset.score(args.at(index))).map(GeoPlace::of_score);
-    match (place(2), place(3)) {
+    let point = |index| zset.and_then(|zset| zset.score(args.at(index))).map(GeoPoint::of_score);
+    match (point(2), point(3)) {
         (Some(one), Some(other)) => reply_distance(&mut ctx.reply, one.distance_m(other) / unit),
         (Some(_) | None, Some(_) | None) => ctx.reply.null(),
     }
@@ -86,7 +86,7 @@ fn geohash(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 2);
     for member in args.iter_from(2) {
         match zset.and_then(|zset| zset.score(member)) {
-            Some(score) => ctx.reply.bulk(&GeoPlace::of_score(score).geohash()),
+            Some(score) => ctx.reply.bulk(&GeoPoint::of_score(score).geohash()),
             None => ctx.reply.null(),
         }
     }
@@ -98,7 +98,7 @@ fn geopos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 2);
     for member in args.iter_from(2) {
         match zset.and_then(|zset| zset.score(member)) {
-            Some(score) => reply_place(&mut ctx.reply, GeoPlace::of_score(score)),
+            Some(score) => reply_point(&mut ctx.reply, GeoPoint::of_score(score)),
             None => ctx.reply.null_array(),
         }
     }

@@ -54,7 +54,7 @@ fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Adds to a HyperLogLog that is not in its place, and puts it there; the number of changes, of which
+/// Adds to a HyperLogLog that is not in the keyspace, and stores it there; the number of changes, of which
 /// `changes` were made.
 fn add(
     ctx: &mut WriteCtx<'_>,
@@ -84,7 +84,7 @@ fn end(edit: StrEdit<'_, '_>, changes: u64) {
 
 /// Raises a register where it stands; whether it was lower.
 fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: Mark) -> bool {
-    let (at, len) = mark.dense_place();
+    let (at, len) = mark.dense_range();
     let mut bytes = [0; 2];
     edit.text().copy_at(at, &mut bytes[..len]);
     let Some(raised) = mark.raised_dense(bytes) else { return false };

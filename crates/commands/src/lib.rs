@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants: (1) no session, no other client, no configuration that changes, no replication, no process: a
-//! handler has a database, numbers ([`Limits`]), randomness, and a place for its reply; (2) what must wait,
+//! handler has a database, numbers ([`Limits`]), randomness, and an output for its reply; (2) what must wait,
 //! or takes long, is told as an [`Outcome`], and the engine does it; (3) what a route may touch follows from
 //! its [`DataHandler`], and flags of the command that contradict that do not compile.
 #![forbid(unsafe_code)]

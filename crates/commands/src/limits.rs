@@ -120,7 +120,7 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
-/// `notify-keyspace-events`. Without a place to publish in, no class is chosen.
+/// `notify-keyspace-events`. Without a channel to publish in, no class is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notify {
     /// In the channel of the key.

@@ -45,19 +45,19 @@ impl Prepared {
 
     /// Whether the command is one that looks a member or a field up.
     fn concerns_members(self) -> bool {
-        self.member_place().is_some()
+        self.member_arg().is_some()
     }
 
     /// Where the member or field is that the command looks up. Of a few commands of sets and hashes it is no
     /// member: the question costs little. None of ranges of sorted sets, which look none up.
-    fn member_place(self) -> Option<MemberPlace> {
+    fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
-            Group::Set if spec.id == set::SMOVE.id => Some(MemberPlace::BehindBothKeys),
-            Group::Hash if is_among(spec, &LAST_FIELD) => Some(MemberPlace::Last),
-            Group::Set | Group::Hash => Some(MemberPlace::BehindKey),
-            Group::SortedSet if is_among(spec, &LAST_MEMBER) => Some(MemberPlace::Last),
-            Group::SortedSet if is_among(spec, &BY_MEMBER) => Some(MemberPlace::BehindKey),
+            Group::Set if spec.id == set::SMOVE.id => Some(MemberArg::BehindBothKeys),
+            Group::Hash if is_among(spec, &LAST_FIELD) => Some(MemberArg::Last),
+            Group::Set | Group::Hash => Some(MemberArg::BehindKey),
+            Group::SortedSet if is_among(spec, &LAST_MEMBER) => Some(MemberArg::Last),
+            Group::SortedSet if is_among(spec, &BY_MEMBER) => Some(MemberArg::BehindKey),
             _ => None,
         }
     }
@@ -92,9 +92,9 @@ const LAST_FIELD: [&Spec; 11] = [
     &hash::HGETDEL,
 ];
 
-/// Where a request names a member.
+/// The argument of a request that names a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MemberPlace {
+enum MemberArg {
     /// The argument behind the key.
     BehindKey,
     /// The argument behind two keys, which is looked up in both.
@@ -103,14 +103,14 @@ enum MemberPlace {
     Last,
 }
 
-impl MemberPlace {
+impl MemberArg {
     /// The member, if there are enough arguments.
     fn of<'r>(self, request: Request<'r>) -> Option<&'r [u8]> {
         let last = request.spans().len() - 1;
         match self {
-            MemberPlace::BehindKey => (last >= 2).then(|| request.arg(2)),
-            MemberPlace::BehindBothKeys => (last >= 3).then(|| request.arg(3)),
-            MemberPlace::Last => (last >= 3).then(|| request.arg(last)),
+            MemberArg::BehindKey => (last >= 2).then(|| request.arg(2)),
+            MemberArg::BehindBothKeys => (last >= 3).then(|| request.arg(3)),
+            MemberArg::Last => (last >= 3).then(|| request.arg(last)),
         }
     }
 }
@@ -222,7 +222,7 @@ impl PreparedBatch {
                 let key = |arg: u16, hash| Key { bytes: first.arg(usize::from(arg)), hash, arg };
                 let members = || {
                     let member =
-                        |(behind, item): (usize, &Prepared)| item.member_place()?.of(request(at + behind));
+                        |(behind, item): (usize, &Prepared)| item.member_arg()?.of(request(at + behind));
                     run.iter().enumerate().filter_map(member)
                 };
                 db.prefetch_members(key(1, run[0].hash), members());
@@ -237,7 +237,7 @@ impl PreparedBatch {
     /// The hash of the second key of these requests, where all look their member up in one second key.
     fn second_hash_of(&self, run: &[Prepared]) -> Option<u64> {
         let second = |item: &Prepared| item.more(&self.hashing).first().copied();
-        if run[0].member_place() != Some(MemberPlace::BehindBothKeys) {
+        if run[0].member_arg() != Some(MemberArg::BehindBothKeys) {
             return None;
         }
         second(&run[0]).filter(|hash| run.iter().all(|item| second(item) == Some(*hash)))
@@ -277,8 +277,8 @@ impl Preparer {
     }
 
     /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is
-    /// not judged here: a call with the wrong number of arguments never reaches key extraction, which needs
-    /// its place only.
+    /// not judged here: a call with the wrong number of arguments never reaches key extraction and needs its
+    /// slot in `batch` only.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;
@@ -326,8 +326,8 @@ impl Preparer {
         hashing: &mut Hashing,
     ) -> Prepared {
         let (at, step) = (hashing.hashes.len(), 1 + usize::from(are_pairs));
-        let places = (1..=more.min(KEYS_AHEAD - 1)).map(|ordinal| item.first + ordinal * step);
-        hashing.hashes.extend(places.map(|place| self.hasher.hash(request.arg(place))));
+        let indexes = (1..=more.min(KEYS_AHEAD - 1)).map(|ordinal| item.first + ordinal * step);
+        hashing.hashes.extend(indexes.map(|index| self.hasher.hash(request.arg(index))));
         Prepared { more_at: at as u32, more: (hashing.hashes.len() - at) as u16, are_pairs, ..item }
     }
 }
@@ -379,15 +379,15 @@ mod tests {
 
     #[test]
     fn a_member_is_where_its_command_names_it() {
-        let place = |name: &[u8]| request(name, 7).member_place();
+        let member_arg = |name: &[u8]| request(name, 7).member_arg();
         for (names, wanted) in [
-            (&[&b"sadd"[..], b"hget", b"zscore", b"zrem"][..], Some(MemberPlace::BehindKey)),
-            (&[b"zadd", b"zincrby", b"hexpire", b"hgetex"], Some(MemberPlace::Last)),
-            (&[b"smove"], Some(MemberPlace::BehindBothKeys)),
+            (&[&b"sadd"[..], b"hget", b"zscore", b"zrem"][..], Some(MemberArg::BehindKey)),
+            (&[b"zadd", b"zincrby", b"hexpire", b"hgetex"], Some(MemberArg::Last)),
+            (&[b"smove"], Some(MemberArg::BehindBothKeys)),
             (&[b"zrange", b"get", b"lpush"], None),
         ] {
             for name in names {
-                assert_eq!(place(name), wanted, "{}", name.escape_ascii());
+                assert_eq!(member_arg(name), wanted, "{}", name.escape_ascii());
             }
         }
     }

@@ -19,18 +19,18 @@ pub struct Config {
     pub(crate) renames: Vec<Rename>,
     /// `user` lines, in the order given, until [`Config::take_user_lines`].
     pub(crate) user_lines: Vec<UserLine>,
-    /// Users of other places than the config file.
+    /// Users of other sources than the config file.
     pub(crate) outside_users: Vec<OutsideUser>,
-    pub(crate) places: Places,
+    pub(crate) locations: Locations,
 }
 
 /// Where parameters were set, in the order read: what only the process can judge is said later.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(pub(crate) Vec<(ParamId, Location)>);
+pub(crate) struct Locations(pub(crate) Vec<(ParamId, Location)>);
 
 /// Always equal: where a value came from does not make it another.
-impl PartialEq for Places {
-    fn eq(&self, _: &Places) -> bool {
+impl PartialEq for Locations {
+    fn eq(&self, _: &Locations) -> bool {
         true
     }
 }
@@ -43,7 +43,7 @@ impl Default for Config {
             renames: Vec::new(),
             user_lines: Vec::new(),
             outside_users: Vec::new(),
-            places: Places::default(),
+            locations: Locations::default(),
         }
     }
 }
@@ -225,21 +225,21 @@ impl Config {
     /// own where none did.
     fn name_in_file(&self, id: ParamId) -> String {
         let own = id.param().name;
-        let Some(place) = self.place_of(id) else { return own.to_owned() };
-        let word = place.text.split_ascii_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+        let Some(location) = self.location_of(id) else { return own.to_owned() };
+        let word = location.text.split_ascii_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         if ParamId::find(word.as_bytes()) == Some(id) { word } else { own.to_owned() }
     }
 
     /// The last line that has set a parameter, where lines of it are kept.
-    fn place_of(&self, id: ParamId) -> Option<&Location> {
-        self.places.0.iter().rfind(|(of, _)| *of == id).map(|(_, place)| place)
+    fn location_of(&self, id: ParamId) -> Option<&Location> {
+        self.locations.0.iter().rfind(|(of, _)| *of == id).map(|(_, location)| location)
     }
 
     /// The error that a parameter of the file could not be applied, with the line that set it: as a wrong
     /// line's.
     pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
         let id = id.into();
-        let place = self.place_of(id).cloned().unwrap_or_default();
-        LoadError::Line(BadLine { place, reason: reason.to_owned() })
+        let location = self.location_of(id).cloned().unwrap_or_default();
+        LoadError::Line(BadLine { location, reason: reason.to_owned() })
     }
 }

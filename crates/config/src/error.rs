@@ -13,7 +13,7 @@ pub enum LoadError {
     /// An included file cannot be read.
     Include {
         /// Where the directive stands.
-        place: Location,
+        location: Location,
         /// What the directive named.
         path: String,
         /// The system's reason.
@@ -25,7 +25,7 @@ pub enum LoadError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
     /// Where it stands.
-    pub place: Location,
+    pub location: Location,
     /// What is wrong with it.
     pub reason: String,
 }
@@ -54,8 +54,8 @@ impl LoadError {
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
-                let Location { source, line, depth, .. } = &bad.place;
-                let text = bad.place.shown();
+                let Location { source, line, depth, .. } = &bad.location;
+                let text = bad.location.shown();
                 let reason = &bad.reason;
                 let file = match depth {
                     0 => "the configuration file".to_owned(),
@@ -64,11 +64,11 @@ impl LoadError {
                 format!(
                     "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n\
                      Reading {file}, at line {line}\n>>> '{text}'\n{reason}\n{}{CHECK_HINT}",
-                    bad.place.hint()
+                    bad.location.hint()
                 )
             }
-            LoadError::Include { place, path, reason } => {
-                let Location { source, line, .. } = place;
+            LoadError::Include { location, path, reason } => {
+                let Location { source, line, .. } = location;
                 format!(
                     "Fatal error, can't open config file '{path}': {reason}\n\
                      The file is included by {source}, line {line}.\n{CHECK_HINT}"
@@ -175,12 +175,12 @@ impl Location {
 /// behind it where a comment is taken for a value.
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let place = match self {
-            LoadError::Line(bad) => &bad.place,
-            LoadError::Include { place, .. } => place,
+        let location = match self {
+            LoadError::Line(bad) => &bad.location,
+            LoadError::Include { location, .. } => location,
         };
-        if place.line > 0 {
-            write!(f, "{}:{}: ", place.source, place.line)?;
+        if location.line > 0 {
+            write!(f, "{}:{}: ", location.source, location.line)?;
         }
         match self {
             LoadError::Line(bad) => f.write_str(bad.reason.trim_end())?,
@@ -188,10 +188,10 @@ impl std::fmt::Display for LoadError {
                 write!(f, "can't open config file '{path}': {reason}")?
             }
         }
-        if place.line > 0 {
-            write!(f, ": '{}'", place.shown())?;
+        if location.line > 0 {
+            write!(f, ": '{}'", location.shown())?;
         }
-        if place.has_comment_behind_words() { write!(f, " ({COMMENT_HINT})") } else { Ok(()) }
+        if location.has_comment_behind_words() { write!(f, " ({COMMENT_HINT})") } else { Ok(()) }
     }
 }
 
@@ -202,7 +202,7 @@ pub struct Rename {
     pub from: Vec<u8>,
     /// Its new name; empty removes it.
     pub to: Vec<u8>,
-    pub(crate) place: Location,
+    pub(crate) location: Location,
 }
 
 /// Equal when they rename alike, wherever they stand.
@@ -224,6 +224,6 @@ impl Rename {
     }
 
     fn error(&self, reason: &str) -> LoadError {
-        LoadError::Line(BadLine { place: self.place.clone(), reason: reason.into() })
+        LoadError::Line(BadLine { location: self.location.clone(), reason: reason.into() })
     }
 }

@@ -63,7 +63,7 @@ struct Load<'a, 'b> {
 /// There are as many errors as were asked for: nothing more is to be read.
 struct TooManyErrors;
 
-/// Why a line was not accepted, before its place is known.
+/// Why a line was not accepted, before its location is known.
 enum Failed {
     Here(Reason),
     /// The included file that could not be read, and the system's reason.
@@ -102,16 +102,18 @@ impl<'a, 'b> Load<'a, 'b> {
             if matches!(line, [] | [b'#' | 0, ..]) {
                 continue;
             }
-            let place = || Location {
+            let location = || Location {
                 source: source.into(),
                 line: lines_before + index + 1,
                 text: String::from_utf8_lossy(line).into_owned(),
                 depth,
             };
-            let Err(failed) = self.line(line, depth, &place) else { continue };
+            let Err(failed) = self.line(line, depth, &location) else { continue };
             self.errors.push(match failed {
-                Failed::Here(reason) => LoadError::Line(BadLine { place: place(), reason: reason.into() }),
-                Failed::Include(path, reason) => LoadError::Include { place: place(), path, reason },
+                Failed::Here(reason) => {
+                    LoadError::Line(BadLine { location: location(), reason: reason.into() })
+                }
+                Failed::Include(path, reason) => LoadError::Include { location: location(), path, reason },
                 Failed::TooManyErrors => return Err(TooManyErrors),
             });
             if self.errors.len() >= self.errors_max {
@@ -121,7 +123,7 @@ impl<'a, 'b> Load<'a, 'b> {
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Location) -> Result<(), Failed> {
+    fn line(&mut self, line: &[u8], depth: usize, location: &dyn Fn() -> Location) -> Result<(), Failed> {
         let words = split_args(line, Dialect::Config)
             .map_err(|Unbalanced| "Unbalanced quotes in configuration line")?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -129,15 +131,15 @@ impl<'a, 'b> Load<'a, 'b> {
         match ParamId::find(name) {
             Some(id) => {
                 self.set(id, arguments)?;
-                let mut place = place();
+                let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
                     // Nobody needs to be shown the value, and it may change.
-                    place.text = String::from_utf8_lossy(name).into_owned();
+                    location.text = String::from_utf8_lossy(name).into_owned();
                 }
-                self.config.places.0.push((id, place));
+                self.config.locations.0.push((id, location));
                 Ok(())
             }
-            None => self.directive(name, arguments, depth, place),
+            None => self.directive(name, arguments, depth, location),
         }
     }
 
@@ -171,19 +173,23 @@ impl<'a, 'b> Load<'a, 'b> {
         name: &[u8],
         arguments: &[&[u8]],
         depth: usize,
-        place: &dyn Fn() -> Location,
+        location: &dyn Fn() -> Location,
     ) -> Result<(), Failed> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match arguments {
             [_] if RETIRED.iter().any(|known| is(known)) => Ok(()),
             [path] if is("include") => self.include(path, depth),
             [from, to] if is("rename-command") => {
-                self.config.renames.push(Rename { from: from.to_vec(), to: to.to_vec(), place: place() });
+                self.config.renames.push(Rename {
+                    from: from.to_vec(),
+                    to: to.to_vec(),
+                    location: location(),
+                });
                 Ok(())
             }
             [_, ..] if is("user") || is("role") => {
                 let words = std::iter::once(&name).chain(arguments).map(|word| word.to_vec()).collect();
-                let line = UserLine::new(words, self.config.all_channels_by_default(), place());
+                let line = UserLine::new(words, self.config.all_channels_by_default(), location());
                 self.config.user_lines.push(line);
                 Ok(())
             }

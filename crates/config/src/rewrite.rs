@@ -82,8 +82,8 @@ impl Rewrite {
 
     fn param(&mut self, id: ParamId, config: &Config, force: Force) {
         for Line { text, needed } in lines_of(id, config) {
-            let place = self.free.iter().position(|(_, owner)| *owner == id);
-            match place.map(|place| self.free.remove(place)) {
+            let index = self.free.iter().position(|(_, owner)| *owner == id);
+            match index.map(|index| self.free.remove(index)) {
                 Some((line, _)) => self.lines[line] = text,
                 None if needed || force == Force::All => self.append(text),
                 None => {}

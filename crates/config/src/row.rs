@@ -325,7 +325,7 @@ impl Param {
         }
     }
 
-    pub(crate) const fn placed(mut self, section: Section, doc: &'static str) -> Param {
+    pub(crate) const fn documented(mut self, section: Section, doc: &'static str) -> Param {
         self.section = section;
         self.doc = doc;
         self

@@ -74,7 +74,7 @@ macro_rules! params {
         enum Index { $($( $id, )*)* COUNT }
 
         const TABLE: [Param; Index::COUNT as usize] =
-            [ $($( $row.placed(Section::$section, $doc), )*)* ];
+            [ $($( $row.documented(Section::$section, $doc), )*)* ];
 
         /// Every parameter; [`crate::ParamId`] and [`Id`] are positions in it.
         pub static PARAMS: [Param; Index::COUNT as usize] = TABLE;

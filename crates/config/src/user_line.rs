@@ -7,7 +7,7 @@ use crate::error::{BadLine, COMMAND_LINE, LoadError, Location};
 pub struct UserLine {
     words: Vec<Vec<u8>>,
     all_channels: bool,
-    place: Location,
+    location: Location,
 }
 
 /// Equal when they say the same, wherever they stand.
@@ -36,8 +36,8 @@ pub struct OutsideUser {
 }
 
 impl UserLine {
-    pub(crate) fn new(words: Vec<Vec<u8>>, all_channels: bool, place: Location) -> UserLine {
-        UserLine { words, all_channels, place }
+    pub(crate) fn new(words: Vec<Vec<u8>>, all_channels: bool, location: Location) -> UserLine {
+        UserLine { words, all_channels, location }
     }
 
     /// The words of the line, `user` or `role` in whatever case first, then a name; what they mean is for the
@@ -53,8 +53,8 @@ impl UserLine {
 
     /// The file or the command line that has the line, where that is not the config file itself.
     pub fn outside_source(&self) -> Option<&str> {
-        let outside = self.place.depth > 0 || self.place.source == COMMAND_LINE;
-        outside.then_some(self.place.source.as_str())
+        let outside = self.location.depth > 0 || self.location.source == COMMAND_LINE;
+        outside.then_some(self.location.source.as_str())
     }
 
     /// The error that the line cannot be taken; `word` is the position of the word that the error shows.
@@ -74,6 +74,6 @@ impl UserLine {
 
     /// The error that the line cannot be taken, with a reason of the caller's own.
     pub fn bad_line(&self, reason: String) -> LoadError {
-        LoadError::Line(BadLine { place: self.place.clone(), reason })
+        LoadError::Line(BadLine { location: self.location.clone(), reason })
     }
 }

@@ -43,12 +43,12 @@ impl Config {
         users.retain(|line| outside.remove(line.as_slice()).is_none());
         if let Some(changed) = outside.values().next() {
             let name = String::from_utf8_lossy(&changed.name);
-            let place = match changed.source.as_str() {
+            let origin = match changed.source.as_str() {
                 COMMAND_LINE => COMMAND_LINE.to_owned(),
                 file => format!("included file '{file}'"),
             };
             let what = if changed.line.starts_with(b"role ") { "role" } else { "user" };
-            return Err(format!("{what} '{name}' of the {place} has changed since the start"));
+            return Err(format!("{what} '{name}' of the {origin} has changed since the start"));
         }
         Ok(users)
     }

@@ -22,7 +22,7 @@ use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
 use sluice_commands::{Limits, ReplyMode};
 use sluice_replication::Feed;
-use sluice_replication::SpoolPlace;
+use sluice_replication::SpoolReceiver;
 use sluice_resp::{AuthState, Outbox, Protocol};
 use std::sync::Arc;
 
@@ -310,7 +310,7 @@ pub struct ReplicaState {
     /// stream.
     pub next: u64,
     /// Where it takes what is behind its snapshot and was more than the backlog keeps.
-    pub spool: Option<SpoolPlace>,
+    pub spool: Option<SpoolReceiver>,
     /// Last position of its append-only file that it said is on its disk: an offset of the stream.
     pub acked_aof: i64,
     /// It takes the stream while its other connection takes the snapshot, until it says that it has that.
@@ -342,7 +342,7 @@ impl ReplicaState {
     /// then. Whoever has is another replica: addresses of several can be the same behind a translation of
     /// addresses.
     pub(crate) fn is_counted(&self) -> bool {
-        let is_other = |place: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > place);
+        let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
     }
 }

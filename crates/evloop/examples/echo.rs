@@ -2,7 +2,7 @@
 //! `nc localhost 7007`.
 //!
 //! Events carry the caller's [`Token`], operations want the loop's [`Source`]: the caller keeps the second
-//! under the first, here by its place in a vector.
+//! under the first, here by its index in a vector.
 
 use rustix::time::{ClockId, clock_gettime};
 use sluice_evloop::{
@@ -37,17 +37,17 @@ fn main() -> std::io::Result<()> {
         while let Some(event) = lp.next_event(now) {
             match event {
                 Event::Accepted { socket, .. } => {
-                    let place = clients.iter().position(Option::is_none).unwrap_or(clients.len());
-                    if place == clients.len() {
+                    let index = clients.iter().position(Option::is_none).unwrap_or(clients.len());
+                    if index == clients.len() {
                         clients.push(None);
                     }
-                    let source = lp.attach(socket, Token(place as u64));
+                    let source = lp.attach(socket, Token(index as u64));
                     lp.recv_start(source);
-                    clients[place] = Some(Client { source, waiting: VecDeque::new(), sending: false });
+                    clients[index] = Some(Client { source, waiting: VecDeque::new(), sending: false });
                 }
                 Event::Received { token, received } => {
-                    let place = &mut clients[token.0 as usize];
-                    match (received, place.as_mut()) {
+                    let slot = &mut clients[token.0 as usize];
+                    match (received, slot.as_mut()) {
                         (Received::Data(chunk), Some(client)) => {
                             client.waiting.push_back(chunk.to_vec());
                             lp.give_back(chunk);
@@ -55,7 +55,7 @@ fn main() -> std::io::Result<()> {
                         }
                         (Received::Data(chunk), None) => lp.give_back(chunk),
                         (Received::Eof | Received::Failed(_), _) => {
-                            if let Some(client) = place.take() {
+                            if let Some(client) = slot.take() {
                                 lp.close(client.source);
                             }
                         }

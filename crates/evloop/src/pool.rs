@@ -297,8 +297,8 @@ impl Shared {
 
     fn take_out(&self, sequence: u64) -> Option<Box<dyn Task>> {
         let mut queue = lock(&self.queue);
-        let place = queue.jobs.binary_search_by_key(&sequence, |(number, _)| *number).ok()?;
-        queue.jobs.remove(place).map(|(_, task)| task)
+        let index = queue.jobs.binary_search_by_key(&sequence, |(number, _)| *number).ok()?;
+        queue.jobs.remove(index).map(|(_, task)| task)
     }
 }
 

@@ -14,7 +14,7 @@ pub struct SendBuf {
     pub shared: Vec<Shared>,
 }
 
-/// One shared value and its place.
+/// One shared value and its position.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// Bytes of `head` that go before it.

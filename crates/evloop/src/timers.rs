@@ -1,8 +1,9 @@
 //! Timers in a 4-ary heap over a slab, with true removal.
 //!
 //! Invariants: (1) `heap[i].at_ns <= heap[child].at_ns` for the four children `4 i + 1 ..= 4 i + 4`; ties by
-//! insertion order; (2) `slots[heap[i].slot].place == i`; (3) a slot's generation grows when its timer ends,
-//! so an old [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
+//! insertion order; (2) `slots[heap[i].slot].heap_index == i`; (3) a slot's generation grows when its timer
+//! ends, so an old [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without
+//! tombstones.
 
 use crate::handle::Token;
 use sluice_base::heap;
@@ -17,8 +18,8 @@ pub struct TimerId {
 struct HeapEntry {
     at_ns: u64,
     /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes
-    /// and four siblings a cache line; equals on both sides of the wrap may change places, once in four
-    /// billion timers.
+    /// and four siblings a cache line; equals on both sides of the wrap may fire in either order, once in
+    /// four billion timers.
     order: u32,
     slot: u32,
 }
@@ -39,7 +40,7 @@ struct TimerSlot {
     token: Token,
     generation: u32,
     /// Index in the heap, or [`FREE`].
-    place: u32,
+    heap_index: u32,
 }
 
 /// The timers of one loop; usable alone, with any unit of time.
@@ -59,31 +60,31 @@ impl Timers {
 
     /// Sets a timer.
     pub fn insert(&mut self, at_ns: u64, token: Token) -> TimerId {
-        let place = self.heap.len() as u32;
+        let index = self.heap.len() as u32;
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
-                self.slots.push(TimerSlot { token, generation: 0, place: FREE });
+                self.slots.push(TimerSlot { token, generation: 0, heap_index: FREE });
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 timers fit in memory")
             }
         };
         let entry = &mut self.slots[slot as usize];
         entry.token = token;
-        entry.place = place;
+        entry.heap_index = index;
         let id = TimerId { slot, generation: entry.generation };
         self.order = self.order.wrapping_add(1);
         self.heap.push(HeapEntry { at_ns, order: self.order, slot });
-        self.rise(place as usize);
+        self.rise(index as usize);
         id
     }
 
     /// Takes a timer back; its token, if it was there.
     pub fn cancel(&mut self, id: TimerId) -> Option<Token> {
         let slot = self.slots.get(id.slot as usize)?;
-        if slot.generation != id.generation || slot.place == FREE {
+        if slot.generation != id.generation || slot.heap_index == FREE {
             return None;
         }
-        Some(self.remove(slot.place as usize).1)
+        Some(self.remove(slot.heap_index as usize).1)
     }
 
     /// When the first timer is due.
@@ -111,42 +112,42 @@ impl Timers {
         self.heap.is_empty()
     }
 
-    fn remove(&mut self, place: usize) -> (TimerId, Token) {
-        let removed = self.heap[place];
-        let last = self.heap.pop().expect("holds at least the entry at `place`");
-        if place < self.heap.len() {
+    fn remove(&mut self, index: usize) -> (TimerId, Token) {
+        let removed = self.heap[index];
+        let last = self.heap.pop().expect("holds at least the entry at `index`");
+        if index < self.heap.len() {
             // The last entry belongs near the bottom: digging the hole down first saves the comparisons with
             // it.
-            let hole = self.dig(place);
+            let hole = self.dig(index);
             self.heap[hole] = last;
             self.rise(hole);
         }
         let slot = &mut self.slots[removed.slot as usize];
         let id = TimerId { slot: removed.slot, generation: slot.generation };
-        slot.place = FREE;
+        slot.heap_index = FREE;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(removed.slot);
         (id, slot.token)
     }
 
-    fn rise(&mut self, mut place: usize) {
-        let entry = self.heap[place];
-        while place > 0 {
-            let parent = (place - 1) / ARITY;
+    fn rise(&mut self, mut index: usize) {
+        let entry = self.heap[index];
+        while index > 0 {
+            let parent = (index - 1) / ARITY;
             if !entry.before(&self.heap[parent]) {
                 break;
             }
-            self.put(place, self.heap[parent]);
-            place = parent;
+            self.put(index, self.heap[parent]);
+            index = parent;
         }
-        self.put(place, entry);
+        self.put(index, entry);
     }
 
-    /// Moves the lesser children up along the path below `place`, and returns the hole at its end.
-    fn dig(&mut self, mut place: usize) -> usize {
+    /// Moves the lesser children up along the path below `index`, and returns the hole at its end.
+    fn dig(&mut self, mut index: usize) -> usize {
         let len = self.heap.len();
         loop {
-            let first = ARITY * place + 1;
+            let first = ARITY * index + 1;
             let least = match self.heap.get(first..first + ARITY) {
                 Some([a, b, c, d]) => {
                     // Two pairs and then the winners: the first two comparisons do not wait for each other.
@@ -155,20 +156,20 @@ impl Timers {
                     let (winner, other) = (self.heap[first + left], self.heap[first + right]);
                     first + if other.before(&winner) { right } else { left }
                 }
-                _ if first >= len => return place,
+                _ if first >= len => return index,
                 _ => (first + 1..len).fold(first, |least, child| {
                     if self.heap[child].before(&self.heap[least]) { child } else { least }
                 }),
             };
-            self.put(place, self.heap[least]);
-            place = least;
+            self.put(index, self.heap[least]);
+            index = least;
         }
     }
 
     #[inline]
-    fn put(&mut self, place: usize, entry: HeapEntry) {
-        self.heap[place] = entry;
-        self.slots[entry.slot as usize].place = place as u32;
+    fn put(&mut self, index: usize, entry: HeapEntry) {
+        self.heap[index] = entry;
+        self.slots[entry.slot as usize].heap_index = index as u32;
     }
 }
 

@@ -188,7 +188,7 @@ impl Keyspace {
     }
 }
 
-/// Whether a database that has lost its place must not be dropped at once: it has keys, or a cut of it is
+/// Whether a database that was replaced must not be dropped at once: it has keys, or a cut of it is
 /// open, which may hold keys that the database has no more.
 fn is_worth_keeping(db: &Db) -> bool {
     !db.is_empty() || db.cut_state().is_some()

@@ -53,7 +53,7 @@ impl KeyRef {
 pub enum DbChange {
     /// It was emptied, though it may have been empty before.
     Flushed(usize),
-    /// These two changed places.
+    /// These two were swapped.
     Swapped(usize, usize),
 }
 
@@ -521,7 +521,7 @@ impl Effects {
     }
 
     /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is
-    /// freed here, as handing it over costs more. The one place that decides.
+    /// freed here, as handing it over costs more. The one function that decides.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };

@@ -28,7 +28,7 @@ impl KeyFilter {
     /// So many parts: one is small enough to be filled anew at once.
     pub const PARTS: usize = 1024;
 
-    /// The part that holds a key's bit. The bits of the hash are those above what places in a part need, and
+    /// The part that holds a key's bit. The bits of the hash are those above what indexes in a part need, and
     /// below those that may hold a hash slot.
     #[inline]
     pub fn part_of(hash: u64) -> usize {
@@ -105,7 +105,7 @@ impl FilterPart {
         true
     }
 
-    /// The place of a hash among as many words as there are: 0 where there are none.
+    /// The index of a hash among as many words as there are: 0 where there are none.
     #[inline]
     fn word_of(&self, hash: u64) -> usize {
         let low = hash & ((1 << PART_SHIFT) - 1);

@@ -73,7 +73,7 @@ impl<'a> Payload<'a> {
     /// Decides about the location of `value` beside a key of that length.
     #[inline]
     pub fn of(key_len: usize, has_expiry: bool, value: NewValue<'a>) -> Payload<'a> {
-        let placed = |form, bytes: &'a [u8]| {
+        let inside_or_large = |form, bytes: &'a [u8]| {
             if entry::fits_inside(key_len, has_expiry, bytes.len()) {
                 Payload::Borrowed(form, bytes)
             } else {
@@ -83,7 +83,7 @@ impl<'a> Payload<'a> {
         match value {
             NewValue::Str(bytes) => match sluice_base::num::parse_i64(bytes) {
                 Some(n) => Payload::Int(n.to_le_bytes()),
-                None => placed(Form::StrInline, bytes),
+                None => inside_or_large(Form::StrInline, bytes),
             },
             NewValue::StrShared(bytes) => match sluice_base::num::parse_i64(bytes) {
                 Some(n) => Payload::Int(n.to_le_bytes()),
@@ -93,8 +93,8 @@ impl<'a> Payload<'a> {
                 None => Payload::string_outside(bytes.clone()),
             },
             NewValue::Int(n) => Payload::Int(n.to_le_bytes()),
-            NewValue::Plain(bytes) => placed(Form::StrInline, bytes),
-            NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
+            NewValue::Plain(bytes) => inside_or_large(Form::StrInline, bytes),
+            NewValue::Raw(bytes) => inside_or_large(Form::StrInlineRaw, bytes),
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::collection(key_len, has_expiry, list),
             NewValue::Set(set) => Payload::collection(key_len, has_expiry, set),

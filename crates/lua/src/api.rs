@@ -18,7 +18,7 @@ use crate::object::{Coroutine, SLOT_BYTES, Status};
 use crate::table::guard;
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
-use crate::vm::inspect::{Caller, CodePlace};
+use crate::vm::inspect::{Caller, CodePosition};
 use crate::vm::machine::{Halt, Machine};
 
 /// Slots of the main program's stack at first.
@@ -68,8 +68,8 @@ pub struct LoadedChunk {
 /// A value that is kept, until [`Vm::unpin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// Its place among the values that are kept, and which of all pins it is: places are used again.
-    place: u32,
+    /// Its slot among the values that are kept, and which of all pins it is: slots are used again.
+    slot: u32,
     number: u32,
 }
 
@@ -103,10 +103,10 @@ pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// By place, the number of the pin that holds it; 0 where none does.
+    /// By slot, the number of the pin that holds it; 0 where none does.
     pins: Vec<u32>,
-    /// Places that no pin holds any more.
-    free_places: Vec<u32>,
+    /// Slots that no pin holds any more.
+    free_slots: Vec<u32>,
     /// The number of the last pin.
     last_pin: u32,
     /// Globals that this run has set.
@@ -155,7 +155,7 @@ impl Vm {
             stage: VmStage::Opening,
             initial: HostState::default(),
             pins: Vec::new(),
-            free_places: Vec::new(),
+            free_slots: Vec::new(),
             last_pin: 0,
             set: Vec::new(),
             results: 0,
@@ -331,25 +331,25 @@ impl Vm {
         if heap.watching && !heap.is_old(value) {
             heap.old_written = true;
         }
-        let place = match self.free_places.pop() {
-            Some(place) => {
+        let slot = match self.free_slots.pop() {
+            Some(slot) => {
                 heap.shade_if_marking(value);
-                heap.pinned[place as usize] = value;
-                place
+                heap.pinned[slot as usize] = value;
+                slot
             }
             None => heap.pin(value) as u32,
         };
-        if self.pins.len() <= place as usize {
-            self.pins.resize(place as usize + 1, 0);
+        if self.pins.len() <= slot as usize {
+            self.pins.resize(slot as usize + 1, 0);
         }
         self.last_pin = self.last_pin.wrapping_add(1).max(1);
-        self.pins[place as usize] = self.last_pin;
-        Pinned { place, number: self.last_pin }
+        self.pins[slot as usize] = self.last_pin;
+        Pinned { slot, number: self.last_pin }
     }
 
     /// The value that a pin keeps; nil when it was unpinned.
     pub fn pinned(&self, pin: Pinned) -> Value {
-        if self.holds(pin) { self.machine.heap.pinned[pin.place as usize] } else { Value::NIL }
+        if self.holds(pin) { self.machine.heap.pinned[pin.slot as usize] } else { Value::NIL }
     }
 
     /// Lets go of a value: slices of the collector free it, as what [`Vm::unload`] gives back. False when it
@@ -358,14 +358,14 @@ impl Vm {
         if !self.holds(pin) {
             return false;
         }
-        self.pins[pin.place as usize] = 0;
-        self.machine.heap.pinned[pin.place as usize] = Value::NIL;
-        self.free_places.push(pin.place);
+        self.pins[pin.slot as usize] = 0;
+        self.machine.heap.pinned[pin.slot as usize] = Value::NIL;
+        self.free_slots.push(pin.slot);
         true
     }
 
     fn holds(&self, pin: Pinned) -> bool {
-        self.pins.get(pin.place as usize) == Some(&pin.number)
+        self.pins.get(pin.slot as usize) == Some(&pin.number)
     }
 
     /// What is there now outlives what comes.
@@ -638,8 +638,8 @@ impl Execution<'_> {
     }
 
     /// Where the run goes on, for a debugger; `None` where a native function does. O(1).
-    pub fn next_place(&self) -> Option<CodePlace<'_>> {
-        self.vm.machine.next_place()
+    pub fn next_position(&self) -> Option<CodePosition<'_>> {
+        self.vm.machine.next_position()
     }
 
     /// The local variables that live in the function of the language at a level, 0 is the innermost, in the

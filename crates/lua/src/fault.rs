@@ -19,7 +19,7 @@ pub(crate) enum Cause {
     /// A text; the position of the running function is put in front, when that is of the language.
     Bare(Vec<u8>),
     /// A text without a position.
-    Unplaced(Vec<u8>),
+    WithoutPosition(Vec<u8>),
     /// A wrong argument of a native function: its number, and what is wrong.
     Argument(usize, Vec<u8>),
     /// A value that gets the position of a level when it is a string, as `error` does.
@@ -44,8 +44,8 @@ impl Fault {
 
     /// An error whose text gets no position.
     #[cold]
-    pub(crate) fn unplaced(text: impl Into<Vec<u8>>) -> Fault {
-        Fault(Box::new(Cause::Unplaced(text.into())))
+    pub(crate) fn without_position(text: impl Into<Vec<u8>>) -> Fault {
+        Fault(Box::new(Cause::WithoutPosition(text.into())))
     }
 
     /// `bad argument #index to 'name' (text)`; `index` counts from 1.

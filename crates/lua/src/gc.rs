@@ -10,7 +10,7 @@
 use crate::arena::{self, Arena, Colour, Dying, FREE, Object};
 use crate::code::Linked;
 use crate::heap::{CollectorPhase, Grey, Heap, Metamethod};
-use crate::object::{Coroutine, UpvaluePlace};
+use crate::object::{Coroutine, UpvalueState};
 use crate::table::guard;
 use crate::value::{ClosureRef, NativeRef, TableRef, ThreadRef, Value};
 
@@ -171,7 +171,7 @@ fn scan(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, grey: Grey
             2 + values.len()
         }
         Grey::Upvalue(index) => {
-            if let UpvaluePlace::Closed(value) = heap.upvalues.at(index).place {
+            if let UpvalueState::Closed(value) = heap.upvalues.at(index).state {
                 heap.shade(value);
             }
             2

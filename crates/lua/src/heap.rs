@@ -10,7 +10,7 @@ use crate::arena::{Arena, Colour, Dying, Object};
 use crate::code::Linked;
 use crate::fault::Fault;
 use crate::held::HeldBytes;
-use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvaluePlace, Userdata};
+use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvalueState, Userdata};
 use crate::pattern_cache::PatternCache;
 use crate::strings::{StringSlot, Strings};
 use crate::table::{LuaTable, TableSlot, guard};
@@ -668,8 +668,8 @@ impl Heap {
         Ok(NativeRef(index))
     }
 
-    pub(crate) fn new_upvalue(&mut self, place: UpvaluePlace) -> Result<u32, Fault> {
-        let index = self.upvalues.add(Upvalue { place, colour: self.colour });
+    pub(crate) fn new_upvalue(&mut self, state: UpvalueState) -> Result<u32, Fault> {
+        let index = self.upvalues.add(Upvalue { state, colour: self.colour });
         self.charge(Arena::<Upvalue>::SLOT)?;
         Ok(index)
     }
@@ -694,7 +694,7 @@ impl Heap {
         if self.watching || self.collector.phase == CollectorPhase::Mark {
             self.upvalue_barrier(index, value);
         }
-        self.upvalues.at_mut(index).place = UpvaluePlace::Closed(value);
+        self.upvalues.at_mut(index).state = UpvalueState::Closed(value);
     }
 
     #[cold]

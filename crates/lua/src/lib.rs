@@ -35,4 +35,4 @@ pub use native::{Ctx, Indexed, Library, Native, NativeStep, State, to_integer};
 pub use pattern::fuzz_pattern;
 pub use text::format::{fuzz_format, fuzz_number};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};
-pub use vm::inspect::{Caller, CodePlace, LineWatch, describe};
+pub use vm::inspect::{Caller, CodePosition, LineWatch, describe};

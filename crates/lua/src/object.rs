@@ -76,7 +76,7 @@ impl Closure {
 /// A variable that closures share.
 #[derive(Debug, Default)]
 pub(crate) struct Upvalue {
-    pub(crate) place: UpvaluePlace,
+    pub(crate) state: UpvalueState,
     pub(crate) colour: Colour,
 }
 
@@ -84,16 +84,16 @@ object!(Upvalue, self => 0);
 
 /// Where the value of an upvalue is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum UpvaluePlace {
+pub(crate) enum UpvalueState {
     /// A slot of a coroutine's stack, while the function that declared the variable runs.
     Open(ThreadRef, u32),
     /// Here, from then on.
     Closed(Value),
 }
 
-impl Default for UpvaluePlace {
-    fn default() -> UpvaluePlace {
-        UpvaluePlace::Closed(Value::NIL)
+impl Default for UpvalueState {
+    fn default() -> UpvalueState {
+        UpvalueState::Closed(Value::NIL)
     }
 }
 

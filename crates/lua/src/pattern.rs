@@ -2,7 +2,7 @@
 //! state is data.
 //!
 //! A pattern of Lua has no alternatives, so its items stand in a row. Each item's captures, and each of its
-//! errors, depend on its place alone: the compiler turns the first error into an item that raises the error
+//! errors, depend on its index alone: the compiler turns the first error into an item that raises the error
 //! when the match comes so far, because PUC's matcher, which reads the pattern as it goes, tells nothing of
 //! what it never reaches.
 //!
@@ -31,9 +31,9 @@ const BYTES_PER_UNIT: usize = 16;
 /// Where a match may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
-    /// At the first place alone.
+    /// At the first position alone.
     Here,
-    /// At any place from the first on.
+    /// At any position from the first on.
     Anywhere,
 }
 
@@ -65,14 +65,14 @@ enum Extent {
     Len(usize),
 }
 
-/// A place from which a match can go on in another way.
+/// A position from which a match can go on in another way.
 #[derive(Clone, Copy, Debug)]
 struct ChoicePoint {
     /// The item to go on with; for [`Way::More`] the item that takes one more.
     item: u32,
     way: Way,
     at: usize,
-    /// The first place that is left to try, for [`Way::Fewer`].
+    /// The first position that is left to try, for [`Way::Fewer`].
     first: usize,
 }
 
@@ -89,7 +89,7 @@ enum Way {
 /// What the matcher does when it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchNext {
-    /// Looks for a place where a match may begin.
+    /// Looks for a position where a match may begin.
     Start,
     /// Matches an item.
     Item,
@@ -206,7 +206,7 @@ impl Matcher {
         }
     }
 
-    /// Begins at the next place, if there is one.
+    /// Begins at the next position, if there is one.
     fn advance(&mut self, text: &[u8]) -> bool {
         if self.anchor == Anchor::Here || self.start >= text.len() {
             return false;
@@ -216,7 +216,7 @@ impl Matcher {
         true
     }
 
-    /// Goes to the next place whose first byte can begin a match.
+    /// Goes to the next position whose first byte can begin a match.
     fn seek(&mut self, text: &[u8], fuel: &mut u64) -> Seek {
         if self.anchor == Anchor::Anywhere
             && let Some(first) = self.first
@@ -437,7 +437,7 @@ impl Matcher {
     }
 }
 
-/// What a look for a place came to.
+/// What a look for a position came to.
 enum Seek {
     Here,
     Nowhere,

@@ -2,33 +2,33 @@
 
 use crate::pattern::Matcher;
 
-/// Matchers that are kept, each at a place that its pattern decides: 250 KB at most, whatever the patterns
+/// Matchers that are kept, each in a slot that its pattern decides: 250 KB at most, whatever the patterns
 /// are, since those that are longer than [`crate::pattern::KEPT_MAX`] are not kept.
-const PLACES: usize = 32;
+const SLOTS: usize = 32;
 
 /// Matchers by their pattern. One that is in use is not here.
 #[derive(Debug, Default)]
 pub(crate) struct PatternCache {
-    places: [Option<Box<Matcher>>; PLACES],
+    slots: [Option<Box<Matcher>>; SLOTS],
 }
 
-fn place_of(pattern: &[u8]) -> usize {
+fn slot_of(pattern: &[u8]) -> usize {
     let [first, middle, last] = [0, pattern.len() / 2, pattern.len().saturating_sub(1)]
         .map(|at| usize::from(pattern.get(at).copied().unwrap_or(0)));
-    (first + middle * 7 + last * 17 + pattern.len() * 29) % PLACES
+    (first + middle * 7 + last * 17 + pattern.len() * 29) % SLOTS
 }
 
 impl PatternCache {
     /// A matcher of this pattern that was given back, if it is still here.
     pub(crate) fn take(&mut self, pattern: &[u8]) -> Option<Box<Matcher>> {
-        self.places[place_of(pattern)].take_if(|matcher| matcher.text() == pattern)
+        self.slots[slot_of(pattern)].take_if(|matcher| matcher.text() == pattern)
     }
 
     /// Keeps a matcher, in the place of another one perhaps. One of a long pattern is dropped.
     pub(crate) fn give_back(&mut self, matcher: Box<Matcher>) {
         if !matcher.text().is_empty() {
-            let place = place_of(matcher.text());
-            self.places[place] = Some(matcher);
+            let slot = slot_of(matcher.text());
+            self.slots[slot] = Some(matcher);
         }
     }
 }

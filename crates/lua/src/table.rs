@@ -528,9 +528,9 @@ impl LuaTable {
     /// the table.
     fn put_back(&mut self, key: Value, value: Value, strings: &Strings) {
         if let Some(index) = key.as_number().and_then(to_index)
-            && let Some(place) = self.array.get_mut(index.wrapping_sub(1))
+            && let Some(cell) = self.array.get_mut(index.wrapping_sub(1))
         {
-            *place = value;
+            *cell = value;
             return;
         }
         loop {

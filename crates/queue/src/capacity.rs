@@ -29,7 +29,7 @@ impl Capacity {
         self.0
     }
 
-    /// Selects the place of an index: `count - 1`.
+    /// Selects the slot of an index: `count - 1`.
     pub(crate) const fn mask(self) -> usize {
         self.0 - 1
     }

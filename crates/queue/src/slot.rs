@@ -1,11 +1,11 @@
-//! One place of a ring: holds a value or nothing, and does not know which. The rings' indexes and sequences
+//! One slot of a ring: holds a value or nothing, and does not know which. The rings' indexes and sequences
 //! know.
 //!
 //! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put,
 //! take, put, …
 
 #![allow(unsafe_code)]
-// JUSTIFICATION: `Mutex<Option<T>>` in each place is the safe form: two locks a job, when already one lock
+// JUSTIFICATION: `Mutex<Option<T>>` in each slot is the safe form: two locks a job, when already one lock
 // for the whole queue costs 25 ns a job beside 1.5 (spsc) and 5.6 (spmc) job by job, and 1.1 to 1.9 times
 // ours in batches of 16 (`bench/record/queue-1.txt`).
 

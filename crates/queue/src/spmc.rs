@@ -86,7 +86,7 @@ impl<T> Producer<T> {
     /// Adds `value`; consumers may take it at once.
     ///
     /// # Errors
-    /// `Full` when the place of the oldest value is not free yet.
+    /// `Full` when the cell of the oldest value is not free yet.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
         let Some(cell) = free(self.ring.cells.view(), self.tail) else { return Err(Full(value)) };

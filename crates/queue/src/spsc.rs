@@ -4,7 +4,7 @@
 //! MCRingBuffer's observation, as in Rigtorp's SPSCQueue): each side keeps the other's index as it last saw
 //! it, and looks again only when the ring seems full or empty. Publication is deferred: [`Producer::stage`]
 //! writes a value, [`Producer::commit`] publishes all staged ones with a single store; [`Consumer::drain`]
-//! gives the places back with a single store.
+//! gives the slots back with a single store.
 //!
 //! ```text
 //!  lines of the consumer:  head            (written by it, read by the producer when the ring seems full)
@@ -205,14 +205,14 @@ pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     /// The next index to take.
     head: usize,
-    /// What the shared head says: places from here to `head` are taken, and not yet given back.
+    /// What the shared head says: slots from here to `head` are taken, and not yet given back.
     released: usize,
     /// The shared tail as last seen: the true one is this or later.
     tail_seen: usize,
 }
 
 impl<T> Consumer<T> {
-    /// Takes the oldest value and gives its place back at once.
+    /// Takes the oldest value and gives its slot back at once.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.tail_seen == self.head {
@@ -226,7 +226,7 @@ impl<T> Consumer<T> {
         Some(value)
     }
 
-    /// Takes up to `count_max` values that are visible now, the oldest first. Their places are given back
+    /// Takes up to `count_max` values that are visible now, the oldest first. Their slots are given back
     /// together when the iterator is dropped; what it did not yield stays.
     #[inline]
     pub fn drain(&mut self, count_max: usize) -> Drain<'_, T> {
@@ -277,7 +277,7 @@ impl<T> Consumer<T> {
     fn release(&mut self) {
         if self.released != self.head {
             // Release: the values were taken before the producer's acquire load of head (`Producer::look`)
-            // lets it write their places again.
+            // lets it write their slots again.
             self.ring.head.store(self.head, edge("spsc_release", Ordering::Release));
             self.released = self.head;
         }

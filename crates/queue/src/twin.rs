@@ -88,7 +88,7 @@ pub(crate) fn everywhere(check: impl Fn(usize, usize, &mut Numbers)) {
     }
 }
 
-/// A value that names its producer and its place among that producer's values.
+/// A value that names its producer and its index among that producer's values.
 pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
     Box::new((producer, nth))
 }

@@ -33,7 +33,7 @@ fn check(mut one: Vec<Box<usize>>, other: Vec<Box<usize>>, count: usize) {
 }
 
 #[test]
-fn one_consumer_gets_all_in_order_through_reused_places() {
+fn one_consumer_gets_all_in_order_through_reused_slots() {
     model(|| {
         let (mut producer, mut consumer) = spmc::channel_at(Capacity::MIN, START);
         let other = thread::spawn(move || (0..3).for_each(|value| push(&mut producer, value)));

@@ -16,7 +16,7 @@ fn push(producer: &mut spsc::Producer<Box<usize>>, value: usize) {
 }
 
 #[test]
-fn values_arrive_in_order_through_reused_places() {
+fn values_arrive_in_order_through_reused_slots() {
     loom::model(|| {
         let (mut producer, mut consumer) = spsc::channel_at(Capacity::MIN, START);
         let other = thread::spawn(move || (0..3).for_each(|value| push(&mut producer, value)));
@@ -34,7 +34,7 @@ fn values_arrive_in_order_through_reused_places() {
 }
 
 #[test]
-fn batches_arrive_whole_and_their_places_come_back() {
+fn batches_arrive_whole_and_their_slots_come_back() {
     loom::model(|| {
         let (mut producer, mut consumer) = spsc::channel_at(Capacity::MIN, START);
         let other = thread::spawn(move || {

@@ -21,5 +21,5 @@ pub use fuzz::fuzz_primary;
 pub use link::{
     Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
 };
-pub use stream::{Backlog, ReplicationStream, Reserved, SpoolPlace, Spooled, WINDOW_BYTES};
+pub use stream::{Backlog, ReplicationStream, Reserved, SpoolReceiver, Spooled, WINDOW_BYTES};
 pub use unit_commands::{Audience, Grouping, UnitCommands};

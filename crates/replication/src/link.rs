@@ -296,7 +296,7 @@ impl ReplicaLink {
                     self.log(LogLevel::Warning, format!("Dual channel replication: {reason}"));
                     return self.retry_after_failed_sync(around);
                 }
-                Greeted::Place { point, client, rest } => {
+                Greeted::Position { point, client, rest } => {
                     let mut bytes = Vec::new();
                     let main = MainChannel::Asked(StreamRequest::begin(client, &mut bytes));
                     let (stage, said_ns) = (TransferStage::Awaited, around.now_ns);

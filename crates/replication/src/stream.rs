@@ -16,7 +16,7 @@ mod backlog;
 mod spooled;
 
 pub use backlog::{Backlog, WINDOW_BYTES};
-pub use spooled::SpoolPlace;
+pub use spooled::SpoolReceiver;
 pub use spooled::Spooled;
 
 use crate::unit_commands::{Audience, Grouping, UnitCommands};
@@ -247,11 +247,11 @@ impl ReplicationStream {
     pub fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
         let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
         let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));
-        let place = u64::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
+        let position = u64::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
         match second {
             _ if known => {}
             Some(_) if mistake::is_made(Mistake::SecondIdForever) => {}
-            Some((_, limit)) if place.is_none_or(|place| place < *limit) => {}
+            Some((_, limit)) if position.is_none_or(|position| position < *limit) => {}
             Some((_, limit)) => {
                 return Err(Some(format!(
                     "Requested offset for second ID was {wanted}, but I can reply up to {limit}"
@@ -266,8 +266,8 @@ impl ReplicationStream {
                 )));
             }
         }
-        match (place, &self.backlog) {
-            (Some(place), Some(backlog)) if backlog.reaches(place) => Ok(place),
+        match (position, &self.backlog) {
+            (Some(position), Some(backlog)) if backlog.reaches(position) => Ok(position),
             _ => Err(Some(format!("lack of backlog (Replica request was: {wanted})"))),
         }
     }

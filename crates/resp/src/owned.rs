@@ -3,8 +3,8 @@
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so that a queue of a
 //! thousand commands is three allocations. A request keeps its bytes as they came, which a replica's offset
-//! counts, with the arguments that lay apart in their places; an inline request keeps its words, which may be
-//! unescaped, behind its line.
+//! counts, with the arguments that lay apart at their positions; an inline request keeps its words, which may
+//! be unescaped, behind its line.
 
 use crate::requests::Request;
 use crate::span::Span;

@@ -133,7 +133,7 @@ pub enum State {
 /// far.
 #[derive(Debug)]
 pub struct Parser {
-    place: ParsePosition,
+    position: ParsePosition,
     /// Bytes missing of the argument under way.
     wanted: usize,
     /// Arguments of the unfinished request so far, relative to the beginning of the request.
@@ -171,7 +171,7 @@ impl Default for Parser {
 impl Parser {
     /// A parser at the beginning of a stream; nothing is allocated.
     pub fn new() -> Parser {
-        Parser { place: ParsePosition::START, wanted: 0, args: Vec::new(), apart: None }
+        Parser { position: ParsePosition::START, wanted: 0, args: Vec::new(), apart: None }
     }
 
     /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`,
@@ -186,11 +186,11 @@ impl Parser {
             if out.len() >= limits.batch_max {
                 return Progress { consumed: at, state: State::Full };
             }
-            if self.place.left == 0
+            if self.position.left == 0
                 && let Some(next) = quick(input, at, limits, out)
             {
                 at = next;
-                self.place.scanned = 0;
+                self.position.scanned = 0;
                 continue;
             }
             let step = match input[at] {
@@ -201,7 +201,7 @@ impl Parser {
                 ControlFlow::Continue(next) => at = next,
                 ControlFlow::Break(progress) => return progress,
             }
-            self.place.scanned = 0;
+            self.position.scanned = 0;
         }
         Progress { consumed: at, state: State::Starved }
     }
@@ -216,16 +216,16 @@ impl Parser {
     /// Length of the argument under way, of which the input has only the beginning, from [`Parser::at`] on.
     #[inline]
     pub fn begun(&self) -> Option<usize> {
-        if self.place.bulk < APART { Some(self.place.bulk) } else { None }
+        if self.position.bulk < APART { Some(self.position.bulk) } else { None }
     }
 
     /// Takes the argument under way ([`Parser::begun`]), whole, out of memory of its own. From now on the
     /// input has no byte of it: what is behind it stands at [`Parser::at`].
     pub fn supply(&mut self, bytes: Bytes) {
         debug_assert_eq!(self.begun(), Some(bytes.len()));
-        let span = self.apart.get_or_insert_default().push(self.place.at, bytes);
+        let span = self.apart.get_or_insert_default().push(self.position.at, bytes);
         self.args.push(span);
-        self.place.bulk = APART;
+        self.position.bulk = APART;
         self.wanted = LINE_END;
     }
 
@@ -238,16 +238,16 @@ impl Parser {
     /// How many bytes of the unfinished request an input of `len` bytes lacks, where that is known: in its
     /// last argument.
     pub fn missing(&self, len: usize) -> Option<usize> {
-        if self.place.left != 1 || self.place.bulk == NO_BULK {
+        if self.position.left != 1 || self.position.bulk == NO_BULK {
             return None;
         }
-        (self.place.at + LINE_END).checked_add(self.place.in_input())?.checked_sub(len)
+        (self.position.at + LINE_END).checked_add(self.position.in_input())?.checked_sub(len)
     }
 
     /// Offset from the beginning of the unfinished request of the next byte to parse; 0 between requests.
     #[inline]
     pub fn at(&self) -> usize {
-        self.place.at
+        self.position.at
     }
 
     /// Bytes that the allocator has given for the unfinished request's arguments.
@@ -271,20 +271,20 @@ impl Parser {
         out: &mut Requests,
     ) -> ControlFlow<Progress, usize> {
         let request = &input[at..];
-        if self.place.left == 0 {
-            let (count, next) = match count_header(request, self.place.scanned, limits) {
+        if self.position.left == 0 {
+            let (count, next) = match count_header(request, self.position.scanned, limits) {
                 Ok(header) => header,
                 Err(stop) => return self.stop(stop, at, input.len()),
             };
             if count <= 0 {
                 return ControlFlow::Continue(at + next);
             }
-            self.place = ParsePosition { at: next, scanned: 0, left: count as usize, bulk: NO_BULK };
+            self.position = ParsePosition { at: next, scanned: 0, left: count as usize, bulk: NO_BULK };
         }
-        if let Err(stop) = arguments(request, &mut self.place, limits, &mut self.args) {
+        if let Err(stop) = arguments(request, &mut self.position, limits, &mut self.args) {
             return self.stop(stop, at, input.len());
         }
-        let mut raw = Span { start: at, len: self.place.at };
+        let mut raw = Span { start: at, len: self.position.at };
         let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
             // A request with arguments apart is the unfinished one, which begins the input: its spans are in
@@ -302,7 +302,7 @@ impl Parser {
         if self.args.capacity() > ARGS_KEPT {
             self.args = Vec::new();
         }
-        self.place = ParsePosition::START;
+        self.position = ParsePosition::START;
         self.wanted = 0;
         ControlFlow::Continue(next)
     }
@@ -315,14 +315,14 @@ impl Parser {
             Stop::Failed(error) => State::Failed(error),
             Stop::Starved => State::Starved,
         };
-        if self.place.bulk == NO_BULK {
+        if self.position.bulk == NO_BULK {
             // The last byte may be the CR of a line end that is not all there: it is looked at again.
-            self.place.scanned = seen.saturating_sub(self.place.at + 1);
+            self.position.scanned = seen.saturating_sub(self.position.at + 1);
             self.wanted = 0;
         } else {
-            self.place.scanned = 0;
+            self.position.scanned = 0;
             self.wanted =
-                (self.place.at + LINE_END).saturating_add(self.place.in_input()).saturating_sub(seen);
+                (self.position.at + LINE_END).saturating_add(self.position.in_input()).saturating_sub(seen);
         }
         ControlFlow::Break(Progress { consumed: start, state })
     }
@@ -331,7 +331,7 @@ impl Parser {
     #[inline(never)]
     fn inline(&mut self, input: &[u8], at: usize, out: &mut Requests) -> ControlFlow<Progress, usize> {
         let line = &input[at..];
-        let scanned = self.place.scanned.min(line.len());
+        let scanned = self.position.scanned.min(line.len());
         // A NUL hides the line end behind it, as it does in the reference.
         let end = match memchr2(b'\n', 0, &line[scanned..]) {
             Some(end) if line[scanned + end] == b'\n' => scanned + end,
@@ -343,7 +343,7 @@ impl Parser {
                 };
                 let progress = self.stop(stop, at, input.len());
                 if let Some(nul) = found {
-                    self.place.scanned = scanned + nul;
+                    self.position.scanned = scanned + nul;
                 }
                 return progress;
             }
@@ -385,31 +385,31 @@ fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unba
     }
 }
 
-/// Reads arguments into `args` until none is left. On a stop, `place` is where to go on.
+/// Reads arguments into `args` until none is left. On a stop, `position` is where to go on.
 fn arguments(
     input: &[u8],
-    place: &mut ParsePosition,
+    position: &mut ParsePosition,
     limits: &ParseLimits,
     args: &mut Vec<Span>,
 ) -> Result<(), Stop> {
-    while place.left > 0 {
-        if place.bulk == NO_BULK {
-            let from = place.at + std::mem::take(&mut place.scanned);
-            (place.bulk, place.at) = length_header(input, place.at, from, limits)?;
+    while position.left > 0 {
+        if position.bulk == NO_BULK {
+            let from = position.at + std::mem::take(&mut position.scanned);
+            (position.bulk, position.at) = length_header(input, position.at, from, limits)?;
         }
-        let tail = &input[place.at..];
-        let len = place.in_input();
+        let tail = &input[position.at..];
+        let len = position.in_input();
         // Lengths are below 2^63, so that two more do not overflow.
         let Some(ended) = tail.get(..len + LINE_END) else { return Err(Stop::Starved) };
         if ended[len..] != *b"\r\n" {
             return Err(Stop::Failed(ParseError::InvalidCrlf));
         }
-        if place.bulk != APART {
-            args.push(Span { start: place.at, len });
+        if position.bulk != APART {
+            args.push(Span { start: position.at, len });
         }
-        place.at += len + LINE_END;
-        place.bulk = NO_BULK;
-        place.left -= 1;
+        position.at += len + LINE_END;
+        position.bulk = NO_BULK;
+        position.left -= 1;
     }
     Ok(())
 }

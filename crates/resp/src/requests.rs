@@ -151,7 +151,7 @@ impl Requests {
             + self.apart.heap_bytes()
     }
 
-    /// Where the next request's arguments go: `count` places. What they hold is of no meaning.
+    /// Where the next request's arguments go: `count` slots. What they hold is of no meaning.
     #[inline(always)]
     pub(crate) fn room(&mut self, count: usize) -> &mut [Span] {
         if self.args.len() - self.used < count {

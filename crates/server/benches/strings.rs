@@ -4,10 +4,10 @@
 //! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each command
 //! runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor other
 //! processes count; what the kernel does for the memory does. Values that a command leaves for other threads
-//! are dropped outside of the readings. SETRANGE writes one byte at a random place; APPEND adds 100 bytes. "a
-//! reply" is GET of the string whose bytes the client has not been sent; "a copy" is COPY. Both are made anew
-//! after 4,000 commands. Of 20,000 the median, two percentiles and the worst are printed. The last line is
-//! the floor: a page allocated, copied and kept, without a server.
+//! are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND adds 100 bytes.
+//! "a reply" is GET of the string whose bytes the client has not been sent; "a copy" is COPY. Both are made
+//! anew after 4,000 commands. Of 20,000 the median, two percentiles and the worst are printed. The last line
+//! is the floor: a page allocated, copied and kept, without a server.
 //!
 //! `cargo bench -p sluice-server --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]

@@ -26,7 +26,7 @@ static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 /// bench/record, `types`).
 // SAFETY: jemalloc reads a pointer to bytes that end with a zero byte at this name. A reference to an array
 // is such a pointer, the array lives as long as the program, and nothing writes to either.
-// JUSTIFICATION: the setting has no other place in the program; it cannot be changed once jemalloc has
+// JUSTIFICATION: the program can give the setting nowhere else; it cannot be changed once jemalloc has
 // started.
 #[cfg(not(sluice_system_allocator))]
 #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -62,7 +62,7 @@ fn note_refused(bytes: usize) {
 // SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting
 // allocates nothing and does not unwind. The thread that reports a fault is served by `report_memory`
 // instead, whose blocks are aligned as asked, overlap no other, and are never used again.
-// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only place that knows
+// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only code that knows
 // how much was asked for; a fault inside jemalloc can be reported only without jemalloc. The price is a test
 // for null behind each allocation, and before each call a load and a branch that is never taken.
 unsafe impl GlobalAlloc for Noting {
@@ -288,7 +288,7 @@ pub fn fault_when_growing() {
         _: *mut bool,
         _: std::ffi::c_uint,
     ) -> *mut c_void {
-        // The signal of a bad access, at this very place.
+        // The signal of a bad access, at this very instruction.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSEGV);
         null_mut()
     }

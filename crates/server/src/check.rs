@@ -148,7 +148,7 @@ fn first_set<const N: usize>(config: &Config, ids: [ParamId; N]) -> ParamId {
 
 /// Whether no line has set a parameter.
 fn is_default(config: &Config, id: ParamId) -> bool {
-    matches!(config.cannot_apply(id, ""), LoadError::Line(bad) if bad.place.line == 0)
+    matches!(config.cannot_apply(id, ""), LoadError::Line(bad) if bad.location.line == 0)
 }
 
 /// The reason with the line that set the parameter; with the parameter's name where no line did.

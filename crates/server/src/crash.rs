@@ -191,7 +191,7 @@ pub fn set_unfinished(path: Option<&Path>) {
     UNFINISHED.len.store(0, Release);
     let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
     if bytes.len() < PATH_BYTES {
-        UNFINISHED.path.iter().zip(bytes).for_each(|(place, byte)| place.store(*byte, Relaxed));
+        UNFINISHED.path.iter().zip(bytes).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
         // Precedes the handler's acquire: what it copies is this path.
         UNFINISHED.len.store(bytes.len(), Release);
     }
@@ -215,8 +215,8 @@ fn remove_unfinished() {
     let mut path = [0; PATH_BYTES];
     // Follows `set_unfinished`.
     let len = UNFINISHED.len.load(Acquire);
-    for (place, byte) in path.iter_mut().zip(&UNFINISHED.path).take(len) {
-        *place = byte.load(Relaxed);
+    for (cell, byte) in path.iter_mut().zip(&UNFINISHED.path).take(len) {
+        *cell = byte.load(Relaxed);
     }
     if len > 0
         && let Ok(path) = CStr::from_bytes_until_nul(&path)
@@ -357,14 +357,14 @@ fn write_thread_name(mut log: &File) -> std::io::Result<()> {
 #[cfg(target_arch = "x86_64")]
 fn instruction(context: *mut libc::c_void) -> usize {
     // SAFETY: the kernel passes a valid context to a handler that was installed with SA_SIGINFO.
-    // JUSTIFICATION: without symbols it is the only information about the place of the fault.
+    // JUSTIFICATION: without symbols it is the only information about the location of the fault.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
 }
 
 #[cfg(target_arch = "aarch64")]
 fn instruction(context: *mut libc::c_void) -> usize {
     // SAFETY: the kernel passes a valid context to a handler that was installed with SA_SIGINFO.
-    // JUSTIFICATION: without symbols it is the only information about the place of the fault.
+    // JUSTIFICATION: without symbols it is the only information about the location of the fault.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
 }
 
@@ -388,10 +388,10 @@ fn with_log(write: impl FnOnce(&File)) {
 }
 
 fn report(info: &PanicHookInfo<'_>) -> String {
-    let place = info.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
+    let location = info.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
     let message = info.payload_as_str().unwrap_or("no message");
     format!(
-        "{START}Sluice {} ended by a panic: {message}\nat {place}, thread '{}'\n\n\
+        "{START}Sluice {} ended by a panic: {message}\nat {location}, thread '{}'\n\n\
          ------ STACK TRACE ------\n{}{END}",
         VERSION,
         std::thread::current().name().unwrap_or("unnamed"),

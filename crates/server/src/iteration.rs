@@ -313,8 +313,8 @@ impl Server {
             self.timing.is_busy = true;
             match Endpoint::of(event.token()) {
                 Some(Endpoint::Client(key)) => connection::handle(self, key, event),
-                Some(Endpoint::Listener { place, generation }) => {
-                    self.listener_event(place, generation, event);
+                Some(Endpoint::Listener { slot, generation }) => {
+                    self.listener_event(slot, generation, event);
                 }
                 Some(Endpoint::PrimaryLink { channel, attempt }) => self.link_event(channel, attempt, event),
                 Some(Endpoint::Signal) => self.take_signal(),
@@ -328,9 +328,9 @@ impl Server {
 
     // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
     #[inline(never)]
-    fn listener_event(&mut self, place: u32, generation: u32, event: Event) {
+    fn listener_event(&mut self, slot: u32, generation: u32, event: Event) {
         match event {
-            Event::Accepted { socket, .. } => self.accept(place, generation, Stream::accepted(socket)),
+            Event::Accepted { socket, .. } => self.accept(slot, generation, Stream::accepted(socket)),
             Event::AcceptFailed { error, .. } => self.note_accept_failure(&error),
             _ => {}
         }
@@ -342,8 +342,8 @@ impl Server {
         self.host.note(LogLevel::Warning, &text);
     }
 
-    fn accept(&mut self, place: u32, generation: u32, stream: Stream) {
-        let Some(listener) = self.listeners.get(place, generation) else { return };
+    fn accept(&mut self, slot: u32, generation: u32, stream: Stream) {
+        let Some(listener) = self.listeners.get(slot, generation) else { return };
         let accepted = listen::inspect(&stream, &listener.kind);
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));

@@ -48,13 +48,13 @@ pub enum ListenerKind {
 pub struct ListenError {
     text: String,
     /// The port and what is spoken there, for a socket of TCP.
-    place: String,
+    port: String,
 }
 
 impl ListenError {
     /// The port, and in parentheses what is spoken there: `6379 (tcp)`.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn port(&self) -> &str {
+        &self.port
     }
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Display for ListenError {
 #[derive(Debug)]
 pub struct Listening {
     /// Where the configuration wants sockets of TCP.
-    wanted: fn(&Config) -> Vec<TcpPlace>,
+    wanted: fn(&Config) -> Vec<TcpBind>,
     active: Vec<Listener>,
     /// Out of use, but the event loop may hold them still; a rollback takes them back.
     retired: Vec<Listener>,
@@ -140,15 +140,15 @@ impl Listening {
         let kept: Vec<Option<&Listener>> =
             wanted.iter().map(|wanted| held.iter().find(|l| l.is_tcp(wanted)).copied()).collect();
         let mut next = Vec::new();
-        for (place, kept_one) in wanted.iter().zip(&kept) {
-            let TcpPlace { word, port, .. } = place;
+        for (bind, kept_one) in wanted.iter().zip(&kept) {
+            let TcpBind { word, port, .. } = bind;
             let in_the_way = |l: &&&Listener| {
                 matches!(l.kind, ListenerKind::Tcp { port: p, .. } if p == *port)
                     && !kept.iter().flatten().any(|k| k.same(l))
             };
             let open = || match kept_one {
                 Some(listener) => relisten(listener, backlog).map(|()| (*listener).clone()),
-                None => open_tcp(place, config),
+                None => open_tcp(bind, config),
             };
             let mut opened = open().or_else(|error| {
                 // Our own sockets may be in the way: `*` and an address exclude each other.
@@ -174,8 +174,8 @@ impl Listening {
                     if !is_tolerable(&error, word) {
                         drop(next);
                         self.active.iter().for_each(|l| drop(relisten(l, backlog)));
-                        let kind = if place.tls { "tls" } else { "tcp" };
-                        return Err(ListenError { text, place: format!("{port} ({kind})") });
+                        let kind = if bind.tls { "tls" } else { "tcp" };
+                        return Err(ListenError { text, port: format!("{port} ({kind})") });
                     }
                 }
             }
@@ -209,7 +209,7 @@ impl Listening {
             }
             Err(error) => {
                 let text = format!("opening Unix socket: bind: {}", plain_error(&error));
-                Err(ListenError { text, place: String::new() })
+                Err(ListenError { text, port: String::new() })
             }
         }
     }
@@ -240,9 +240,9 @@ impl Listening {
     }
 }
 
-/// Where to listen.
+/// An address and port to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct TcpPlace {
+struct TcpBind {
     word: String,
     port: u16,
     tls: bool,
@@ -251,31 +251,31 @@ struct TcpPlace {
 }
 
 /// What `bind`, `port` and `tls-port` ask for.
-fn wanted_tcp(config: &Config) -> Vec<TcpPlace> {
-    let mut places = Vec::new();
+fn wanted_tcp(config: &Config) -> Vec<TcpBind> {
+    let mut binds = Vec::new();
     for (id, tls) in [(param::PORT, false), (param::TLS_PORT, true)] {
         let (port, asked_by) = (config.int(id) as u16, id.any());
         if port != 0 {
             let words =
                 config.list(param::BIND).iter().map(|word| String::from_utf8_lossy(word).into_owned());
-            places.extend(words.map(|word| TcpPlace { word, port, tls, asked_by }));
+            binds.extend(words.map(|word| TcpBind { word, port, tls, asked_by }));
         }
     }
-    places
+    binds
 }
 
 /// What `metrics-bind` and `metrics-port` ask for.
-fn wanted_metrics(config: &Config) -> Vec<TcpPlace> {
+fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     let port = config.int(param::METRICS_PORT) as u16;
     let words = config.list(param::METRICS_BIND).iter().filter(|_| port != 0);
     let asked_by = param::METRICS_PORT.any();
-    let place = |word: &[u8]| TcpPlace {
+    let bind = |word: &[u8]| TcpBind {
         word: String::from_utf8_lossy(word).into_owned(),
         port,
         tls: false,
         asked_by,
     };
-    words.map(|word| place(word)).collect()
+    words.map(|word| bind(word)).collect()
 }
 
 /// Whether a word of `metrics-bind` means an address that only this machine reaches. A name that has no
@@ -289,7 +289,7 @@ impl Listener {
         Arc::ptr_eq(&self.socket, &other.socket)
     }
 
-    fn is_tcp(&self, wanted: &TcpPlace) -> bool {
+    fn is_tcp(&self, wanted: &TcpBind) -> bool {
         let plain = |word: &str| word.trim_start_matches('-').to_owned();
         matches!(&self.kind, ListenerKind::Tcp { word, port, tls }
             if *port == wanted.port && *tls == wanted.tls && plain(word) == plain(&wanted.word))
@@ -346,8 +346,8 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     errno.is_some_and(|n| unsupported.contains(&n) || n == Errno::EADDRNOTAVAIL && word.starts_with('-'))
 }
 
-fn open_tcp(place: &TcpPlace, config: &Config) -> std::io::Result<Listener> {
-    let TcpPlace { word, port, tls, .. } = place.clone();
+fn open_tcp(bind: &TcpBind, config: &Config) -> std::io::Result<Listener> {
+    let TcpBind { word, port, tls, .. } = bind.clone();
     let socket = bind_tcp(address(&word)?, port, config)?;
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, tls } })
@@ -392,27 +392,27 @@ pub enum BindProblem {
 /// Tries each address of `bind` without listening, so that no client notices. What is found is text that
 /// names the address, with the directive of the port.
 pub fn try_tcp(config: &Config) -> Vec<(ParamId, BindProblem)> {
-    try_places(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
+    try_lists(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
 }
 
 /// [`try_tcp`] for the addresses of `metrics-bind`, which must not be those of clients.
 pub fn try_metrics(config: &Config) -> Vec<(ParamId, BindProblem)> {
-    try_places(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
+    try_lists(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
 }
 
 /// What is found at each list of addresses, of which none may have one of another's.
-fn try_places(config: &Config, lists: &[Vec<TcpPlace>]) -> Vec<Vec<(ParamId, BindProblem)>> {
+fn try_lists(config: &Config, lists: &[Vec<TcpBind>]) -> Vec<Vec<(ParamId, BindProblem)>> {
     let mut taken: Vec<(IpAddr, u16, String)> = Vec::new();
-    lists.iter().map(|places| try_list(config, places, &mut taken)).collect()
+    lists.iter().map(|binds| try_list(config, binds, &mut taken)).collect()
 }
 
 fn try_list(
     config: &Config,
-    places: &[TcpPlace],
+    binds: &[TcpBind],
     taken: &mut Vec<(IpAddr, u16, String)>,
 ) -> Vec<(ParamId, BindProblem)> {
     let mut found = Vec::new();
-    for TcpPlace { word, port, asked_by, .. } in places.iter().cloned() {
+    for TcpBind { word, port, asked_by, .. } in binds.iter().cloned() {
         let name = word.trim_start_matches('-').to_owned();
         let tried = address(&word).and_then(|address| bind_tcp(address, port, config).map(|_closed| address));
         match tried {

@@ -99,8 +99,8 @@ impl Log {
         self.level.is_some_and(|wanted| level >= wanted)
     }
 
-    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is no other place
-    /// to report it.
+    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is nothing else
+    /// to report it to.
     pub fn line(&mut self, now: Now, level: LogLevel, text: &str) {
         if !self.wants(level) {
             return;

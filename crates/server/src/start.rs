@@ -456,7 +456,7 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
         );
         host.note(LogLevel::Warning, &text);
     }
-    tcp.map_err(|error| format!("Failed listening on port {}, aborting.", error.place()))?;
+    tcp.map_err(|error| format!("Failed listening on port {}, aborting.", error.port()))?;
     unix.map_err(|error| format!("Failed {error}"))?;
     if nowhere { Err("Configured to not listen anywhere, exiting.".to_owned()) } else { Ok(()) }
 }
@@ -519,14 +519,14 @@ fn log_mode(host: &mut Host, config: &Config) {
 pub fn announce(host: &mut Host, config: &Config) {
     let listeners = host.settings.listening.active().to_vec();
     for listener in &listeners {
-        let place = match &listener.kind {
+        let address = match &listener.kind {
             listen::ListenerKind::Tcp { word, port, tls } => {
                 let what = if *tls { " (TLS)" } else { "" };
                 format!("{} port {port}{what}", word.trim_start_matches('-'))
             }
             listen::ListenerKind::Unix(path) => format!("unix socket {path}"),
         };
-        host.note(LogLevel::Notice, &format!("listening on {place}"));
+        host.note(LogLevel::Notice, &format!("listening on {address}"));
     }
     note_metrics(host, config);
     if listeners.iter().any(|l| l.word().is_some() && !l.is_tls()) {
@@ -545,7 +545,7 @@ pub fn announce(host: &mut Host, config: &Config) {
 /// Where the metrics endpoint is, as a browser wants it.
 fn note_metrics(host: &mut Host, config: &Config) {
     let scheme = if config.bool(param::METRICS_TLS) { "https" } else { "http" };
-    let places: Vec<String> = host
+    let urls: Vec<String> = host
         .settings
         .metrics
         .active()
@@ -559,7 +559,7 @@ fn note_metrics(host: &mut Host, config: &Config) {
             false => format!("{scheme}://{word}:{port}/"),
         })
         .collect();
-    if let Some(first) = places.first() {
+    if let Some(first) = urls.first() {
         let text = format!("the page is at {first}, metrics for Prometheus at {first}metrics");
         host.note(LogLevel::Notice, &text);
     }

@@ -23,8 +23,8 @@ impl Title {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         // Fields 48 to 51 of proc(5), the first two of which stand before the last parenthesis.
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-        let place = |field: usize| fields.get(field - 3)?.parse::<usize>().ok();
-        let (start, arg_end, env_start, env_end) = (place(48)?, place(49)?, place(50)?, place(51)?);
+        let address = |field: usize| fields.get(field - 3)?.parse::<usize>().ok();
+        let (start, arg_end, env_start, env_end) = (address(48)?, address(49)?, address(50)?, address(51)?);
         if start == 0 || arg_end <= start {
             return None;
         }

@@ -102,8 +102,8 @@ impl Met {
     }
 }
 
-/// A node with what outlives it.
-struct NodePlace {
+/// A simulated host: a node with what outlives it.
+struct SimHost {
     node: Option<SimNode>,
     disk: Disk,
     /// Whom it follows as its configuration file says.
@@ -140,7 +140,7 @@ pub struct World {
     rng: Rng,
     now: Now,
     net: Net,
-    places: Vec<NodePlace>,
+    hosts: Vec<SimHost>,
     openings: Vec<Opening>,
     clients: Vec<Client>,
     promiser: Client,
@@ -186,12 +186,12 @@ impl World {
         let mut net = Net::default();
         net.latency_ms = plan.latency_ms;
         net.pass(START.mono_ns);
-        let mut places = Vec::new();
+        let mut hosts = Vec::new();
         for (id, node) in plan.nodes.iter().enumerate() {
             let disk = Disk::default();
             let follows = (id > 0).then_some(0);
             let started = SimNode::start(id, node, follows, disk.clone(), (START, Rng::new(rng.next_u64())))?;
-            places.push(NodePlace {
+            hosts.push(SimHost {
                 node: Some(started),
                 disk,
                 follows,
@@ -208,7 +208,7 @@ impl World {
             rng,
             now: START,
             net,
-            places,
+            hosts,
             openings: Vec::new(),
             clients: (0..2).map(|_| Client::default()).collect(),
             promiser: Client::default(),
@@ -259,9 +259,9 @@ impl World {
         self.now.mono_ns += ms * MS;
         self.now.unix_us += (ms * 1000) as i64;
         self.net.pass(self.now.mono_ns);
-        for id in 0..self.places.len() {
-            let place = &self.places[id];
-            if place.node.is_none() && place.starts_ns <= self.now.mono_ns {
+        for id in 0..self.hosts.len() {
+            let host = &self.hosts[id];
+            if host.node.is_none() && host.starts_ns <= self.now.mono_ns {
                 self.start(id)?;
             }
         }
@@ -271,10 +271,10 @@ impl World {
     /// One iteration of each node.
     fn iterate(&mut self) -> Result<(), String> {
         self.open_connections();
-        let first = self.rng.below(self.places.len() as u64) as usize;
-        for id in 0..self.places.len() {
-            let id = (id + first) % self.places.len();
-            let Some(node) = &mut self.places[id].node else { continue };
+        let first = self.rng.below(self.hosts.len() as u64) as usize;
+        for id in 0..self.hosts.len() {
+            let id = (id + first) % self.hosts.len();
+            let Some(node) = &mut self.hosts[id].node else { continue };
             node.iterate(self.now, &mut self.net);
             let wants = node.wants.take();
             if self.options.is_traced {
@@ -286,7 +286,7 @@ impl World {
                 let due_ns = self.now.mono_ns + self.net.delay_ns(&mut self.rng);
                 self.openings.push(Opening { due_ns, attempt, from: id, to });
             }
-            let ends = self.places[id].node.as_ref().is_some_and(SimNode::is_ending);
+            let ends = self.hosts[id].node.as_ref().is_some_and(SimNode::is_ending);
             self.observe(id)?;
             if ends {
                 self.shut_down(id);
@@ -304,7 +304,7 @@ impl World {
                 self.openings.push(opening);
                 continue;
             }
-            let made = match self.places.get_mut(to).and_then(|place| place.node.as_mut()) {
+            let made = match self.hosts.get_mut(to).and_then(|host| host.node.as_mut()) {
                 Some(node) => {
                     let conn = self.net.open(from, to);
                     node.accept(conn);
@@ -312,7 +312,7 @@ impl World {
                 }
                 None => Err("Connection refused"),
             };
-            match &mut self.places[from].node {
+            match &mut self.hosts[from].node {
                 Some(node) => node.connected(attempt, made, &mut self.net),
                 None => self.net.leave(from, &mut self.rng),
             }
@@ -321,11 +321,11 @@ impl World {
 
     /// Looks at a node behind its iteration.
     fn observe(&mut self, id: NodeId) -> Result<(), String> {
-        let place = &mut self.places[id];
-        let Some(node) = &mut place.node else { return Ok(()) };
+        let host = &mut self.hosts[id];
+        let Some(node) = &mut host.node else { return Ok(()) };
         if let Some((point, digest)) = node.state() {
-            if self.options.is_traced && place.shown != point.offset {
-                place.shown = point.offset;
+            if self.options.is_traced && host.shown != point.offset {
+                host.shown = point.offset;
                 println!(
                     "         node {id} stands at {}:{} with {digest:016x}",
                     &point.replid[..6],
@@ -338,11 +338,11 @@ impl World {
             pending.had.insert(id);
         }
         let counts = node.link_counts();
-        let has_other_data = counts.snapshots != place.syncs;
-        self.met.dual_syncs += node.met_dual - std::mem::replace(&mut place.dual_syncs, node.met_dual);
-        self.met.continued += counts.continued - std::mem::replace(&mut place.continued, counts.continued);
-        if counts.snapshots != place.syncs {
-            self.met.syncs += counts.snapshots - std::mem::replace(&mut place.syncs, counts.snapshots);
+        let has_other_data = counts.snapshots != host.syncs;
+        self.met.dual_syncs += node.met_dual - std::mem::replace(&mut host.dual_syncs, node.met_dual);
+        self.met.continued += counts.continued - std::mem::replace(&mut host.continued, counts.continued);
+        if counts.snapshots != host.syncs {
+            self.met.syncs += counts.snapshots - std::mem::replace(&mut host.syncs, counts.snapshots);
             for given in &mut self.given {
                 if !node.has_key(&given.key) {
                     given.holders.remove(&id);
@@ -363,7 +363,7 @@ impl World {
     }
 
     fn any_node(&mut self) -> NodeId {
-        self.rng.below(self.places.len() as u64) as usize
+        self.rng.below(self.hosts.len() as u64) as usize
     }
 
     fn faults(&mut self) -> Result<(), String> {
@@ -384,7 +384,7 @@ impl World {
         }
         if self.heals_ns == 0 && self.strikes(rates.isolate) {
             let id = self.any_node();
-            (0..self.places.len()).filter(|other| *other != id).for_each(|other| self.net.cut(id, other));
+            (0..self.hosts.len()).filter(|other| *other != id).for_each(|other| self.net.cut(id, other));
             self.isolated = Some(id);
             self.heals_ns = self.now.mono_ns + self.rng.below(6_000) * MS;
             self.trace(|| format!("node {id} is alone"));
@@ -415,7 +415,7 @@ impl World {
     /// A client of the moment.
     fn order(&mut self, id: NodeId, words: &[&str]) {
         self.trace(|| format!("to {id}: {}", words.join(" ")));
-        let Some(node) = &mut self.places[id].node else { return };
+        let Some(node) = &mut self.hosts[id].node else { return };
         let client = node.client();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         node.request(client, &words);
@@ -423,11 +423,11 @@ impl World {
     }
 
     fn follow(&mut self, id: NodeId, primary: Option<NodeId>) {
-        if self.places[id].follows == primary && self.followed(id) == primary {
+        if self.hosts[id].follows == primary && self.followed(id) == primary {
             return;
         }
-        self.places[id].follows = primary;
-        if self.places[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
+        self.hosts[id].follows = primary;
+        if self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
             // A primary of before, which waits for replicas that are not its own any more: REPLICAOF is
             // refused meanwhile.
             self.order(id, &["FAILOVER", "ABORT"]);
@@ -443,19 +443,19 @@ impl World {
 
     /// Whom a node follows.
     fn followed(&self, id: NodeId) -> Option<NodeId> {
-        self.places[id].node.as_ref().and_then(|node| node.engine.primary().map(node_of))
+        self.hosts[id].node.as_ref().and_then(|node| node.engine.primary().map(node_of))
     }
 
     fn make_chain(&mut self) {
         let (low, high) = (self.any_node(), self.any_node());
-        let is_replica = |id: NodeId| id != self.primary && self.places[id].node.is_some();
+        let is_replica = |id: NodeId| id != self.primary && self.hosts[id].node.is_some();
         // Not in a circle.
         let mut above = Some(high);
         while let Some(id) = above {
             if id == low {
                 return;
             }
-            above = self.places[id].follows;
+            above = self.hosts[id].follows;
         }
         if is_replica(low) && self.isolated != Some(low) {
             self.follow(low, Some(high));
@@ -463,7 +463,7 @@ impl World {
     }
 
     fn crash(&mut self, id: NodeId) {
-        let Some(node) = self.places[id].node.take() else { return };
+        let Some(node) = self.hosts[id].node.take() else { return };
         self.lose_runs(id, &node);
         self.trace(|| format!("node {id} crashes"));
         self.met.crashes += 1;
@@ -481,16 +481,16 @@ impl World {
         for client in self.clients.iter_mut().chain([&mut self.promiser]) {
             client.at.take_if(|(at, _)| *at == id);
         }
-        let place = &mut self.places[id];
-        (place.syncs, place.continued, place.dual_syncs) = (0, 0, 0);
+        let host = &mut self.hosts[id];
+        (host.syncs, host.continued, host.dual_syncs) = (0, 0, 0);
         drop(node);
         self.net.leave(id, &mut self.rng);
-        place.disk.crash(&mut self.rng);
-        place.starts_ns = self.now.mono_ns + (100 + self.rng.below(4_000)) * MS;
-        let is_primary = place.follows.is_none();
+        host.disk.crash(&mut self.rng);
+        host.starts_ns = self.now.mono_ns + (100 + self.rng.below(4_000)) * MS;
+        let is_primary = host.follows.is_none();
         if is_primary && !self.plan.restarts_primary {
             // Who is a primary as its file says comes back when it is not taken for one any more.
-            place.starts_ns = u64::MAX;
+            host.starts_ns = u64::MAX;
         }
         self.openings.retain(|opening| opening.from != id);
     }
@@ -498,13 +498,13 @@ impl World {
     fn start(&mut self, id: NodeId) -> Result<(), String> {
         self.trace(|| format!("node {id} starts"));
         let rng = Rng::new(self.rng.next_u64());
-        let place = &self.places[id];
+        let host = &self.hosts[id];
         let started =
-            SimNode::start(id, &self.plan.nodes[id], place.follows, place.disk.clone(), (self.now, rng));
+            SimNode::start(id, &self.plan.nodes[id], host.follows, host.disk.clone(), (self.now, rng));
         let mut node = match started {
             Ok(node) => node,
-            Err(why) if place.disk.fault().is_some() || place.disk.repair() => {
-                self.places[id].starts_ns = self.now.mono_ns + 500 * MS;
+            Err(why) if host.disk.fault().is_some() || host.disk.repair() => {
+                self.hosts[id].starts_ns = self.now.mono_ns + 500 * MS;
                 self.trace(|| format!("node {id} cannot start: {why}"));
                 return Ok(());
             }
@@ -521,7 +521,7 @@ impl World {
                 return Err(format!("node {id} had {key} on disk, as WAITAOF has said, and starts without"));
             }
         }
-        self.places[id].node = Some(node);
+        self.hosts[id].node = Some(node);
         if id == self.primary {
             self.forget_lost(id);
         }
@@ -530,7 +530,7 @@ impl World {
 
     /// Promises whose writes the primary of now does not have are over.
     fn forget_lost(&mut self, id: NodeId) {
-        let Some(node) = &self.places[id].node else { return };
+        let Some(node) = &self.hosts[id].node else { return };
         self.given.retain(|given| node.has_key(&given.key));
     }
 
@@ -544,7 +544,7 @@ impl World {
     // --- the Sentinel
 
     fn is_seen(&self, id: NodeId) -> bool {
-        self.places[id].node.is_some() && self.isolated != Some(id)
+        self.hosts[id].node.is_some() && self.isolated != Some(id)
     }
 
     fn sentinel(&mut self) -> Result<(), String> {
@@ -557,11 +557,11 @@ impl World {
             }
             self.insist_on_primary();
             if let Some(point) =
-                self.places[primary].node.as_ref().and_then(|node| node.engine.history_point())
+                self.hosts[primary].node.as_ref().and_then(|node| node.engine.history_point())
             {
                 self.primary_replid = point.replid;
             }
-            for id in 0..self.places.len() {
+            for id in 0..self.hosts.len() {
                 let is_lost = self.followed(id).is_none_or(|to| !self.is_seen(to));
                 if id != primary && self.is_seen(id) && is_lost && self.rng.below(10) == 0 {
                     self.follow(id, Some(primary));
@@ -579,12 +579,12 @@ impl World {
     /// Nodes that can be promoted: they are in the history of the primary that is lost. With their offsets.
     fn candidates(&self) -> Vec<(u64, NodeId)> {
         let candidate = |id: NodeId| {
-            let node = self.places[id].node.as_ref().filter(|_| self.is_seen(id) && id != self.primary)?;
+            let node = self.hosts[id].node.as_ref().filter(|_| self.is_seen(id) && id != self.primary)?;
             node.engine.primary()?;
             let point = node.engine.history_point().filter(|_| !node.engine.is_loading())?;
             (point.replid == self.primary_replid).then_some((point.offset, id))
         };
-        (0..self.places.len()).filter_map(candidate).collect()
+        (0..self.hosts.len()).filter_map(candidate).collect()
     }
 
     fn fail_over(&mut self) -> Result<(), String> {
@@ -597,8 +597,7 @@ impl World {
         self.trace(|| format!("node {best} at {offset} is promoted; there were {candidates:?}"));
         self.met.failovers += 1;
         let able: BTreeSet<NodeId> = candidates.iter().map(|(_, id)| *id).collect();
-        let has =
-            |id: NodeId, key: &[u8]| self.places[id].node.as_ref().is_some_and(|node| node.has_key(key));
+        let has = |id: NodeId, key: &[u8]| self.hosts[id].node.as_ref().is_some_and(|node| node.has_key(key));
         for given in &self.given {
             let has_holder = given.holders.iter().any(|id| able.contains(id));
             let held = able.iter().find(|id| has(**id, &given.key));
@@ -617,23 +616,23 @@ impl World {
         self.forget_lost(best);
         self.forget_pending();
         // Those that are seen; others when they are.
-        for id in 0..self.places.len() {
+        for id in 0..self.hosts.len() {
             if id != best && id != old && self.is_seen(id) {
                 self.follow(id, Some(best));
             }
         }
-        self.places[old].follows = Some(best);
-        if self.places[old].starts_ns == u64::MAX {
-            self.places[old].starts_ns = self.now.mono_ns + self.rng.below(3_000) * MS;
+        self.hosts[old].follows = Some(best);
+        if self.hosts[old].starts_ns == u64::MAX {
+            self.hosts[old].starts_ns = self.now.mono_ns + self.rng.below(3_000) * MS;
         }
         Ok(())
     }
 
     /// Nobody has the data of the primary: it has to come back.
     fn give_up_primary(&mut self) -> Result<(), String> {
-        let place = &mut self.places[self.primary];
-        if place.starts_ns == u64::MAX {
-            place.starts_ns = self.now.mono_ns + 200 * MS;
+        let host = &mut self.hosts[self.primary];
+        if host.starts_ns == u64::MAX {
+            host.starts_ns = self.now.mono_ns + 200 * MS;
         }
         Ok(())
     }
@@ -643,11 +642,11 @@ impl World {
     /// A session of a client, at the primary or where it was.
     fn attach(&mut self, client: &mut Client) -> Option<(NodeId, SessionKey)> {
         let is_there =
-            |id: NodeId, key| self.places[id].node.as_ref().is_some_and(|node| node.has_client(key));
+            |id: NodeId, key| self.hosts[id].node.as_ref().is_some_and(|node| node.has_client(key));
         client.at = client.at.filter(|(id, key)| is_there(*id, *key));
         let is_elsewhere = client.at.is_none_or(|(id, _)| id != self.primary);
         if is_elsewhere && (client.at.is_none() || self.rng.below(20) == 0) {
-            let node = self.places[self.primary].node.as_mut()?;
+            let node = self.hosts[self.primary].node.as_mut()?;
             *client = Client { at: Some((self.primary, node.client())), session: SessionState::default() };
         }
         client.at
@@ -666,7 +665,7 @@ impl World {
                     words.iter().map(|word| word[..word.len().min(20)].escape_ascii().to_string()).collect();
                 self.trace(|| format!("to {id}: {}", shown.join(" ")));
             }
-            if let Some(node) = &mut self.places[id].node {
+            if let Some(node) = &mut self.hosts[id].node {
                 let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                 node.request(key, &words);
                 node.replies(key);
@@ -686,10 +685,10 @@ impl World {
         self.net.latency_ms = self.net.latency_ms.min(20);
         (self.isolated, self.heals_ns) = (None, 0);
         let end_ns = self.now.mono_ns + HEALED_MS * MS;
-        for place in &mut self.places {
+        for host in &mut self.hosts {
             // A primary that waits for another to be promoted goes on waiting.
-            if place.starts_ns < u64::MAX {
-                place.starts_ns = place.starts_ns.min(self.now.mono_ns + 100 * MS);
+            if host.starts_ns < u64::MAX {
+                host.starts_ns = host.starts_ns.min(self.now.mono_ns + 100 * MS);
             }
         }
         while self.now.mono_ns < end_ns {
@@ -708,10 +707,10 @@ impl World {
     }
 
     fn heal_roles(&mut self) {
-        for id in 0..self.places.len() {
+        for id in 0..self.hosts.len() {
             if self.is_seen(id) && id != self.primary {
                 // A chain stays one.
-                let to = self.places[id].follows.unwrap_or(self.primary);
+                let to = self.hosts[id].follows.unwrap_or(self.primary);
                 self.follow(id, Some(to));
             }
         }
@@ -722,30 +721,30 @@ impl World {
 
     fn is_settled(&mut self) -> bool {
         let primary = self.primary;
-        let point = |place: &NodePlace| place.node.as_ref().and_then(|node| node.engine.history_point());
-        let Some(wanted) = point(&self.places[primary]) else { return false };
-        self.places.iter().enumerate().all(|(id, place)| {
-            let is_up = place.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
-            let has_fault = place.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
-            let is_open = place.node.as_ref().is_some_and(|node| node.engine.has_open_unit());
+        let point = |host: &SimHost| host.node.as_ref().and_then(|node| node.engine.history_point());
+        let Some(wanted) = point(&self.hosts[primary]) else { return false };
+        self.hosts.iter().enumerate().all(|(id, host)| {
+            let is_up = host.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
+            let has_fault = host.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
+            let is_open = host.node.as_ref().is_some_and(|node| node.engine.has_open_unit());
             // What came last is looked for on the disk, too.
-            let is_durable = place.node.as_ref().is_some_and(|node| {
+            let is_durable = host.node.as_ref().is_some_and(|node| {
                 node.process.durable().is_none_or(|position| position >= node.engine.aof_position())
             });
-            let stands = point(place).as_ref() == Some(&wanted);
+            let stands = point(host).as_ref() == Some(&wanted);
             (id == primary || is_up) && stands && !has_fault && !is_open && is_durable
         })
     }
 
     fn check_end(&mut self) -> Result<(), String> {
-        for id in 0..self.places.len() {
-            let Some(node) = &mut self.places[id].node else { continue };
+        for id in 0..self.hosts.len() {
+            let Some(node) = &mut self.hosts[id].node else { continue };
             let Some((point, digest)) = node.state_anew() else {
                 return Err(format!("node {id} stands nowhere at the end"));
             };
             self.histories.note(id, &point, digest)?;
             self.check_runs(id, true)?;
-            let disk = &self.places[id].disk;
+            let disk = &self.hosts[id].disk;
             let lost =
                 self.given.iter().find(|given| given.durable.contains(&id) && !disk.has_durably(&given.key));
             if let Some(given) = lost {
@@ -755,7 +754,7 @@ impl World {
                 ));
             }
         }
-        let Some(node) = &self.places[self.primary].node else { return Ok(()) };
+        let Some(node) = &self.hosts[self.primary].node else { return Ok(()) };
         match self.given.iter().find(|given| !node.has_key(&given.key)) {
             Some(given) => Err(format!("{} was promised and is forgotten", given.key.escape_ascii())),
             None => Ok(()),
@@ -764,20 +763,20 @@ impl World {
 
     /// All data of all nodes.
     fn show_data(&self) {
-        for (id, place) in self.places.iter().enumerate() {
-            let Some(node) = &place.node else { continue };
+        for (id, host) in self.hosts.iter().enumerate() {
+            let Some(node) = &host.node else { continue };
             crate::digest::lines(&node.engine).into_iter().for_each(|line| println!("node {id}: {line}"));
         }
     }
 
     fn describe(&mut self) -> String {
         let mut text = format!("primary {}", self.primary);
-        for (id, place) in self.places.iter_mut().enumerate() {
-            let Some(node) = &mut place.node else {
+        for (id, host) in self.hosts.iter_mut().enumerate() {
+            let Some(node) = &mut host.node else {
                 text.push_str(&format!("; node {id} is down"));
                 continue;
             };
-            let (link, follows, state) = (node.link_state(), place.follows, node.state());
+            let (link, follows, state) = (node.link_state(), host.follows, node.state());
             text.push_str(&format!("; node {id} {link:?} follows {follows:?} {state:?}"));
         }
         text

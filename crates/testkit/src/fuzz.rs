@@ -43,7 +43,7 @@ const USES: &str = "OBJECT ENCODING k|OBJECT FREQ k|TYPE k|MEMORY USAGE k|DEBUG 
     RENAME k r|RENAME r k|DEBUG RELOAD|GETEX k|GETDEL k|UNLINK k|DEL c d";
 
 /// Restores a payload, and uses what was accepted in every way. `data`: 255 and a payload without its footer;
-/// or the number of a recipe, and changes of its payload, each a place and a byte.
+/// or the number of a recipe, and changes of its payload, each a position and a byte.
 pub fn fuzz_restored(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let mut rig = Rig::new();
@@ -74,8 +74,8 @@ fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
     let reply = rig.argv(client, &[b"DUMP", b"k"]);
     let begins = reply.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let mut payload = reply[begins..reply.len().saturating_sub(FOOTER.len() + 2)].to_vec();
-    for [place, value] in changes.as_chunks::<2>().0 {
-        let at = usize::from(*place) % payload.len().max(1);
+    for [position, value] in changes.as_chunks::<2>().0 {
+        let at = usize::from(*position) % payload.len().max(1);
         if let Some(byte) = payload.get_mut(at) {
             *byte = *value;
         }

@@ -1,4 +1,4 @@
-//! The one place that names the library with the primitives.
+//! The one module that names the library with the primitives.
 
 use std::sync::Arc;
 

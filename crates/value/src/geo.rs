@@ -1,4 +1,4 @@
-//! Places as scores: a longitude and a latitude in 52 bits, whose order keeps near places near.
+//! Points as scores: a longitude and a latitude in 52 bits, whose order keeps near points near.
 //!
 //! The world is halved 26 times in each direction; the bits of both halvings take turns, those of the
 //! longitude first. A *cell* is what the first bits name. As the reference's, cells end at 85.05112878
@@ -8,9 +8,9 @@ mod search;
 
 pub use search::{Cells, Region};
 
-/// A place in degrees.
+/// A point in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GeoPlace {
+pub struct GeoPoint {
     /// -180 to 180.
     pub longitude: f64,
     /// -85.05112878 to 85.05112878.
@@ -26,7 +26,7 @@ const LATITUDE_MAX: f64 = 85.051_128_78;
 /// The end of the cells towards east.
 const LONGITUDE_MAX: f64 = 180.0;
 
-impl GeoPlace {
+impl GeoPoint {
     /// Whether a score can hold it.
     pub fn is_valid(self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
@@ -39,17 +39,17 @@ impl GeoPlace {
     }
 
     /// The middle of the cell that a score names.
-    pub fn of_score(score: f64) -> GeoPlace {
+    pub fn of_score(score: f64) -> GeoPoint {
         let area = Cell { bits: bits_of(score), steps: STEPS_MAX }.area();
         let middle = |low: f64, high: f64, end: f64| ((low + high) / 2.0).clamp(-end, end);
-        GeoPlace {
+        GeoPoint {
             longitude: middle(area.west, area.east, LONGITUDE_MAX),
             latitude: middle(area.south, area.north, LATITUDE_MAX),
         }
     }
 
-    /// Metres to another place.
-    pub fn distance_m(self, other: GeoPlace) -> f64 {
+    /// Metres to another point.
+    pub fn distance_m(self, other: GeoPoint) -> f64 {
         let v = ((other.longitude.to_radians_exactly() - self.longitude.to_radians_exactly()) / 2.0).sin();
         if v == 0.0 {
             return self.latitude_distance_m(other);
@@ -60,8 +60,8 @@ impl GeoPlace {
         2.0 * EARTH_RADIUS_M * a.sqrt().asin()
     }
 
-    /// Metres to the other place's latitude.
-    fn latitude_distance_m(self, other: GeoPlace) -> f64 {
+    /// Metres to the other point's latitude.
+    fn latitude_distance_m(self, other: GeoPoint) -> f64 {
         EARTH_RADIUS_M * (other.latitude.to_radians_exactly() - self.latitude.to_radians_exactly()).abs()
     }
 
@@ -77,7 +77,7 @@ impl GeoPlace {
     }
 }
 
-/// A score as an unsigned integer. One that is no place's, because a client set it, gives what the
+/// A score as an unsigned integer. One that is no point's, because a client set it, gives what the
 /// reference's machine code makes of it: negative ones wrap, and what is beyond 64 bits is nothing or the
 /// highest bit.
 fn bits_of(score: f64) -> u64 {
@@ -122,12 +122,12 @@ struct Area {
 }
 
 impl Cell {
-    /// The cell of a place after so many halvings, 1 to 26, where latitudes end at `latitude_max`.
-    fn of(place: GeoPlace, steps: u32, latitude_max: f64) -> Cell {
+    /// The cell of a point after so many halvings, 1 to 26, where latitudes end at `latitude_max`.
+    fn of(point: GeoPoint, steps: u32, latitude_max: f64) -> Cell {
         let scale = (1u64 << steps) as f64;
         let part = |degrees: f64, end: f64| ((degrees + end) / (2.0 * end) * scale) as u32;
-        let longitude = part(place.longitude, LONGITUDE_MAX);
-        let latitude = part(place.latitude, latitude_max);
+        let longitude = part(point.longitude, LONGITUDE_MAX);
+        let latitude = part(point.latitude, latitude_max);
         Cell::joined(longitude, latitude, steps)
     }
 

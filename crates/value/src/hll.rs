@@ -136,7 +136,7 @@ impl Hll {
                 sparse::Raised::TooLarge => self.make_dense()?,
             },
         }
-        let (at, len) = mark.dense_place();
+        let (at, len) = mark.dense_range();
         let mut bytes = [0; 2];
         bytes[..len].copy_from_slice(&self.0[at..at + len]);
         let Some(raised) = mark.raised_dense(bytes) else { return Ok(false) };

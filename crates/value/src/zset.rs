@@ -128,7 +128,7 @@ impl<'a> ZsetRef<'a> {
     #[inline]
     pub fn score(self, member: &[u8]) -> Option<f64> {
         match self.source() {
-            RowSource::One(row) => row::find(row, member).map(|place| place.score),
+            RowSource::One(row) => row::find(row, member).map(|position| position.score),
             RowSource::Tree(large) => large.score(member),
         }
     }
@@ -152,7 +152,7 @@ impl<'a> ZsetRef<'a> {
     /// Rank and score of a member, counted from the lowest score. Cost: O(log n).
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self.source() {
-            RowSource::One(row) => row::find(row, member).map(|place| (place.index, place.score)),
+            RowSource::One(row) => row::find(row, member).map(|position| (position.index, position.score)),
             RowSource::Tree(large) => large.rank(member),
         }
     }
@@ -431,9 +431,9 @@ impl Zset {
     fn take(&mut self, member: &[u8], context: &mut ZsetContext) -> Option<f64> {
         match &mut self.0.body {
             Body::Small(leaf) => {
-                let place = row::find(leaf.row(), member)?;
-                remove_from_leaf(leaf, place.index..place.index + 1, context);
-                Some(place.score)
+                let position = row::find(leaf.row(), member)?;
+                remove_from_leaf(leaf, position.index..position.index + 1, context);
+                Some(position.score)
             }
             Body::Large(large) => large.remove(member, &mut context.garbage),
             Body::Garbage(_) => None,

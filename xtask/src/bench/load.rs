@@ -28,11 +28,11 @@ const AFTERMATH: Duration = Duration::from_millis(500);
 /// What a client in no hurry lets pass before each request.
 const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
-/// A request with places for numbers.
+/// A request with slots for numbers.
 pub(crate) struct Template {
     bytes: Vec<u8>,
     /// Where in `bytes` the numbers stand.
-    places: Vec<usize>,
+    offsets: Vec<usize>,
 }
 
 impl Template {
@@ -44,22 +44,22 @@ impl Template {
         });
         let mut bytes = Vec::new();
         encode(&words.collect::<Vec<_>>(), &mut bytes);
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         let mut at = 0;
         while let Some(next) = bytes[at..].windows(DIGITS).position(|window| window == [b'#'; DIGITS]) {
-            places.push(at + next);
+            offsets.push(at + next);
             at += next + DIGITS;
         }
-        Template { bytes, places }
+        Template { bytes, offsets }
     }
 
-    /// Appends a request; `number` is called for each place.
+    /// Appends a request; `number` is called for each slot.
     fn write(&self, out: &mut Vec<u8>, number: &mut impl FnMut() -> u64) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
-        for &place in &self.places {
+        for &offset in &self.offsets {
             let mut rest = number();
-            for digit in out[start + place..start + place + DIGITS].iter_mut().rev() {
+            for digit in out[start + offset..start + offset + DIGITS].iter_mut().rev() {
                 *digit = b'0' + (rest % 10) as u8;
                 rest /= 10;
             }
@@ -471,11 +471,11 @@ mod tests {
     }
 
     #[test]
-    fn numbers_take_the_places_and_lengths_stay_right() {
+    fn numbers_take_the_slots_and_lengths_stay_right() {
         let template = Template::new("MSET k:# $3 k:# x");
         let mut numbers = [7, 123_456_789_012].into_iter();
         let mut out = b"before".to_vec();
-        template.write(&mut out, &mut || numbers.next().expect("two places"));
+        template.write(&mut out, &mut || numbers.next().expect("two numbers"));
         let wanted = b"before*5\r\n$4\r\nMSET\r\n$14\r\nk:000000000007\r\n$3\r\nvvv\r\n$14\r\nk:123456789012\r\n$1\r\nx\r\n";
         assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(wanted));
     }

@@ -57,7 +57,7 @@ pub(crate) struct Generator<'a> {
     listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
-    /// Whether the command being drawn is of sorted sets and places.
+    /// Whether the command being drawn is of sorted sets and geo points.
     of_zsets: bool,
     /// What the keys of the command's type begin with, where it has some of its own.
     own_keys: Option<&'static str>,
@@ -378,7 +378,7 @@ impl<'a> Generator<'a> {
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
-            // Among members at one distance the order of the reference is any: places have keys to
+            // Among members at one distance the order of the reference is any: points have keys to
             // themselves, where few are.
             "key" if self.own_keys == Some("g") || self.own_keys.is_some() && self.chance(OWN_KEY_CHANCE) => {
                 let key = values::own_key(&mut self.rng, self.own_keys.unwrap_or_default());
@@ -390,8 +390,8 @@ impl<'a> Generator<'a> {
                 words.push(count.to_string().into_bytes());
             }
             "integer" if self.of_lists => {
-                let place = values::place(&mut self.rng);
-                words.push(place);
+                let index = values::list_index(&mut self.rng);
+                words.push(index);
             }
             kind => {
                 let own =

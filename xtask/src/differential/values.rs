@@ -195,7 +195,7 @@ pub(super) fn watched_key(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// An index or a count of a list, from either end.
-pub(super) fn place(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn list_index(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0 => integer(rng),
         1 => text(rng.below(300)),
@@ -247,7 +247,7 @@ fn float(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A place in a string or list, from either end.
+/// A position in a string or list, from either end.
 fn position(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => integer(rng),

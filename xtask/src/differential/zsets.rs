@@ -1,4 +1,4 @@
-//! Arguments of commands about sorted sets and places.
+//! Arguments of commands about sorted sets and geo points.
 
 use super::generate::{Command, Generator};
 use super::values;

@@ -22,14 +22,14 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
             }
         }
     }
-    let shared = types.into_iter().filter(|(_, places)| places.len() > SAME_NAME_MAX);
+    let shared = types.into_iter().filter(|(_, locations)| locations.len() > SAME_NAME_MAX);
     shared
-        .flat_map(|(name, places)| {
-            let count = places.len();
+        .flat_map(|(name, locations)| {
+            let count = locations.len();
             let what = format!(
                 "{count} types of the product are called {name}, {SAME_NAME_MAX} may be: name what this one is"
             );
-            places.into_iter().map(move |(path, line)| Finding::new(path, line, what.clone()))
+            locations.into_iter().map(move |(path, line)| Finding::new(path, line, what.clone()))
         })
         .collect()
 }

@@ -7,10 +7,10 @@
 //!
 //! | part of an entry | meaning |
 //! |---|---|
-//! | 1–2 bytes | bit 0: has an expiry; bit 1: the field is long; above: length of the field, or its place among the long strings |
+//! | 1–2 bytes | bit 0: has an expiry; bit 1: the field is long; above: length of the field, or its index among the long strings |
 //! | n bytes | the field, unless long |
 //! | 8 bytes | the expiry, little endian; only with bit 0 |
-//! | 1–2 bytes | bit 0: the value is long; above: length of the value, or its place; absent from trees of members |
+//! | 1–2 bytes | bit 0: the value is long; above: length of the value, or its index; absent from trees of members |
 //! | n bytes | the value, unless long |
 //!
 //! A number of up to 127 takes one byte, others two: the low seven bits with the top bit set, then the rest.
@@ -35,7 +35,7 @@ pub(super) struct HashLeaf {
     content: Content,
 }
 
-/// The strings of a leaf that have memory of their own; an empty one is a free place.
+/// The strings of a leaf that have memory of their own; an empty one is a free slot.
 #[derive(Clone, Debug, Default)]
 struct Long {
     strings: Vec<Bytes>,
@@ -53,7 +53,7 @@ struct Layout {
     end: usize,
 }
 
-/// A string in an entry, or the place of a long one.
+/// A string in an entry, or the index of a long one.
 #[derive(Clone, Copy)]
 enum Stored {
     Inside { at: usize, len: usize },
@@ -86,7 +86,7 @@ impl HashLeaf {
     }
 
     /// Bytes of the entry of a member of so many bytes; a byte more where the member has memory of its own
-    /// and one of few places.
+    /// and a small index.
     pub(super) fn entry_len_max(len: usize) -> usize {
         if len > INSIDE_MAX { 2 } else { number_len(len << 2) + len }
     }
@@ -178,9 +178,9 @@ impl HashLeaf {
     fn part(&self, slot: usize, stored: Stored) -> TreeText<'_> {
         match stored {
             Stored::Inside { at, len } => TreeText::Bytes(&self.entry(slot)[at..at + len]),
-            Stored::Long(place) => {
+            Stored::Long(index) => {
                 let long = self.long.as_ref().expect("an entry names a long string of its leaf");
-                TreeText::Shared(&long.strings[place])
+                TreeText::Shared(&long.strings[index])
             }
         }
     }
@@ -333,7 +333,7 @@ impl HashLeaf {
         self.room = room as u16;
     }
 
-    /// Gives a long string a place; hands back what the entry says of a string.
+    /// Gives a long string a slot; hands back what the entry says of a string.
     fn keep<'a>(&mut self, part: TreeText<'a>) -> Kept<'a> {
         let bytes = match part {
             TreeText::Bytes(bytes) if bytes.len() <= INSIDE_MAX => return Kept::Inside(bytes),
@@ -342,19 +342,19 @@ impl HashLeaf {
         };
         let long = self.long.get_or_insert_default();
         long.heap += bytes.footprint();
-        let free = long.strings.iter().position(|place| place.is_empty());
-        let place = free.unwrap_or(long.strings.len());
+        let free = long.strings.iter().position(|string| string.is_empty());
+        let index = free.unwrap_or(long.strings.len());
         match free {
             Some(free) => long.strings[free] = bytes,
             None => long.strings.push(bytes),
         }
-        Kept::Long(place)
+        Kept::Long(index)
     }
 
-    /// Takes a long string out of its place.
+    /// Takes a long string out of its slot.
     fn release(&mut self, stored: Stored, garbage: &mut Vec<Bytes>) {
-        if let (Stored::Long(place), Some(long)) = (stored, &mut self.long) {
-            let bytes = std::mem::take(&mut long.strings[place]);
+        if let (Stored::Long(index), Some(long)) = (stored, &mut self.long) {
+            let bytes = std::mem::take(&mut long.strings[index]);
             long.heap -= bytes.footprint();
             garbage.push(bytes);
             if long.heap == 0 {
@@ -477,7 +477,7 @@ impl HashLeaf {
     }
 }
 
-/// A string that has its place: in the entry, or among the long ones.
+/// A string that has its location: in the entry, or among the long ones.
 enum Kept<'a> {
     Inside(&'a [u8]),
     Long(usize),
@@ -494,7 +494,7 @@ impl<'a> Kept<'a> {
     fn header_number(&self) -> usize {
         match self {
             Kept::Inside(bytes) => bytes.len() << 1,
-            Kept::Long(place) => place << 1 | 1,
+            Kept::Long(index) => index << 1 | 1,
         }
     }
 }

@@ -125,13 +125,13 @@ impl Index {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
-    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on
+    /// A random entry, all of them alike; none when there are none. Tries random slots: at most three on
     /// average in an index that is not about to shrink.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)
     }
 
-    /// Visits up to `count` different entries: those that follow the place in memory that `draw`, a random
+    /// Visits up to `count` different entries: those that follow the location in memory that `draw`, a random
     /// number, chooses. Returns how many; fewer than asked for only if the index is smaller or very sparse.
     /// Much cheaper than as many [`Index::sample`]s, and good enough where neighbours in the order of hashes
     /// are as random as any.

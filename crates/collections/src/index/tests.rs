@@ -377,7 +377,7 @@ fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
     } {}
     assert_eq!(seen.len(), 12_345);
     assert_eq!(seen.into_iter().collect::<HashSet<_>>(), model.oracle);
-    assert_eq!(model.index.walk(u64::MAX, |_| ()), 1, "a place that is gone is the first one");
+    assert_eq!(model.index.walk(u64::MAX, |_| ()), 1, "a position that is gone is the first one");
 }
 
 /// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk in

@@ -93,8 +93,8 @@ pub fn write(out: &mut [u8], element: Element<'_>) -> usize {
     let body = write_body(out, element);
     let back = back_len(body);
     let mut left = body;
-    for (place, byte) in out[body..body + back].iter_mut().rev().enumerate() {
-        let more = if place + 1 < back { 0x80 } else { 0 };
+    for (index, byte) in out[body..body + back].iter_mut().rev().enumerate() {
+        let more = if index + 1 < back { 0x80 } else { 0 };
         *byte = (left & 0x7f) as u8 | more;
         left >>= 7;
     }
@@ -204,10 +204,10 @@ pub fn read_body(row: &[u8]) -> Option<(Element<'_>, usize)> {
 #[inline]
 pub(crate) fn last_len(row: &[u8]) -> Option<usize> {
     let mut body = 0;
-    for (place, byte) in row.iter().rev().take(5).enumerate() {
-        body |= usize::from(byte & 0x7f) << (7 * place);
+    for (index, byte) in row.iter().rev().take(5).enumerate() {
+        body |= usize::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
-            let len = body + place + 1;
+            let len = body + index + 1;
             return (body > 0 && len <= row.len()).then_some(len);
         }
     }

@@ -41,7 +41,7 @@ fn a_listpack_is_a_vector_of_strings() {
                 }
                 1 => {
                     let replaced = replace(&mut listpack, at, &some);
-                    assert_eq!(replaced, model.get_mut(at).map(|place| *place = some).is_some());
+                    assert_eq!(replaced, model.get_mut(at).map(|element| *element = some).is_some());
                 }
                 2 => {
                     let count = rng.below(4) as usize;

@@ -1,7 +1,7 @@
-//! Values of one type in numbered places, in segments: growing never moves more than one segment.
+//! Values of one type in numbered slots, in segments: growing never moves more than one segment.
 //!
 //! Invariants: (1) a segment is on `with_room` exactly when it holds fewer values than `SEGMENT`; only its
-//! last element is filled, so a segment that becomes full is the last; (2) a segment's free places form a
+//! last element is filled, so a segment that becomes full is the last; (2) a segment's free slots form a
 //! list that begins at `free`; a segment without values has no memory.
 
 #![forbid(unsafe_code)]
@@ -15,14 +15,14 @@ pub struct TypedSlab<T> {
 }
 
 struct Segment<T> {
-    places: Vec<TypedPlace<T>>,
-    /// First free place, `NONE` when all of `places` are filled.
+    slots: Vec<TypedSlot<T>>,
+    /// First free slot, `NONE` when all of `slots` are filled.
     free: u32,
     used: u32,
 }
 
-enum TypedPlace<T> {
-    /// The next free place of the segment, or `NONE`.
+enum TypedSlot<T> {
+    /// The next free slot of the segment, or `NONE`.
     Free(u32),
     Filled(T),
 }
@@ -45,8 +45,8 @@ impl<T> TypedSlab<T> {
 
     /// Bytes allocated here; what the values own elsewhere is not counted. Cost: one step for each segment.
     pub fn bytes(&self) -> usize {
-        let places: usize = self.segments.iter().map(|segment| segment.places.capacity()).sum();
-        places * size_of::<TypedPlace<T>>()
+        let slots: usize = self.segments.iter().map(|segment| segment.slots.capacity()).sum();
+        slots * size_of::<TypedSlot<T>>()
             + self.segments.capacity() * size_of::<Segment<T>>()
             + self.with_room.capacity() * size_of::<u32>()
     }
@@ -54,19 +54,19 @@ impl<T> TypedSlab<T> {
     /// Stores `value` and returns its index.
     ///
     /// # Panics
-    /// When 2^32 places are filled.
+    /// When 2^32 slots are filled.
     pub fn insert(&mut self, value: T) -> u32 {
         let number = match self.with_room.last() {
             Some(&number) => number,
             None => self.add_segment(),
         };
         let segment = &mut self.segments[number as usize];
-        let place = segment.put(value);
+        let slot = segment.put(value);
         if segment.used as usize == SEGMENT {
             self.with_room.pop();
         }
         self.len += 1;
-        number << SEGMENT_BITS | place
+        number << SEGMENT_BITS | slot
     }
 
     /// Takes the value at `index` out; none when there is none. The last value of a segment takes its memory
@@ -74,7 +74,7 @@ impl<T> TypedSlab<T> {
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let number = index >> SEGMENT_BITS;
         let segment = self.segments.get_mut(number as usize)?;
-        let value = segment.take(index & PLACE_MASK)?;
+        let value = segment.take(index & SLOT_MASK)?;
         if segment.used as usize == SEGMENT - 1 {
             self.with_room.push(number);
         }
@@ -88,14 +88,9 @@ impl<T> TypedSlab<T> {
     /// The value at `index`; none when there is none.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
-        match self
-            .segments
-            .get((index >> SEGMENT_BITS) as usize)?
-            .places
-            .get((index & PLACE_MASK) as usize)?
-        {
-            TypedPlace::Filled(value) => Some(value),
-            TypedPlace::Free(_) => None,
+        match self.segments.get((index >> SEGMENT_BITS) as usize)?.slots.get((index & SLOT_MASK) as usize)? {
+            TypedSlot::Filled(value) => Some(value),
+            TypedSlot::Free(_) => None,
         }
     }
 
@@ -103,18 +98,18 @@ impl<T> TypedSlab<T> {
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let segment = self.segments.get_mut((index >> SEGMENT_BITS) as usize)?;
-        match segment.places.get_mut((index & PLACE_MASK) as usize)? {
-            TypedPlace::Filled(value) => Some(value),
-            TypedPlace::Free(_) => None,
+        match segment.slots.get_mut((index & SLOT_MASK) as usize)? {
+            TypedSlot::Filled(value) => Some(value),
+            TypedSlot::Free(_) => None,
         }
     }
 
     /// All values with their indices, in order of index.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.segments.iter().zip(0u32..).flat_map(|(segment, number)| {
-            segment.places.iter().zip(0u32..).filter_map(move |(place, low)| match place {
-                TypedPlace::Filled(value) => Some((number << SEGMENT_BITS | low, value)),
-                TypedPlace::Free(_) => None,
+            segment.slots.iter().zip(0u32..).filter_map(move |(slot, low)| match slot {
+                TypedSlot::Filled(value) => Some((number << SEGMENT_BITS | low, value)),
+                TypedSlot::Free(_) => None,
             })
         })
     }
@@ -126,7 +121,7 @@ impl<T> TypedSlab<T> {
 
     #[cold]
     fn add_segment(&mut self) -> u32 {
-        assert!(self.segments.len() < SEGMENTS_MAX, "a slab of values has 2^32 places");
+        assert!(self.segments.len() < SEGMENTS_MAX, "a slab of values has 2^32 slots");
         let number = self.segments.len() as u32;
         self.segments.push(Segment::EMPTY);
         self.with_room.push(number);
@@ -141,17 +136,17 @@ impl<T> Default for TypedSlab<T> {
 }
 
 impl<T> Segment<T> {
-    const EMPTY: Segment<T> = Segment { places: Vec::new(), free: NONE, used: 0 };
+    const EMPTY: Segment<T> = Segment { slots: Vec::new(), free: NONE, used: 0 };
 
     fn put(&mut self, value: T) -> u32 {
         self.used += 1;
         if self.free == NONE {
-            self.places.push(TypedPlace::Filled(value));
-            return self.places.len() as u32 - 1;
+            self.slots.push(TypedSlot::Filled(value));
+            return self.slots.len() as u32 - 1;
         }
         let index = self.free;
-        if let TypedPlace::Free(next) =
-            std::mem::replace(&mut self.places[index as usize], TypedPlace::Filled(value))
+        if let TypedSlot::Free(next) =
+            std::mem::replace(&mut self.slots[index as usize], TypedSlot::Filled(value))
         {
             self.free = next;
         }
@@ -159,23 +154,23 @@ impl<T> Segment<T> {
     }
 
     fn take(&mut self, index: u32) -> Option<T> {
-        let place = self.places.get_mut(index as usize)?;
-        if matches!(place, TypedPlace::Free(_)) {
+        let slot = self.slots.get_mut(index as usize)?;
+        if matches!(slot, TypedSlot::Free(_)) {
             return None;
         }
-        let taken = std::mem::replace(place, TypedPlace::Free(self.free));
+        let taken = std::mem::replace(slot, TypedSlot::Free(self.free));
         self.free = index;
         self.used -= 1;
         match taken {
-            TypedPlace::Filled(value) => Some(value),
-            TypedPlace::Free(_) => None,
+            TypedSlot::Filled(value) => Some(value),
+            TypedSlot::Free(_) => None,
         }
     }
 }
 
 const SEGMENT_BITS: u32 = 10;
-/// Places of a segment.
+/// Slots of a segment.
 const SEGMENT: usize = 1 << SEGMENT_BITS;
-const PLACE_MASK: u32 = SEGMENT as u32 - 1;
+const SLOT_MASK: u32 = SEGMENT as u32 - 1;
 const SEGMENTS_MAX: usize = 1 << (32 - SEGMENT_BITS);
 const NONE: u32 = u32::MAX;

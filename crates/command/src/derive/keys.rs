@@ -46,7 +46,7 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
 }
 
 /// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in
-/// which most commands have them in a row at a fixed place.
+/// which most commands have them in a row at a fixed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRow {
     /// Position of the first; 0 for none.
@@ -172,7 +172,7 @@ pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, Ge
 }
 
 /// First key, last key and step as COMMAND INFO shows them, from the time before key specs. Negative counts
-/// from the end; all 0 for no keys at a fixed place.
+/// from the end; all 0 for no keys at a fixed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LegacyRange {
     /// Position of the first key.

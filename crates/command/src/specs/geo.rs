@@ -1,4 +1,4 @@
-//! Commands about places: sorted sets whose scores are places.
+//! Commands about points: sorted sets whose scores are points.
 
 use super::shorthand::*;
 use crate::spec::{Arg, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec};

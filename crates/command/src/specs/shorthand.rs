@@ -8,9 +8,9 @@ use crate::spec::{Arg, ArgKind, Begin, Find, KeyFlags, KeySpec};
 /// moves the ids behind it without a change of any declaration.
 macro_rules! specs {
     ($file:ident : $($name:ident),+ $(,)?) => {
-        /// The specs of this file by name; a member's number is its place in the list.
+        /// The specs of this file by name; a member's number is its index in the list.
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "the members are the names of the specs")]
-        enum Place {
+        enum SpecIndex {
             $($name),+
         }
 
@@ -19,11 +19,11 @@ macro_rules! specs {
             use crate::spec::SpecId;
             use crate::specs::{File, first_id};
 
-            $(pub(super) const $name: SpecId = SpecId(first_id(File::$file) + super::Place::$name as u16);)+
+            $(pub(super) const $name: SpecId = SpecId(first_id(File::$file) + super::SpecIndex::$name as u16);)+
         }
 
         /// How many specs this file has.
-        pub(crate) const COUNT: u16 = [$(Place::$name),+].len() as u16;
+        pub(crate) const COUNT: u16 = [$(SpecIndex::$name),+].len() as u16;
 
         /// Every spec of this file in the order of the ids.
         pub(crate) static SPECS: [&Spec; COUNT as usize] = [$(&$name),+];
@@ -44,17 +44,17 @@ pub(super) const RW_ACCESS_UPDATE: KeyFlags = KeyFlags::RW.or(KeyFlags::ACCESS).
 pub(super) const RW_ACCESS_UPDATE_VARIABLE_FLAGS: KeyFlags =
     KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::UPDATE).or(KeyFlags::VARIABLE_FLAGS);
 
-/// One key at a fixed place.
+/// One key at a fixed index.
 pub(super) const fn one(at: u8, flags: KeyFlags) -> KeySpec {
     range(at, 0, 1, flags)
 }
 
-/// Keys from a fixed place to `last` (relative to the first; negative: from the end), every `step`-th.
+/// Keys from a fixed index to `last` (relative to the first; negative: from the end), every `step`-th.
 pub(super) const fn range(at: u8, last: i8, step: u8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Index(at), find: Find::Range { last, step, limit: 0 }, flags, notes: "" }
 }
 
-/// A number at a fixed place says how many keys follow; `num_index` and `first` are relative to that place.
+/// A number at a fixed index says how many keys follow; `num_index` and `first` are relative to that index.
 pub(super) const fn counted(at: u8, num_index: u8, first: u8, step: u8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Index(at), find: Find::KeyNum { num_index, first, step }, flags, notes: "" }
 }

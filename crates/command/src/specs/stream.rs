@@ -34,7 +34,7 @@ specs! {
     XTRIM,
 }
 
-/// Keys behind the word `STREAMS`, looked for from a place on: the first half of what follows.
+/// Keys behind the word `STREAMS`, looked for from an index on: the first half of what follows.
 const fn streams(from: i8, flags: KeyFlags) -> KeySpec {
     let find = Find::Range { last: -1, step: 1, limit: 2 };
     KeySpec { begin: Begin::Keyword { word: "STREAMS", from }, find, flags, notes: "" }

@@ -264,11 +264,11 @@ fn in_numeric_order(
     range: Range<usize>,
     options: &SortOptions<'_>,
 ) -> Result<Vec<SortText>, CmdError> {
-    // Numbers with places are moved about, not elements.
+    // Numbers with indexes are moved about, not elements.
     let mut numbers = Vec::with_capacity(elements.len());
-    for (place, element) in elements.iter().enumerate() {
+    for (index, element) in elements.iter().enumerate() {
         let rank = rank_of(number_of(db, texts, *element, options)?);
-        numbers.push((if options.is_descending { !rank } else { rank }, place));
+        numbers.push((if options.is_descending { !rank } else { rank }, index));
     }
     // Elements of one weight in the order of their bytes: the result is the same everywhere.
     let by_bytes =
@@ -281,7 +281,7 @@ fn in_numeric_order(
         let ties = numbers.chunk_by_mut(|a, b| a.0 == b.0).filter(|ties| ties.len() > 1);
         ties.for_each(|ties| ties.sort_unstable_by(by_bytes));
     }
-    Ok(numbers[range].iter().map(|(_, place)| elements[*place]).collect())
+    Ok(numbers[range].iter().map(|(_, index)| elements[*index]).collect())
 }
 
 /// A number that is no NaN as an integer of the same order; the zeros are equal.
@@ -291,7 +291,7 @@ fn rank_of(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// Brings the items of a range into the places that they have in the whole order, in which those that are
+/// Brings the items of a range into the positions that they have in the whole order, in which those that are
 /// equal are the same. The others are not ordered among themselves.
 fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
     let mut part = items;

@@ -4,19 +4,19 @@ use crate::args::Args;
 use crate::error::CmdError;
 use sluice_base::num::parse_f64;
 use sluice_resp::{Protocol, Reply};
-use sluice_value::geo::GeoPlace;
+use sluice_value::geo::GeoPoint;
 
-/// The place that two arguments say.
-pub(crate) fn place_at(args: Args<'_>, index: usize) -> Result<GeoPlace, CmdError> {
+/// The point that two arguments say.
+pub(crate) fn point_at(args: Args<'_>, index: usize) -> Result<GeoPoint, CmdError> {
     let degrees = |index| args.get(index).and_then(parse_f64).ok_or(CmdError::NotFloat);
-    let place = GeoPlace { longitude: degrees(index)?, latitude: degrees(index + 1)? };
-    if !place.is_valid() {
-        let GeoPlace { longitude, latitude } = place;
+    let point = GeoPoint { longitude: degrees(index)?, latitude: degrees(index + 1)? };
+    if !point.is_valid() {
+        let GeoPoint { longitude, latitude } = point;
         return Err(CmdError::owned(format!(
             "ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"
         )));
     }
-    Ok(place)
+    Ok(point)
 }
 
 /// The metres of a unit.
@@ -30,10 +30,10 @@ pub(crate) fn unit_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
     }
 }
 
-/// Writes a place as two numbers with as many digits as they need, 17 behind the point at most.
-pub(crate) fn reply_place(reply: &mut Reply<'_>, place: GeoPlace) {
+/// Writes a point as two numbers with as many digits as they need, 17 behind the decimal point at most.
+pub(crate) fn reply_point(reply: &mut Reply<'_>, point: GeoPoint) {
     reply.array(2);
-    for degrees in [place.longitude, place.latitude] {
+    for degrees in [point.longitude, point.latitude] {
         let text = format!("{degrees:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         let text = if text == "-0" { "0" } else { text };
@@ -44,7 +44,7 @@ pub(crate) fn reply_place(reply: &mut Reply<'_>, place: GeoPlace) {
     }
 }
 
-/// Writes a distance with four digits behind the point.
+/// Writes a distance with four digits behind the decimal point.
 pub(crate) fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
     reply.bulk(format!("{distance:.4}").as_bytes());
 }

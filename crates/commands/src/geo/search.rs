@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::{CmdError, until_zero};
-use crate::geo::common::{place_at, reply_distance, reply_place, unit_at};
+use crate::geo::common::{point_at, reply_distance, reply_point, unit_at};
 use crate::outcome::{Outcome, Run};
 use crate::production::{SlowRead, root_of};
 use crate::zset::common::zset_of;
@@ -11,13 +11,13 @@ use crate::zset::store_sorted;
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{DbRef, Event, ExpiryMode, ValueRef};
 use sluice_resp::Reply;
-use sluice_value::geo::{GeoPlace, Region};
+use sluice_value::geo::{GeoPoint, Region};
 use sluice_value::{Direction, Edge, Value, Zset, ZsetRef};
 
 /// Which command asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    /// GEORADIUS: a place, and maybe a key to store in.
+    /// GEORADIUS: a point, and maybe a key to store in.
     Radius,
     RadiusReadOnly,
     ByMember,
@@ -49,7 +49,7 @@ enum Order {
 struct StoreAt {
     /// Position of the key.
     index: usize,
-    /// Distances are stored, not places.
+    /// Distances are stored, not points.
     distances: bool,
 }
 
@@ -57,7 +57,7 @@ struct StoreAt {
 struct SearchCall<'d> {
     asking: Asking,
     zset: Option<ZsetRef<'d>>,
-    from: Option<GeoPlace>,
+    from: Option<GeoPoint>,
     /// FROMMEMBER was said, whether the key is there or not.
     has_member: bool,
     region: Option<SearchShape>,
@@ -68,7 +68,7 @@ struct SearchCall<'d> {
     any: bool,
     with_distance: bool,
     with_hash: bool,
-    with_place: bool,
+    with_point: bool,
     store: Option<StoreAt>,
 }
 
@@ -76,7 +76,7 @@ struct SearchCall<'d> {
 enum SearchShape {
     Circle { radius_m: f64 },
     Box { width_m: f64, height_m: f64 },
-    Polygon(Vec<GeoPlace>),
+    Polygon(Vec<GeoPoint>),
 }
 
 /// A member that was found.
@@ -107,12 +107,12 @@ impl<'d> SearchCall<'d> {
             any: false,
             with_distance: false,
             with_hash: false,
-            with_place: false,
+            with_point: false,
             store: (asking == Asking::SearchStore).then_some(StoreAt { index: 1, distances: false }),
         };
         match asking {
             Asking::Radius | Asking::RadiusReadOnly => {
-                call.from = Some(place_at(args, 2)?);
+                call.from = Some(point_at(args, 2)?);
                 call.circle(args, first - 2)?;
             }
             // Without the key, the options are read all the same.
@@ -140,7 +140,7 @@ impl<'d> SearchCall<'d> {
         match () {
             () if args.is(at, "WITHDIST") => self.with_distance = true,
             () if args.is(at, "WITHHASH") => self.with_hash = true,
-            () if args.is(at, "WITHCOORD") => self.with_place = true,
+            () if args.is(at, "WITHCOORD") => self.with_point = true,
             () if args.is(at, "ANY") => self.any = true,
             () if args.is(at, "ASC") => self.order = Order::Nearest,
             () if args.is(at, "DESC") => self.order = Order::Farthest,
@@ -181,7 +181,7 @@ impl<'d> SearchCall<'d> {
             return Ok(Some(2));
         }
         if left >= 2 && !self.has_member && !is_polygon && args.is(at, "FROMLONLAT") {
-            self.from = Some(place_at(args, at + 1)?);
+            self.from = Some(point_at(args, at + 1)?);
             return Ok(Some(3));
         }
         if left >= 2 && !is_box && !is_polygon && args.is(at, "BYRADIUS") {
@@ -215,8 +215,8 @@ impl<'d> SearchCall<'d> {
         if corners < 3 || corners.saturating_mul(2) > left {
             return Err(CmdError::text("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"));
         }
-        let corners: Result<Vec<GeoPlace>, CmdError> =
-            (0..corners).map(|corner| place_at(args, at + 1 + 2 * corner)).collect();
+        let corners: Result<Vec<GeoPoint>, CmdError> =
+            (0..corners).map(|corner| point_at(args, at + 1 + 2 * corner)).collect();
         let corners = corners?;
         let words = 2 + 2 * corners.len();
         self.region = Some(SearchShape::Polygon(corners));
@@ -228,7 +228,7 @@ impl<'d> SearchCall<'d> {
         let score = score.ok_or_else(|| {
             CmdError::owned([b"ERR member ", until_zero(member), b" does not exist"].concat())
         })?;
-        self.from = Some(GeoPlace::of_score(score));
+        self.from = Some(GeoPoint::of_score(score));
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl<'d> SearchCall<'d> {
 
     /// What the options contradict. `name` is the command's, as the client wrote it.
     fn check(&mut self, name: &[u8]) -> Result<(), CmdError> {
-        if self.store.is_some() && (self.with_distance || self.with_hash || self.with_place) {
+        if self.store.is_some() && (self.with_distance || self.with_hash || self.with_point) {
             let what = if self.asking == Asking::SearchStore {
                 "GEOSEARCHSTORE"
             } else {
@@ -291,7 +291,7 @@ impl<'d> SearchCall<'d> {
     /// The call for a set that is elsewhere.
     fn without_set(self) -> SearchCall<'static> {
         let SearchCall { asking, from, has_member, region, unit, order, count, any, .. } = self;
-        let SearchCall { with_distance, with_hash, with_place, store, .. } = self;
+        let SearchCall { with_distance, with_hash, with_point, store, .. } = self;
         SearchCall {
             asking,
             zset: None,
@@ -304,7 +304,7 @@ impl<'d> SearchCall<'d> {
             any,
             with_distance,
             with_hash,
-            with_place,
+            with_point,
             store,
         }
     }
@@ -320,7 +320,7 @@ impl<'d> SearchCall<'d> {
                 if found.len() >= enough {
                     break;
                 }
-                if let Some(distance_m) = region.distance_m(GeoPlace::of_score(score)) {
+                if let Some(distance_m) = region.distance_m(GeoPoint::of_score(score)) {
                     found.push(FoundMember { member, score, distance_m });
                 }
             }
@@ -337,7 +337,7 @@ impl<'d> SearchCall<'d> {
     }
 
     fn reply(&self, reply: &mut Reply<'_>, found: &[FoundMember<'_>]) {
-        let details = [self.with_distance, self.with_hash, self.with_place];
+        let details = [self.with_distance, self.with_hash, self.with_point];
         let details = details.iter().filter(|wanted| **wanted).count();
         reply.array(found.len());
         for member in found {
@@ -351,8 +351,8 @@ impl<'d> SearchCall<'d> {
             if self.with_hash {
                 reply.int(whole(member.score));
             }
-            if self.with_place {
-                reply_place(reply, GeoPlace::of_score(member.score));
+            if self.with_point {
+                reply_point(reply, GeoPoint::of_score(member.score));
             }
         }
     }

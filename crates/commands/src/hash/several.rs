@@ -58,8 +58,8 @@ impl FieldOptions {
     /// Takes the option at `i`; how many arguments it has.
     fn take(&mut self, args: Args<'_>, i: usize, end: usize, asked: FieldCommand) -> Option<usize> {
         let stores = asked == FieldCommand::Hsetex;
-        let want = |place: &mut Presence, wanted: Presence| {
-            (*place == Presence::Any || *place == wanted).then(|| *place = wanted).map(|()| 1)
+        let want = |condition: &mut Presence, wanted: Presence| {
+            (*condition == Presence::Any || *condition == wanted).then(|| *condition = wanted).map(|()| 1)
         };
         match () {
             () if stores && args.is(i, "NX") => return want(&mut self.key, Presence::Absent),

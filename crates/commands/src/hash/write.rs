@@ -54,7 +54,7 @@ pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usiz
     hash.convert_before_adding(count, texts.map(<[u8]>::len).max().unwrap_or(0), context.limits);
 }
 
-/// Stores a value under a field: whether the field is new, and whether one that had expired was in its place.
+/// Stores a value under a field: whether the field is new, and whether one that had expired was replaced.
 pub(super) fn set_field(
     edit: &mut HashEdit<'_>,
     clock: FieldClock,

@@ -87,7 +87,7 @@ impl AddOptions {
 }
 
 impl TrimWords {
-    /// Reads MAXLEN or MINID at `at` with its threshold, whose place is returned.
+    /// Reads MAXLEN or MINID at `at` with its threshold, whose index is returned.
     fn strategy(&mut self, args: Args<'_>, mut at: usize) -> Result<usize, CmdError> {
         if self.to.is_some() {
             return Err(CmdError::text(

@@ -151,14 +151,14 @@ impl Number for i64 {
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
         // Wider than both, so that an overflow is a sum out of bounds like others.
         let sum = i128::from(self) + i128::from(amount);
-        let place = if sum > i128::from(upper) {
+        let side = if sum > i128::from(upper) {
             Ordering::Greater
         } else if sum < i128::from(lower) {
             Ordering::Less
         } else {
             Ordering::Equal
         };
-        (sum as i64, place)
+        (sum as i64, side)
     }
     fn less(self, other: i64) -> Option<i64> {
         self.checked_sub(other)
@@ -199,14 +199,14 @@ impl Number for LongDouble {
     }
     fn add(self, amount: LongDouble, (lower, upper): (LongDouble, LongDouble)) -> (LongDouble, Ordering) {
         let sum = self + amount;
-        let place = if sum > upper {
+        let side = if sum > upper {
             Ordering::Greater
         } else if sum < lower {
             Ordering::Less
         } else {
             Ordering::Equal
         };
-        (sum, place)
+        (sum, side)
     }
     fn less(self, other: LongDouble) -> Option<LongDouble> {
         Some(self - other).filter(|difference| difference.is_finite())
@@ -265,8 +265,8 @@ fn add<N: Number>(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &Increment<'_
         Condition::Present => is_there,
         Condition::Always | Condition::Equal(_) | Condition::Different(_) => true,
     };
-    let (sum, place) = old.add(amount, bounds);
-    let new = match place {
+    let (sum, side) = old.add(amount, bounds);
+    let new = match side {
         Ordering::Equal => Some(sum),
         Ordering::Less => options.saturates.then_some(bounds.0),
         Ordering::Greater => options.saturates.then_some(bounds.1),

@@ -187,12 +187,12 @@ impl<'a> LexRange<'a> {
 /// The ranks from `start` to `stop`, both included, of `len`, counted in a direction; what lies outside is
 /// cut off.
 pub(super) fn rank_range(start: i64, stop: i64, len: usize, direction: Direction) -> Range<usize> {
-    let place = |index: i64| match usize::try_from(index) {
+    let rank = |index: i64| match usize::try_from(index) {
         Ok(index) => Some(index),
         Err(_) => len.checked_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
     };
-    let start = place(start).unwrap_or(0);
-    let Some(stop) = place(stop) else { return 0..0 };
+    let start = rank(start).unwrap_or(0);
+    let Some(stop) = rank(stop) else { return 0..0 };
     if start > stop || start >= len {
         return 0..0;
     }

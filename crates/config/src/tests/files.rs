@@ -228,8 +228,8 @@ fn errors_show_lines_without_their_secrets() {
         ("requirepass", "requirepass"),
         ("maxmemory >1", "maxmemory >1"),
     ] {
-        let place = Location { source: "a.conf".into(), line: 3, text: line.into(), depth: 0 };
-        let error = LoadError::Line(BadLine { place, reason: "wrong".into() });
+        let location = Location { source: "a.conf".into(), line: 3, text: line.into(), depth: 0 };
+        let error = LoadError::Line(BadLine { location, reason: "wrong".into() });
         assert_eq!(error.to_string(), format!("a.conf:3: wrong: '{shown}'"));
         assert!(error.report("1").contains(&format!("\n>>> '{shown}'\nwrong\n")), "{}", error.report("1"));
         assert!(!format!("{error}{}", error.report("1")).contains("hid"), "{line}");
@@ -258,7 +258,7 @@ fn an_error_in_an_included_file_names_that_file() {
     let mut loader = |_: &[u8]| Ok(vec![("inner".to_string(), b"\nfoo 1".to_vec())]);
     let error = parse_file(b"include x", "outer", b"", &mut loader).expect_err("foo is no directive");
     let LoadError::Line(bad) = error else { panic!("the line is at fault") };
-    assert_eq!((bad.place.source.as_str(), bad.place.line), ("inner", 2));
+    assert_eq!((bad.location.source.as_str(), bad.location.line), ("inner", 2));
     let report = LoadError::Line(bad).report("1");
     assert!(
         report.contains("Reading the included file 'inner', at line 2\n>>> 'foo 1'\nBad directive"),

@@ -193,8 +193,8 @@ impl Engine {
         self.park(session, OwnedRequests::of(&request), item, on);
     }
 
-    /// Serves the clients that wait, between two requests of a session. The session takes its place in the
-    /// table meanwhile, so that the effects of other sessions reach it.
+    /// Serves the clients that wait, between two requests of a session. The session is put back into its slot
+    /// of the table meanwhile, so that the effects of other sessions reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;

@@ -3,7 +3,7 @@
 //! A unit that stands still has changed a part of what it will change. Whatever shows the data to somebody
 //! who was not there before, or changes the data or their history in a way that the rest of the unit would
 //! meet, waits for its end; so do the users of a file, whose rights the rest of the unit would meet, and
-//! invalidations that gather in an iteration, which would cut the unit's reply. Each such place asks
+//! invalidations that gather in an iteration, which would cut the unit's reply. Each such caller asks
 //! [`Control::between_units`], and comes again later when the answer is no: in the next iteration, at the
 //! cron, or at the end of the unit ([`Engine::end_open_unit`](crate::Engine)).
 //!

@@ -48,7 +48,7 @@ impl OpenUnit {
         let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
         let request = self.request.as_deref().map_or(0, Waiting::footprint);
         let orphan = self.orphan.as_deref().map_or(0, Session::footprint);
-        let transaction = self.at.transaction.as_ref().map_or(0, |place| place.transaction.footprint());
+        let transaction = self.at.transaction.as_ref().map_or(0, |position| position.transaction.footprint());
         let script = self.at.script.as_ref().map_or(0, |run| run.reply.footprint() + debugger_bytes(run));
         let at = transaction + script + self.reply.footprint() + self.own_messages.footprint();
         heap::boxed::<OpenUnit>() + commands + request + orphan + at

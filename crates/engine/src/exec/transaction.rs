@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
-use crate::exec::unit::{StoodStill, TransactionPlace, Unit};
+use crate::exec::unit::{StoodStill, TransactionPosition, Unit};
 use crate::host::process::Process;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::{Closing, Session};
@@ -98,8 +98,8 @@ impl Engine {
         session.caller.flags.in_exec = true;
         session.caller.multi.bytes = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
-        let place = TransactionPlace { transaction, next: 0 };
-        self.run_queued_commands(unit, session, place, None, now, process)
+        let position = TransactionPosition { transaction, next: 0 };
+        self.run_queued_commands(unit, session, position, None, now, process)
     }
 
     /// Whether what EXEC asks of keys is so, in the order of the arguments up to the first that is not. A key
@@ -144,12 +144,12 @@ impl Engine {
         &mut self,
         unit: &mut Unit,
         session: &mut Session,
-        place: TransactionPlace,
+        position: TransactionPosition,
         mut script: Option<Box<ScriptRun>>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        let TransactionPlace { transaction, next } = place;
+        let TransactionPosition { transaction, next } = position;
         let outer = std::mem::replace(&mut unit.standing, Standing::Queued);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate().skip(next) {
@@ -167,7 +167,7 @@ impl Engine {
             }
             if let Some(mut at) = unit.stood_still.take() {
                 unit.standing = outer;
-                at.transaction = Some(TransactionPlace { transaction, next: i });
+                at.transaction = Some(TransactionPosition { transaction, next: i });
                 unit.stood_still = Some(at);
                 return Ok(Outcome::StandStill);
             }
@@ -177,7 +177,7 @@ impl Engine {
             if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
                 unit.standing = outer;
                 let until_ns = now.mono_ns.saturating_add(pause_ns);
-                let transaction = Some(TransactionPlace { transaction, next: i + 1 });
+                let transaction = Some(TransactionPosition { transaction, next: i + 1 });
                 unit.stood_still = Some(Box::new(StoodStill { transaction, script: None, until_ns }));
                 return Ok(Outcome::StandStill);
             }

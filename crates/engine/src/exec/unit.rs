@@ -35,7 +35,7 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 pub(crate) struct StoodStill {
     /// The transaction in whose middle it stands still.
-    pub transaction: Option<TransactionPlace>,
+    pub transaction: Option<TransactionPosition>,
     /// The script that stands still.
     pub script: Option<Box<ScriptRun>>,
     /// When it is to go on, ns of the monotonic clock.
@@ -44,7 +44,7 @@ pub(crate) struct StoodStill {
 
 /// Where an EXEC stands still.
 #[derive(Debug)]
-pub(crate) struct TransactionPlace {
+pub(crate) struct TransactionPosition {
     /// The commands of the transaction.
     pub transaction: Box<Transaction>,
     /// The command that is next, or whose script stands still.

@@ -43,7 +43,7 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let name = ctx.session.caller.replica_name();
     ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
     match ctx.control.replication.stream.continues(args.at(1), wanted) {
-        Ok(place) => go_on(ctx, place),
+        Ok(offset) => go_on(ctx, offset),
         Err(reason) => {
             if let Some(reason) = reason {
                 let text = format!(
@@ -190,8 +190,8 @@ fn supersede(ctx: &mut ServerCtx<'_>) {
     }
 }
 
-/// A replica that was away goes on at this position of the history.
-fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
+/// A replica that was away goes on at this offset of the history.
+fn go_on(ctx: &mut ServerCtx<'_>, offset: u64) {
     supersede(ctx);
     become_replica(ctx, SyncStage::Online, true);
     let stream = &mut ctx.control.replication.stream;
@@ -200,13 +200,13 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
         true => ctx.reply.raw(format!("+CONTINUE {}\r\n", stream.replid).as_bytes()),
         false => ctx.reply.raw(b"+CONTINUE\r\n"),
     }
-    let bytes = stream.offset - place;
+    let bytes = stream.offset - offset;
     let rdb_client =
         ctx.session.caller.origin.announced.as_deref().and_then(|announced| announced.rdb_client);
     let before = stream.reserved.len();
     stream.reserved.retain(|reserved| Some(reserved.client.0) != rdb_client);
     if let Some(replica) = &mut ctx.session.caller.replica {
-        replica.next = place;
+        replica.next = offset;
         replica.is_main_channel = stream.reserved.len() < before;
     }
     stream.attach_within(ctx.session.key);
@@ -214,7 +214,7 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
     let name = ctx.session.caller.replica_name();
     let text = format!(
         "Partial resynchronization request from {name} accepted. Sending {bytes} bytes of backlog starting from offset {}.",
-        place + 1
+        offset + 1
     );
     ctx.process.log(LogLevel::Notice, &text);
 }

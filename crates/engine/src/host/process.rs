@@ -154,7 +154,7 @@ pub trait UserFile {
         Err("there are no files here".to_owned())
     }
 
-    /// Puts this text in its place, durably, or leaves the file as it was. Errors: for the log.
+    /// Replaces the text of the file by this one, durably, or leaves the file as it was. Errors: for the log.
     fn replace_user_file(&mut self, path: &[u8], text: &[u8]) -> Result<(), String> {
         let _ = (path, text);
         Err("there are no files here".to_owned())

@@ -134,12 +134,12 @@ fn monitor_line(
     let mut line = Vec::with_capacity(64 + args.bytes());
     // The path alone: what is behind it in `laddr` stands for a port.
     let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
-    let (kind, place) = match (standing, caller.flags.medium == Medium::Unix) {
+    let (kind, address) = match (standing, caller.flags.medium == Medium::Unix) {
         (Standing::Script, _) => ("", "lua"),
         (_, true) => ("unix:", path),
         (_, false) => ("", &*caller.origin.addr),
     };
-    let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
+    let head = format!("{}.{:06} [{} {kind}{address}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
     line.extend_from_slice(head.as_bytes());
     for arg in redact::shown(spec, args, renames) {
         line.push(b' ');

@@ -325,15 +325,15 @@ impl Peaks {
     pub fn enter_second(&mut self, second: i64) {
         if second != self.second {
             self.second = second;
-            *self.place() = 0;
+            *self.slot() = 0;
         }
     }
 
     /// Remembers a size.
     #[inline]
     pub fn note(&mut self, size: usize) {
-        let place = self.place();
-        *place = size.max(*place);
+        let slot = self.slot();
+        *slot = size.max(*slot);
     }
 
     /// The largest that is remembered.
@@ -342,7 +342,7 @@ impl Peaks {
     }
 
     #[inline]
-    fn place(&mut self) -> &mut usize {
+    fn slot(&mut self) -> &mut usize {
         &mut self.by_second[self.second.rem_euclid(Peaks::SECONDS as i64) as usize]
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct AofReport {
 /// wait for a write of another key, never too short.
 #[derive(Debug)]
 struct WrittenAt {
-    places: Box<[u64]>,
+    slots: Box<[u64]>,
     /// Every slot counts as this position at least.
     floor: u64,
     /// Slots whose keys the unit under way has written.
@@ -92,27 +92,27 @@ struct WrittenAt {
 
 /// Slots of the table: 512 KiB. A client that writes a million keys a second at 100 µs an fsync has about 100
 /// of them open.
-const PLACES: usize = 1 << 16;
+const SLOTS: usize = 1 << 16;
 
 impl WrittenAt {
     fn new(floor: u64) -> WrittenAt {
-        let places = vec![0; PLACES].into_boxed_slice();
-        WrittenAt { places, floor, touched: Vec::new(), touched_all: false }
+        let slots = vec![0; SLOTS].into_boxed_slice();
+        WrittenAt { slots, floor, touched: Vec::new(), touched_all: false }
     }
 
-    fn place(hash: u64) -> u16 {
+    fn slot_of(hash: u64) -> u16 {
         // The index of a table takes the lower bits of a hash and its tags the upper ones: any 16 bits do
         // here.
         (hash >> 16) as u16
     }
 
     fn of(&self, hash: u64) -> u64 {
-        self.places[usize::from(Self::place(hash))].max(self.floor)
+        self.slots[usize::from(Self::slot_of(hash))].max(self.floor)
     }
 
     fn close_unit(&mut self, end: u64) {
-        for place in self.touched.drain(..) {
-            self.places[usize::from(place)] = end;
+        for slot in self.touched.drain(..) {
+            self.slots[usize::from(slot)] = end;
         }
         if std::mem::take(&mut self.touched_all) {
             self.floor = end;
@@ -129,7 +129,7 @@ impl AofStream {
     pub(crate) fn footprint(&self) -> usize {
         let written_at = self.written_at.as_deref().map_or(0, |written_at| {
             heap::boxed::<WrittenAt>()
-                + heap::block(PLACES * size_of::<u64>())
+                + heap::block(SLOTS * size_of::<u64>())
                 + heap::vec(&written_at.touched)
         });
         let entry = size_of::<(u64, Vec<SessionKey>)>() + size_of::<SessionKey>();
@@ -252,7 +252,7 @@ impl AofStream {
     /// Notes that the unit under way has written a key.
     pub(crate) fn note_key(&mut self, hash: u64) {
         if let Some(written_at) = &mut self.written_at {
-            written_at.touched.push(WrittenAt::place(hash));
+            written_at.touched.push(WrittenAt::slot_of(hash));
         }
     }
 
@@ -260,8 +260,9 @@ impl AofStream {
     pub(crate) fn note_command(&mut self, args: &Args<'_>) {
         let Some(written_at) = &mut self.written_at else { return };
         let touched = &mut written_at.touched;
-        let found =
-            args.spec().map(|spec| for_each_key(spec, *args, |key| touched.push(WrittenAt::place(key.hash))));
+        let found = args
+            .spec()
+            .map(|spec| for_each_key(spec, *args, |key| touched.push(WrittenAt::slot_of(key.hash))));
         // A command that reads keys beyond its own changes its own alone.
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }

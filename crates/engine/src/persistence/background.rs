@@ -164,7 +164,7 @@ impl Job {
         let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
         if piece.is_none() && !has_more(keyspace.db(number)) {
             self.at += 1;
-            // One that was exchanged with another is met in its new place.
+            // One that was exchanged with another is met at its new index.
             if self.at == keyspace.databases() {
                 let left = keyspace.iter().position(|(_, db)| has_more(db));
                 self.at = left.unwrap_or(self.at);

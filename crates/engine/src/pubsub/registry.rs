@@ -134,7 +134,7 @@ struct Topic {
 struct Subscriber {
     generation: u32,
     /// By kind: topics, and the client's index among the subscribers of each.
-    places: [BTreeMap<u32, u32>; 3],
+    indexes: [BTreeMap<u32, u32>; 3],
     bytes: usize,
 }
 
@@ -161,8 +161,8 @@ impl PubSub {
                 + topics.slots.iter().filter(|topic| !topic.name.is_empty()).map(topic).sum::<usize>()
         };
         let client = |client: &Subscriber| {
-            let places = client.places.iter().map(|places| heap::tree::<u32, u32>(places.len()));
-            heap::boxed::<Subscriber>() + places.sum::<usize>()
+            let indexes = client.indexes.iter().map(|indexes| heap::tree::<u32, u32>(indexes.len()));
+            heap::boxed::<Subscriber>() + indexes.sum::<usize>()
         };
         let clients: usize = self.clients.iter().flatten().map(|own| client(own)).sum();
         let outgoing = &self.outgoing;
@@ -181,7 +181,7 @@ impl PubSub {
     pub(crate) fn listens(&self, client: SessionKey) -> bool {
         let own = self.clients.get(client.slot as usize).and_then(Option::as_deref);
         own.is_some_and(|own| {
-            own.generation == client.generation && own.places.iter().any(|of| !of.is_empty())
+            own.generation == client.generation && own.indexes.iter().any(|of| !of.is_empty())
         })
     }
 
@@ -190,12 +190,12 @@ impl PubSub {
         self.met.add(name);
         let before = self.has_listeners();
         let slot = self.topics[kind as usize].slot_of(name);
-        let place = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
+        let index = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
         let own = self.subscriber(client);
-        if own.places[kind as usize].contains_key(&slot) {
+        if own.indexes[kind as usize].contains_key(&slot) {
             return;
         }
-        own.places[kind as usize].insert(slot, place);
+        own.indexes[kind as usize].insert(slot, index);
         own.bytes += name.len() + SUBSCRIPTION_BYTES;
         self.topics[kind as usize].slots[slot as usize].subscribers.push(client);
         self.note_listeners(before);
@@ -205,14 +205,14 @@ impl PubSub {
     pub(crate) fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         let Some(&slot) = self.topics[kind as usize].by_name.get(name) else { return };
         let Some(own) = self.known_mut(client) else { return };
-        let Some(place) = own.places[kind as usize].remove(&slot) else { return };
+        let Some(index) = own.indexes[kind as usize].remove(&slot) else { return };
         own.bytes -= name.len() + SUBSCRIPTION_BYTES;
-        if own.places.iter().all(BTreeMap::is_empty) {
+        if own.indexes.iter().all(BTreeMap::is_empty) {
             self.clients[client.slot as usize] = None;
             self.client_count -= 1;
         }
         let before = self.has_listeners();
-        self.leave(TopicRef { kind, slot }, place);
+        self.leave(TopicRef { kind, slot }, index);
         self.note_listeners(before);
     }
 
@@ -224,9 +224,9 @@ impl PubSub {
         let Some(own) = self.clients[client.slot as usize].take() else { return };
         self.client_count -= 1;
         let before = self.has_listeners();
-        for (kind, places) in KINDS.into_iter().zip(own.places) {
-            for (slot, place) in places {
-                self.leave(TopicRef { kind, slot }, place);
+        for (kind, indexes) in KINDS.into_iter().zip(own.indexes) {
+            for (slot, index) in indexes {
+                self.leave(TopicRef { kind, slot }, index);
             }
         }
         self.note_listeners(before);
@@ -235,16 +235,16 @@ impl PubSub {
     /// What a client has subscribed to, in no order that means anything.
     pub(crate) fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
         let topics = &self.topics[kind as usize];
-        let places = self.known(client).map(|own| &own.places[kind as usize]);
-        places.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
+        let indexes = self.known(client).map(|own| &own.indexes[kind as usize]);
+        indexes.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
     }
 
     /// All that a client has subscribed to, and whether it is a pattern; in no order that means anything.
     pub(crate) fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
         KINDS.into_iter().flat_map(move |kind| {
             let topics = &self.topics[kind as usize];
-            let places = self.known(client).map(|own| &own.places[kind as usize]);
-            let names = places.into_iter().flatten().map(|(slot, _)| &*topics.slots[*slot as usize].name);
+            let indexes = self.known(client).map(|own| &own.indexes[kind as usize]);
+            let names = indexes.into_iter().flatten().map(|(slot, _)| &*topics.slots[*slot as usize].name);
             names.map(move |name| (name, kind == TopicKind::Pattern))
         })
     }
@@ -252,7 +252,7 @@ impl PubSub {
     /// How much a client has subscribed to.
     pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };
-        let [channels, patterns, shards] = own.places.each_ref().map(|places| places.len() as u32);
+        let [channels, patterns, shards] = own.indexes.each_ref().map(|indexes| indexes.len() as u32);
         Subscribed { channels, patterns, shards, bytes: crate::session::short(own.bytes) }
     }
 
@@ -318,18 +318,18 @@ impl PubSub {
     }
 
     /// Takes a subscriber out of a topic's list; the last one gets its index.
-    fn leave(&mut self, topic: TopicRef, place: u32) {
+    fn leave(&mut self, topic: TopicRef, index: u32) {
         let topics = &mut self.topics[topic.kind as usize];
         let subscribers = &mut topics.slots[topic.slot as usize].subscribers;
-        subscribers.swap_remove(place as usize);
-        let moved = subscribers.get(place as usize).copied();
+        subscribers.swap_remove(index as usize);
+        let moved = subscribers.get(index as usize).copied();
         if subscribers.is_empty() {
             topics.remove(topic.slot);
         } else if subscribers.len() * 4 < subscribers.capacity() {
             subscribers.shrink_to(subscribers.len() * 2);
         }
         if let Some(own) = moved.and_then(|moved| self.known_mut(moved)) {
-            own.places[topic.kind as usize].insert(topic.slot, place);
+            own.indexes[topic.kind as usize].insert(topic.slot, index);
         }
     }
 
@@ -349,14 +349,14 @@ impl PubSub {
         if self.clients.len() <= at {
             self.clients.resize_with(at + 1, || None);
         }
-        let place = &mut self.clients[at];
+        let entry = &mut self.clients[at];
         debug_assert!(
-            place.as_ref().is_none_or(|own| own.generation == client.generation),
+            entry.as_ref().is_none_or(|own| own.generation == client.generation),
             "it was forgotten"
         );
-        self.client_count += usize::from(place.is_none());
-        place.get_or_insert_with(|| {
-            Box::new(Subscriber { generation: client.generation, places: Default::default(), bytes: 0 })
+        self.client_count += usize::from(entry.is_none());
+        entry.get_or_insert_with(|| {
+            Box::new(Subscriber { generation: client.generation, indexes: Default::default(), bytes: 0 })
         })
     }
 }

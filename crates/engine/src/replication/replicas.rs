@@ -38,16 +38,16 @@ impl Session {
         let from = replica.next;
         while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
             let room = WINDOW_BYTES - outbox.len() - *in_flight;
-            let Some(place) = replica.spool else {
+            let Some(receiver) = replica.spool else {
                 replica.next = backlog.read(replica.next, room, outbox);
                 continue;
             };
             if backlog.reaches(replica.next) {
-                spooled.leave(place);
+                spooled.leave(receiver);
                 replica.spool = None;
                 continue;
             }
-            match spooled.next(place) {
+            match spooled.next(receiver) {
                 NextPiece::Piece(piece) => {
                     replica.next += piece.len() as u64;
                     outbox.push_shared(piece);
@@ -145,11 +145,11 @@ impl Engine {
         }
         match process.spool_stream(group.len()) {
             Ok(spool) => {
-                let places = control.replication.stream.spooled.add(spool, group.len(), start);
-                for (key, place) in group.into_iter().zip(places) {
+                let receivers = control.replication.stream.spooled.add(spool, group.len(), start);
+                for (key, receiver) in group.into_iter().zip(receivers) {
                     let replica = sessions.get_mut(key).and_then(|session| session.caller.replica.as_mut());
                     if let Some(replica) = replica {
-                        replica.spool = Some(place);
+                        replica.spool = Some(receiver);
                     }
                 }
             }
@@ -188,7 +188,7 @@ impl Engine {
                 continue;
             };
             let alone = match replica.spool {
-                Some(place) => stream.spooled.unwritten_bytes(place),
+                Some(receiver) => stream.spooled.unwritten_bytes(receiver),
                 // What waits behind a snapshot goes to disk instead.
                 None if session.waits_for_snapshot() && !stream.spooled.cannot => 0,
                 None => {
@@ -259,8 +259,8 @@ impl Engine {
     /// A replica has gone.
     pub(crate) fn detach_replica(&mut self, key: SessionKey, session: &Session) {
         self.control.replication.stream.detach(key);
-        if let Some(place) = session.caller.replica_state().and_then(|replica| replica.spool) {
-            self.control.replication.stream.spooled.leave(place);
+        if let Some(receiver) = session.caller.replica_state().and_then(|replica| replica.spool) {
+            self.control.replication.stream.spooled.leave(receiver);
         }
         self.control.replication.count_good_replicas = true;
         let id = session.caller.id;

@@ -21,7 +21,7 @@ mod steps;
 use crate::scripting::machine::ScriptMachine;
 use human::push_human;
 use sluice_commands::Args;
-use sluice_lua::{CodePlace, LineWatch};
+use sluice_lua::{CodePosition, LineWatch};
 use sluice_resp::Outbox;
 pub(crate) use steps::LOOK_NS;
 
@@ -148,12 +148,12 @@ impl Debugger {
     }
 
     /// The run is about to execute an instruction. True: it stops ahead of it.
-    fn arrives(&mut self, place: &CodePlace<'_>) -> bool {
-        if std::mem::take(&mut self.leaves_line) || !self.watch.notice(place) || place.chunk != CHUNK {
+    fn arrives(&mut self, position: &CodePosition<'_>) -> bool {
+        if std::mem::take(&mut self.leaves_line) || !self.watch.notice(position) || position.chunk != CHUNK {
             return false;
         }
-        self.line = place.line;
-        let is_breakpoint = self.breakpoints.contains(&place.line);
+        self.line = position.line;
+        let is_breakpoint = self.breakpoints.contains(&position.line);
         if !self.steps && !is_breakpoint && self.reason.is_none() {
             return false;
         }

@@ -40,19 +40,19 @@ impl Engine {
         }
         self.show_script_to_monitors(unit, session, args, *now);
         let not_found = CmdError::text("ERR Function not found");
-        let Some(place) = self.control.functions.find(args.at(1)) else { return Err(not_found) };
-        let Some(function) = self.control.functions.function(place) else { return Err(not_found) };
+        let Some(found) = self.control.functions.find(args.at(1)) else { return Err(not_found) };
+        let Some(function) = self.control.functions.function(found) else { return Err(not_found) };
         let (flags, callback, name) = (function.flags, function.callback, RunName::Of(function.name.clone()));
         let keys = match args.int(2) {
             Ok(_) => key_count(args)?,
             Err(_) => return Err(CmdError::text("ERR Bad number of keys provided")),
         };
         let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
-        let library = self.control.functions.get_mut(place.library);
+        let library = self.control.functions.get_mut(found.library);
         let Some(mut machine) = library.and_then(|library| library.machine.take()) else {
             return Err(not_found);
         };
-        let what = ScriptKind::Function(place.library);
+        let what = ScriptKind::Function(found.library);
         if start_function(&mut machine, callback, args, keys, process.recent()).is_err() {
             let run = self.new_run(machine, what, name, rights, session, *now);
             self.end_run(run, session);

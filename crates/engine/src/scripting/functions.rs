@@ -8,12 +8,12 @@ use sluice_base::{LogLevel, glob, heap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Where a function is.
+/// A function in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FunctionPlace {
+pub(crate) struct FunctionRef {
     /// Its library's slot.
     pub library: u32,
-    /// Its position among the library's functions.
+    /// Its index among the library's functions.
     pub index: u32,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Functions {
     free: Vec<u32>,
     by_name: BTreeMap<Arc<[u8]>, u32>,
     /// By name in lower case.
-    functions: BTreeMap<Box<[u8]>, FunctionPlace>,
+    functions: BTreeMap<Box<[u8]>, FunctionRef>,
     /// Functions, those included that another name hides.
     count: usize,
     /// Bytes of libraries beside their machines.
@@ -122,7 +122,7 @@ impl Functions {
         let slot = self.by_name.remove(name)?;
         let library = self.libraries.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        self.functions.retain(|_, place| place.library != slot);
+        self.functions.retain(|_, function| function.library != slot);
         self.count -= library.functions.len();
         self.bytes -= library.footprint();
         Some(library)
@@ -131,8 +131,8 @@ impl Functions {
     fn insert(&mut self, library: Box<Library>) {
         let slot = self.free.pop().unwrap_or(self.libraries.len() as u32);
         for (index, function) in library.functions.iter().enumerate() {
-            let place = FunctionPlace { library: slot, index: index as u32 };
-            self.functions.entry(function.name.to_ascii_lowercase().into()).or_insert(place);
+            let found = FunctionRef { library: slot, index: index as u32 };
+            self.functions.entry(function.name.to_ascii_lowercase().into()).or_insert(found);
         }
         self.count += library.functions.len();
         self.bytes += library.footprint();
@@ -148,7 +148,7 @@ impl Functions {
     fn find_collision(&self, library: &Library, leaves: impl Fn(u32) -> bool) -> Result<(), Vec<u8>> {
         let collides = |function: &&LibraryFunction| {
             let found = self.functions.get(&*function.name.to_ascii_lowercase());
-            found.is_some_and(|place| !leaves(place.library))
+            found.is_some_and(|found| !leaves(found.library))
         };
         match library.functions.iter().find(collides) {
             Some(function) => Err([b"Function ", &*function.name, b" already exists"].concat()),
@@ -158,10 +158,10 @@ impl Functions {
 
     /// The function of a name in any case. As in the reference, the name that is asked for ends at a zero
     /// byte.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<FunctionPlace> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<FunctionRef> {
         let name = sluice_commands::until_zero(name);
-        if let Some(place) = self.functions.get(name) {
-            return Some(*place);
+        if let Some(found) = self.functions.get(name) {
+            return Some(*found);
         }
         self.functions.get(&*name.to_ascii_lowercase()).copied()
     }
@@ -182,8 +182,8 @@ impl Functions {
     }
 
     /// A function where it was found.
-    pub(crate) fn function(&self, place: FunctionPlace) -> Option<&LibraryFunction> {
-        self.get(place.library)?.functions.get(place.index as usize)
+    pub(crate) fn function(&self, found: FunctionRef) -> Option<&LibraryFunction> {
+        self.get(found.library)?.functions.get(found.index as usize)
     }
 
     /// All libraries, by name.

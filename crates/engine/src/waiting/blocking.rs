@@ -25,7 +25,7 @@ pub struct Waiting {
     pub(crate) prepared: Prepared,
     /// What it waits for.
     pub(crate) on: WaitFor,
-    /// Its place among the clients that wait.
+    /// Its position among the clients that wait.
     pub(crate) order: u64,
     /// CLIENT UNBLOCK was asked for it.
     pub(crate) unblock: Option<Unblock>,
@@ -163,7 +163,7 @@ impl Blocking {
         self.until_gone > 0
     }
 
-    /// A place behind all clients that wait.
+    /// A position behind all clients that wait.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order

@@ -1,4 +1,4 @@
-//! Behaviour of the commands about places. The replies are what 9.1.2 answers.
+//! Behaviour of the commands about points. The replies are what 9.1.2 answers.
 
 use sluice_testkit::{Rig, check};
 

@@ -1,5 +1,5 @@
 //! Hostile arguments: every command on data, in every form that its declaration documents, on keys of every
-//! type, with numbers at the edges of types, infinities, no number, empty and long texts at each place. No
+//! type, with numbers at the edges of types, infinities, no number, empty and long texts at each index. No
 //! call may end the process, and each is answered.
 
 use sluice_base::SessionKey;
@@ -8,7 +8,7 @@ use sluice_testkit::Rig;
 
 type Words = Vec<Vec<u8>>;
 
-/// What stands in turn at each place of a call.
+/// What stands in turn at each index of a call.
 const HOSTILE: &[&str] = &[
     "",
     "0",

@@ -267,8 +267,8 @@ fn whoever_changes_the_protocol_silently_is_sent_everything_in_order() {
         pair.run(publisher, &[b"PUBLISH", b"a", b"2"]);
         pair.end_iteration(&mut rng);
         let got = &pair.got[&client][0];
-        let place = |text: &[u8]| got.windows(text.len()).position(|part| part == text);
-        let (first, second) = (place(b"$1\r\n1\r\n"), place(b"$1\r\n2\r\n"));
+        let position_of = |text: &[u8]| got.windows(text.len()).position(|part| part == text);
+        let (first, second) = (position_of(b"$1\r\n1\r\n"), position_of(b"$1\r\n2\r\n"));
         assert!(first.is_some() && first < second, "{}", String::from_utf8_lossy(got));
     }
 }

@@ -739,7 +739,7 @@ fn sync_sends_a_snapshot_and_then_the_stream() {
 }
 
 #[test]
-fn psync_names_the_history_and_the_place() {
+fn psync_names_the_history_and_the_offset() {
     let mut rig = Rig::new();
     let first = rig.connect();
     let (lines, _) = attach(&mut rig, first, "PSYNC ? -1");

@@ -61,7 +61,7 @@ fn a_replica_that_was_away_is_sent_what_it_missed() {
 }
 
 #[test]
-fn an_id_that_is_not_known_and_a_place_out_of_reach_get_everything() {
+fn an_id_that_is_not_known_and_an_offset_out_of_reach_get_everything() {
     let (mut rig, replica, replid) = with_replica(&[("repl-backlog-size", "16384")]);
     for _ in 0..60 {
         rig.run(&format!("SET a {}", "v".repeat(1000)));
@@ -341,7 +341,7 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
-/// A connection of the replica that listens at port 7001: it goes on at a place of the history, or is sent
+/// A connection of the replica that listens at port 7001: it goes on at an offset of the history, or is sent
 /// everything.
 fn comes(rig: &mut Rig, replid: &str, wanted: i64) -> SessionKey {
     let client = rig.connect();
@@ -386,7 +386,7 @@ fn writes_rely_on_a_replica_that_has_come_back_once() {
     rig.engine.disconnect(other, &mut rig.process);
     rig.end_iteration();
     rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
-    // Two connections of one replica are one place where the write is safe.
+    // Two connections of one replica count as one copy of the write.
     let back = comes(&mut rig, &replid, offset as i64 + 1);
     rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
@@ -457,7 +457,7 @@ fn a_wait_that_would_end_behind_all_time_is_refused() {
 }
 
 #[test]
-fn a_snapshot_on_a_second_channel_keeps_the_place_for_the_first() {
+fn a_snapshot_on_a_second_channel_keeps_the_offset_for_the_first() {
     let (mut rig, _, replid) =
         with_replica(&[("dual-channel-replication-enabled", "yes"), ("repl-backlog-size", "16384")]);
     rig.run("SET a 1");
@@ -521,7 +521,7 @@ fn a_snapshot_has_no_checksum_where_every_replica_says_so_and_came_by_tls() {
 }
 
 #[test]
-fn a_place_is_kept_for_a_minute_behind_the_end_of_the_second_channel() {
+fn an_offset_is_kept_for_a_minute_behind_the_end_of_the_second_channel() {
     let (mut rig, _, _) = with_replica(&[]);
     let other = rig.connect();
     assert_eq!(rig.run_as(other, "REPLCONF capa eof rdb-only 1 rdb-channel 1"), "+OK");

@@ -674,8 +674,8 @@ fn save_points_begin_saves() {
     assert!(rig.engine.has_job());
 }
 
-/// Three of the crashes that testing found in the reference's own save without a fork, in what here would be
-/// their place.
+/// Three of the crashes that testing found in the reference's own save without a fork, at the corresponding
+/// steps of the save here.
 #[test]
 fn regress_forkless_rename_over_a_key_that_is_not_saved_yet() {
     let mut rig = Rig::new();

@@ -109,7 +109,7 @@ fn replies_are_those_of_reads_in_place() {
     assert!(info(&mut apart, other, "stats", "slow_reads_total") > 50, "they went the other way");
 }
 
-/// Sorted sets, places and streams, and what can be read of them.
+/// Sorted sets, points and streams, and what can be read of them.
 fn lines_of_other_types() -> Vec<String> {
     let scores = |step: usize| (0..2000).map(move |n| format!("{} member:{}", n / 7, n * step));
     let mut lines = vec![
@@ -884,7 +884,7 @@ fn a_pop_happens_where_nobody_is_sent_its_reply() {
     assert!(reply.ends_with("], :8000]"), "{}", &reply[reply.len() - 40..]);
 }
 
-/// Neighbours in the order of hashes are taken, at places that are drawn: nobody comes more often than
+/// Neighbours in the order of hashes are taken, at positions that are drawn: nobody comes more often than
 /// others.
 #[test]
 fn every_member_is_popped_as_often() {

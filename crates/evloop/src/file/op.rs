@@ -70,7 +70,7 @@ impl FileOp {
         FileOp { work: FileWork::SyncData, ..FileOp::sync() }
     }
 
-    /// Reads or writes at a place in the file, in bytes; the descriptor's position stays as it is.
+    /// Reads or writes at an offset in the file, in bytes; the descriptor's position stays as it is.
     #[must_use]
     pub fn at(mut self, position: u64) -> FileOp {
         self.at = Some(position);

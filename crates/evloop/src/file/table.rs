@@ -39,9 +39,9 @@ struct FileEntry {
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// Always ready, at any place, and slow all the same.
+    /// Always ready, at any offset, and slow all the same.
     Disk,
-    /// Bytes that come and go; there are no places in it.
+    /// Bytes that come and go; there are no offsets in it.
     Stream,
     /// A device, or something that only the attempt can find out.
     Other,
@@ -107,7 +107,7 @@ pub enum Part {
         to: *mut u8,
         /// Room.
         len: usize,
-        /// Place in the file, if not the descriptor's own.
+        /// Offset in the file, if not the descriptor's own.
         at: Option<u64>,
     },
     /// Writes up to `len` bytes.
@@ -116,7 +116,7 @@ pub enum Part {
         bytes: *const u8,
         /// How many.
         len: usize,
-        /// Place in the file, if not the descriptor's own.
+        /// Offset in the file, if not the descriptor's own.
         at: Option<u64>,
     },
     /// Waits for the medium.
@@ -291,10 +291,10 @@ impl FileTable {
             let first = !std::mem::replace(&mut running.cancelled, true);
             return if first { Cancelling::Ask(id.file.index) } else { Cancelling::Late };
         }
-        let Some(place) = entry.queue.iter().position(|(other, ..)| *other == id) else {
+        let Some(index) = entry.queue.iter().position(|(other, ..)| *other == id) else {
             return Cancelling::Late;
         };
-        match entry.queue.remove(place) {
+        match entry.queue.remove(index) {
             Some((id, token, op)) => Cancelling::Ended(ended(id, token, op, 0, Some(Errno::CANCELED.into()))),
             None => Cancelling::Late,
         }

@@ -23,7 +23,7 @@ pub struct PollSet {
     fds: Vec<libc::pollfd>,
     keys: Vec<u64>,
     /// Entry of each source by its index, or [`NOWHERE`].
-    places: Vec<u32>,
+    entries: Vec<u32>,
     ready: Vec<(u64, PollFlags)>,
     ready_max: usize,
     /// Where the next scan begins, so that an iteration's limit favours no descriptor.
@@ -31,26 +31,26 @@ pub struct PollSet {
 }
 
 impl PollSet {
-    fn place(&self, key: u64) -> Option<usize> {
-        let place = *self.places.get(key as u32 as usize)?;
-        (place != NOWHERE).then_some(place as usize)
+    fn entry_of(&self, key: u64) -> Option<usize> {
+        let entry = *self.entries.get(key as u32 as usize)?;
+        (entry != NOWHERE).then_some(entry as usize)
     }
 
     fn collect(&mut self) {
         let len = self.fds.len();
         for step in 0..len {
-            let place = (self.start + step) % len;
-            let bits = self.fds[place].revents;
+            let entry = (self.start + step) % len;
+            let bits = self.fds[entry].revents;
             if bits == 0 {
                 continue;
             }
             if self.ready.len() == self.ready_max {
-                self.start = place;
+                self.start = entry;
                 return;
             }
             // A closed descriptor cannot be here; should one be, its next operation reports so.
             let bits = if bits & libc::POLLNVAL != 0 { bits | libc::POLLERR } else { bits };
-            self.ready.push((self.keys[place], PollFlags::from_bits_truncate(bits as _)));
+            self.ready.push((self.keys[entry], PollFlags::from_bits_truncate(bits as _)));
         }
         self.start = 0;
     }
@@ -60,7 +60,7 @@ impl Poller for PollSet {
     const NAME: &'static str = "poll";
 
     fn footprint(&self) -> usize {
-        heap::vec(&self.fds) + heap::vec(&self.keys) + heap::vec(&self.places) + heap::vec(&self.ready)
+        heap::vec(&self.fds) + heap::vec(&self.keys) + heap::vec(&self.entries) + heap::vec(&self.ready)
     }
 
     fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<PollSet> {
@@ -68,7 +68,7 @@ impl Poller for PollSet {
             wake: wake.clone(),
             fds: vec![libc::pollfd { fd: wake.as_raw_fd(), events: libc::POLLIN, revents: 0 }],
             keys: vec![WAKE_KEY],
-            places: Vec::new(),
+            entries: Vec::new(),
             ready: Vec::with_capacity(max),
             ready_max: max,
             start: 0,
@@ -77,18 +77,18 @@ impl Poller for PollSet {
 
     fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno> {
         let index = key as u32 as usize;
-        if self.places.len() <= index {
-            self.places.resize(index + 1, NOWHERE);
+        if self.entries.len() <= index {
+            self.entries.resize(index + 1, NOWHERE);
         }
-        self.places[index] = self.fds.len() as u32;
+        self.entries[index] = self.fds.len() as u32;
         self.fds.push(libc::pollfd { fd: fd.as_raw_fd(), events: flags.bits() as _, revents: 0 });
         self.keys.push(key);
         Ok(())
     }
 
     fn modify(&mut self, _fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno> {
-        let place = self.place(key).ok_or(Errno::NOENT)?;
-        self.fds[place].events = flags.bits() as _;
+        let entry = self.entry_of(key).ok_or(Errno::NOENT)?;
+        self.fds[entry].events = flags.bits() as _;
         Ok(())
     }
 
@@ -98,12 +98,12 @@ impl Poller for PollSet {
     }
 
     fn forget(&mut self, key: u64) {
-        let Some(place) = self.place(key) else { return };
-        self.places[key as u32 as usize] = NOWHERE;
-        self.fds.swap_remove(place);
-        self.keys.swap_remove(place);
-        if let Some(moved) = self.keys.get(place) {
-            self.places[*moved as u32 as usize] = place as u32;
+        let Some(entry) = self.entry_of(key) else { return };
+        self.entries[key as u32 as usize] = NOWHERE;
+        self.fds.swap_remove(entry);
+        self.keys.swap_remove(entry);
+        if let Some(moved) = self.keys.get(entry) {
+            self.entries[*moved as u32 as usize] = entry as u32;
         }
     }
 

@@ -145,9 +145,9 @@ impl SimRing {
     fn attempt_part(&mut self, fd: RawFd, part: Part, data: u64) -> Tried {
         let shorter = self.chance(3);
         let len = |len: usize| if shorter { len.div_ceil(2) } else { len };
-        let place = |at: Option<u64>| at.map(u64::cast_signed);
+        let offset = |at: Option<u64>| at.map(u64::cast_signed);
         let done = match part {
-            Part::Read { to, len: all, at } => match place(at) {
+            Part::Read { to, len: all, at } => match offset(at) {
                 // SAFETY: the pusher guarantees that the memory is valid until the completion is reaped.
                 // JUSTIFICATION: as above.
                 Some(at) => unsafe { libc::pread(fd, to.cast(), len(all), at) },
@@ -155,7 +155,7 @@ impl SimRing {
                 // JUSTIFICATION: as above.
                 None => unsafe { libc::read(fd, to.cast(), len(all)) },
             },
-            Part::Write { bytes, len: all, at } => match place(at) {
+            Part::Write { bytes, len: all, at } => match offset(at) {
                 // SAFETY: as above.
                 // JUSTIFICATION: as above.
                 Some(at) => unsafe { libc::pwrite(fd, bytes.cast(), len(all), at) },
@@ -464,9 +464,9 @@ impl Kernel for SimRing {
     }
 
     fn buffer_take(&mut self, id: u16) -> Option<Box<[u8]>> {
-        let place = self.filled.iter().position(|(other, _)| *other == id)?;
+        let index = self.filled.iter().position(|(other, _)| *other == id)?;
         self.with_caller.push(id);
-        Some(self.filled.swap_remove(place).1)
+        Some(self.filled.swap_remove(index).1)
     }
 
     fn buffers_publish(&mut self) {}

@@ -7,10 +7,10 @@ use sluice_base::Rng;
 use super::*;
 
 fn check(timers: &Timers) {
-    for (place, entry) in timers.heap.iter().enumerate() {
-        assert_eq!(timers.slots[entry.slot as usize].place as usize, place);
-        if place > 0 {
-            assert!(!entry.before(&timers.heap[(place - 1) / ARITY]));
+    for (index, entry) in timers.heap.iter().enumerate() {
+        assert_eq!(timers.slots[entry.slot as usize].heap_index as usize, index);
+        if index > 0 {
+            assert!(!entry.before(&timers.heap[(index - 1) / ARITY]));
         }
     }
 }

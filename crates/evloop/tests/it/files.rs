@@ -89,7 +89,7 @@ fn ev_f1_reads_and_writes_share_the_position() {
 }
 
 #[test]
-fn ev_f2_a_place_in_the_file_leaves_the_position_alone() {
+fn ev_f2_an_offset_in_the_file_leaves_the_position_alone() {
     on_each(|mut lp| {
         let path = Path::new();
         let file = open(&mut lp, path.file());
@@ -126,7 +126,7 @@ fn ev_f4_b3_b7_b8_b9_b10_bounds_are_checked_before_the_descriptor() {
             }
         }
         let op = FileOp { at: Some(u64::MAX), ..FileOp::read(vec![0; 4]) };
-        assert_eq!(outcome(&run(&mut lp, unwritable, op)), Err(libc::EINVAL), "no such place");
+        assert_eq!(outcome(&run(&mut lp, unwritable, op)), Err(libc::EINVAL), "no such offset");
     });
 }
 

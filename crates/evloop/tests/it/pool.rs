@@ -201,7 +201,7 @@ fn ev_wp7_a_job_cancelled_before_its_start_never_runs() {
         assert!(handle.cancel());
         let end = ends(&mut lp, &mut mailbox, 1).remove(0);
         assert!(matches!(end, Finished { token: Token(1), outcome: JobOutcome::Cancelled }), "{end:?}");
-        pool.submit(&sender, Token(2), |_| 2).expect("its place is free at once");
+        pool.submit(&sender, Token(2), |_| 2).expect("its slot is free at once");
         drop(release);
         ends(&mut lp, &mut mailbox, 2);
         pool.close();

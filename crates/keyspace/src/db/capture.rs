@@ -21,7 +21,7 @@ impl Store {
     fn capture(&mut self, handle: Handle, by: By) {
         let Store { slab, values, keys, cut, .. } = self;
         let Some(cut) = cut.as_deref_mut() else { return };
-        let (chunk, block) = Slab::place(handle);
+        let (chunk, block) = Slab::chunk_and_block(handle);
         let Some(bits) = cut.bits(slab, chunk) else { return };
         if bits.has(block) {
             return;
@@ -55,7 +55,7 @@ impl Store {
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
-        let (chunk, block) = Slab::place(handle);
+        let (chunk, block) = Slab::chunk_and_block(handle);
         if let Some(bits) = cut.as_deref_mut().and_then(|cut| cut.bits(slab, chunk)) {
             bits.add(block);
         }
@@ -117,7 +117,7 @@ impl Db {
             }
             steps -= 1;
             let next = cut.bits(&self.store.slab, chunk).and_then(|bits| bits.next_absent(0));
-            let handle = next.and_then(|block| Slab::at_place(chunk, block));
+            let handle = next.and_then(|block| Slab::handle_at(chunk, block));
             match handle {
                 Some(handle) => self.capture_chunk(handle, &mut steps),
                 None => {
@@ -145,9 +145,9 @@ impl Db {
 
     /// Captures entries of one chunk from `handle` on, until the steps are spent or a piece is full.
     fn capture_chunk(&mut self, first: Handle, steps: &mut usize) {
-        let (chunk, mut block) = Slab::place(first);
+        let (chunk, mut block) = Slab::chunk_and_block(first);
         loop {
-            if let Some(handle) = Slab::at_place(chunk, block) {
+            if let Some(handle) = Slab::handle_at(chunk, block) {
                 self.store.capture(handle, By::Cursor);
             }
             let Some(cut) = self.store.cut.as_deref_mut() else { return };

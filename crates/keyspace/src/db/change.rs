@@ -105,7 +105,7 @@ impl Db {
         };
         let had_expiry = self.head(found.handle).has_expiry();
         let payload = match payload.inside() {
-            // The reference loses the expiry after it has placed the string.
+            // The reference loses the expiry after it has stored the string.
             Some((Form::StrInline, bytes))
                 if had_expiry
                     && reference_string_encoding(key.bytes.len(), true, bytes.len()) == Encoding::Raw =>
@@ -142,9 +142,9 @@ impl Db {
             entry::write_expiry(head, body, at);
         }
         let index = entry::index_of(entry::payload(head, body));
-        let Some(place) = self.store.values.get_mut(index) else { entry::corrupt_entry() };
+        let Some(slot) = self.store.values.get_mut(index) else { entry::corrupt_entry() };
         let added = new.heap_bytes();
-        let old = std::mem::replace(place, new);
+        let old = std::mem::replace(slot, new);
         self.store.outside_bytes = (self.store.outside_bytes + added).saturating_sub(old.heap_bytes());
         self.store.slab.head(handle).store(head.with_clock(meta.clock).0, Relaxed);
         Ok(old)

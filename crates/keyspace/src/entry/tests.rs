@@ -80,7 +80,7 @@ fn what_is_written_is_read_back() {
                 assert!(!is_key(&body, &key));
             }
             (Name::Inside(_), Name::Outside(_)) | (Name::Outside(_), Name::Inside(_)) => {
-                panic!("another place")
+                panic!("another location")
             }
         }
     }

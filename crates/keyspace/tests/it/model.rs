@@ -547,8 +547,8 @@ impl OpenCut {
     fn take(&mut self, piece: &Captured) {
         let mut entries = 0;
         for entry in piece.iter() {
-            let place = (piece.number(), entry.key().to_vec());
-            let twice = self.given.insert(place, content(entry.value(), entry.expiry()));
+            let key = (piece.number(), entry.key().to_vec());
+            let twice = self.given.insert(key, content(entry.value(), entry.expiry()));
             assert_eq!(twice, None, "an entry was captured twice");
             entries += 1;
         }

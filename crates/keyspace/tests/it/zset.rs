@@ -135,14 +135,14 @@ impl Twin {
 
     /// Some additions, changes and removals in one edit.
     fn change(&mut self, db: usize, key: &[u8]) -> &'static str {
-        let place = (db, key.to_vec());
-        let mut scores = self.model.get(&place).cloned().unwrap_or_default();
+        let db_key = (db, key.to_vec());
+        let mut scores = self.model.get(&db_key).cloned().unwrap_or_default();
         let count = 1 + self.rng.below(12);
         let removes = self.rng.below(100) < if scores.len() > 120 { 80 } else { 35 };
         let changes: Vec<(Vec<u8>, f64)> =
             (0..count).map(|_| (self.any_member(), self.rng.below(50) as f64 / 4.0)).collect();
         let cut = self.rng.below(12) == 0;
-        let was_there = self.model.contains_key(&place);
+        let was_there = self.model.contains_key(&db_key);
         self.write(db, |d| {
             let mut edit = d.edit_or_create_zset(d.key(key), LIMITS).unwrap();
             let (zset, context) = edit.parts();
@@ -184,8 +184,8 @@ impl Twin {
             }
         });
         match scores.is_empty() {
-            true => drop(self.model.remove(&place)),
-            false => drop(self.model.insert(place, scores)),
+            true => drop(self.model.remove(&db_key)),
+            false => drop(self.model.insert(db_key, scores)),
         }
         "change"
     }

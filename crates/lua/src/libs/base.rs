@@ -95,7 +95,8 @@ fn read_piece(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Machine(Demand::Protect(Protection::Load)))
 }
 
-/// Fails as a reader does whose piece is no text: at the place of the call of `load`, two frames further out.
+/// Fails as a reader does whose piece is no text: at the position of the call of `load`, two frames further
+/// out.
 fn refuse_piece(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.heap.new_string(b"reader function must return a string")?;
     Err(Fault::level(text, 3))

@@ -85,7 +85,7 @@ pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<
 /// its bytes nor its hash are made again. It holds values, so it lives no longer than a step.
 pub(super) struct RecentTexts([Value; RECENT]);
 
-/// Places of [`RecentTexts`].
+/// Slots of [`RecentTexts`].
 const RECENT: usize = 64;
 
 /// Bytes of a text that is remembered at most.
@@ -107,14 +107,14 @@ impl RecentTexts {
         }
         let middle = bytes[bytes.len() / 2];
         let mixed = usize::from(first) + usize::from(last) * 5 + usize::from(middle) * 11 + bytes.len() * 17;
-        let place = &mut self.0[mixed % RECENT];
-        if let Some(known) = place.as_str()
+        let slot = &mut self.0[mixed % RECENT];
+        if let Some(known) = slot.as_str()
             && heap.bytes(known) == bytes
         {
-            return Ok(*place);
+            return Ok(*slot);
         }
         let value = heap.new_string(bytes)?;
-        *place = value;
+        *slot = value;
         Ok(value)
     }
 }

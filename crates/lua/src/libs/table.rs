@@ -73,7 +73,7 @@ fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<NativeStep, Fault
     ctx.one(Value::number(largest))
 }
 
-/// Elements that are moved by one place: from where, to where the last one goes, and in which direction.
+/// Elements that are moved by one slot: from where, to where the last one goes, and in which direction.
 struct Shift {
     at: i64,
     last: i64,
@@ -116,7 +116,7 @@ fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     shift(ctx, *state)
 }
 
-/// Moves elements; then the inserted value gets its place, or the last element goes and the removed one is
+/// Moves elements; then the inserted value gets its slot, or the last element goes and the removed one is
 /// returned.
 fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;

@@ -54,7 +54,7 @@ pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64)
         if *fuel == 0 {
             return ScanProgress::OutOfFuel(at);
         }
-        // Places where the needle's first byte stands, and its last one where it would.
+        // Positions where the needle's first byte stands, and its last one where it would.
         let count = (text.len() - needle.len() + 1 - at).min(WINDOW);
         let begins = &text[at..at + count];
         let ends = &text[at + needle.len() - 1..][..count];

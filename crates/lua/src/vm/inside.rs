@@ -6,7 +6,7 @@
 //! case is left to `machine.rs`, before anything has changed.
 
 use super::exit::{Exit, World};
-use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, WindowPlace, ensure, place_args, place_results, window};
+use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, WindowBounds, ensure, place_args, place_results, window};
 use crate::arena::Arena;
 use crate::code::Linked;
 use crate::fault::Fault;
@@ -174,8 +174,8 @@ fn call_native(
     }
     let native = world.natives[heap.natives.at(function).native as usize].call;
     *budget -= 1;
-    let place = WindowPlace { base: func + 1, top, function, thread, main: world.main };
-    let mut ctx = window(heap, co, budget, place);
+    let bounds = WindowBounds { base: func + 1, top, function, thread, main: world.main };
+    let mut ctx = window(heap, co, budget, bounds);
     let step = native(&mut ctx);
     let top = ctx.top;
     match step {
@@ -199,15 +199,15 @@ fn go_on(
     let (base, function) = (frame.base as usize, frame.function);
     let native = &world.natives[heap.natives.at(function).native as usize];
     let Some(resume) = native.resume else {
-        return Some(Exit::Resumed(Err(Fault::unplaced("a function that cannot go on"))));
+        return Some(Exit::Resumed(Err(Fault::without_position("a function that cannot go on"))));
     };
     let state = co.states.pop().unwrap_or_else(|| Box::new(()));
     let top = co.top as usize;
     if let Err(fault) = ensure(heap, &mut co.stack, top) {
         return Some(Exit::Resumed(Err(fault)));
     }
-    let place = WindowPlace { base, top, function, thread, main: world.main };
-    let mut ctx = window(heap, co, budget, place);
+    let bounds = WindowBounds { base, top, function, thread, main: world.main };
+    let mut ctx = window(heap, co, budget, bounds);
     let step = resume(&mut ctx, state);
     let top = ctx.top;
     co.top = top as u32;

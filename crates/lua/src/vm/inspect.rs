@@ -10,7 +10,7 @@ use crate::value::{TableRef, Value, address};
 
 /// Where a function of the language stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodePlace<'r> {
+pub struct CodePosition<'r> {
     /// The name of the chunk, as it was given.
     pub chunk: &'r [u8],
     /// The line, from 1 on, of the instruction that is next.
@@ -38,7 +38,7 @@ pub struct Caller {
 /// one of another line than that function's last, and the target of a jump backward.
 #[derive(Debug, Default)]
 pub struct LineWatch {
-    /// The last place of each function that is running: coroutine, depth, line, instruction.
+    /// The last position of each function that is running: coroutine, depth, line, instruction.
     last: Vec<(u32, usize, u32, u32)>,
 }
 
@@ -47,27 +47,30 @@ pub struct LineWatch {
 const NOTICED_MAX: usize = 1000;
 
 impl LineWatch {
-    /// Takes note of the place where the run goes on. Whether a line begins there. O(functions that run,
+    /// Takes note of the position where the run goes on. Whether a line begins there. O(functions that run,
     /// 1,000 at most).
-    pub fn notice(&mut self, place: &CodePlace<'_>) -> bool {
-        self.last.retain(|(coroutine, depth, ..)| *coroutine != place.coroutine || *depth <= place.depth);
-        let known = self.last.iter_mut().find(|last| (last.0, last.1) == (place.coroutine, place.depth));
+    pub fn notice(&mut self, position: &CodePosition<'_>) -> bool {
+        self.last
+            .retain(|(coroutine, depth, ..)| *coroutine != position.coroutine || *depth <= position.depth);
+        let known =
+            self.last.iter_mut().find(|last| (last.0, last.1) == (position.coroutine, position.depth));
         let Some((.., line, instruction)) = known else {
             if self.last.len() == NOTICED_MAX {
                 self.last.remove(0);
             }
-            self.last.push((place.coroutine, place.depth, place.line, place.instruction));
+            self.last.push((position.coroutine, position.depth, position.line, position.instruction));
             return true;
         };
-        let begins = *line != place.line || place.instruction <= *instruction || place.instruction == 0;
-        (*line, *instruction) = (place.line, place.instruction);
+        let begins =
+            *line != position.line || position.instruction <= *instruction || position.instruction == 0;
+        (*line, *instruction) = (position.line, position.instruction);
         begins
     }
 }
 
 impl Machine {
     /// Where the run goes on; `None` where a native function does.
-    pub(crate) fn next_place(&self) -> Option<CodePlace<'_>> {
+    pub(crate) fn next_position(&self) -> Option<CodePosition<'_>> {
         // An error that is to be raised is raised here: no line begins.
         let frame =
             self.co.frames.last().filter(|frame| frame.work == Work::Lua && self.start_fault.is_none())?;
@@ -77,7 +80,7 @@ impl Machine {
             return None;
         }
         let line = *proto.lines.get(frame.pc as usize)?;
-        Some(CodePlace {
+        Some(CodePosition {
             chunk: &proto.chunk.given,
             line,
             instruction: frame.pc,

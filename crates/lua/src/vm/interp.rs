@@ -14,14 +14,14 @@ use super::inside::{
 use super::names::operand_error;
 use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
-    FRAMES_MAX, WINDOW, WindowPlace, close_upvalues, empty, ensure, extra_args, open_upvalue, place_args,
+    FRAMES_MAX, WINDOW, WindowBounds, close_upvalues, empty, ensure, extra_args, open_upvalue, place_args,
     place_results, window,
 };
 use crate::code::Op;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::native::{NativeStep, coerce};
-use crate::object::{After, UpvaluePlace, Work};
+use crate::object::{After, UpvalueState, Work};
 use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
 
@@ -229,9 +229,9 @@ pub(super) fn execute<const EACH: bool>(
                 Op::LoadNil => empty(&mut regs[i.a as usize..=i.b as usize]),
                 Op::GetUpvalue => {
                     let index = heap.closures.at(function).capture(i.b as usize);
-                    match heap.upvalues.at(index).place {
-                        UpvaluePlace::Closed(value) => regs[i.a as usize] = value,
-                        UpvaluePlace::Open(owner, slot) => {
+                    match heap.upvalues.at(index).state {
+                        UpvalueState::Closed(value) => regs[i.a as usize] = value,
+                        UpvalueState::Open(owner, slot) => {
                             let value = if owner == thread {
                                 co.stack[slot as usize]
                             } else {
@@ -245,13 +245,13 @@ pub(super) fn execute<const EACH: bool>(
                 Op::SetUpvalue => {
                     let value = regs[i.a as usize];
                     let index = heap.closures.at(function).capture(i.b as usize);
-                    match heap.upvalues.at(index).place {
-                        UpvaluePlace::Closed(_) => heap.set_closed(index, value),
-                        UpvaluePlace::Open(owner, slot) if owner == thread => {
+                    match heap.upvalues.at(index).state {
+                        UpvalueState::Closed(_) => heap.set_closed(index, value),
+                        UpvalueState::Open(owner, slot) if owner == thread => {
                             co.stack[slot as usize] = value;
                             window!();
                         }
-                        UpvaluePlace::Open(owner, slot) => set_open_value(heap, owner, slot, value),
+                        UpvalueState::Open(owner, slot) => set_open_value(heap, owner, slot, value),
                     }
                 }
                 Op::GetGlobal => {
@@ -568,8 +568,8 @@ pub(super) fn execute<const EACH: bool>(
                     if !EACH {
                         *budget -= 1;
                     }
-                    let place = WindowPlace { base: func + 1, top, function: native.0, thread, main };
-                    let mut ctx = window(heap, co, budget, place);
+                    let bounds = WindowBounds { base: func + 1, top, function: native.0, thread, main };
+                    let mut ctx = window(heap, co, budget, bounds);
                     let step = call(&mut ctx);
                     let top = ctx.top;
                     match step {
@@ -727,7 +727,7 @@ pub(super) fn execute<const EACH: bool>(
                                     continue;
                                 }
                                 Ok(None) => continue,
-                                Err(()) => fault!(Fault::unplaced("invalid key to 'next'")),
+                                Err(()) => fault!(Fault::without_position("invalid key to 'next'")),
                             }
                         }
                         if native == known.inext && control.is_number() {
@@ -832,7 +832,7 @@ pub(super) fn open_value(heap: &Heap, owner: ThreadRef, slot: u32) -> Value {
 pub(super) fn set_open_value(heap: &mut Heap, owner: ThreadRef, slot: u32, value: Value) {
     heap.shade_if_marking(value);
     let coroutine = heap.threads.at_mut(owner.0).coroutine.as_mut();
-    if let Some(place) = coroutine.and_then(|coroutine| coroutine.stack.get_mut(slot as usize)) {
-        *place = value;
+    if let Some(cell) = coroutine.and_then(|coroutine| coroutine.stack.get_mut(slot as usize)) {
+        *cell = value;
     }
 }

@@ -237,7 +237,9 @@ impl Machine {
                 self.pop();
                 self.give_failure(error, text, frame)
             }
-            Work::Resume { .. } | Work::Yield | Work::Host => Err(Fault::unplaced("the run stands still")),
+            Work::Resume { .. } | Work::Yield | Work::Host => {
+                Err(Fault::without_position("the run stands still"))
+            }
         }
     }
 
@@ -304,7 +306,7 @@ impl Machine {
         // alone.
         let text = if depth < NESTED_HANDLING { OVERFLOW } else { HANDLING_FAILED };
         self.pop();
-        Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::unplaced(text) })
+        Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::without_position(text) })
     }
 
     pub(super) fn pop(&mut self) {

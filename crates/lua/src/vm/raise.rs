@@ -22,11 +22,11 @@ impl Machine {
                 [self.where_at(1), text].concat()
             }
             Cause::Level(value, level) => return self.leveled(value, level),
-            Cause::Bare(text) | Cause::Unplaced(text) => text,
+            Cause::Bare(text) | Cause::WithoutPosition(text) => text,
             Cause::Value(value) => return Fault::value(value),
             Cause::Memory => return Fault::memory(),
         };
-        Fault::unplaced(text)
+        Fault::without_position(text)
     }
 
     /// The position of the level: 1 is the top frame, when a native function that is no frame runs.
@@ -59,7 +59,11 @@ impl Machine {
     /// The error of a wrapped coroutine, in the one that resumed it: a text gets the position of the call.
     pub(super) fn of_wrapped(&mut self, error: Value) -> Fault {
         let mut text = self.where_at(1);
-        if push_text(&self.heap, &mut text, error) { Fault::unplaced(text) } else { Fault::value(error) }
+        if push_text(&self.heap, &mut text, error) {
+            Fault::without_position(text)
+        } else {
+            Fault::value(error)
+        }
     }
 
     fn leveled(&mut self, value: Value, level: u32) -> Fault {
@@ -68,7 +72,7 @@ impl Machine {
         }
         let mut text = self.where_at(level);
         push_text(&self.heap, &mut text, value);
-        Fault::unplaced(text)
+        Fault::without_position(text)
     }
 
     fn argument_text(&self, index: usize, text: &[u8], frame: &Frame) -> Vec<u8> {
@@ -104,7 +108,7 @@ impl Machine {
         let text = match fault.into_cause() {
             Cause::Value(value) => return value,
             Cause::Level(value, _) => return value,
-            Cause::Unplaced(text) => text,
+            Cause::WithoutPosition(text) => text,
             Cause::Memory => b"not enough memory".to_vec(),
             Cause::Bare(text) | Cause::Text(text) | Cause::Argument(_, text) => {
                 let frame = self.co.frames.last().filter(|frame| frame.work == Work::Lua);
@@ -136,8 +140,11 @@ impl Machine {
         }
         if self.co.depth() + 1 == NESTED_MAX {
             // The call of the handler is the one too many, and its error what is handled.
-            value =
-                self.thrown(if by_instruction { Fault::bare(OVERFLOW) } else { Fault::unplaced(OVERFLOW) });
+            value = self.thrown(if by_instruction {
+                Fault::bare(OVERFLOW)
+            } else {
+                Fault::without_position(OVERFLOW)
+            });
         }
         let handled = if self.co.depth() + 1 < NESTED_HANDLING {
             self.call_handler(self.co.stack[frame.base as usize], value)

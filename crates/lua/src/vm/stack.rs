@@ -4,7 +4,7 @@ use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::native::Ctx;
-use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvaluePlace, Work};
+use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvalueState, Work};
 use crate::value::{ThreadRef, Value};
 
 /// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
@@ -59,7 +59,7 @@ pub(super) fn open_upvalue(
     {
         return Ok(*index);
     }
-    let index = heap.new_upvalue(UpvaluePlace::Open(thread, slot))?;
+    let index = heap.new_upvalue(UpvalueState::Open(thread, slot))?;
     open.insert(at, (slot, index));
     Ok(index)
 }
@@ -149,7 +149,7 @@ pub(super) fn empty(slots: &mut [Value]) {
 
 /// Which window a native function gets, and in which coroutine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WindowPlace {
+pub(super) struct WindowBounds {
     pub(super) base: usize,
     pub(super) top: usize,
     /// The native closure.
@@ -164,9 +164,9 @@ pub(super) fn window<'m>(
     heap: &'m mut Heap,
     co: &'m mut Coroutine,
     budget: &'m mut i64,
-    place: WindowPlace,
+    bounds: WindowBounds,
 ) -> Ctx<'m> {
-    let WindowPlace { base, top, function, thread, main } = place;
+    let WindowBounds { base, top, function, thread, main } = bounds;
     let (stack, frames) = (&mut co.stack, &co.frames[..]);
     Ctx { heap, stack, frames, base, top, function, budget, thread: thread.0, is_main: thread == main }
 }

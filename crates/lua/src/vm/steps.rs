@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::link;
 use super::machine::{Halt, Machine, Onward, SymbolMap};
-use super::stack::{Carried, FRAMES_MAX, NESTED_MAX, OVERFLOW, WindowPlace, ensure, window};
+use super::stack::{Carried, FRAMES_MAX, NESTED_MAX, OVERFLOW, WindowBounds, ensure, window};
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::native::{Ctx, Demand, NativeStep};
@@ -37,8 +37,8 @@ impl Machine {
         work: impl FnOnce(&mut Ctx<'_>) -> Result<NativeStep, Fault>,
     ) -> Result<NativeStep, Fault> {
         let (base, function) = (frame.base as usize, frame.function);
-        let place = WindowPlace { base, top, function, thread: self.thread, main: self.main };
-        let mut ctx = window(&mut self.heap, &mut self.co, &mut self.budget, place);
+        let bounds = WindowBounds { base, top, function, thread: self.thread, main: self.main };
+        let mut ctx = window(&mut self.heap, &mut self.co, &mut self.budget, bounds);
         let step = work(&mut ctx);
         let top = ctx.top;
         self.co.top = top as u32;
@@ -59,7 +59,7 @@ impl Machine {
         let native = &self.natives[self.heap.natives.at(frame.function).native as usize];
         let Some(resume) = native.resume else {
             self.pop();
-            return Err(Fault::unplaced("a function that cannot go on"));
+            return Err(Fault::without_position("a function that cannot go on"));
         };
         let top = self.co.top as usize;
         ensure(&mut self.heap, &mut self.co.stack, top)?;
@@ -154,7 +154,7 @@ impl Machine {
         wrapped: bool,
         frame: Frame,
     ) -> Result<Onward, Fault> {
-        let Some(thread) = thread else { return Err(Fault::unplaced("no coroutine")) };
+        let Some(thread) = thread else { return Err(Fault::without_position("no coroutine")) };
         let target = self.heap.threads.at(thread.0).coroutine.as_ref();
         let text = match target.map(|coroutine| coroutine.status) {
             _ if thread == self.thread => Some("cannot resume running coroutine"),
@@ -206,7 +206,7 @@ impl Machine {
 
     fn yield_values(&mut self, frame: Frame) -> Result<Onward, Fault> {
         if self.thread == self.main || self.co.nested > 0 {
-            return Err(Fault::unplaced("attempt to yield across metamethod/C-call boundary"));
+            return Err(Fault::without_position("attempt to yield across metamethod/C-call boundary"));
         }
         let from = frame.base as usize;
         let values = Carried::new(&self.co.stack[from..(self.co.top as usize).max(from)]);

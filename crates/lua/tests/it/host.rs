@@ -201,7 +201,7 @@ fn pinned_functions_outlive_the_run_that_made_them_until_they_are_unpinned() {
         }
         assert_eq!(called(&mut vm, pins[0]), "3100000041");
         assert!(vm.unpin(pins[0]) && !vm.unpin(pins[0]));
-        // A pin whose place is used again is not the new one.
+        // A pin whose slot is used again is not the new one.
         let other = vm.pin(Value::TRUE);
         assert_eq!((vm.pinned(pins[0]), vm.pinned(other)), (Value::NIL, Value::TRUE));
         assert!(vm.unpin(other) && vm.unpin(pins[1]));

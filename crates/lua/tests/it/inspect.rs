@@ -14,7 +14,7 @@ for i = 1, 2 do
 end
 return b";
 
-/// Runs instruction by instruction, and has the place looked at where a line begins. Requests are answered
+/// Runs instruction by instruction, and has the position looked at where a line begins. Requests are answered
 /// with 7.
 fn step(vm: &mut Vm, source: &str, mut look: impl FnMut(&mut Vm, u32)) {
     let proto = compile(source.as_bytes(), b"@test").expect("a program");
@@ -23,7 +23,8 @@ fn step(vm: &mut Vm, source: &str, mut look: impl FnMut(&mut Vm, u32)) {
     let mut watch = LineWatch::default();
     loop {
         let mut run = vm.run().expect("a run");
-        let begins = run.next_place().filter(|place| watch.notice(place)).map(|place| place.line);
+        let begins =
+            run.next_position().filter(|position| watch.notice(position)).map(|position| position.line);
         if let Some(line) = begins {
             look(vm, line);
             run = vm.run().expect("a run");

@@ -280,7 +280,7 @@ fn a_chunk_that_was_unloaded_does_not_run_and_one_that_runs_ends() {
     let result = run.results()[0];
     assert_eq!(text(&mut vm, result), "value 100end");
     drop(vm.end());
-    // Its place belongs to another chunk by now.
+    // Its slot belongs to another chunk by now.
     let proto = compile(b"return 'other'", b"=test").expect("a program");
     let other = vm.load(&proto).expect("room");
     let outcome = vm.start(chunk).resume(PLENTY);

@@ -96,7 +96,7 @@ fn scalar(rng: &mut Rng) -> String {
 }
 
 /// An index that is no small whole number. Large ones would take the reference minutes.
-fn odd_place(rng: &mut Rng) -> String {
+fn odd_index(rng: &mut Rng) -> String {
     one(rng, &["nil", "'x'", "{}", "true", "'3'", "1.7", "2.5", "(0/0)"]).into()
 }
 
@@ -248,14 +248,14 @@ fn patterns(rng: &mut Rng) -> String {
 
 fn strings(rng: &mut Rng) -> String {
     let text = if rng.below(10) == 0 { scalar(rng) } else { quote(&any_text(rng)) };
-    let place = |rng: &mut Rng| {
-        if rng.below(12) == 0 { odd_place(rng) } else { format!("{}", rng.below(30) as i64 - 12) }
+    let index = |rng: &mut Rng| {
+        if rng.below(12) == 0 { odd_index(rng) } else { format!("{}", rng.below(30) as i64 - 12) }
     };
     match rng.below(9) {
-        0 => format!("e(string.sub, {text}, {}, {})", place(rng), place(rng)),
-        1 => format!("e(string.sub, {text}, {})", place(rng)),
-        2 => format!("e(string.byte, {text}, {}, {})", place(rng), place(rng)),
-        3 => format!("e(string.rep, {text}, {})", place(rng)),
+        0 => format!("e(string.sub, {text}, {}, {})", index(rng), index(rng)),
+        1 => format!("e(string.sub, {text}, {})", index(rng)),
+        2 => format!("e(string.byte, {text}, {}, {})", index(rng), index(rng)),
+        3 => format!("e(string.rep, {text}, {})", index(rng)),
         4 => format!("e(string.{}, {text})", one(rng, &["len", "lower", "upper", "reverse", "byte"])),
         5 => {
             let codes: Vec<String> =
@@ -265,7 +265,7 @@ fn strings(rng: &mut Rng) -> String {
         6 => format!(
             "e(string.find, {text}, {}, {}, true)",
             quote(&joined(rng, &["a", "b", "ab", "0", "x="], 3)),
-            place(rng)
+            index(rng)
         ),
         7 => format!("e(string.gfind, {text})"),
         _ => format!(
@@ -289,19 +289,19 @@ fn list(rng: &mut Rng, max: u64) -> String {
 
 fn tables(rng: &mut Rng) -> String {
     let list = list(rng, 8);
-    let place = |rng: &mut Rng| {
-        if rng.below(12) == 0 { odd_place(rng) } else { format!("{}", rng.below(12) as i64 - 3) }
+    let index = |rng: &mut Rng| {
+        if rng.below(12) == 0 { odd_index(rng) } else { format!("{}", rng.below(12) as i64 - 3) }
     };
     match rng.below(9) {
         0 => format!("e(table.concat, {list}, {})", one(rng, &["''", "', '", "nil", "1", "{}"])),
-        1 => format!("e(table.concat, {list}, '-', {}, {})", place(rng), place(rng)),
+        1 => format!("e(table.concat, {list}, '-', {}, {})", index(rng), index(rng)),
         2 => format!("local t = {list} e(table.insert, t, {}) all(t)", scalar(rng)),
-        3 => format!("local t = {list} e(table.insert, t, {}, 'x') all(t)", place(rng)),
+        3 => format!("local t = {list} e(table.insert, t, {}, 'x') all(t)", index(rng)),
         4 => format!("local t = {list} e(table.remove, t) all(t)"),
-        5 => format!("local t = {list} e(table.remove, t, {}) all(t)", place(rng)),
+        5 => format!("local t = {list} e(table.remove, t, {}) all(t)", index(rng)),
         6 => format!(
             "e(table.maxn, {{[{}] = 1, [{}] = 2, x = 3}})",
-            place(rng).replace("nil", "1").replace("(0/0)", "1"),
+            index(rng).replace("nil", "1").replace("(0/0)", "1"),
             number(rng).replace("(0/0)", "1")
         ),
         7 => format!(

@@ -7,7 +7,7 @@ use std::fmt;
 /// Why a log was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogError {
-    /// Bytes before the place.
+    /// Bytes before the mistake.
     pub offset: u64,
     /// What is wrong there.
     pub problem: LogProblem,

@@ -381,7 +381,7 @@ pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);
     assert_eq!(whole, pieces);
-    // How many bytes there are behind the place of a mistake is not known before they are fed.
+    // How many bytes there are behind the position of a mistake is not known before they are fed.
     assert_eq!(LogTail { unfinished: 0, ..tail }, LogTail { unfinished: 0, ..same });
     let valid = usize::try_from(tail.valid_up_to).ok().and_then(|len| data.get(..len));
     let (_, cut) = outline(valid.expect("no more is in order than there is"), usize::MAX);

@@ -22,7 +22,7 @@ pub(super) enum ReadStop {
     Bad(LoadError),
 }
 
-/// A place in bytes that have arrived.
+/// A position in bytes that have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InputCursor<'i> {
     input: &'i [u8],

@@ -1,9 +1,9 @@
 //! Decodes a file from bytes that arrive in pieces. Keeps none of the bytes but of the value under way.
 //!
-//! Invariants: (1) a step that needs more bytes has changed nothing and is taken again from the same place;
-//! (2) what is kept of a value, a key or a field grows as its bytes arrive, never by a length that was
-//! announced; a compressed string takes at most 264 times its bytes; (3) a list is handed out only when each
-//! node of it was checked.
+//! Invariants: (1) a step that needs more bytes has changed nothing and is taken again from the same
+//! position; (2) what is kept of a value, a key or a field grows as its bytes arrive, never by a length that
+//! was announced; a compressed string takes at most 264 times its bytes; (3) a list is handed out only when
+//! each node of it was checked.
 
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};

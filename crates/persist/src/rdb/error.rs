@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a file was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// Bytes before the place; in a compressed file, for what is wrong with its contents, bytes of the
+    /// Bytes before the mistake; in a compressed file, for what is wrong with its contents, bytes of the
     /// contents.
     pub offset: u64,
     /// What is wrong there.

@@ -75,7 +75,7 @@ pub(super) enum SetForm {
     Listpack,
 }
 
-/// What a byte in the place of a type announces.
+/// What a byte at the position of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
     /// A string.

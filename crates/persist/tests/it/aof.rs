@@ -199,7 +199,7 @@ fn lines_are_counted_as_far_as_they_are_in_order() {
 }
 
 #[test]
-fn what_is_no_record_is_an_error_at_its_place() {
+fn what_is_no_record_is_an_error_at_its_position() {
     let good = command(&["set", "a", "1"]);
     let table: [(&str, u64, LogProblem); 15] = [
         ("!!!", 0, LogProblem::Marker(b'!')),

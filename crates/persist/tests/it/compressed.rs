@@ -174,7 +174,7 @@ fn frames_of_every_kind_are_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_frame_is_said_with_its_place() {
+fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     let file = b"VALKEY081\xfe\x00\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0";
     let error = |file: &[u8]| {
         let whole = read(file, usize::MAX, default()).expect_err("it is refused");

@@ -383,7 +383,7 @@ fn a_file_of_the_reference_is_read() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_place() {
+fn mistakes_are_named_with_their_position() {
     let problem = |file: &[u8]| {
         let LoadError { offset, problem } = first_error(file);
         (offset, problem)

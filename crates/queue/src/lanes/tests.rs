@@ -15,7 +15,7 @@ fn random_operations_agree_with_twins() {
         let mut collector = collector(lanes_max);
         let mut lanes: Vec<Lane<(usize, usize)>> = Vec::new();
         let mut twins: Vec<Twin> = Vec::new();
-        // Values are (the lane's place in `lanes`, running number); `shown` are those that must come out.
+        // Values are (the lane's index in `lanes`, running number); `shown` are those that must come out.
         for next in 0..2000 {
             match numbers.below(8) {
                 0 => match collector.open(capacity(2)) {
@@ -26,11 +26,11 @@ fn random_operations_agree_with_twins() {
                     None => assert_eq!(lanes.len(), lanes_max),
                 },
                 1..=5 if !lanes.is_empty() => {
-                    let place = numbers.below(lanes.len());
-                    let ours = lanes[place].send((place, next)).map_err(|Full((_, value))| Full(value));
-                    assert_eq!(ours, twins[place].push(next));
+                    let index = numbers.below(lanes.len());
+                    let ours = lanes[index].send((index, next)).map_err(|Full((_, value))| Full(value));
+                    assert_eq!(ours, twins[index].push(next));
                     if numbers.below(2) == 0 {
-                        let _ = lanes[place].publish();
+                        let _ = lanes[index].publish();
                     }
                 }
                 6 => {
@@ -42,11 +42,11 @@ fn random_operations_agree_with_twins() {
                     let count_max = 1 + numbers.below(3);
                     let mut got: Vec<Vec<usize>> = vec![Vec::new(); lanes.len()];
                     collector
-                        .collect(count_max, &mut |(place, value): (usize, usize)| got[place].push(value));
-                    for (place, got) in got.iter().enumerate() {
-                        let wanted = visible[place].iter().copied().take(count_max);
-                        assert!(got.iter().copied().eq(wanted), "lane {place} of {lanes_max}");
-                        twins[place].values.drain(..got.len());
+                        .collect(count_max, &mut |(index, value): (usize, usize)| got[index].push(value));
+                    for (index, got) in got.iter().enumerate() {
+                        let wanted = visible[index].iter().copied().take(count_max);
+                        assert!(got.iter().copied().eq(wanted), "lane {index} of {lanes_max}");
+                        twins[index].values.drain(..got.len());
                     }
                 }
                 _ => assert_eq!(collector.lanes(), lanes.len()),

@@ -14,7 +14,7 @@ use crate::Capacity;
 use crate::primitive::AtomicUsize;
 use crate::slot::Slot;
 
-/// One place with its sequence number.
+/// One slot with its sequence number.
 #[derive(Debug)]
 #[cfg_attr(sluice_cells = "padded", repr(align(128)))]
 pub(super) struct Cell<T> {
@@ -36,7 +36,7 @@ impl<T> Cells<T> {
         let mask = capacity.mask();
         let mut indexes = vec![0; capacity.count()];
         for index in (0..capacity.count()).map(|nth| start.wrapping_add(nth)) {
-            indexes[place(index, mask)] = index;
+            indexes[cell_index(index, mask)] = index;
         }
         let cell = |index| Cell { sequence: AtomicUsize::new(index), slot: Slot::new() };
         Cells { mask, cells: indexes.into_iter().map(cell).collect() }
@@ -74,7 +74,7 @@ impl<'a, T> View<'a, T> {
     /// The cell of `index`.
     #[inline(always)]
     pub(super) fn at(self, index: usize) -> &'a Cell<T> {
-        &self.cells[place(index, self.mask)]
+        &self.cells[cell_index(index, self.mask)]
     }
 
     /// What its consumer adds to an index when it frees the cell.
@@ -86,7 +86,7 @@ impl<'a, T> View<'a, T> {
 
 /// Where the cell of `index` lies.
 #[inline(always)]
-const fn place(index: usize, mask: usize) -> usize {
+const fn cell_index(index: usize, mask: usize) -> usize {
     let index = index & mask;
     // Eight cells of 16 bytes are 128. Below 64 cells there are too few lines to spread over.
     if cfg!(sluice_cells = "permuted") && mask >= 63 {
@@ -99,15 +99,15 @@ const fn place(index: usize, mask: usize) -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::place;
+    use super::cell_index;
 
     #[test]
-    fn every_cell_has_one_place() {
+    fn every_cell_has_one_index() {
         for bits in 1..=10 {
             let mask = (1 << bits) - 1;
-            let mut places: Vec<_> = (0..=mask).map(|index| place(index, mask)).collect();
-            places.sort_unstable();
-            assert!(places.into_iter().eq(0..=mask));
+            let mut indexes: Vec<_> = (0..=mask).map(|index| cell_index(index, mask)).collect();
+            indexes.sort_unstable();
+            assert!(indexes.into_iter().eq(0..=mask));
         }
     }
 }

@@ -85,7 +85,7 @@ fn an_interrupted_drain_keeps_the_rest() {
     let (mut producer, mut consumer) = channel_at(capacity(4), usize::MAX);
     assert_eq!(producer.push_batch(&mut (0..9)), 4);
     assert_eq!(consumer.drain(4).next(), Some(0));
-    assert_eq!(producer.push_batch(&mut (4..9)), 1, "the place of the one that was taken");
+    assert_eq!(producer.push_batch(&mut (4..9)), 1, "the slot of the one that was taken");
     assert_eq!(consumer.drain(9).collect::<Vec<_>>(), [1, 2, 3, 4]);
 }
 

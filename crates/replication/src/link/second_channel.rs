@@ -43,7 +43,7 @@ pub(super) enum Greeted {
     /// The snapshot is asked for.
     Ask(Vec<u8>),
     /// The position of the snapshot, the client that it goes to, and what has come behind.
-    Place { point: HistoryPoint, client: u64, rest: Vec<u8> },
+    Position { point: HistoryPoint, client: u64, rest: Vec<u8> },
     /// There is none, for this reason.
     Refused(String),
 }
@@ -88,7 +88,7 @@ impl SnapshotGreeting {
                 continue;
             }
             if self.has_introduced {
-                return self.place(&line);
+                return self.read_position(&line);
             }
             if line.starts_with(b"-") {
                 let what = if self.awaits_auth { "Unable to AUTH to Primary: " } else { OLD_PRIMARY };
@@ -102,7 +102,7 @@ impl SnapshotGreeting {
         }
     }
 
-    fn place(&mut self, line: &[u8]) -> Greeted {
+    fn read_position(&mut self, line: &[u8]) -> Greeted {
         let text = String::from_utf8_lossy(line).into_owned();
         let mut words = text.strip_prefix("$ENDOFF:").unwrap_or_default().split(' ');
         let mut parsed = || {
@@ -114,7 +114,9 @@ impl SnapshotGreeting {
             words.next().is_none().then_some((HistoryPoint { replid, offset }, client))
         };
         match parsed() {
-            Some((point, client)) => Greeted::Place { point, client, rest: std::mem::take(&mut self.input) },
+            Some((point, client)) => {
+                Greeted::Position { point, client, rest: std::mem::take(&mut self.input) }
+            }
             None => Greeted::Refused(format!("Received unexpected $ENDOFF response: {}", shown(line))),
         }
     }

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_at_random_places_read_the_history_while_it_grows_and_is_trimmed() {
+    fn readers_at_random_positions_read_the_history_while_it_grows_and_is_trimmed() {
         let mut rng = Rng::new(3);
         for round in 0..200 {
             let size = 1 + rng.below(60_000);
@@ -261,8 +261,8 @@ mod tests {
         let (mut a, mut b) = (Outbox::new(), Outbox::new());
         backlog.read(0, 1, &mut a);
         backlog.read(0, 1, &mut b);
-        let place = |out: &Outbox| out.shared().next().map(|block| block.as_ptr());
-        assert!(place(&a).is_some() && place(&a) == place(&b));
+        let address = |out: &Outbox| out.shared().next().map(|block| block.as_ptr());
+        assert!(address(&a).is_some() && address(&a) == address(&b));
         drop((a, b));
         backlog.trim(0, u64::MAX, |_, _| {});
         assert!(!backlog.spare.is_empty());

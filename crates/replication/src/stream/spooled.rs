@@ -37,7 +37,7 @@ impl std::fmt::Debug for Spool {
 
 /// A replica as a receiver of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpoolPlace {
+pub struct SpoolReceiver {
     id: u64,
     number: usize,
 }
@@ -49,12 +49,12 @@ impl Spooled {
         spool: Box<dyn StreamSpool>,
         takers: usize,
         start: u64,
-    ) -> impl Iterator<Item = SpoolPlace> {
+    ) -> impl Iterator<Item = SpoolReceiver> {
         let id = self.next_id;
         self.next_id += 1;
         self.cannot = false;
         self.spools.push(Spool { id, spool, takers, end: start });
-        (0..takers).map(move |number| SpoolPlace { id, number })
+        (0..takers).map(move |number| SpoolReceiver { id, number })
     }
 
     /// A block leaves the backlog.
@@ -74,19 +74,19 @@ impl Spooled {
         self.spools.is_empty()
     }
 
-    fn find(&mut self, place: SpoolPlace) -> Option<&mut Spool> {
-        self.spools.iter_mut().find(|spool| spool.id == place.id)
+    fn find(&mut self, taker: SpoolReceiver) -> Option<&mut Spool> {
+        self.spools.iter_mut().find(|spool| spool.id == taker.id)
     }
 
     /// What comes next for a replica.
-    pub fn next(&mut self, place: SpoolPlace) -> NextPiece {
-        self.find(place).map_or(NextPiece::Failed, |spool| spool.spool.next(place.number))
+    pub fn next(&mut self, taker: SpoolReceiver) -> NextPiece {
+        self.find(taker).map_or(NextPiece::Failed, |spool| spool.spool.next(taker.number))
     }
 
     /// A replica takes nothing more.
-    pub fn leave(&mut self, place: SpoolPlace) {
-        let Some(spool) = self.find(place) else { return };
-        spool.spool.leave(place.number);
+    pub fn leave(&mut self, taker: SpoolReceiver) {
+        let Some(spool) = self.find(taker) else { return };
+        spool.spool.leave(taker.number);
         spool.takers -= 1;
         self.spools.retain(|spool| spool.takers > 0);
     }
@@ -97,8 +97,8 @@ impl Spooled {
     }
 
     /// Bytes of memory that wait for the disk, of the spool of a replica.
-    pub fn unwritten_bytes(&mut self, place: SpoolPlace) -> usize {
-        self.find(place).map_or(0, |spool| spool.spool.unwritten_bytes())
+    pub fn unwritten_bytes(&mut self, taker: SpoolReceiver) -> usize {
+        self.find(taker).map_or(0, |spool| spool.spool.unwritten_bytes())
     }
 
     /// Bytes of memory of all spools.

@@ -77,7 +77,7 @@ fn deferred_lengths_may_nest_and_have_any_number_of_digits() {
 }
 
 #[test]
-fn large_values_are_shared_and_deferred_headers_keep_their_place() {
+fn large_values_are_shared_and_deferred_headers_keep_their_position() {
     let large = Bytes::from_vec(vec![b'x'; SHARED_BYTES_MIN]);
     let small = Bytes::copy_from(b"small");
     let mut outbox = Outbox::new();

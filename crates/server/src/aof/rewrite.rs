@@ -16,17 +16,17 @@ pub struct WrittenBase(Arc<Mutex<Option<(RewriteNumber, NewBase)>>>);
 impl WrittenBase {
     /// Takes the base of this rewrite; `None` where it is not there. One of an earlier rewrite is removed.
     pub fn take(&self, wanted: RewriteNumber) -> Option<NewBase> {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, base) =
-            place.take_if(|(number, _)| *number <= wanted).filter(|(number, _)| *number == wanted)?;
+            slot.take_if(|(number, _)| *number <= wanted).filter(|(number, _)| *number == wanted)?;
         Some(base)
     }
 
     /// Puts the base of a rewrite there, unless a later one has come before it: then its file is removed.
     fn put(&self, number: RewriteNumber, base: NewBase) {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.as_ref().is_none_or(|(there, _)| *there < number) {
-            *place = Some((number, base));
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|(there, _)| *there < number) {
+            *slot = Some((number, base));
         }
     }
 }

@@ -102,8 +102,11 @@ mod tests {
         let report = report(&[Weight::Works, Weight::Missing, Weight::Look]);
         assert_eq!(report.status(), 2);
         let text = report.text();
-        let place = |part| text.find(part).unwrap();
-        assert!(place("\nMissing") < place("\nNeeds a look") && place("\nNeeds a look") < place("\nWorks\n"));
+        let position = |part| text.find(part).unwrap();
+        assert!(
+            position("\nMissing") < position("\nNeeds a look")
+                && position("\nNeeds a look") < position("\nWorks\n")
+        );
         let json = report.json();
         assert!(
             json.contains(r#""status":2,"findings":[{"weight":"works","about":"keys","what":"a \"what\"""#)

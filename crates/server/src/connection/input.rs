@@ -14,7 +14,7 @@
 //! A large argument of which only the beginning has come gets memory of its own, which becomes the value; the
 //! query buffer has the other bytes of its request (docs/design/large-arguments.md).
 //!
-//! Invariants: (1) while a large argument is received into its place (`Filling`) the event loop has its
+//! Invariants: (1) while a large argument is received into its memory (`Filling`) the event loop has its
 //! buffer; (2) an announced length is not believed: each step makes as much room again as has come, so
 //! growing stays linear; (3) what a connection may send ahead while its request is deferred is bounded by
 //! `client-query-buffer-limit`, as for every request: a connection that is not received from would not be
@@ -60,7 +60,7 @@ pub enum InputState {
     Open,
     /// Bytes are received as they come, while an argument is under way that has memory of its own.
     Large,
-    /// A large argument is received straight into its place.
+    /// A large argument is received straight into its memory.
     Filling,
     /// A batch of the connection is at the main thread. Nothing is received meanwhile.
     Executing,
@@ -102,7 +102,7 @@ pub enum Receive {
 
 /// From this length on, an argument that has not come whole gets memory of its own.
 const LARGE_BYTES: usize = 4096;
-/// From this many missing bytes on, a large argument is received straight into its place.
+/// From this many missing bytes on, a large argument is received straight into its memory.
 const FILL_BYTES: usize = 32 * 1024;
 /// Bytes of a large argument that are received at least in one step.
 const FILL_STEP_BYTES: usize = 1 << 20;
@@ -229,7 +229,7 @@ impl Input {
         }
     }
 
-    /// What is to be received, with no large argument received into its place from now on.
+    /// What is to be received, with no large argument received into its memory from now on.
     pub fn receive_chunks(&self) -> Receive {
         match &self.state {
             State::Open | State::Large(_) | State::Deferred => Receive::Chunks,
@@ -248,7 +248,7 @@ impl Input {
         }
     }
 
-    /// Keeps bytes behind those that are here; those of the large argument under way in its place.
+    /// Keeps bytes behind those that are here; those of the large argument under way in its memory.
     pub fn keep(&mut self, bytes: &[u8]) {
         let rest = self.grow_large(bytes);
         self.query_buf.extend_from_slice(rest);

@@ -259,7 +259,7 @@ fn a_large_reply_is_encoded_part_by_part_as_the_client_takes_it() {
 }
 
 #[test]
-fn a_codec_never_has_bytes_received_into_the_place_of_an_argument() {
+fn a_codec_never_has_bytes_received_into_the_memory_of_an_argument() {
     let mut rig = Rig::new(inverting());
     let value = "v".repeat(300_000);
     let request = inverted(&format!("*2\r\n$4\r\nECHO\r\n${}\r\n{value}\r\n....", value.len()));

@@ -129,7 +129,7 @@ impl Transport {
         }
     }
 
-    /// Lets the event loop receive as the input wants. Coded bytes are never received into the place of an
+    /// Lets the event loop receive as the input wants. Coded bytes are never received into the memory of an
     /// argument.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop, wanted: Receive) {

@@ -262,16 +262,16 @@ impl Pool {
         }
         self.ended_active_ns[thread.number] += thread.published.active_ns.load(Relaxed);
         self.ended.add(&thread.published);
-        let place = self.staying.iter().position(|s| *s == id);
-        if let Some(place) = place {
-            self.staying.remove(place);
-            self.active -= usize::from(place < self.active);
+        let index = self.staying.iter().position(|s| *s == id);
+        if let Some(index) = index {
+            self.staying.remove(index);
+            self.active -= usize::from(index < self.active);
         }
         if self.threads.iter().all(Option::is_none) {
             self.threads.clear();
             self.collector = None;
         }
-        place.is_some()
+        index.is_some()
     }
 
     /// The active I/O thread with the least to do, by eighths of its time; among equals, the one with the
@@ -288,7 +288,7 @@ impl Pool {
     /// A system call for each I/O thread.
     pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
         let mut shares = Vec::with_capacity(self.active);
-        for (place, id) in self.staying.iter().enumerate() {
+        for (index, id) in self.staying.iter().enumerate() {
             let Some(thread) = self.threads[id.0].as_mut() else { continue };
             let before = thread.sampled;
             thread.sampled = WorkTime {
@@ -296,7 +296,7 @@ impl Pool {
                 spent_ns: thread.clock.spent_ns().unwrap_or(before.spent_ns),
             };
             thread.busy = thread.sampled.busy_since(before, wall_ns);
-            if place < self.active {
+            if index < self.active {
                 shares.push(Share { id: *id, busy: thread.busy, connections: thread.connections });
             }
         }

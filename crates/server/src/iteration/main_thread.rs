@@ -300,7 +300,7 @@ impl ConnectionHost for Server {
     }
 
     fn detached(&mut self, connection: Box<Connection>, stream: Stream) {
-        self.place(connection, stream);
+        self.assign_owner(connection, stream);
     }
 }
 

@@ -79,13 +79,13 @@ impl Server {
         // A client that has ended meanwhile is closed by dropping its socket.
         if let Some(id) = self.sockets.clients.returned(connection.key) {
             self.io_threads.pool.left(id);
-            self.place(connection, stream);
+            self.assign_owner(connection, stream);
         }
     }
 
     /// Gives a connection in hand an owner, whose socket is in no event loop: an I/O thread, or the main
     /// thread.
-    pub(super) fn place(&mut self, connection: Box<Connection>, stream: Stream) {
+    pub(super) fn assign_owner(&mut self, connection: Box<Connection>, stream: Stream) {
         let key = connection.key;
         if !connection.is_at_rest() {
             // It was ended on its way: what the event loop had received before went beyond the limit.

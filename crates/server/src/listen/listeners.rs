@@ -7,15 +7,15 @@ use socket2::SockRef;
 use std::net::Shutdown;
 use std::sync::Arc;
 
-/// The listeners that accept, by place. The places of closed ones are given away again.
+/// The listeners that accept, by slot. The slots of closed ones are given away again.
 #[derive(Default)]
 pub struct Listeners {
-    places: Vec<ListenerPlace>,
+    slots: Vec<ListenerSlot>,
 }
 
 #[derive(Default)]
-struct ListenerPlace {
-    /// How often the place was given away.
+struct ListenerSlot {
+    /// How often the slot was given away.
     generation: u32,
     listener: Option<(Source, Listener)>,
 }
@@ -24,9 +24,9 @@ impl Listeners {
     /// Brings the event loop's listeners in line with those that are wanted. Connections stay.
     pub fn replace(&mut self, event_loop: &mut AnyLoop, wanted: Vec<Listener>) {
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
-        for place in &mut self.places {
+        for slot in &mut self.slots {
             let is_unwanted = |old: &Listener| !wanted.iter().any(|new| same(new, old));
-            if let Some((source, old)) = place.listener.take_if(|(_, old)| is_unwanted(old)) {
+            if let Some((source, old)) = slot.listener.take_if(|(_, old)| is_unwanted(old)) {
                 end(event_loop, source, &old);
             }
         }
@@ -34,28 +34,28 @@ impl Listeners {
             if self.iter().any(|old| same(old, &listener)) {
                 continue;
             }
-            let index = self.places.iter().position(|place| place.listener.is_none()).unwrap_or_else(|| {
-                self.places.push(ListenerPlace::default());
-                self.places.len() - 1
+            let index = self.slots.iter().position(|slot| slot.listener.is_none()).unwrap_or_else(|| {
+                self.slots.push(ListenerSlot::default());
+                self.slots.len() - 1
             });
-            let place = &mut self.places[index];
-            place.generation = place.generation.wrapping_add(1);
-            let endpoint = Endpoint::Listener { place: index as u32, generation: place.generation };
+            let slot = &mut self.slots[index];
+            slot.generation = slot.generation.wrapping_add(1);
+            let endpoint = Endpoint::Listener { slot: index as u32, generation: slot.generation };
             let source = event_loop.attach(listener.socket.clone(), endpoint.token());
             event_loop.accept_start(source);
-            place.listener = Some((source, listener));
+            slot.listener = Some((source, listener));
         }
     }
 
-    /// The listener of an event; `None` when the place has another since.
-    pub fn get(&self, place: u32, generation: u32) -> Option<&Listener> {
-        let place = self.places.get(place as usize).filter(|place| place.generation == generation)?;
-        place.listener.as_ref().map(|(_, listener)| listener)
+    /// The listener of an event; `None` when the slot has another since.
+    pub fn get(&self, slot: u32, generation: u32) -> Option<&Listener> {
+        let slot = self.slots.get(slot as usize).filter(|slot| slot.generation == generation)?;
+        slot.listener.as_ref().map(|(_, listener)| listener)
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
-        self.places.iter().filter_map(|place| place.listener.as_ref()).map(|(_, listener)| listener)
+        self.slots.iter().filter_map(|slot| slot.listener.as_ref()).map(|(_, listener)| listener)
     }
 
     /// Sets on every listener what its connections are to have.
@@ -65,8 +65,8 @@ impl Listeners {
 
     /// Accepts nothing more.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
-        for place in &mut self.places {
-            if let Some((source, listener)) = place.listener.take() {
+        for slot in &mut self.slots {
+            if let Some((source, listener)) = slot.listener.take() {
                 end(event_loop, source, &listener);
             }
         }

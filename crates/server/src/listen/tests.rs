@@ -79,7 +79,7 @@ fn a_failure_leaves_everything_as_it_was() {
     let text = format!(
         "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"
     );
-    assert_eq!(failed, Err(ListenError { text, place: format!("{port} (tcp)") }));
+    assert_eq!(failed, Err(ListenError { text, port: format!("{port} (tcp)") }));
     assert_eq!(listening.active().len(), 2);
     assert!(accepts("127.0.0.1", port) && accepts("127.0.0.2", port));
     assert!(!accepts("127.0.0.3", port));

@@ -225,12 +225,12 @@ impl EndpointThread {
             self.refused += 1;
             return;
         };
-        let place = &mut self.table[slot];
-        place.generation = place.generation.wrapping_add(1);
-        let key = SessionKey { slot: slot as u32, generation: place.generation };
+        let entry = &mut self.table[slot];
+        entry.generation = entry.generation.wrapping_add(1);
+        let key = SessionKey { slot: slot as u32, generation: entry.generation };
         let (source, _) = Stream::accepted(socket).attach(&mut self.event_loop, Endpoint::Client(key));
         self.event_loop.recv_start(source);
-        place.connection = Some(HttpConnection {
+        entry.connection = Some(HttpConnection {
             source,
             tls,
             input: Vec::new(),
@@ -244,7 +244,7 @@ impl EndpointThread {
         });
     }
 
-    /// A place for a newcomer: a free one, or that of the connection that has had no request for longest.
+    /// A slot for a newcomer: a free one, or that of the connection that has had no request for longest.
     fn free_slot(&mut self) -> Option<usize> {
         if let Some(slot) = self.table.iter().position(|slot| slot.connection.is_none()) {
             return Some(slot);
@@ -268,9 +268,9 @@ impl EndpointThread {
     }
 
     fn connections(&self) -> impl Iterator<Item = (SessionKey, &HttpConnection)> {
-        self.table.iter().enumerate().filter_map(|(slot, place)| {
-            let key = SessionKey { slot: slot as u32, generation: place.generation };
-            Some((key, place.connection.as_ref()?))
+        self.table.iter().enumerate().filter_map(|(slot, entry)| {
+            let key = SessionKey { slot: slot as u32, generation: entry.generation };
+            Some((key, entry.connection.as_ref()?))
         })
     }
 

@@ -1,4 +1,4 @@
-//! What is behind a token of the event loop: the only place where tokens are made and read.
+//! What is behind a token of the event loop: the only module that makes and reads tokens.
 //!
 //! ```text
 //!   63      56 55              32 31                                0
@@ -7,7 +7,7 @@
 //!  └──────────┴──────────────────┴──────────────────────────────────┘
 //! ```
 //!
-//! The index is a place in the table of the kind, the generation tells those apart that had the place one
+//! The index is a slot in the table of the kind, the generation tells those apart that had the slot one
 //! after the other: whoever gets an event finds by it that a connection is gone. A new kind is a variant
 //! here, with its number, and an arm of the `match` in `Server::collect`.
 //!
@@ -24,9 +24,9 @@ pub enum Endpoint {
     Client(SessionKey),
     /// A listening socket.
     Listener {
-        /// Its place among the listeners.
-        place: u32,
-        /// How often the place was given away before.
+        /// Its slot among the listeners.
+        slot: u32,
+        /// How often the slot was given away before.
         generation: u32,
     },
     /// A connection to the primary that is not, or not only, a client's.
@@ -62,7 +62,7 @@ impl Endpoint {
     pub fn token(self) -> Token {
         let (kind, index, generation) = match self {
             Endpoint::Client(key) => (Self::CLIENT, key.slot, key.generation),
-            Endpoint::Listener { place, generation } => (Self::LISTENER, place, generation),
+            Endpoint::Listener { slot, generation } => (Self::LISTENER, slot, generation),
             Endpoint::PrimaryLink { channel: LinkChannel::Main, attempt } => (Self::PRIMARY_LINK, 0, attempt),
             Endpoint::PrimaryLink { channel: LinkChannel::Snapshot, attempt } => {
                 (Self::PRIMARY_LINK, 1, attempt)
@@ -95,7 +95,7 @@ impl Endpoint {
     fn rare(token: Token) -> Option<Endpoint> {
         let (index, generation) = ((token.0 >> 32) as u32 & INDEX_MAX, token.0 as u32);
         match ((token.0 >> 56) as u8, index) {
-            (Self::LISTENER, place) => Some(Endpoint::Listener { place, generation }),
+            (Self::LISTENER, slot) => Some(Endpoint::Listener { slot, generation }),
             (Self::PRIMARY_LINK, 0) => {
                 Some(Endpoint::PrimaryLink { channel: LinkChannel::Main, attempt: generation })
             }
@@ -124,7 +124,7 @@ mod tests {
         for number in [0, 1, 77, INDEX_MAX] {
             for generation in [0, 1, 0x00ff_ffff, 0x0100_0000, u32::MAX] {
                 all.push(Endpoint::Client(key(number, generation)));
-                all.push(Endpoint::Listener { place: number, generation });
+                all.push(Endpoint::Listener { slot: number, generation });
             }
         }
         for channel in [LinkChannel::Main, LinkChannel::Snapshot] {

@@ -234,12 +234,12 @@ impl<T> HandshakeThread<T> {
             self.table.push(HandshakeSlot { generation: 0, handshake: None });
             (self.table.len() - 1) as u32
         });
-        let place = &mut self.table[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
-        let key = SessionKey { slot, generation: place.generation };
+        let entry = &mut self.table[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        let key = SessionKey { slot, generation: entry.generation };
         let (source, _) = stream.attach(&mut self.event_loop, Endpoint::Client(key));
         self.event_loop.recv_start(source);
-        place.handshake = Some(PendingHandshake {
+        entry.handshake = Some(PendingHandshake {
             source,
             session,
             field,

@@ -64,8 +64,8 @@ pub struct BackgroundWriter {
     is_for_replicas: bool,
 }
 
-/// Where a file is written in the background, beside its own place.
-pub struct FilePlace {
+/// What a background writer uses beside the sink of its file.
+pub struct WriterResources {
     /// The files.
     pub storage: Arc<dyn Storage>,
     /// A scratch file may be made here.
@@ -140,10 +140,10 @@ impl BackgroundWriter {
         file: SnapshotFile,
         sink: Box<dyn BackgroundSink>,
         key_delay: i64,
-        place: FilePlace,
+        resources: WriterResources,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
-        let FilePlace { storage, scratch, claim } = place;
+        let WriterResources { storage, scratch, claim } = resources;
         let (into, from) = super::spool::for_file(&storage, scratch, waker.clone());
         let handle = WriterHandle {
             shared: WriterState::new(key_delay),
@@ -574,7 +574,7 @@ mod tests {
             file,
             Box::new(sink),
             0,
-            FilePlace { storage, scratch: folder.join("s"), claim: None },
+            WriterResources { storage, scratch: folder.join("s"), claim: None },
             event_loop.waker(),
         )
         .expect("a thread");
@@ -640,9 +640,9 @@ mod tests {
             sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
         let entries = pieces.iter().map(Captured::len).sum();
         let file = SnapshotFile::compressing();
-        let place = FilePlace { storage, scratch: folder.join("scratch"), claim: None };
+        let resources = WriterResources { storage, scratch: folder.join("scratch"), claim: None };
         // The delay has the first entry wait until all is given.
-        let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, place, event_loop.waker());
+        let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, resources, event_loop.waker());
         let mut writer = writer.expect("threads");
         pieces.into_iter().for_each(|piece| writer.give(piece));
         writer.all_given(entries);

@@ -89,7 +89,7 @@ impl Replacement {
     }
 
     /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its
-    /// place.
+    /// target.
     pub fn of_link(
         storage: Arc<dyn Storage>,
         source: &Path,

@@ -19,12 +19,12 @@ use std::sync::Arc;
 /// A snapshot that is written.
 pub struct SnapshotWriter {
     replacement: Option<Replacement>,
-    place: Place,
+    location: SnapshotLocation,
 }
 
 /// Where a snapshot is written, for what the log says.
 #[derive(Clone)]
-struct Place {
+struct SnapshotLocation {
     storage: Arc<dyn Storage>,
     /// The working directory, as long as it has a name.
     folder: Option<PathBuf>,
@@ -44,18 +44,18 @@ pub fn create(
     sync_early: bool,
     number: u64,
 ) -> Result<SnapshotWriter, SaveError> {
-    let place = Place {
+    let location = SnapshotLocation {
         storage: storage.clone(),
         folder: std::env::current_dir().ok(),
         temporary: temporary_name(std::process::id(), number),
         name: OsStr::from_bytes(name).to_owned(),
     };
-    let folder = place.folder.clone().unwrap_or_default();
-    let (temporary, target) = (folder.join(&place.temporary), folder.join(&place.name));
+    let folder = location.folder.clone().unwrap_or_default();
+    let (temporary, target) = (folder.join(&location.temporary), folder.join(&location.name));
     let every = sync_early.then_some(SYNC_EVERY);
     let begun = Replacement::begin(storage.clone(), temporary, target, MODE, every);
-    let replacement = Some(begun.map_err(|failed| place.describe(&failed))?);
-    Ok(SnapshotWriter { replacement, place })
+    let replacement = Some(begun.map_err(|failed| location.describe(&failed))?);
+    Ok(SnapshotWriter { replacement, location })
 }
 
 /// Creates the file of a snapshot for which everybody waits: scripts look for it under the number of the
@@ -86,28 +86,28 @@ impl BackgroundSink for SnapshotWriter {
 
     fn finish_through(mut self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError> {
         let mut replacement = self.replacement.take().expect("it goes here and in `finish` alone");
-        let place = &self.place;
-        let mut step = || replacement.step().map(drop).map_err(|failed| place.describe(&failed));
+        let location = &self.location;
+        let mut step = || replacement.step().map(drop).map_err(|failed| location.describe(&failed));
         step()?;
         pass(&mut step)?;
         step()
     }
 
     fn temporary_snapshot(&self) -> Option<PathBuf> {
-        Some(self.place.folder.clone().unwrap_or_default().join(&self.place.temporary))
+        Some(self.location.folder.clone().unwrap_or_default().join(&self.location.temporary))
     }
 }
 
 impl SnapshotSink for SnapshotWriter {
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
-        let SnapshotWriter { replacement, place } = self;
+        let SnapshotWriter { replacement, location } = self;
         let replacement = replacement.as_mut().expect("it goes in `finish` alone, which takes the sink");
-        replacement.write(piece).map_err(|failed| place.describe(&failed))
+        replacement.write(piece).map_err(|failed| location.describe(&failed))
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SaveError> {
         let replacement = self.replacement.take().expect("it goes here alone");
-        replacement.finish().map_err(|failed| self.place.describe(&failed))
+        replacement.finish().map_err(|failed| self.location.describe(&failed))
     }
 }
 
@@ -138,7 +138,7 @@ impl SnapshotSink for AwaitedSnapshot {
     }
 }
 
-impl Place {
+impl SnapshotLocation {
     /// What the log says of a save that failed.
     fn describe(&self, failed: &Failed) -> SaveError {
         let reason = plain_error(&failed.error);

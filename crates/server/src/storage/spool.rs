@@ -87,12 +87,12 @@ struct SpoolState {
 
 enum SpoolChunk {
     Memory(Bytes),
-    Disk(ScratchPlace),
+    Disk(ScratchRange),
 }
 
-/// A position in the scratch file.
+/// A range of bytes in the scratch file.
 #[derive(Clone, Copy)]
-struct ScratchPlace {
+struct ScratchRange {
     at: u64,
     len: usize,
 }
@@ -291,7 +291,7 @@ impl Spool {
                 state.memory += bytes.len();
                 bytes.len()
             }
-            SpoolChunk::Disk(place) => place.len,
+            SpoolChunk::Disk(range) => range.len,
         };
         state.total += len as u64;
         state.chunks.push_back(chunk);
@@ -306,12 +306,12 @@ impl Spool {
     fn load(&self, mut file: Box<dyn StorageFile>) {
         let mut state = self.lock();
         while state.made != SnapshotMade::Failed && state.readers.iter().any(Option::is_some) {
-            let Some((number, place)) = state.next_load() else {
+            let Some((number, range)) = state.next_load() else {
                 state = self.wait(state);
                 continue;
             };
             drop(state);
-            let loaded = read(file.as_mut(), place);
+            let loaded = read(file.as_mut(), range);
             state = self.lock();
             if let Some(reader) = &mut state.readers[number] {
                 reader.is_loading = false;
@@ -319,7 +319,7 @@ impl Spool {
                     Ok(bytes) => {
                         reader.loaded_bytes += bytes.len();
                         reader.loaded.push_back(bytes);
-                        state.loaded += place.len;
+                        state.loaded += range.len;
                     }
                     Err(_) => reader.has_failed = true,
                 }
@@ -337,20 +337,20 @@ impl SpoolState {
     }
 
     /// A reader that waits and whose next chunk is on disk: it is about to be loaded.
-    fn next_load(&mut self) -> Option<(usize, ScratchPlace)> {
+    fn next_load(&mut self) -> Option<(usize, ScratchRange)> {
         for number in 0..self.readers.len() {
             let Some(reader) = &self.readers[number] else { continue };
             if !reader.waits || reader.has_failed || reader.loaded_bytes >= LOADED_MAX {
                 continue;
             }
-            let Some(SpoolChunk::Disk(place)) = self.chunk(reader.next) else { continue };
-            let place = *place;
+            let Some(SpoolChunk::Disk(range)) = self.chunk(reader.next) else { continue };
+            let range = *range;
             if let Some(reader) = &mut self.readers[number] {
                 reader.next += 1;
                 reader.is_loading = true;
             }
             self.free_passed();
-            return Some((number, place));
+            return Some((number, range));
         }
         None
     }
@@ -371,10 +371,10 @@ impl SpoolState {
     }
 }
 
-fn read(file: &mut dyn StorageFile, place: ScratchPlace) -> io::Result<Bytes> {
-    let (mut bytes, mut filled) = (vec![0; place.len], 0);
-    while filled < place.len {
-        match file.read_at(place.at + filled as u64, &mut bytes[filled..]) {
+fn read(file: &mut dyn StorageFile, range: ScratchRange) -> io::Result<Bytes> {
+    let (mut bytes, mut filled) = (vec![0; range.len], 0);
+    while filled < range.len {
+        match file.read_at(range.at + filled as u64, &mut bytes[filled..]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(read) => filled += read,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -420,8 +420,8 @@ impl SpoolWriter {
                 Scratch::File { .. } => {
                     drop(state);
                     match self.spill(&piece) {
-                        Ok(place) => {
-                            spool.add(spool.lock(), SpoolChunk::Disk(place));
+                        Ok(range) => {
+                            spool.add(spool.lock(), SpoolChunk::Disk(range));
                             return Ok(());
                         }
                         Err(reason) => self.go_without(&reason),
@@ -466,13 +466,13 @@ impl SpoolWriter {
     }
 
     /// Appends a piece to the scratch file. Errors: why it is not there.
-    fn spill(&mut self, piece: &[u8]) -> Result<ScratchPlace, String> {
+    fn spill(&mut self, piece: &[u8]) -> Result<ScratchRange, String> {
         let Scratch::File { file, at, kept_free } = &mut self.scratch else {
             unreachable!("it is asked for where there is a file")
         };
         let free = self.storage.free_bytes(folder_of(&self.path)).unwrap_or(u64::MAX);
         check_free(free.saturating_sub(piece.len() as u64), *kept_free)?;
-        let place = ScratchPlace { at: *at, len: piece.len() };
+        let range = ScratchRange { at: *at, len: piece.len() };
         let mut rest = piece;
         while !rest.is_empty() {
             let error = match file.write(rest) {
@@ -489,7 +489,7 @@ impl SpoolWriter {
             return Err(format!("write error: {}", plain_error(&error)));
         }
         *at += piece.len() as u64;
-        Ok(place)
+        Ok(range)
     }
 
     /// Writes nothing more to the scratch file; what lies there is read. The log is told.
@@ -601,7 +601,7 @@ impl SpoolFileReader {
     /// [`SpoolFileReader::is_whole`].
     pub fn take(&mut self) -> Option<TakenPiece> {
         let mut guard = self.spool.lock();
-        let place = loop {
+        let (range, left_bytes) = loop {
             let state = &mut *guard;
             if state.made == SnapshotMade::Failed {
                 return None;
@@ -609,7 +609,7 @@ impl SpoolFileReader {
             let next = state.readers.first()?.as_ref()?.next;
             let found = match state.chunk(next) {
                 Some(SpoolChunk::Memory(bytes)) => Some(Ok(bytes.clone())),
-                Some(SpoolChunk::Disk(place)) => Some(Err(*place)),
+                Some(SpoolChunk::Disk(range)) => Some(Err(*range)),
                 None => None,
             };
             if found.is_none() && state.made != SnapshotMade::UnderWay {
@@ -628,12 +628,11 @@ impl SpoolFileReader {
             self.spool.let_go(guard);
             match found {
                 Ok(bytes) => return Some(TakenPiece { bytes, left_bytes }),
-                Err(place) => break (place, left_bytes),
+                Err(range) => break (range, left_bytes),
             }
         };
-        let (place, left_bytes) = place;
         let loaded = match &mut self.scratch {
-            Some(file) => read(file.as_mut(), place),
+            Some(file) => read(file.as_mut(), range),
             None => Err(ErrorKind::NotFound.into()),
         };
         match loaded {

@@ -154,8 +154,11 @@ fn faults_of_a_file_are_told_as_the_reference_does() {
         fault(&missing),
         format!("Error loading ACLs, opening file '{missing}': No such file or directory")
     );
-    let place = folder.0.display().to_string();
-    assert_eq!(fault(&place), format!("Error loading ACLs, opening file '{place}': Is a directory"));
+    let folder_path = folder.0.display().to_string();
+    assert_eq!(
+        fault(&folder_path),
+        format!("Error loading ACLs, opening file '{folder_path}': Is a directory")
+    );
 }
 
 #[test]

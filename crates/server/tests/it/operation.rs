@@ -22,12 +22,12 @@ fn the_log_tells_what_an_operator_asks() {
         " * Ready to accept connections tcp".into(),
     ];
     in_order.iter().for_each(|part| assert!(server.log.wait(part).is_some(), "{part}"));
-    // Its place depends on how long it takes to learn the counter's frequency.
+    // The line's position depends on how long it takes to learn the counter's frequency.
     assert!(server.log.wait(" * monotonic clock: ").is_some());
     server.client().send("SHUTDOWN NOSAVE\r\n");
     let text = server.log.all();
-    let places: Vec<_> = in_order.iter().map(|part| text.find(part)).collect();
-    assert!(places.is_sorted(), "{places:?}\n{text}");
+    let positions: Vec<_> = in_order.iter().map(|part| text.find(part)).collect();
+    assert!(positions.is_sorted(), "{positions:?}\n{text}");
     let day = text.split(" * Sluice is starting").next().unwrap().rsplit('\n').next().unwrap();
     // `pid:M 20 Nov 2026 06:54:17.222`
     let words: Vec<&str> = day.split(' ').collect();

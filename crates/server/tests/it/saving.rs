@@ -380,7 +380,7 @@ fn a_file_that_is_no_good_ends_the_start() {
             "the file stays for whoever mends it"
         );
     }
-    // A folder in its place.
+    // A folder in place of the file.
     let dir = Dir::new();
     std::fs::create_dir(dir.join("dump.rdb")).unwrap();
     let port = free_port().to_string();

@@ -110,7 +110,7 @@ impl Cached {
         Cached { own, target, copies: BTreeMap::new() }
     }
 
-    /// Reads keys in a pipeline. What is told on the own connection stands in its place among the replies;
+    /// Reads keys in a pipeline. What is told on the own connection stands at its position among the replies;
     /// what the other is told is looked at in the end, and no copy is trusted that was told of meanwhile.
     fn read(&mut self, keys: &[String]) {
         let requests: Vec<u8> = keys.iter().flat_map(|key| request(&[b"GET", key.as_bytes()])).collect();

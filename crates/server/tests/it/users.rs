@@ -295,7 +295,7 @@ fn roles_of_lines_and_files_are_saved_loaded_and_rewritten() {
 }
 
 #[test]
-fn a_rewrite_leaves_users_of_other_places_where_they_are() {
+fn a_rewrite_leaves_users_of_other_files_where_they_are() {
     let dir = Dir::new();
     let inner = dir.file("inner.conf", "user inner on nopass +ping\n");
     let server = configured(dir, &format!("user own on\ninclude {inner}\n"), &["--user", "word", "on"]);

@@ -24,7 +24,7 @@ impl World {
         let Some((id, key)) = at else { return Ok(()) };
         self.promises += 1;
         let name = key_of(self.promises);
-        let replicas = 1 + self.rng.below(self.places.len() as u64 - 1);
+        let replicas = 1 + self.rng.below(self.hosts.len() as u64 - 1);
         let is_strict = self.plan.nodes[id].is_strict;
         // Where a first base is missing, the answers of disks are asked for.
         let is_about_disks = self.rng.below(2) == 1 || self.disks.are_drawn() && self.has_no_base();
@@ -36,7 +36,7 @@ impl World {
         let timeout_ms = (1 + self.rng.below(3000)).to_string();
         self.trace(|| format!("to {id}: {} {asked:?} {timeout_ms}", name.escape_ascii()));
         let how = self.how_promised(id, &name);
-        let Some(node) = &mut self.places[id].node else { return Ok(()) };
+        let Some(node) = &mut self.hosts[id].node else { return Ok(()) };
         node.replies(key);
         let mut library = None;
         match how {
@@ -75,7 +75,7 @@ impl World {
     fn hear_promise(&mut self) -> Result<(), String> {
         let Some(mut pending) = self.pending.take() else { return Ok(()) };
         let Some(node) =
-            self.places[pending.primary].node.as_mut().filter(|node| node.has_client(pending.client))
+            self.hosts[pending.primary].node.as_mut().filter(|node| node.has_client(pending.client))
         else {
             return Ok(());
         };
@@ -132,12 +132,12 @@ impl World {
     fn answered(&mut self, pending: PendingPromise) -> Result<(), String> {
         let PendingPromise { key, primary, .. } = pending;
         self.trace(|| format!("{} was answered", key.escape_ascii()));
-        let node = &mut self.places[primary].node;
+        let node = &mut self.hosts[primary].node;
         if !node.as_mut().is_some_and(|node| node.process.has_aof_base()) {
             // A start does not read the log before its first base is in force: see docs/operating.md.
             return Ok(());
         }
-        if !self.places[primary].disk.has_durably(&key) {
+        if !self.hosts[primary].disk.has_durably(&key) {
             return Err(format!("node {primary} has answered {} and has it not on disk", key.escape_ascii()));
         }
         if primary == self.primary {
@@ -167,8 +167,8 @@ impl World {
     /// WAITAOF has told numbers.
     fn waited_for_disks(&mut self, pending: PendingPromise, local: bool, count: u64) -> Result<(), String> {
         let PendingPromise { key, primary, mut had, excused, .. } = pending;
-        let on_disk: BTreeSet<NodeId> = (0..self.places.len())
-            .filter(|id| self.plan.nodes[*id].has_aof && self.places[*id].disk.has_durably(&key))
+        let on_disk: BTreeSet<NodeId> = (0..self.hosts.len())
+            .filter(|id| self.plan.nodes[*id].has_aof && self.hosts[*id].disk.has_durably(&key))
             .collect();
         self.trace(|| {
             format!("{} is on disk: here {local}, at {count}; found at {on_disk:?}", key.escape_ascii())

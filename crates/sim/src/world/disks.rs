@@ -8,7 +8,7 @@ mod faults;
 
 pub(super) use self::faults::DiskFaults;
 
-use super::{MS, NodePlace, World};
+use super::{MS, SimHost, World};
 use crate::disk::DiskFault;
 use crate::net::NodeId;
 
@@ -26,53 +26,53 @@ impl World {
         let DiskFaults { rng, one_in, heals_ns } = &mut self.disks;
         // What comes of a first base that cannot be put in force is seen where there is one on its way.
         let without_base = self
-            .places
+            .hosts
             .iter()
-            .position(|place| place.node.as_ref().is_some_and(|node| node.process.lacks_aof_base()));
+            .position(|host| host.node.as_ref().is_some_and(|node| node.process.lacks_aof_base()));
         let baseless = without_base.filter(|_| rng.below(30) == 0);
         if baseless.is_none() && rng.below(*one_in) > 0 {
             return;
         }
-        let id = baseless.unwrap_or(rng.below(self.places.len() as u64) as usize);
+        let id = baseless.unwrap_or(rng.below(self.hosts.len() as u64) as usize);
         let fault = DiskFault::ALL[rng.below(DiskFault::ALL.len() as u64) as usize];
         if heals_ns.contains_key(&id) {
             return;
         }
         heals_ns.insert(id, now_ns + (50 + rng.below(4_000)) * MS);
-        self.places[id].disk.set_fault(Some(fault));
+        self.hosts[id].disk.set_fault(Some(fault));
         self.met.disk_faults += 1;
         self.trace(|| format!("the disk of node {id} is faulty: {fault:?}"));
     }
 
     /// Whether a node has an append-only file that no start would read.
     pub(super) fn has_no_base(&self) -> bool {
-        self.places.iter().any(lacks_base)
+        self.hosts.iter().any(lacks_base)
     }
 
     fn heal_disk(&mut self, id: NodeId) {
         self.disks.heals_ns.remove(&id);
-        self.places[id].disk.set_fault(None);
+        self.hosts[id].disk.set_fault(None);
         self.trace(|| format!("the disk of node {id} is healed"));
     }
 
     /// Nothing goes wrong any more.
     pub(super) fn heal_disks(&mut self) {
         self.disks.heals_ns.clear();
-        self.places.iter().for_each(|place| place.disk.set_fault(None));
+        self.hosts.iter().for_each(|host| host.disk.set_fault(None));
     }
 
     /// Where a disk is good and the append-only file is not, it is written anew, some time.
     pub(super) fn mend_logs(&mut self) {
-        for id in 0..self.places.len() {
-            let place = &self.places[id];
-            let is_lost = place.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
-            if is_lost && place.disk.fault().is_none() && self.disks.rng.below(60) == 0 {
+        for id in 0..self.hosts.len() {
+            let host = &self.hosts[id];
+            let is_lost = host.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
+            if is_lost && host.disk.fault().is_none() && self.disks.rng.below(60) == 0 {
                 self.order(id, &["BGREWRITEAOF"]);
             }
         }
     }
 }
 
-fn lacks_base(place: &NodePlace) -> bool {
-    place.node.as_ref().is_some_and(|node| node.process.lacks_aof_base())
+fn lacks_base(host: &SimHost) -> bool {
+    host.node.as_ref().is_some_and(|node| node.process.lacks_aof_base())
 }

@@ -44,7 +44,7 @@ impl World {
     }
 
     fn has_failover(&self, id: NodeId) -> bool {
-        self.places[id].node.as_ref().is_some_and(|node| node.engine.has_failover())
+        self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_failover())
     }
 
     fn give_up(&mut self, from: NodeId) {
@@ -59,7 +59,7 @@ impl World {
     pub(super) fn ask_for_failover(&mut self) {
         let from = self.primary;
         let replicas: BTreeSet<NodeId> =
-            (0..self.places.len()).filter(|id| self.followed(*id) == Some(from)).collect();
+            (0..self.hosts.len()).filter(|id| self.followed(*id) == Some(from)).collect();
         let rng = &mut self.handovers.rng;
         let (host, timeout) = (format!("10.0.0.{from}"), (1 + rng.below(3000)).to_string());
         let target = replicas.iter().nth(rng.below(replicas.len().max(1) as u64) as usize);
@@ -73,7 +73,7 @@ impl World {
         };
         let is_forced = words.contains(&"FORCE");
         self.order(from, words);
-        let Some(node) = &mut self.places[from].node else { return };
+        let Some(node) = &mut self.hosts[from].node else { return };
         if node.engine.has_failover() {
             let waiter = node.client();
             node.request(waiter, &[b"SET", b"waiter", b"1"]);
@@ -87,7 +87,7 @@ impl World {
         self.check_resumed()?;
         let Some(handover) = &self.handovers.under_way else { return Ok(()) };
         let from = handover.from;
-        let Some(node) = self.places[from].node.as_ref().filter(|_| self.is_seen(from)) else {
+        let Some(node) = self.hosts[from].node.as_ref().filter(|_| self.is_seen(from)) else {
             return self.leave_handover();
         };
         if node.engine.has_failover() {
@@ -113,7 +113,7 @@ impl World {
         let is_lost = self.unseen_ns.is_some_and(|since_ns| self.now.mono_ns - since_ns > FAILOVER_NS);
         let Some(handover) = self.handovers.under_way.as_ref().filter(|_| is_lost) else { return Ok(()) };
         let has_taken_over = |id: &NodeId| {
-            let node = self.places[*id].node.as_ref().filter(|_| self.is_seen(*id));
+            let node = self.hosts[*id].node.as_ref().filter(|_| self.is_seen(*id));
             node.is_some_and(|node| node.engine.primary().is_none())
         };
         match handover.replicas.iter().copied().find(has_taken_over).filter(|_| !handover.is_given_up) {
@@ -131,37 +131,36 @@ impl World {
         self.trace(|| format!("node {from} has handed over to node {target}"));
         self.met.handed_over += 1;
         // One that has crashed since has what its disk had.
-        let has_role = self.places[target].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
+        let has_role = self.hosts[target].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
         if has_role && !is_forced {
             self.check_has_all(from, target)?;
         }
-        if let Some(point) = self.places[from].node.as_ref().and_then(|node| node.engine.history_point()) {
+        if let Some(point) = self.hosts[from].node.as_ref().and_then(|node| node.engine.history_point()) {
             self.primary_replid = point.replid;
         }
         (self.primary, self.unseen_ns) = (target, None);
         self.forget_pending();
         // As it rewrites their configuration files.
-        self.places[from].follows = Some(target);
-        if self.places[from].starts_ns == u64::MAX {
-            self.places[from].starts_ns = self.now.mono_ns + self.handovers.rng.below(3_000) * MS;
+        self.hosts[from].follows = Some(target);
+        if self.hosts[from].starts_ns == u64::MAX {
+            self.hosts[from].starts_ns = self.now.mono_ns + self.handovers.rng.below(3_000) * MS;
         }
-        self.places[target].follows = None;
+        self.hosts[target].follows = None;
         if has_role {
             self.forget_lost(target);
             return Ok(());
         }
-        if self.places[target].node.is_none() && !self.plan.restarts_primary {
-            self.places[target].starts_ns = u64::MAX;
+        if self.hosts[target].node.is_none() && !self.plan.restarts_primary {
+            self.hosts[target].starts_ns = u64::MAX;
         }
         // One that is down is replaced in its time; one that is up again follows whom it followed before, and
         // is no primary.
-        if self.places[target].node.is_some() { self.fail_over() } else { Ok(()) }
+        if self.hosts[target].node.is_some() { self.fail_over() } else { Ok(()) }
     }
 
     /// Checks that a node that has taken over has what was written before.
     fn check_has_all(&self, from: NodeId, target: NodeId) -> Result<(), String> {
-        let has =
-            |id: NodeId, key: &[u8]| self.places[id].node.as_ref().is_some_and(|node| node.has_key(key));
+        let has = |id: NodeId, key: &[u8]| self.hosts[id].node.as_ref().is_some_and(|node| node.has_key(key));
         let mut promised = self.given.iter().map(|given| given.key.clone());
         let mut written = (1..=self.promises).map(key_of).filter(|key| has(from, key));
         match promised.find(|key| !has(target, key)).or_else(|| written.find(|key| !has(target, key))) {
@@ -177,7 +176,7 @@ impl World {
     fn check_resumed(&mut self) -> Result<(), String> {
         let Some(mut resumed) = self.handovers.resumed.take() else { return Ok(()) };
         let Resumed { at, waiter, since_ns, iterations } = resumed;
-        let Some(node) = self.places[at].node.as_mut().filter(|node| node.has_client(waiter)) else {
+        let Some(node) = self.hosts[at].node.as_mut().filter(|node| node.has_client(waiter)) else {
             return Ok(());
         };
         let replies = node.replies(waiter);
@@ -211,7 +210,7 @@ impl World {
 
     /// Nothing goes wrong any more: who waits for a replica that does not come is not waited for.
     pub(super) fn end_handover(&mut self) {
-        for id in 0..self.places.len() {
+        for id in 0..self.hosts.len() {
             if self.has_failover(id) {
                 self.give_up(id);
             }

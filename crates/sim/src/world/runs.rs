@@ -44,7 +44,7 @@ impl World {
         let Runs { rng, one_in, has_libraries, .. } = &mut self.runs;
         let (runs, loads) = (rng.below(*one_in) == 0, *has_libraries && rng.below(*one_in * 4) == 0);
         // Most often a primary, whoever takes it for one.
-        let any = rng.below(self.places.len() as u64) as usize;
+        let any = rng.below(self.hosts.len() as u64) as usize;
         let at = if rng.below(4) == 0 { any } else { self.primary };
         if loads {
             self.load_or_delete(at);
@@ -52,7 +52,7 @@ impl World {
         if runs {
             self.begin_run(at);
         }
-        (0..self.places.len()).for_each(|id| self.disturb(id));
+        (0..self.hosts.len()).for_each(|id| self.disturb(id));
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl World {
             _ => scripts::load(library, version),
         };
         self.trace(|| format!("to {at}: library {library} as of {version}, or deleted"));
-        let Some(node) = &mut self.places[at].node else { return };
+        let Some(node) = &mut self.hosts[at].node else { return };
         let client = node.client();
         node.request_run(client, &words);
     }
@@ -73,7 +73,7 @@ impl World {
         let Runs { rng, has_libraries, .. } = &mut self.runs;
         let (kind, parts) = (rng.below(8), 2 + rng.below(3));
         let is_function = *has_libraries && rng.below(2) == 0;
-        let Some(node) = &mut self.places[at].node else { return };
+        let Some(node) = &mut self.hosts[at].node else { return };
         let (snapshots, is_replica) = (node.link_counts().snapshots, node.engine.primary().is_some());
         let caller = node.client();
         // A replica refuses what may write, most often before it runs.
@@ -114,7 +114,7 @@ impl World {
     }
 
     fn request_run(&mut self, at: NodeId, requests: &[(sluice_base::SessionKey, Words)]) {
-        let Some(node) = &mut self.places[at].node else { return };
+        let Some(node) = &mut self.hosts[at].node else { return };
         for (client, words) in requests {
             node.request_run(*client, words);
         }
@@ -138,7 +138,7 @@ impl World {
         let mut keys = self.runs.new_keys(2);
         keys.push(key);
         let course = course(&mut self.runs.rng, keys.clone(), 0);
-        let snapshots = self.places[at].node.as_ref().map_or(0, |node| node.link_counts().snapshots);
+        let snapshots = self.hosts[at].node.as_ref().map_or(0, |node| node.link_counts().snapshots);
         self.runs.all.push(Run {
             parts: keys,
             at: Some(at),
@@ -154,7 +154,7 @@ impl World {
 
     /// Something goes wrong while a unit stands open.
     fn disturb(&mut self, id: NodeId) {
-        let is_open = self.places[id].node.as_ref().is_some_and(|node| node.engine.has_open_unit());
+        let is_open = self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_open_unit());
         if !is_open {
             return;
         }
@@ -191,7 +191,7 @@ impl World {
     fn kill_run(&mut self, id: NodeId) {
         let command = if self.runs.rng.below(2) == 0 { "SCRIPT" } else { "FUNCTION" };
         self.trace(|| format!("to {id}: {command} KILL"));
-        let Some(node) = &mut self.places[id].node else { return };
+        let Some(node) = &mut self.hosts[id].node else { return };
         let client = node.client();
         node.request(client, &[command.as_bytes(), b"KILL"]);
         self.runs.killers.push((id, client));
@@ -203,7 +203,7 @@ impl World {
         let Some(caller) = waiting.find_map(|run| run.caller.take()) else { return };
         self.trace(|| format!("a client of {id} goes away"));
         self.met.left += 1;
-        if let Some(node) = &mut self.places[id].node {
+        if let Some(node) = &mut self.hosts[id].node {
             node.close_client(caller);
         }
     }
@@ -213,7 +213,7 @@ impl World {
     fn hear_runs(&mut self) -> Result<(), String> {
         let killers = std::mem::take(&mut self.runs.killers);
         for (id, client) in killers {
-            let Some(node) = self.places[id].node.as_mut().filter(|node| node.has_client(client)) else {
+            let Some(node) = self.hosts[id].node.as_mut().filter(|node| node.has_client(client)) else {
                 continue;
             };
             let replies = node.replies(client);
@@ -230,7 +230,7 @@ impl World {
 
     fn hear_run(&mut self, run: &mut Run) -> Result<(), String> {
         let (Some(id), Some(caller)) = (run.at, run.caller) else { return Ok(()) };
-        let Some(node) = self.places[id].node.as_mut().filter(|node| node.has_client(caller)) else {
+        let Some(node) = self.hosts[id].node.as_mut().filter(|node| node.has_client(caller)) else {
             run.caller = None;
             return Ok(());
         };
@@ -291,7 +291,7 @@ impl World {
 
     /// Looks at what a node has of runs: of the last ones, or of all.
     pub(super) fn check_runs(&mut self, id: NodeId, of_all: bool) -> Result<(), String> {
-        let Some(node) = &self.places[id].node else { return Ok(()) };
+        let Some(node) = &self.hosts[id].node else { return Ok(()) };
         if !self.runs.are_drawn() || node.engine.is_loading() {
             return Ok(());
         }
@@ -329,7 +329,7 @@ impl World {
 
     /// Whoever has a promised key has the library that was acknowledged before.
     fn check_kept(&self, id: NodeId) -> Result<(), String> {
-        let Some(node) = &self.places[id].node else { return Ok(()) };
+        let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(wanted) = self.runs.kept.iter().rev().find(|promise| node.has_key(&key_of(**promise)))
         else {
             return Ok(());
@@ -342,7 +342,7 @@ impl World {
 
     /// A node ends as it was told: what it has done is in its files.
     pub(super) fn shut_down(&mut self, id: NodeId) {
-        let Some(node) = &mut self.places[id].node else { return };
+        let Some(node) = &mut self.hosts[id].node else { return };
         node.end();
         self.trace(|| format!("node {id} ends as it was told"));
         self.met.shutdowns += 1;

@@ -1,21 +1,21 @@
 //! Regions to search in, and the cells that cover them.
 
-use super::{Cell, Degrees, EARTH_RADIUS_M, GeoPlace, LATITUDE_MAX, STEPS_MAX};
+use super::{Cell, Degrees, EARTH_RADIUS_M, GeoPoint, LATITUDE_MAX, STEPS_MAX};
 
 /// A region of the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Region {
-    /// All within a distance of a place.
+    /// All within a distance of a point.
     Circle {
         /// The middle.
-        middle: GeoPlace,
+        middle: GeoPoint,
         /// Metres.
         radius_m: f64,
     },
-    /// A box around a place, whose sides run along meridians and parallels.
+    /// A box around a point, whose sides run along meridians and parallels.
     Box {
         /// The middle.
-        middle: GeoPlace,
+        middle: GeoPoint,
         /// Metres from west to east.
         width_m: f64,
         /// Metres from south to north.
@@ -24,9 +24,9 @@ pub enum Region {
     /// What lies inside a closed line.
     Polygon {
         /// Where distances are measured from.
-        middle: GeoPlace,
+        middle: GeoPoint,
         /// The corners in order: at least three.
-        corners: Vec<GeoPlace>,
+        corners: Vec<GeoPoint>,
     },
 }
 
@@ -48,7 +48,7 @@ impl Cells {
 
 impl Region {
     /// The inside of a closed line. Its middle is the mean of the corners on the sphere.
-    pub fn polygon(corners: Vec<GeoPlace>) -> Region {
+    pub fn polygon(corners: Vec<GeoPoint>) -> Region {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
             let (longitude, latitude) =
@@ -60,35 +60,35 @@ impl Region {
         // The direction of the sum is that of the mean. A division by the number of corners changes last
         // digits.
         let latitude = z.atan2((x * x + y * y).sqrt()).to_degrees_exactly();
-        let middle = GeoPlace { longitude: y.atan2(x).to_degrees_exactly(), latitude };
+        let middle = GeoPoint { longitude: y.atan2(x).to_degrees_exactly(), latitude };
         Region::Polygon { middle, corners }
     }
 
-    /// Metres from the middle to a place of the region; `None` for a place outside.
-    pub fn distance_m(&self, place: GeoPlace) -> Option<f64> {
+    /// Metres from the middle to a point of the region; `None` for a point outside.
+    pub fn distance_m(&self, point: GeoPoint) -> Option<f64> {
         match self {
             Region::Circle { middle, radius_m } => {
-                let distance = middle.distance_m(place);
+                let distance = middle.distance_m(point);
                 (distance <= *radius_m).then_some(distance)
             }
             Region::Box { middle, width_m, height_m } => {
-                if place.latitude_distance_m(*middle) > height_m / 2.0 {
+                if point.latitude_distance_m(*middle) > height_m / 2.0 {
                     return None;
                 }
-                // Along the place's own parallel.
-                let level = GeoPlace { longitude: middle.longitude, latitude: place.latitude };
-                if place.distance_m(level) > width_m / 2.0 {
+                // Along the point's own parallel.
+                let level = GeoPoint { longitude: middle.longitude, latitude: point.latitude };
+                if point.distance_m(level) > width_m / 2.0 {
                     return None;
                 }
-                Some(middle.distance_m(place))
+                Some(middle.distance_m(point))
             }
             Region::Polygon { middle, corners } => {
-                is_inside(corners, place).then(|| middle.distance_m(place))
+                is_inside(corners, point).then(|| middle.distance_m(point))
             }
         }
     }
 
-    fn middle(&self) -> GeoPlace {
+    fn middle(&self) -> GeoPoint {
         match self {
             Region::Circle { middle, .. } | Region::Box { middle, .. } | Region::Polygon { middle, .. } => {
                 *middle
@@ -158,7 +158,7 @@ impl Region {
 /// North, south, east, west, and between.
 const NEIGHBOURS: [(i32, i32); 8] = [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
-/// Degrees around a place.
+/// Degrees around a point.
 struct Bounds {
     west: f64,
     east: f64,
@@ -167,7 +167,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn around(middle: GeoPlace, height_m: f64, width_m: f64) -> Bounds {
+    fn around(middle: GeoPoint, height_m: f64, width_m: f64) -> Bounds {
         let latitudes = (height_m / EARTH_RADIUS_M).to_degrees_exactly();
         let longitudes = |latitude: f64| {
             (width_m / EARTH_RADIUS_M / latitude.to_radians_exactly().cos()).to_degrees_exactly()
@@ -210,16 +210,16 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
 
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 
-/// Whether a place lies inside a closed line: a ray to the east crosses the line an odd number of times.
-fn is_inside(corners: &[GeoPlace], place: GeoPlace) -> bool {
+/// Whether a point lies inside a closed line: a ray to the east crosses the line an odd number of times.
+fn is_inside(corners: &[GeoPoint], point: GeoPoint) -> bool {
     let mut inside = false;
-    let mut before = corners.last().copied().unwrap_or(place);
+    let mut before = corners.last().copied().unwrap_or(point);
     for corner in corners {
-        if (corner.latitude > place.latitude) != (before.latitude > place.latitude) {
-            let crossing = (before.longitude - corner.longitude) * (place.latitude - corner.latitude)
+        if (corner.latitude > point.latitude) != (before.latitude > point.latitude) {
+            let crossing = (before.longitude - corner.longitude) * (point.latitude - corner.latitude)
                 / (before.latitude - corner.latitude)
                 + corner.longitude;
-            if place.longitude < crossing {
+            if point.longitude < crossing {
                 inside = !inside;
             }
         }

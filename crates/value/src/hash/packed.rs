@@ -24,7 +24,7 @@ pub(super) struct PackedRef<'a> {
 }
 
 /// Bytes of a field's name and value in a row.
-struct PairPlace {
+struct PairRange {
     start: usize,
     value_at: usize,
     end: usize,
@@ -60,7 +60,7 @@ impl<'a> PackedRef<'a> {
         PackedIter(entry::Iter::new(self.row))
     }
 
-    fn find(self, name: &[u8]) -> Option<PairPlace> {
+    fn find(self, name: &[u8]) -> Option<PairRange> {
         let wanted = Element::of(name);
         let mut at = 0;
         while at < self.row.len() {
@@ -69,7 +69,7 @@ impl<'a> PackedRef<'a> {
             let (_, value_len) = entry::read(self.row.get(value_at..)?)?;
             let end = value_at + value_len;
             if found == wanted {
-                return Some(PairPlace { start: at, value_at, end });
+                return Some(PairRange { start: at, value_at, end });
             }
             at = end;
         }
@@ -77,8 +77,8 @@ impl<'a> PackedRef<'a> {
     }
 
     pub(super) fn get(self, name: &[u8]) -> Option<HashField<'a>> {
-        let place = self.find(name)?;
-        PackedIter(entry::Iter::new(&self.row[place.start..place.end])).next()
+        let pair = self.find(name)?;
+        PackedIter(entry::Iter::new(&self.row[pair.start..pair.end])).next()
     }
 }
 
@@ -190,8 +190,8 @@ impl Packed {
     pub(super) fn set(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = Element::of(value);
         match self.view().find(name) {
-            Some(place) => {
-                self.splice(place.value_at..place.end, &[value]);
+            Some(pair) => {
+                self.splice(pair.value_at..pair.end, &[value]);
                 false
             }
             None => {
@@ -205,8 +205,8 @@ impl Packed {
 
     /// Removes a field; whether it was there.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
-        let Some(place) = self.view().find(name) else { return false };
-        self.splice(place.start..place.end, &[]);
+        let Some(pair) = self.view().find(name) else { return false };
+        self.splice(pair.start..pair.end, &[]);
         self.len -= 1;
         true
     }

@@ -34,7 +34,7 @@ impl Mark {
     }
 
     /// Where its register stands in a dense string, and in how many bytes, at most two.
-    pub fn dense_place(self) -> (usize, usize) {
+    pub fn dense_range(self) -> (usize, usize) {
         let at = HEADER_BYTES + self.register * 6 / 8;
         (at, 2.min(DENSE_BYTES - at))
     }

@@ -112,7 +112,7 @@ pub(super) fn merge(mut ops: &[u8], registers: &mut Registers) -> Result<(), Cor
 }
 
 /// The operation that a register belongs to.
-struct OpPlace {
+struct OpPosition {
     op: SparseOp,
     /// Where it begins in the string.
     at: usize,
@@ -122,12 +122,12 @@ struct OpPlace {
     first: usize,
 }
 
-fn find(bytes: &[u8], register: usize) -> Option<OpPlace> {
+fn find(bytes: &[u8], register: usize) -> Option<OpPosition> {
     let (mut at, mut before, mut first) = (HEADER_BYTES, None, 0);
     loop {
         let op = SparseOp::read(bytes.get(at..)?)?;
         if register < first + op.run() {
-            return Some(OpPlace { op, at, before, first });
+            return Some(OpPosition { op, at, before, first });
         }
         before = Some(at);
         at += op.len();
@@ -140,7 +140,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: Mark, bytes_max: usize) -> Result
     if mark.value > VALUE_MAX {
         return Ok(Raised::TooLarge);
     }
-    let OpPlace { op, at, before, first } = find(bytes, mark.register).ok_or(Corrupt)?;
+    let OpPosition { op, at, before, first } = find(bytes, mark.register).ok_or(Corrupt)?;
     let value = op.value();
     if value >= mark.value {
         return Ok(Raised::No);

@@ -18,7 +18,7 @@ pub struct ListIter<'a> {
     range: Range<usize>,
     /// Where it begins.
     from: End,
-    place: LeafRest<'a>,
+    rest: LeafRest<'a>,
     /// The row of a compressed leaf.
     scratch: Vec<u8>,
 }
@@ -57,13 +57,13 @@ impl<'a> ListIter<'a> {
         let len = list.len();
         let end = range.end.min(len);
         let range = range.start.min(end)..end;
-        let mut this = ListIter { root: None, range, from, place: LeafRest::Nowhere, scratch: Vec::new() };
+        let mut this = ListIter { root: None, range, from, rest: LeafRest::Nowhere, scratch: Vec::new() };
         match list {
             ListRef::Value(list) => this.root = Some(&list.0),
             ListRef::Inline { bytes, .. } => {
                 let row = inline_parts(bytes).1;
                 let left = part(row, len, 0, this.index(), from);
-                this.place = LeafRest::Row(RowIter::new(&row[left], 0));
+                this.rest = LeafRest::Row(RowIter::new(&row[left], 0));
             }
         }
         this
@@ -81,7 +81,7 @@ impl<'a> ListIter<'a> {
         if self.range.is_empty() {
             return None;
         }
-        if let LeafRest::Row(row) = &mut self.place {
+        if let LeafRest::Row(row) = &mut self.rest {
             let element = if self.from == End::Front { row.next() } else { row.next_back() };
             if let Some(element) = element {
                 match self.from {
@@ -96,7 +96,7 @@ impl<'a> ListIter<'a> {
 
     /// The next element that is not in the row at hand.
     fn next_slowly(&mut self) -> Option<ListItem<'_>> {
-        let at_end = match &self.place {
+        let at_end = match &self.rest {
             LeafRest::Nowhere | LeafRest::Row(_) => true,
             LeafRest::Large(_) => false,
             LeafRest::Scratch(left, _) => left.is_empty(),
@@ -109,12 +109,12 @@ impl<'a> ListIter<'a> {
             End::Front => self.range.start += 1,
             End::Back => self.range.end -= 1,
         }
-        match &mut self.place {
+        match &mut self.rest {
             LeafRest::Nowhere => None,
             LeafRest::Row(row) => (if from == End::Front { row.next() } else { row.next_back() }).map(item),
             LeafRest::Large(bytes) => {
                 let bytes = *bytes;
-                self.place = LeafRest::Nowhere;
+                self.rest = LeafRest::Nowhere;
                 Some(ListItem::Shared(bytes))
             }
             LeafRest::Scratch(left, uniform) => {
@@ -135,7 +135,7 @@ impl<'a> ListIter<'a> {
     fn enter(&mut self) -> Option<()> {
         let index = self.index();
         let (leaf, at) = self.root?.find(index)?;
-        self.place = match leaf {
+        self.rest = match leaf {
             Leaf::Chunk(chunk) => {
                 let left = part(chunk.row(), chunk.count(), chunk.uniform(), at, self.from);
                 LeafRest::Row(RowIter::new(&chunk.row()[left], chunk.uniform()))

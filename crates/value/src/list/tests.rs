@@ -77,7 +77,7 @@ fn step(rng: &mut Rng, style: u64, list: &mut List, model: &mut Model, context: 
         }
         19..21 => {
             let set = list.set(at, &value, context);
-            assert_eq!(set, model.get_mut(at).map(|place| *place = value).is_some());
+            assert_eq!(set, model.get_mut(at).map(|element| *element = value).is_some());
         }
         21 => {
             let wanted = model.get(at).cloned().unwrap_or(value);

@@ -105,7 +105,7 @@ impl Child {
 }
 
 /// The child that holds the element at `index`, and how many elements are in front of it.
-fn place(children: &[Child], index: usize) -> Option<(usize, usize)> {
+fn child_at(children: &[Child], index: usize) -> Option<(usize, usize)> {
     let mut before = 0;
     for (at, child) in children.iter().enumerate() {
         if index < before + child.sums.count {
@@ -158,7 +158,7 @@ impl Tree {
             match &child.node {
                 Node::Leaf(leaf) => return Some((leaf, index)),
                 Node::Inner(inner) => {
-                    let (at, before) = place(&inner.children, index)?;
+                    let (at, before) = child_at(&inner.children, index)?;
                     index -= before;
                     child = &inner.children[at];
                 }

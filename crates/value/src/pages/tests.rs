@@ -24,8 +24,8 @@ fn check(pages: &Pages, model: &[u8]) {
     assert_eq!(pages.heap_bytes(), counted(pages));
 }
 
-/// A place that is near the beginning or end of a page, or anywhere.
-fn place(rng: &mut Rng, below: usize) -> usize {
+/// An offset that is near the beginning or end of a page, or anywhere.
+fn random_offset(rng: &mut Rng, below: usize) -> usize {
     let page = rng.below(below as u64 / PAGE_BYTES as u64 + 1) as usize * PAGE_BYTES;
     match rng.below(3) {
         0 => page + rng.below(4) as usize,
@@ -64,7 +64,7 @@ fn pages_are_a_vector_whatever_is_shared_between_writes() {
                     let bytes = random_bytes(&mut rng);
                     // Three in four inside, the others up to forty pages behind the end: one level more.
                     let beyond = if rng.below(4) == 0 { rng.below(40) as usize * PAGE_BYTES } else { 0 };
-                    let offset = place(&mut rng, model.len() + beyond);
+                    let offset = random_offset(&mut rng, model.len() + beyond);
                     pages.write_at(offset, &bytes);
                     model.resize(model.len().max(offset + bytes.len()), 0);
                     model[offset..offset + bytes.len()].copy_from_slice(&bytes);
@@ -83,7 +83,7 @@ fn pages_are_a_vector_whatever_is_shared_between_writes() {
                     strings.push(twin);
                 }
                 _ => {
-                    let (a, b) = (place(&mut rng, model.len()), place(&mut rng, model.len()));
+                    let (a, b) = (random_offset(&mut rng, model.len()), random_offset(&mut rng, model.len()));
                     let range = a.min(b)..a.max(b);
                     let read: Vec<u8> = pages.slices(range.clone()).flatten().copied().collect();
                     let end = range.end.min(model.len());

@@ -153,8 +153,8 @@ impl Packed {
 
     /// Removes a member; whether it was there.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
-        let Some(place) = self.view().find(member) else { return false };
-        Arc::make_mut(&mut self.row).drain(place);
+        let Some(range) = self.view().find(member) else { return false };
+        Arc::make_mut(&mut self.row).drain(range);
         self.len -= 1;
         true
     }

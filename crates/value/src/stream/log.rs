@@ -2,7 +2,7 @@
 
 mod trim;
 
-use super::macro_node::{EntryPairs, EntryPlace, MacroNode, Places};
+use super::macro_node::{EntryPairs, EntryPosition, EntryPositions, MacroNode};
 use super::tree::{SharedTree, TreeItem, TreeIter, Weight};
 use super::{StreamId, StreamLimits};
 use sluice_base::heap;
@@ -73,19 +73,19 @@ pub enum TrimExtent {
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
     node: &'a MacroNode,
-    place: EntryPlace,
+    position: EntryPosition,
 }
 
 impl<'a> EntryRef<'a> {
     /// Its id.
     pub fn id(self) -> StreamId {
-        self.place.id
+        self.position.id
     }
 
     /// How many fields it has.
     #[allow(clippy::len_without_is_empty, reason = "an entry has a field at least")]
     pub fn len(self) -> usize {
-        self.place.pairs
+        self.position.pairs
     }
 
     /// Bytes of its fields and values.
@@ -99,7 +99,7 @@ impl<'a> EntryRef<'a> {
 
     /// Its fields with their values.
     pub fn pairs(self) -> EntryPairs<'a> {
-        self.node.pairs(self.place)
+        self.node.pairs(self.position)
     }
 }
 
@@ -229,14 +229,14 @@ impl EntryLog {
         }) else {
             return false;
         };
-        let Some(place) = node.find(id) else { return false };
+        let Some(position) = node.find(id) else { return false };
         match (node.live, master) {
             (1, None) => self.drop_tail(copied),
             (1, Some(master)) => drop(self.nodes.remove(&master, copied)),
-            (_, None) => self.tail.iter_mut().for_each(|tail| writable(tail, copied).delete(place)),
+            (_, None) => self.tail.iter_mut().for_each(|tail| writable(tail, copied).delete(position)),
             (_, Some(master)) => {
                 self.nodes
-                    .update(&master, copied, |item, copied| writable(&mut item.0, copied).delete(place));
+                    .update(&master, copied, |item, copied| writable(&mut item.0, copied).delete(position));
             }
         }
         self.len -= 1;
@@ -261,7 +261,7 @@ impl EntryLog {
             Some(tail) if id >= tail.master => tail,
             Some(_) | None => &self.nodes.iter_back(Some(&id)).next()?.0,
         };
-        node.find(id).map(|place| EntryRef { node, place })
+        node.find(id).map(|position| EntryRef { node, position })
     }
 
     /// All entries in order.
@@ -287,7 +287,7 @@ impl EntryLog {
             tail: self.tail.as_deref().filter(|tail| tail.master <= end),
             nodes: self.nodes.iter_back(Some(&end)),
             current: None,
-            places: Vec::new(),
+            positions: Vec::new(),
             start,
             end,
         }
@@ -361,7 +361,7 @@ fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
 pub struct Entries<'a> {
     nodes: TreeIter<'a, NodeItem>,
     tail: Option<&'a MacroNode>,
-    current: Option<(&'a MacroNode, Places<'a>)>,
+    current: Option<(&'a MacroNode, EntryPositions<'a>)>,
     start: StreamId,
     end: StreamId,
 }
@@ -371,10 +371,10 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<EntryRef<'a>> {
         loop {
-            if let Some((node, places)) = &mut self.current {
+            if let Some((node, positions)) = &mut self.current {
                 let node = *node;
-                match places.find(|place| place.id >= self.start && !place.is_deleted()) {
-                    Some(place) if place.id <= self.end => return Some(EntryRef { node, place }),
+                match positions.find(|position| position.id >= self.start && !position.is_deleted()) {
+                    Some(position) if position.id <= self.end => return Some(EntryRef { node, position }),
                     Some(_) => return None,
                     None => {}
                 }
@@ -384,18 +384,18 @@ impl<'a> Iterator for Entries<'a> {
                 (self.current, self.tail) = (None, None);
                 return None;
             }
-            self.current = Some((node, node.places()));
+            self.current = Some((node, node.positions()));
         }
     }
 }
 
-/// Entries, the last first. Allocates places of one node.
+/// Entries, the last first. Allocates positions of one node.
 pub struct EntriesBack<'a> {
     tail: Option<&'a MacroNode>,
     nodes: TreeIter<'a, NodeItem>,
     current: Option<&'a MacroNode>,
     /// Entries of the node that are left.
-    places: Vec<EntryPlace>,
+    positions: Vec<EntryPosition>,
     start: StreamId,
     end: StreamId,
 }
@@ -406,17 +406,17 @@ impl<'a> Iterator for EntriesBack<'a> {
     fn next(&mut self) -> Option<EntryRef<'a>> {
         loop {
             if let Some(node) = self.current
-                && let Some(place) = self.places.pop()
+                && let Some(position) = self.positions.pop()
             {
-                return Some(EntryRef { node, place });
+                return Some(EntryRef { node, position });
             }
             let node = self.tail.take().or_else(|| self.nodes.next().map(|item| &*item.0))?;
             if node.last < self.start {
                 return None;
             }
             let (start, end) = (self.start, self.end);
-            let wanted = node.places().take_while(|place| place.id <= end);
-            self.places.extend(wanted.filter(|place| place.id >= start && !place.is_deleted()));
+            let wanted = node.positions().take_while(|position| position.id <= end);
+            self.positions.extend(wanted.filter(|position| position.id >= start && !position.is_deleted()));
             self.current = Some(node);
         }
     }

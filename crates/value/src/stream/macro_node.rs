@@ -54,7 +54,7 @@ pub(super) struct MacroNode {
 
 /// An entry of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EntryPlace {
+pub(super) struct EntryPosition {
     pub id: StreamId,
     /// Where the flags are.
     at: usize,
@@ -66,7 +66,7 @@ pub(super) struct EntryPlace {
     pub pairs: usize,
 }
 
-impl EntryPlace {
+impl EntryPosition {
     pub(super) fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
@@ -226,9 +226,9 @@ impl MacroNode {
         self.wire += (int_len(0) + int_len(ms) + int_len(seq) + number + int_len(parts)) as u32;
     }
 
-    /// The entry at a place, of which the one before has the id `before`; one at the place of the first that
-    /// is not deleted needs none.
-    fn read(&self, at: usize, before: StreamId) -> Option<EntryPlace> {
+    /// The entry at a position, of which the one before has the id `before`; one at the position of the first
+    /// that is not deleted needs none.
+    fn read(&self, at: usize, before: StreamId) -> Option<EntryPosition> {
         let mut rest = self.row.get(at..)?;
         let (&flags, tail) = rest.split_first()?;
         rest = tail;
@@ -254,57 +254,58 @@ impl MacroNode {
             let (_, len) = entry::read_body(rest)?;
             rest = &rest[len..];
         }
-        Some(EntryPlace { id, at, body, end: self.row.len() - rest.len(), flags, pairs })
+        Some(EntryPosition { id, at, body, end: self.row.len() - rest.len(), flags, pairs })
     }
 
     /// The entries from the first that is not deleted on, deleted ones included.
-    pub(super) fn places(&self) -> Places<'_> {
-        Places { node: self, at: self.start as usize, before: StreamId::MIN }
+    pub(super) fn positions(&self) -> EntryPositions<'_> {
+        EntryPositions { node: self, at: self.start as usize, before: StreamId::MIN }
     }
 
     /// All entries.
-    pub(super) fn all_places(&self) -> Places<'_> {
-        // The place of the first live entry is asked for its id by itself.
-        Places { node: self, at: self.entries_at as usize, before: before(self.master) }
+    pub(super) fn all_positions(&self) -> EntryPositions<'_> {
+        // The position of the first live entry is asked for its id by itself.
+        EntryPositions { node: self, at: self.entries_at as usize, before: before(self.master) }
     }
 
-    /// What stands at a place: fields and values by turns, or the values alone where the fields are those of
-    /// the node.
-    pub(super) fn elements(&self, place: EntryPlace) -> impl Iterator<Item = Element<'_>> {
-        RowElements { row: &self.row[place.body..place.end] }
+    /// What stands at a position: fields and values by turns, or the values alone where the fields are those
+    /// of the node.
+    pub(super) fn elements(&self, position: EntryPosition) -> impl Iterator<Item = Element<'_>> {
+        RowElements { row: &self.row[position.body..position.end] }
     }
 
     /// Fields and values of an entry.
-    pub(super) fn pairs(&self, place: EntryPlace) -> EntryPairs<'_> {
-        let own = RowElements { row: &self.row[place.body..place.end] };
+    pub(super) fn pairs(&self, position: EntryPosition) -> EntryPairs<'_> {
+        let own = RowElements { row: &self.row[position.body..position.end] };
         let fields =
-            place.has_same_fields().then(|| RowElements { row: &self.row[..self.entries_at as usize] });
+            position.has_same_fields().then(|| RowElements { row: &self.row[..self.entries_at as usize] });
         EntryPairs { fields, own }
     }
 
     /// Whether an entry that is not deleted has this id or a greater one.
     pub(super) fn reaches(&self, id: StreamId) -> bool {
-        self.last >= id && self.places().any(|place| place.id >= id && !place.is_deleted())
+        self.last >= id && self.positions().any(|position| position.id >= id && !position.is_deleted())
     }
 
     /// The entry of an id, if it is there and not deleted.
-    pub(super) fn find(&self, id: StreamId) -> Option<EntryPlace> {
+    pub(super) fn find(&self, id: StreamId) -> Option<EntryPosition> {
         if id < self.first || id > self.last {
             return None;
         }
-        let place = self.places().find(|place| place.id >= id)?;
-        (place.id == id && !place.is_deleted()).then_some(place)
+        let position = self.positions().find(|position| position.id >= id)?;
+        (position.id == id && !position.is_deleted()).then_some(position)
     }
 
     /// Marks an entry as deleted. The caller drops a node without live entries.
-    pub(super) fn delete(&mut self, place: EntryPlace) {
-        self.row[place.at] |= DELETED;
+    pub(super) fn delete(&mut self, position: EntryPosition) {
+        self.row[position.at] |= DELETED;
         self.live -= 1;
         self.deleted += 1;
-        if place.at != self.start as usize || self.live == 0 {
+        if position.at != self.start as usize || self.live == 0 {
             return;
         }
-        let next = Places { node: self, at: place.end, before: place.id }.find(|next| !next.is_deleted());
+        let next = EntryPositions { node: self, at: position.end, before: position.id }
+            .find(|next| !next.is_deleted());
         if let Some(next) = next {
             (self.first, self.start) = (next.id, next.at as u32);
         }
@@ -327,17 +328,17 @@ impl MacroNode {
         push(row, int(u64::from(self.fields)));
         self.fields().for_each(|field| push(row, field));
         push(row, int(0));
-        for place in self.all_places() {
-            let same = place.has_same_fields();
-            let flags = if place.is_deleted() { 1 } else { 0 } | if same { 2 } else { 0 };
+        for position in self.all_positions() {
+            let same = position.has_same_fields();
+            let flags = if position.is_deleted() { 1 } else { 0 } | if same { 2 } else { 0 };
             push(row, int(flags));
-            push(row, int(place.id.ms.wrapping_sub(self.master.ms)));
-            push(row, int(place.id.seq.wrapping_sub(self.master.seq)));
+            push(row, int(position.id.ms.wrapping_sub(self.master.ms)));
+            push(row, int(position.id.seq.wrapping_sub(self.master.seq)));
             if !same {
-                push(row, int(place.pairs as u64));
+                push(row, int(position.pairs as u64));
             }
-            self.elements(place).for_each(|element| push(row, element));
-            push(row, Element::Int(wire_parts(same, place.pairs)));
+            self.elements(position).for_each(|element| push(row, element));
+            push(row, Element::Int(wire_parts(same, position.pairs)));
         }
         listpack::of_row(row, count, out);
         debug_assert_eq!(out.len(), self.wire_len());
@@ -397,21 +398,21 @@ fn read_varint(rest: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// The entries of a node from a place on.
-pub(super) struct Places<'a> {
+/// The entries of a node from a position on.
+pub(super) struct EntryPositions<'a> {
     node: &'a MacroNode,
     at: usize,
     before: StreamId,
 }
 
-impl Iterator for Places<'_> {
-    type Item = EntryPlace;
+impl Iterator for EntryPositions<'_> {
+    type Item = EntryPosition;
 
     #[inline]
-    fn next(&mut self) -> Option<EntryPlace> {
-        let place = self.node.read(self.at, self.before)?;
-        (self.at, self.before) = (place.end, place.id);
-        Some(place)
+    fn next(&mut self) -> Option<EntryPosition> {
+        let position = self.node.read(self.at, self.before)?;
+        (self.at, self.before) = (position.end, position.id);
+        Some(position)
     }
 }
 

@@ -161,7 +161,7 @@ fn branch_of<T: TreeItem>(branches: &[Branch<T>], probe: &T::Probe) -> usize {
     branches.partition_point(|branch| T::compare(&branch.first, probe).is_le()).saturating_sub(1)
 }
 
-fn place_of<T: TreeItem>(items: &[T], probe: &T::Probe) -> Result<usize, usize> {
+fn index_of<T: TreeItem>(items: &[T], probe: &T::Probe) -> Result<usize, usize> {
     items.binary_search_by(|item| item.is_beside(probe))
 }
 
@@ -195,7 +195,7 @@ impl<T: TreeItem> SharedTree<T> {
         let mut node = &**self.root.as_ref()?;
         loop {
             match node {
-                TreeNode::Leaf(items) => return items.get(place_of(items, probe).ok()?),
+                TreeNode::Leaf(items) => return items.get(index_of(items, probe).ok()?),
                 TreeNode::Inner(branches) => node = &branches[branch_of(branches, probe)].node,
             }
         }
@@ -348,7 +348,7 @@ fn insert_below<T: TreeItem>(
         TreeNode::Leaf(items) => {
             let added = item.weight();
             *weight = weight.plus(added);
-            match place_of(items, probe) {
+            match index_of(items, probe) {
                 Ok(at) => {
                     *weight = weight.minus(items[at].weight());
                     items[at] = item;
@@ -397,7 +397,7 @@ fn update_below<T: TreeItem, R>(
     let node = writable(node, copied);
     let done = match node {
         TreeNode::Leaf(items) => {
-            let at = place_of(items, probe).ok()?;
+            let at = index_of(items, probe).ok()?;
             let before = items[at].weight();
             let done = change(&mut items[at], copied);
             *weight = weight.minus(before).plus(items[at].weight());
@@ -427,7 +427,7 @@ fn remove_below<T: TreeItem>(
     let node = writable(node, copied);
     let removed = match node {
         TreeNode::Leaf(items) => {
-            let item = items.remove(place_of(items, probe).ok()?);
+            let item = items.remove(index_of(items, probe).ok()?);
             *weight = weight.minus(item.weight());
             Some(item)
         }
@@ -547,7 +547,7 @@ enum Direction {
 
 /// Items in order, or the last first. Allocates nothing.
 pub(super) struct TreeIter<'a, T: TreeItem> {
-    /// The nodes from the root down, each with the place of what comes next; of a node that is done with it
+    /// The nodes from the root down, each with the index of what comes next; of a node that is done with it
     /// is beyond its end.
     path: [Option<(&'a TreeNode<T>, usize)>; LEVELS_MAX],
     depth: usize,

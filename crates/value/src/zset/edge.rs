@@ -1,6 +1,6 @@
-//! Places between elements.
+//! Positions between elements.
 
-/// A place between two elements, before the first or behind the last.
+/// A position between two elements, before the first or behind the last.
 #[derive(Clone, Copy, Debug)]
 pub enum Edge<'a> {
     /// Behind all lower scores.

@@ -88,7 +88,7 @@ impl MemberIndex {
         if page < self.pages { page } else { page & (top / 2 - 1) }
     }
 
-    /// The leaves that may hold a member of this hash, each with the entry's place in its page.
+    /// The leaves that may hold a member of this hash, each with the entry's index in its page.
     #[inline]
     pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = (usize, u32)> + '_ {
         let page = if self.pages == 0 { None } else { self.paged.get(self.page_of(hash)) };
@@ -98,9 +98,9 @@ impl MemberIndex {
         entries.iter().enumerate().filter_map(of_hash)
     }
 
-    /// Asks the processor for the place of the page of a hash. What follows soon is
+    /// Asks the processor for the slot of the page of a hash. What follows soon is
     /// [`MemberIndex::prefetch`].
-    pub(super) fn prefetch_place(&self, hash: u32) {
+    pub(super) fn prefetch_slot(&self, hash: u32) {
         if self.pages > 0 {
             self.paged.prefetch(self.page_of(hash));
         }

@@ -31,7 +31,7 @@ use super::edge::Edge;
 use super::index::MemberIndex;
 use super::leaf::{ROW_BYTES_MAX, RowLeaf};
 use super::paged::{PagedArray, Shelved};
-use super::row::{self, RowIter, RowPlace};
+use super::row::{self, RowIter, RowPosition};
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -45,8 +45,8 @@ const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
 /// Members that are looked up together: about as many misses as a processor keeps under way.
 const MEMBERS_AHEAD: usize = 16;
 
-/// How many pops after the place of a page of the index its entries are asked for.
-const PLACES_AHEAD: usize = 3;
+/// How many pops after the slot of a page of the index its entries are asked for.
+const SLOTS_AHEAD: usize = 3;
 
 /// A sorted set with an index.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub(super) struct Large {
     /// time.
     remains: Vec<Link>,
     /// Hashes of members that are probably popped soon. A hint: nothing but a prefetch depends on them.
-    pops_next: [u32; PLACES_AHEAD],
+    pops_next: [u32; SLOTS_AHEAD],
 }
 
 /// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built
@@ -122,13 +122,13 @@ pub(super) struct FoundMember {
     hash: u32,
     /// Where in its page the index had the entry: a hint.
     slot: usize,
-    /// The leaf, and the place in its row.
-    place: Option<(u32, RowPlace)>,
+    /// The leaf, and the position in its row.
+    position: Option<(u32, RowPosition)>,
 }
 
 impl FoundMember {
     pub(super) fn score(self) -> Option<f64> {
-        self.place.map(|(_, place)| place.score)
+        self.position.map(|(_, position)| position.score)
     }
 
     pub(super) fn hash(self) -> u32 {
@@ -167,12 +167,12 @@ impl Large {
     #[inline]
     fn find_hashed(&self, hash: u32, member: &[u8]) -> FoundMember {
         let found = self.index.candidates(hash).find_map(|(slot, number)| {
-            let place = row::find(self.paged.get(number as usize)?.row(), member)?;
-            self.is_live(number, place.score, member).then_some((slot, (number, place)))
+            let position = row::find(self.paged.get(number as usize)?.row(), member)?;
+            self.is_live(number, position.score, member).then_some((slot, (number, position)))
         });
         match found {
-            Some((slot, place)) => FoundMember { hash, slot, place: Some(place) },
-            None => FoundMember { hash, slot: 0, place: None },
+            Some((slot, position)) => FoundMember { hash, slot, position: Some(position) },
+            None => FoundMember { hash, slot: 0, position: None },
         }
     }
 
@@ -199,17 +199,17 @@ impl Large {
     }
 
     /// Asks for the next few members, and hands them back with their hashes; `None` behind the last. A
-    /// look-up reads four things, each of which names the next: the place of a page of the index, the page,
-    /// the place of a leaf, the leaf.
+    /// look-up reads four things, each of which names the next: the slot of a page of the index, the page,
+    /// the slot of a leaf, the leaf.
     fn prefetch_some<'n>(
         &self,
         members: &mut impl Iterator<Item = &'n [u8]>,
     ) -> Option<([(u32, &'n [u8]); MEMBERS_AHEAD], usize)> {
         let mut group = [(0, &b""[..]); MEMBERS_AHEAD];
         let mut len = 0;
-        for (place, member) in group.iter_mut().zip(members) {
-            *place = (hash(self.seed, member), member);
-            self.index.prefetch_place(place.0);
+        for (pair, member) in group.iter_mut().zip(members) {
+            *pair = (hash(self.seed, member), member);
+            self.index.prefetch_slot(pair.0);
             len += 1;
         }
         if len == 0 {
@@ -231,13 +231,13 @@ impl Large {
 
     /// Rank and score of a member. Cost: O(log n).
     pub(super) fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let (number, place) = self.find(member).place?;
-        let edge = Edge::BehindElement(place.score, member);
+        let (number, position) = self.find(member).position?;
+        let edge = Edge::BehindElement(position.score, member);
         let (before, leaf) = self.leaf_before(edge);
         if leaf == Some(number) {
-            return Some((before + place.index, place.score));
+            return Some((before + position.index, position.score));
         }
-        Some((self.count_before(Edge::Element(place.score, member)), place.score))
+        Some((self.count_before(Edge::Element(position.score, member)), position.score))
     }
 
     /// The leaf in which an edge lies, and how many elements are in front of the leaf.

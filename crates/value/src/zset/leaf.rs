@@ -100,7 +100,7 @@ impl RowLeaf {
         RowIter::new(self.row())
     }
 
-    /// The place of an edge in the row. Cost: a walk over an eighth of the row.
+    /// The position of an edge in the row. Cost: a walk over an eighth of the row.
     #[inline]
     pub(super) fn gap_of(&self, edge: Edge<'_>) -> RowGap {
         let row = self.row();

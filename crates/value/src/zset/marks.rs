@@ -15,7 +15,7 @@ const MARKS: usize = 7;
 /// A row of fewer elements has none.
 const MARKED_FROM: usize = 16;
 
-/// Some places of a row. What is not used is the begin of the row.
+/// Some positions in a row. What is not used is the begin of the row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowMarks([RowMark; MARKS]);
 

@@ -1,6 +1,6 @@
 //! A paged array: items by number, which can be shared in O(1). A writer copies the path to an item.
 //!
-//! A tree of arrays of [`FANOUT`] places. Invariants: (1) all items are at the depth `height`; (2) an array
+//! A tree of arrays of [`FANOUT`] slots. Invariants: (1) all items are at the depth `height`; (2) an array
 //! with a second owner is never written: a copy takes its place, and the array goes to the garbage.
 
 pub(super) mod edit;
@@ -11,7 +11,7 @@ use sluice_base::heap;
 use sluice_collections::prefetch_items;
 use triomphe::Arc;
 
-/// Places of an array.
+/// Slots of an array.
 pub(super) const FANOUT: usize = 32;
 const BITS: u32 = FANOUT.trailing_zeros();
 
@@ -90,7 +90,7 @@ impl<T: Shelved> PagedArray<T> {
         }
     }
 
-    /// Asks the processor for the place of an item, which is to be read soon.
+    /// Asks the processor for the slot of an item, which is to be read soon.
     pub(super) fn prefetch(&self, number: usize) {
         let mut next = self.top.as_ref();
         let mut shift = self.height * BITS;

@@ -7,7 +7,7 @@ use super::large::{INNER_BYTES, InnerNode, Large};
 use super::leaf::RowLeaf;
 use super::paged::ShelfNode;
 
-/// A part of a set that lost its place.
+/// A part that a set has no more.
 #[derive(Debug)]
 pub(super) enum ZsetPart {
     Leaf(RowLeaf),

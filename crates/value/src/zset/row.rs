@@ -165,7 +165,7 @@ pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
     offset_from(row, RowGap::default(), index)
 }
 
-/// Where the element at `index` begins, found from a place at or in front of it on.
+/// Where the element at `index` begins, found from a position at or in front of it on.
 pub(super) fn offset_from(row: &[u8], from: RowGap, index: usize) -> usize {
     let mut at = from.at;
     for _ in from.index..index {
@@ -182,9 +182,9 @@ pub(super) fn element_end(row: &[u8], at: usize) -> Option<usize> {
     (end <= row.len()).then_some(end)
 }
 
-/// A member's place in a row.
+/// A member's position in a row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowPlace {
+pub(super) struct RowPosition {
     pub(super) index: usize,
     pub(super) score: f64,
     /// Where the element begins, and where it ends.
@@ -192,9 +192,9 @@ pub(super) struct RowPlace {
     pub(super) end: usize,
 }
 
-/// The place of a member. Scores on the way are not read.
+/// The position of a member. Scores on the way are not read.
 #[inline]
-pub(super) fn find(row: &[u8], member: &[u8]) -> Option<RowPlace> {
+pub(super) fn find(row: &[u8], member: &[u8]) -> Option<RowPosition> {
     let (mut at, mut index) = (0, 0);
     loop {
         let (begin, end) = member_range(row, at)?;
@@ -202,7 +202,7 @@ pub(super) fn find(row: &[u8], member: &[u8]) -> Option<RowPlace> {
         // Members of one length often differ in their last byte alone.
         if found.len() == member.len() && found.last() == member.last() && found == member {
             let score = read(&row[at..])?.score;
-            return Some(RowPlace { index, score, at, end });
+            return Some(RowPosition { index, score, at, end });
         }
         at = end;
         index += 1;
@@ -222,7 +222,7 @@ fn member_range(row: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((begin, begin + len))
 }
 
-/// A place between two elements of a row.
+/// A position between two elements of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowGap {
     /// How many elements are in front of it.
@@ -231,12 +231,12 @@ pub(super) struct RowGap {
     pub(super) at: usize,
 }
 
-/// The place of an edge in a row.
+/// The position of an edge in a row.
 pub(super) fn gap_of(row: &[u8], edge: Edge<'_>) -> RowGap {
     gap_from(row, RowGap::default(), edge)
 }
 
-/// The place of an edge in a row, looked for from a place in front of it on.
+/// The position of an edge in a row, looked for from a position in front of it on.
 #[inline]
 pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     let mut gap = from;
@@ -254,9 +254,9 @@ pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     gap
 }
 
-/// The place of an element's edge, or of the first element with a long member or the last few bytes in front
-/// of it. What every change of a score asks: members are read where the score does not say, and nothing is
-/// looked at twice.
+/// The position of an element's edge, or of the first element with a long member or the last few bytes in
+/// front of it. What every change of a score asks: members are read where the score does not say, and nothing
+/// is looked at twice.
 fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
     let mut gap = from;
     while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {

@@ -2,7 +2,7 @@
 //!
 //! An arrow is
 //!
-//! - an import, at any place of the file, of an item that another file defines. Re-exports, globs and renames
+//! - an import, anywhere in the file, of an item that another file defines. Re-exports, globs and renames
 //!   between are followed to the definition, through private imports of an outer module too. A glob counts
 //!   for the names that the file mentions;
 //! - a path in code or in a macro's arguments: `crate::a::B`, `super::B`, `child::B`, `imported_module::B`.

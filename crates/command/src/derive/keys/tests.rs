@@ -123,8 +123,8 @@ fn rows_agree_with_all_keys() {
                 assert!(fast == first || fast.is_none() && movable(spec), "{} {count}", spec.full_name);
                 if let Some(first) = fast {
                     let step = if row.are_pairs() { 2 } else { 1 };
-                    let places = (0..=row.behind_first(count)).map(|n| first + n * step);
-                    assert!(places.eq(found.iter().take(row.behind_first(count) + 1).map(|key| key.0)));
+                    let indexes = (0..=row.behind_first(count)).map(|n| first + n * step);
+                    assert!(indexes.eq(found.iter().take(row.behind_first(count) + 1).map(|key| key.0)));
                 }
             }
         }

@@ -11,7 +11,7 @@ pub(super) struct Texts {
     bytes: Vec<u8>,
 }
 
-/// An element: an integer, or its place among the bytes of [`Texts`].
+/// An element: an integer, or its range among the bytes of [`Texts`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SortText {
     Int(i64),

@@ -134,7 +134,7 @@ impl Engine {
             self.await_debugger(&mut open, session);
         }
         // What is written of the reply counts as memory of the client.
-        let queued = open.at.transaction.as_ref().map_or(0, |place| place.transaction.heap_bytes());
+        let queued = open.at.transaction.as_ref().map_or(0, |position| position.transaction.heap_bytes());
         session.caller.multi.bytes = crate::session::short(queued + open.reply.len());
         self.units.open = Some(Box::new(open));
         *self.control.clients.unit_stands_open = true;
@@ -162,9 +162,10 @@ impl Engine {
         }
         let mut ended = OpenEnd { spent_ns, result: Ok(Outcome::Done) };
         match (transaction, script) {
-            (Some(place), script) => {
+            (Some(position), script) => {
                 // Whether it stands still again, the unit says.
-                let _ = self.run_queued_commands(&mut unit, &mut session, place, script, &mut now, process);
+                let _ =
+                    self.run_queued_commands(&mut unit, &mut session, position, script, &mut now, process);
             }
             (None, Some(run)) => {
                 if !is_connected {

@@ -178,9 +178,9 @@ impl<'a> Traits<'a> {
             (b"LIB-NAME", &mut self.lib_name),
             (b"LIB-VER", &mut self.lib_ver),
         ];
-        for (text, place) in texts {
+        for (text, slot) in texts {
             if name.eq_ignore_ascii_case(text) {
-                *place = Some(value);
+                *slot = Some(value);
                 return Ok(true);
             }
         }

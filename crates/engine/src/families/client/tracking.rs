@@ -149,7 +149,7 @@ fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Resul
     Err(CmdError::owned(text.concat()))
 }
 
-/// The first prefix that holds a later one or is held by it, and the first such; their places.
+/// The first prefix that holds a later one or is held by it, and the first such; their indexes.
 fn first_overlap(prefixes: &[&[u8]]) -> Option<(usize, usize)> {
     let mut sorted: Vec<(&[u8], usize)> =
         prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();

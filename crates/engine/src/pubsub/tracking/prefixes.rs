@@ -21,14 +21,14 @@ use super::tree::NameTree;
 /// All prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
-    /// Places in `nodes`.
+    /// Indexes in `nodes`.
     tree: NameTree,
     nodes: Vec<Prefix>,
     free: Vec<u32>,
     /// Keys that have changed in this iteration.
     changed: Vec<ChangedKey>,
     /// Where they stand in `changed`, by their hash.
-    places: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
+    indexes: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
     /// Prefixes below which a key has changed.
     pending: Vec<u32>,
     /// Prefixes that have begun so far, with those that are gone.
@@ -39,7 +39,7 @@ pub(super) struct Prefixes {
 struct Prefix {
     name: Arc<[u8]>,
     clients: BTreeSet<Tracker>,
-    /// Keys that have changed below it, as places in `changed`.
+    /// Keys that have changed below it, as indexes in `changed`.
     keys: Vec<u32>,
     /// Which of all prefixes that have begun.
     number: u64,
@@ -61,7 +61,7 @@ pub(super) struct ChangedKey {
 pub(super) struct Broadcast {
     /// Who has asked for the prefix.
     pub clients: Vec<Tracker>,
-    /// Places of the keys, in the order of their names.
+    /// Indexes of the keys, in the order of their names.
     pub keys: Vec<u32>,
 }
 
@@ -77,7 +77,7 @@ impl Prefixes {
             let name = if prefix.clients.is_empty() { 0 } else { name_bytes(&prefix.name) };
             name + heap::tree::<Tracker, ()>(prefix.clients.len()) + heap::vec(&prefix.keys)
         };
-        let places = match self.places.capacity() {
+        let indexes = match self.indexes.capacity() {
             0 => 0,
             capacity => heap::block((capacity * 8 / 7).next_power_of_two() * 17 + 16),
         };
@@ -87,7 +87,7 @@ impl Prefixes {
             + self.nodes.iter().map(prefix).sum::<usize>()
             + heap::vec(&self.changed)
             + self.changed.iter().map(|key| heap::block(key.name.len())).sum::<usize>()
-            + places
+            + indexes
             + heap::vec(&self.pending)
     }
 
@@ -142,8 +142,8 @@ impl Prefixes {
         if self.tree.len() == 0 {
             return;
         }
-        let known = self.places.get(&hash).copied();
-        if let Some(known) = known.map(|place| &mut self.changed[place as usize]) {
+        let known = self.indexes.get(&hash).copied();
+        if let Some(known) = known.map(|index| &mut self.changed[index as usize]) {
             if known.writer != writer {
                 known.writer = None;
             }
@@ -151,8 +151,8 @@ impl Prefixes {
                 return;
             }
         }
-        let Prefixes { tree, nodes, changed, places, pending, begun, .. } = self;
-        let place = known.unwrap_or(changed.len() as u32);
+        let Prefixes { tree, nodes, changed, indexes, pending, begun, .. } = self;
+        let index = known.unwrap_or(changed.len() as u32);
         let listed = match known {
             // Asked for meanwhile, or again: whoever did so may have read the key since.
             Some(known) => std::mem::replace(&mut changed[known as usize].listed, *begun),
@@ -165,12 +165,12 @@ impl Prefixes {
                 if node.keys.is_empty() {
                     pending.push(at);
                 }
-                node.keys.push(place);
+                node.keys.push(index);
             }
             is_below = true;
         });
         if is_below && known.is_none() {
-            places.insert(hash, place);
+            indexes.insert(hash, index);
             changed.push(ChangedKey { name: name.into(), writer, listed: *begun });
         }
     }
@@ -183,9 +183,9 @@ impl Prefixes {
 
     /// What has changed since the last call, by prefix in the order of the prefixes, and the keys.
     pub(super) fn take_changed(&mut self) -> (Vec<Broadcast>, Vec<ChangedKey>) {
-        match self.places.capacity() > PLACES_KEPT {
-            true => self.places = HashMap::default(),
-            false => self.places.clear(),
+        match self.indexes.capacity() > SLOTS_KEPT {
+            true => self.indexes = HashMap::default(),
+            false => self.indexes.clear(),
         }
         let changed = std::mem::take(&mut self.changed);
         let mut pending = std::mem::take(&mut self.pending);
@@ -194,7 +194,7 @@ impl Prefixes {
         for at in pending {
             let node = &mut self.nodes[at as usize];
             let mut keys = std::mem::take(&mut node.keys);
-            // One that was removed meanwhile has none; its place may be another's.
+            // One that was removed meanwhile has none; its slot may be another's.
             if keys.is_empty() {
                 continue;
             }
@@ -210,8 +210,8 @@ pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
     heap::block(2 * size_of::<usize>() + name.len())
 }
 
-/// Memory for so many places is kept from iteration to iteration.
-const PLACES_KEPT: usize = 1024;
+/// Memory for so many slots of the map is kept from iteration to iteration.
+const SLOTS_KEPT: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //!
 //! Whom a change is told: the client itself, if it speaks RESP3; or the client that it redirects to, which
 //! is sent a push in RESP3, and in RESP2 a message if it has subscribed to anything. Messages go the way of
-//! those of channels (`delivery.rs`), so that they keep their place among replies.
+//! those of channels (`delivery.rs`), so that they keep their position among replies.
 
 use super::{HeldBack, Redirect, Row};
 use crate::engine::Engine;

@@ -40,15 +40,15 @@ pub(super) struct Table {
 /// A part of the rows.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    places: HashMap<u64, RowPlace, BuildHasherDefault<HashItself>>,
-    /// What does not fit a place.
+    cells: HashMap<u64, RowCell, BuildHasherDefault<HashItself>>,
+    /// What does not fit a cell.
     more: Vec<Trackers>,
 }
 
 /// What a row takes in its shard, in 8 bytes: one client that has read a key that was there, or the position
 /// of more in the shard's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RowPlace(u64);
+struct RowCell(u64);
 
 /// The clients that have read a key, out of the table.
 #[derive(Debug)]
@@ -107,23 +107,23 @@ impl Row {
     }
 }
 
-impl RowPlace {
+impl RowCell {
     const MORE: u64 = 1 << 63;
 
     /// One client; none for a slot that leaves no room for the mark.
-    fn one(client: Tracker) -> Option<RowPlace> {
+    fn one(client: Tracker) -> Option<RowCell> {
         let bits = u64::from(client.slot) << 32 | u64::from(client.number);
-        (bits & RowPlace::MORE == 0).then_some(RowPlace(bits))
+        (bits & RowCell::MORE == 0).then_some(RowCell(bits))
     }
 
-    fn more(at: usize) -> RowPlace {
-        RowPlace(RowPlace::MORE | at as u64)
+    fn more(at: usize) -> RowCell {
+        RowCell(RowCell::MORE | at as u64)
     }
 
     fn get(self) -> Result<Tracker, usize> {
-        match self.0 & RowPlace::MORE {
+        match self.0 & RowCell::MORE {
             0 => Ok(Tracker { slot: (self.0 >> 32) as u32, number: self.0 as u32 }),
-            _ => Err((self.0 & !RowPlace::MORE) as usize),
+            _ => Err((self.0 & !RowCell::MORE) as usize),
         }
     }
 }
@@ -132,8 +132,8 @@ impl Shard {
     /// Removes what stands in the list, whose last element comes to stand there.
     fn remove_more(&mut self, at: usize) -> Trackers {
         let removed = self.more.swap_remove(at);
-        if let Some(place) = self.more.get(at).and_then(|moved| self.places.get_mut(&moved.hash)) {
-            *place = RowPlace::more(at);
+        if let Some(cell) = self.more.get(at).and_then(|moved| self.cells.get_mut(&moved.hash)) {
+            *cell = RowCell::more(at);
         }
         // To twice what is left, so that the next rows cost no growth.
         if self.more.len() < self.more.capacity() / 4 {
@@ -144,12 +144,12 @@ impl Shard {
 
     /// Bytes that the allocator has given, without what rows own.
     pub(super) fn bytes(&self) -> usize {
-        if self.places.capacity() == 0 {
+        if self.cells.capacity() == 0 {
             return heap::vec(&self.more);
         }
-        // Seven of eight places are used at most; small ones have 4 or 8 places.
-        let places = (self.places.capacity() * 8 / 7).next_power_of_two();
-        heap::block(places * (size_of::<(u64, RowPlace)>() + 1) + GROUP_BYTES) + heap::vec(&self.more)
+        // Seven of eight slots are used at most; small ones have 4 or 8 slots.
+        let slots = (self.cells.capacity() * 8 / 7).next_power_of_two();
+        heap::block(slots * (size_of::<(u64, RowCell)>() + 1) + GROUP_BYTES) + heap::vec(&self.more)
     }
 }
 
@@ -219,20 +219,20 @@ impl Table {
         if self.shards.is_empty() {
             self.shards.resize_with(SHARDS, Shard::default);
         }
-        let Shard { places, more } = &mut self.shards[shard_of(hash)];
-        match places.entry(hash) {
-            Entry::Occupied(mut place) => match place.get().get() {
+        let Shard { cells, more } = &mut self.shards[shard_of(hash)];
+        match cells.entry(hash) {
+            Entry::Occupied(mut cell) => match cell.get().get() {
                 Ok(one) if one == client => Added::Nothing,
                 Ok(one) if one.slot == client.slot => {
-                    if let Some(newer) = RowPlace::one(client) {
-                        place.insert(newer);
+                    if let Some(newer) = RowCell::one(client) {
+                        cell.insert(newer);
                     }
                     Added::InPlace
                 }
                 Ok(one) => {
                     let mut clients = Vec::with_capacity(CLIENTS_MIN);
                     clients.extend([client.min(one), client.max(one)]);
-                    place.insert(RowPlace::more(more.len()));
+                    cell.insert(RowCell::more(more.len()));
                     more.push(Trackers { hash, clients, name: None });
                     self.items += 1;
                     self.row_bytes += more.last().map_or(0, Trackers::bytes);
@@ -247,14 +247,14 @@ impl Table {
                     added
                 }
             },
-            Entry::Vacant(place) => {
+            Entry::Vacant(cell) => {
                 let name = name();
-                match RowPlace::one(client).filter(|_| name.is_none()) {
+                match RowCell::one(client).filter(|_| name.is_none()) {
                     Some(one) => {
-                        place.insert(one);
+                        cell.insert(one);
                     }
                     None => {
-                        place.insert(RowPlace::more(more.len()));
+                        cell.insert(RowCell::more(more.len()));
                         more.push(Trackers { hash, clients: vec![client], name });
                         self.row_bytes += more.last().map_or(0, Trackers::bytes);
                     }
@@ -269,7 +269,7 @@ impl Table {
     /// Has the filter find the keys of a shard, and of that shard no others. O(rows of the shard).
     pub(super) fn refill(&self, shard: usize, filter: &mut KeyFilter) {
         if let Some(rows) = self.shards.get(shard) {
-            filter.refill(shard, rows.places.keys().copied());
+            filter.refill(shard, rows.cells.keys().copied());
         }
     }
 
@@ -280,7 +280,7 @@ impl Table {
             return None;
         }
         let shard = &mut self.shards[shard_of(hash)];
-        let row = match shard.places.remove(&hash)?.get() {
+        let row = match shard.cells.remove(&hash)?.get() {
             Ok(client) => Row::One(client),
             Err(at) => Row::More(shard.remove_more(at)),
         };
@@ -297,7 +297,7 @@ impl Table {
         for _ in 0..self.shards.len() {
             let at = self.victims_at;
             self.victims_at = (at + 1) % SHARDS;
-            if let Some(hash) = self.shards[at].places.keys().next().copied() {
+            if let Some(hash) = self.shards[at].cells.keys().next().copied() {
                 return Some((hash, self.take(hash)?));
             }
         }
@@ -315,10 +315,10 @@ impl Table {
     /// items were dropped, and how many rows were looked at. O(rows and items of the shard).
     pub(super) fn sweep(&mut self, at: usize, alive: impl Fn(Tracker) -> bool) -> Swept {
         let Some(shard) = self.shards.get_mut(at) else { return Swept::default() };
-        let mut swept = Swept { looked_at: shard.places.len(), dropped: 0 };
+        let mut swept = Swept { looked_at: shard.cells.len(), dropped: 0 };
         let row_bytes = &mut self.row_bytes;
-        let Shard { places, more } = &mut *shard;
-        places.retain(|_, place| match place.get() {
+        let Shard { cells, more } = &mut *shard;
+        cells.retain(|_, cell| match cell.get() {
             Ok(client) => {
                 let stays = alive(client);
                 swept.dropped += usize::from(!stays);
@@ -340,16 +340,16 @@ impl Table {
                 stays
             }
         });
-        // From the end on, so that what comes to stand in an emptied place is one that stays.
+        // From the end on, so that what comes to stand in an emptied slot is one that stays.
         for at in (0..shard.more.len()).rev() {
             if shard.more[at].clients.is_empty() {
                 shard.remove_more(at);
             }
         }
         self.items -= swept.dropped;
-        self.keys -= swept.looked_at - shard.places.len();
-        if shard.places.len() < shard.places.capacity() / 4 {
-            shard.places.shrink_to_fit();
+        self.keys -= swept.looked_at - shard.cells.len();
+        if shard.cells.len() < shard.cells.capacity() / 4 {
+            shard.cells.shrink_to_fit();
         }
         if shard.more.len() < shard.more.capacity() / 4 {
             shard.more.shrink_to_fit();
@@ -396,10 +396,10 @@ mod tests {
             let bytes = table.shards.iter().flat_map(|shard| &shard.more).map(Trackers::bytes).sum::<usize>();
             assert_eq!(table.row_bytes, bytes);
             for shard in &table.shards {
-                let listed = shard.more.iter().enumerate().map(|(at, row)| (row.hash, RowPlace::more(at)));
-                assert!(listed.into_iter().all(|(hash, place)| shard.places[&hash] == place));
-                let places = shard.places.values().filter(|place| place.get().is_err()).count();
-                assert_eq!(places, shard.more.len());
+                let listed = shard.more.iter().enumerate().map(|(at, row)| (row.hash, RowCell::more(at)));
+                assert!(listed.into_iter().all(|(hash, cell)| shard.cells[&hash] == cell));
+                let cells = shard.cells.values().filter(|cell| cell.get().is_err()).count();
+                assert_eq!(cells, shard.more.len());
             }
         }
     }
@@ -464,7 +464,7 @@ mod tests {
                 }
                 _ if step % 50 == 0 => {
                     let shards = table.take_all();
-                    assert_eq!(shards.iter().map(|shard| shard.places.len()).sum::<usize>(), oracle.0.len());
+                    assert_eq!(shards.iter().map(|shard| shard.cells.len()).sum::<usize>(), oracle.0.len());
                     oracle.0.clear();
                 }
                 _ => {}
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn a_row_of_one_client_takes_a_few_words() {
-        assert_eq!(size_of::<(u64, RowPlace)>(), 16);
+        assert_eq!(size_of::<(u64, RowCell)>(), 16);
         let mut table = Table::default();
         let mut rng = Rng::new(1);
         for _ in 0..200_000 {

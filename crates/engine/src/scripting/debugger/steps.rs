@@ -43,7 +43,7 @@ impl ScriptRun {
         };
         running.stepwise();
         for _ in 0..INSTRUCTIONS {
-            if running.next_place().is_some_and(|place| debugger.arrives(&place)) {
+            if running.next_position().is_some_and(|position| debugger.arrives(&position)) {
                 return RunOutcome::OutOfBudget;
             }
             match running.resume(1) {

@@ -29,8 +29,8 @@ fn shown(functions: &Functions) -> Vec<String> {
 #[test]
 fn functions_are_found_in_any_case() {
     let functions = registry(&[("l", &["Get", "set"]), ("M", &["x"])]);
-    let place = functions.find(b"gEt").unwrap();
-    assert_eq!(&*functions.function(place).unwrap().name, b"Get");
+    let found = functions.find(b"gEt").unwrap();
+    assert_eq!(&*functions.function(found).unwrap().name, b"Get");
     assert_eq!(functions.find(b"set\0x"), functions.find(b"SET"));
     assert_eq!(functions.find(b"l"), None);
     assert_eq!((functions.libraries(), functions.count()), (2, 3));
@@ -42,7 +42,7 @@ fn functions_are_found_in_any_case() {
 fn names_that_differ_in_case_are_two_functions_and_one_is_called() {
     let mut functions = registry(&[("l", &["f", "F"])]);
     assert_eq!(functions.count(), 2);
-    assert_eq!(functions.find(b"F").map(|place| place.index), Some(0));
+    assert_eq!(functions.find(b"F").map(|found| found.index), Some(0));
     assert!(functions.remove(b"l").is_some());
     assert_eq!((functions.count(), functions.find(b"f")), (0, None));
     assert_eq!(functions.bytes, 0);

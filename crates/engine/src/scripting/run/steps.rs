@@ -333,7 +333,7 @@ impl Engine {
             }
             Handler::Script(ScriptCommand::Fcall | ScriptCommand::FcallRo) => {
                 let functions = &self.control.functions;
-                let found = functions.find(args.at(1)).and_then(|place| functions.function(place));
+                let found = functions.find(args.at(1)).and_then(|found| functions.function(found));
                 Some(found.map_or(ScriptFlags::COMPATIBLE, |function| function.flags))
             }
             _ => None,

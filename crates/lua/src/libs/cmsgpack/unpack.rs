@@ -57,7 +57,7 @@ struct Unpacking {
     copy: Option<TextCopy>,
 }
 
-/// A copy of a text that ends at a place of the source.
+/// A copy of a text that ends at a position of the source.
 struct TextCopy {
     copy: Vec<u8>,
     end: usize,

@@ -92,10 +92,10 @@ impl Elements for NumberElements<'_> {
 
     #[inline]
     fn set(&mut self, index: i64, value: Value) -> Result<(), Fault> {
-        if let (Some(place), Some(number)) =
+        if let (Some(slot), Some(number)) =
             (self.0.get_mut((index as usize).wrapping_sub(1)), value.as_number())
         {
-            *place = number;
+            *slot = number;
         }
         Ok(())
     }

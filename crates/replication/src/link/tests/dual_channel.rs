@@ -18,7 +18,7 @@ impl Bed {
     }
 
     /// A link with two channels, when the snapshot's position is known.
-    fn placed() -> Bed {
+    fn positioned() -> Bed {
         let mut bed = Bed::introduced();
         let attempt = bed.link.attempt();
         bed.deeds(Input::Opened(attempt));
@@ -102,7 +102,7 @@ fn the_second_connection_introduces_itself() {
 
 #[test]
 fn the_stream_is_buffered_while_the_snapshot_comes_and_executed_behind_it() {
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     assert_eq!(bed.accept_main(), [LinkOutput::Buffer(b"*1\r\n".to_vec())]);
     bed.receive_snapshot();
     bed.commit();
@@ -113,7 +113,7 @@ fn the_stream_is_buffered_while_the_snapshot_comes_and_executed_behind_it() {
 
 #[test]
 fn the_snapshot_may_be_loaded_before_the_primary_has_answered() {
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     bed.receive_snapshot();
     bed.commit();
     assert_eq!(bed.load(), [LinkOutput::Adopt(point(17))]);
@@ -127,7 +127,7 @@ fn the_snapshot_may_be_loaded_before_the_primary_has_answered() {
 #[test]
 fn a_primary_that_never_answers_is_left_after_the_timeout() {
     for steps in 0..3 {
-        let mut bed = if steps == 0 { Bed::introduced() } else { Bed::placed() };
+        let mut bed = if steps == 0 { Bed::introduced() } else { Bed::positioned() };
         if steps == 2 {
             bed.receive_snapshot();
             bed.commit();
@@ -141,14 +141,14 @@ fn a_primary_that_never_answers_is_left_after_the_timeout() {
 
 #[test]
 fn an_id_that_has_changed_is_adopted() {
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     bed.main(b"+OK\r\n");
     bed.main(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
     bed.receive_snapshot();
     bed.commit();
     let renamed = HistoryPoint { replid: OTHER_ID.to_owned(), offset: 17 };
     assert_eq!(bed.load()[0], LinkOutput::Adopt(renamed));
-    let mut late = Bed::placed();
+    let mut late = Bed::positioned();
     late.receive_snapshot();
     late.commit();
     assert_eq!(late.load(), [LinkOutput::Adopt(point(17))]);
@@ -177,7 +177,7 @@ fn what_the_primary_refuses_ends_the_attempt() {
     for answers in
         ["-ERR Unrecognized RDB client id 23\r\n", "+OK\r\n-ERR no\r\n", "+OK\r\n+DUALCHANNELSYNC\r\n"]
     {
-        let mut bed = Bed::placed();
+        let mut bed = Bed::positioned();
         let outputs = bed.main(answers.as_bytes());
         assert_eq!(outputs.last(), Some(&LinkOutput::Close), "{answers}");
         assert_eq!(bed.link.state(), LinkState::Connect, "{answers}");
@@ -196,7 +196,7 @@ fn lines_without_end_are_refused() {
     bed.deeds(Input::Opened(attempt));
     let outputs = bed.receive(&long);
     assert!(is_given_up(&bed, &outputs));
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     let outputs = bed.main(&long);
     assert!(is_given_up(&bed, &outputs));
 }
@@ -206,12 +206,12 @@ fn either_connection_ends_the_attempt_before_the_file_is_committed() {
     let mut introduced = Bed::introduced();
     let outputs = introduced.end_main();
     assert!(is_given_up(&introduced, &outputs));
-    let mut placed = Bed::placed();
-    placed.accept_main();
-    let attempt = placed.link.attempt();
-    let outputs = placed.deeds(Input::Ended(attempt));
-    assert!(is_given_up(&placed, &outputs));
-    let mut receiving = Bed::placed();
+    let mut positioned = Bed::positioned();
+    positioned.accept_main();
+    let attempt = positioned.link.attempt();
+    let outputs = positioned.deeds(Input::Ended(attempt));
+    assert!(is_given_up(&positioned, &outputs));
+    let mut receiving = Bed::positioned();
     receiving.accept_main();
     receiving.receive_snapshot();
     let outputs = receiving.end_main();
@@ -221,14 +221,14 @@ fn either_connection_ends_the_attempt_before_the_file_is_committed() {
 /// A file that was committed is loaded, and its data go on from where they stand.
 #[test]
 fn a_main_channel_that_ends_behind_the_commit_costs_no_snapshot() {
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     bed.accept_main();
     bed.receive_snapshot();
     bed.commit();
     assert_eq!(bed.end_main(), []);
     let expected = [LinkOutput::Adopt(point(17)), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge];
     assert_eq!(bed.load(), expected, "what was buffered is executed, and the end is met behind it");
-    let mut unanswered = Bed::placed();
+    let mut unanswered = Bed::positioned();
     unanswered.receive_snapshot();
     unanswered.commit();
     assert_eq!(unanswered.end_main(), []);
@@ -238,7 +238,7 @@ fn a_main_channel_that_ends_behind_the_commit_costs_no_snapshot() {
 
 #[test]
 fn the_primary_is_told_each_second_that_this_server_lives() {
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     bed.accept_main();
     bed.receive_snapshot();
     assert_eq!(bed.after(SECOND / 2), []);
@@ -249,7 +249,7 @@ fn the_primary_is_told_each_second_that_this_server_lives() {
 
 #[test]
 fn inputs_of_an_attempt_that_was_given_up_are_ignored() {
-    let mut bed = Bed::placed();
+    let mut bed = Bed::positioned();
     let attempt = bed.link.attempt();
     bed.deeds(Input::Ended(attempt));
     assert_eq!(bed.deeds(Input::MainReceived(attempt, b"+OK\r\n")), []);

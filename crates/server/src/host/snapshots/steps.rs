@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::storage;
-use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
+use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle, WriterResources};
 use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use sluice_engine::SnapshotFiles;
 use sluice_engine::{Background, BackgroundFile, SaveError, SnapshotSink};
@@ -59,8 +59,8 @@ impl SnapshotFiles for Host {
         let storage = self.storage.clone();
         let scratch = storage::snapshot::scratch_path(self.snapshots.count());
         let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
-        let place = FilePlace { storage, scratch, claim };
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, place, waker)?;
+        let resources = WriterResources { storage, scratch, claim };
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, resources, waker)?;
         self.snapshots.writers.push(writer.handle());
         Ok(Box::new(writer))
     }

@@ -4,7 +4,7 @@ use std::mem::{replace, take};
 
 use triomphe::Arc;
 
-use super::{CAPACITY, Child, FANOUT, Inner, Node, SPARSE, Tree, place};
+use super::{CAPACITY, Child, FANOUT, Inner, Node, SPARSE, Tree, child_at};
 use crate::list::chunk::End;
 use crate::list::leaf::Leaf;
 use crate::list::{LeafEdit, ListContext};
@@ -121,7 +121,7 @@ impl Child {
             return after.into_iter().map(Child::leaf).collect();
         }
         let Some(children) = self.children(context) else { return Vec::new() };
-        let Some((at, before)) = place(children, index) else { return Vec::new() };
+        let Some((at, before)) = child_at(children, index) else { return Vec::new() };
         let after = children[at].update(index - before, context, edit);
         children.splice(at + 1..at + 1, after);
         if children[at].sums.count == 0 {
@@ -151,7 +151,7 @@ fn split(children: &mut Vec<Child>) -> Vec<Child> {
     right
 }
 
-/// Joins the child at a place with a neighbour, where one of them is sparse.
+/// Joins the child at `at` with a neighbour, where one of them is sparse.
 fn join(children: &mut Vec<Child>, at: usize, context: &mut ListContext) {
     for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
         if left + 1 >= children.len() {

@@ -47,11 +47,11 @@ impl EntryLog {
         let mut removed = 0;
         let mut trim = |node: &mut Arc<MacroNode>, copied: &mut u64| {
             while left > 0 && node.live > 1 {
-                let Some(place) = node.places().next() else { break };
-                if matches!(to, TrimTo::MinId(min) if place.id >= min) {
+                let Some(position) = node.positions().next() else { break };
+                if matches!(to, TrimTo::MinId(min) if position.id >= min) {
                     break;
                 }
-                writable(node, copied).delete(place);
+                writable(node, copied).delete(position);
                 left -= 1;
                 removed += 1;
             }

@@ -26,7 +26,7 @@ impl MemberIndex {
         }
     }
 
-    /// Takes an entry out. It names the leaf, and may be at this place of its page.
+    /// Takes an entry out. It names the leaf, and may be at this index in its page.
     pub(in crate::zset) fn remove(&mut self, hash: u32, leaf: (u32, usize), work: &mut ZsetWork<'_>) {
         self.change(hash, leaf, work, |entries, len, at| {
             entries[at] = entries[*len - 1];
@@ -39,7 +39,7 @@ impl MemberIndex {
     }
 
     /// Says that a member has moved to another leaf. Its entry names the one it was in, and may be at this
-    /// place of its page.
+    /// index in its page.
     #[inline]
     pub(in crate::zset) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
@@ -53,7 +53,7 @@ impl MemberIndex {
         change: impl FnOnce(&mut [u64], &mut usize, usize),
     ) {
         let (number, wanted) = (self.page_of(hash), entry_of(hash, leaf));
-        let Some(Some(page)) = self.paged.place(number, work) else { return };
+        let Some(Some(page)) = self.paged.slot_mut(number, work) else { return };
         let entries = page.entries();
         let is_there = entries.get(slot) == Some(&wanted);
         let at = if is_there { Some(slot) } else { entries.iter().position(|entry| *entry == wanted) };
@@ -69,11 +69,11 @@ impl MemberIndex {
     }
 
     fn push(&mut self, number: usize, entry: u64, work: &mut ZsetWork<'_>) {
-        let Some(place) = self.paged.place(number, work) else { return };
-        let Some(page) = place else {
+        let Some(slot) = self.paged.slot_mut(number, work) else { return };
+        let Some(page) = slot else {
             let page = IndexPage::with_room(&[entry], 0);
             work.heap += page.heap_bytes();
-            *place = Some(page);
+            *slot = Some(page);
             return;
         };
         let len = page.0.header.len;
@@ -89,10 +89,10 @@ impl MemberIndex {
 
     /// Puts the entries of a page in its place, or nothing.
     fn set_page(&mut self, number: usize, entries: &[u64], work: &mut ZsetWork<'_>) {
-        let Some(place) = self.paged.place(number, work) else { return };
+        let Some(slot) = self.paged.slot_mut(number, work) else { return };
         let new = (!entries.is_empty()).then(|| IndexPage::with_room(entries, 0));
         work.heap += new.as_ref().map_or(0, IndexPage::heap_bytes);
-        if let Some(old) = std::mem::replace(place, new) {
+        if let Some(old) = std::mem::replace(slot, new) {
             work.heap -= old.heap_bytes();
             work.discard_page(old);
         }

@@ -19,7 +19,7 @@ impl Large {
                 assert!(*low < score || *low == score && before.as_slice() < member, "order");
             }
             last = Some((member.to_vec(), score));
-            let number = self.find(member).place.expect("invariant 3").0;
+            let number = self.find(member).position.expect("invariant 3").0;
             let hash = hash(self.seed, member);
             assert_eq!(self.index.candidates(hash).filter(|(_, leaf)| *leaf == number).count(), 1);
         }

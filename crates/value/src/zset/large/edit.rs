@@ -7,15 +7,15 @@ use sluice_base::HashSeed;
 use triomphe::Arc;
 
 use super::{
-    Branch, CAPACITY, FANOUT, FreeNumbers, INNER_BYTES, InnerNode, Large, Link, PLACES_AHEAD,
-    ROW_BYTES_SPARSE, SPARSE, child_before, child_of_rank, hash,
+    Branch, CAPACITY, FANOUT, FreeNumbers, INNER_BYTES, InnerNode, Large, Link, ROW_BYTES_SPARSE,
+    SLOTS_AHEAD, SPARSE, child_before, child_of_rank, hash,
 };
 use crate::zset::edge::Edge;
 use crate::zset::index::MemberIndex;
 use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX, RowLeaf};
 use crate::zset::paged::PagedArray;
 use crate::zset::part::{ZsetPart, ZsetWork};
-use crate::zset::row::{self, RowIter, RowPlace};
+use crate::zset::row::{self, RowIter, RowPosition};
 
 /// What an operation works on beside the nodes.
 pub(super) struct LargeParts<'l, 'w> {
@@ -56,7 +56,7 @@ impl Large {
             seed,
             heap: INNER_BYTES,
             remains: Vec::new(),
-            pops_next: [0; PLACES_AHEAD],
+            pops_next: [0; SLOTS_AHEAD],
         };
         let (mut parts, _, count) = large.parts(garbage);
         let mut level: Vec<Branch> = Vec::new();
@@ -137,16 +137,16 @@ impl Large {
     /// Removes a member; its score. Cost: O(log n).
     pub(in crate::zset) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
         let found = self.find(member);
-        let (number, place) = found.place?;
+        let (number, position) = found.position?;
         self.clear_remains(CLEARED_BY_CHANGE, garbage);
-        if self.take(member, number, place, garbage) {
+        if self.take(member, number, position, garbage) {
             let (parts, _, count) = self.parts(garbage);
             let LargeParts { index, mut work, .. } = parts;
             index.remove(found.hash, (number, found.slot), &mut work);
             *count -= 1;
             self.heap = work.heap;
         }
-        Some(place.score)
+        Some(position.score)
     }
 
     /// Takes a member out of its leaf and leaves its entry in the index; whether it did, which is always.
@@ -154,15 +154,15 @@ impl Large {
         &mut self,
         member: &[u8],
         number: u32,
-        place: RowPlace,
+        position: RowPosition,
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
-        if self.leave_leaf(member, number, place, garbage) {
+        if self.leave_leaf(member, number, position, garbage) {
             return true;
         }
         let (mut parts, top, _) = self.parts(garbage);
-        let edge = Edge::BehindElement(place.score, member);
-        let taken = parts.take(top, edge, number, place.at..place.end);
+        let edge = Edge::BehindElement(position.score, member);
+        let taken = parts.take(top, edge, number, position.at..position.end);
         debug_assert!(taken, "the index names the leaf that the order names");
         parts.lower(top);
         self.heap = parts.work.heap;
@@ -229,8 +229,8 @@ impl LargeParts<'_, '_> {
             *self.numbers - 1
         });
         self.work.heap += leaf.heap_bytes();
-        if let Some(place) = self.paged.place(number as usize, &mut self.work) {
-            *place = Some(leaf);
+        if let Some(slot) = self.paged.slot_mut(number as usize, &mut self.work) {
+            *slot = Some(leaf);
         }
         number
     }
@@ -250,7 +250,7 @@ impl LargeParts<'_, '_> {
     /// Changes a leaf, and keeps account of its bytes.
     #[inline]
     pub(super) fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut RowLeaf, &mut Vec<ZsetPart>)) {
-        let Some(Some(leaf)) = self.paged.place(number as usize, &mut self.work) else { return };
+        let Some(Some(leaf)) = self.paged.slot_mut(number as usize, &mut self.work) else { return };
         let before = leaf.heap_bytes();
         change(leaf, self.work.garbage);
         self.work.heap = self.work.heap + leaf.heap_bytes() - before;
@@ -258,8 +258,8 @@ impl LargeParts<'_, '_> {
 
     /// Takes a leaf from the paged array.
     pub(super) fn drop_leaf(&mut self, number: u32) {
-        let Some(place) = self.paged.place(number as usize, &mut self.work) else { return };
-        if let Some(leaf) = place.take() {
+        let Some(slot) = self.paged.slot_mut(number as usize, &mut self.work) else { return };
+        if let Some(leaf) = slot.take() {
             self.work.heap -= leaf.heap_bytes();
             leaf.discard(self.work.garbage);
         }
@@ -478,7 +478,7 @@ impl LargeParts<'_, '_> {
         removed
     }
 
-    /// Joins the child at a place with a neighbour where one of them is sparse.
+    /// Joins the child at `at` with a neighbour where one of them is sparse.
     pub(super) fn join(&mut self, children: &mut Vec<Branch>, at: usize) {
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             if left + 1 < children.len() && self.join_two(children, left) {

@@ -8,16 +8,16 @@ use std::ops::Range;
 use triomphe::Arc;
 
 use super::edit::{CLEARED_BY_CHANGE, Entering, LargeParts};
-use super::{FoundMember, InnerNode, Large, Link, PLACES_AHEAD, ROW_BYTES_SPARSE, child_before, hash};
+use super::{FoundMember, InnerNode, Large, Link, ROW_BYTES_SPARSE, SLOTS_AHEAD, child_before, hash};
 use crate::zset::edge::Edge;
 use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX};
 use crate::zset::part::ZsetPart;
-use crate::zset::row::{self, RowPlace};
+use crate::zset::row::{self, RowPosition};
 
 /// The way from the top to a leaf.
 #[derive(Clone, Copy, Debug)]
 struct LeafPath {
-    /// The place of the child in each node, of which there are no more than `CAPACITY`.
+    /// The index of the child in each node, of which there are no more than `CAPACITY`.
     steps: [u8; DEPTH_MAX],
     depth: usize,
     leaf: u32,
@@ -61,18 +61,18 @@ impl Large {
         found: FoundMember,
         garbage: &mut Vec<ZsetPart>,
     ) {
-        let Some((number, place)) = found.place else { return };
+        let Some((number, position)) = found.position else { return };
         self.clear_remains(CLEARED_BY_CHANGE, garbage);
         let to = self.path_before(Edge::Element(score, member));
         let is_done = match to {
-            Some(to) if to.leaf == number => self.update_in_leaf(number, place, (member, score), garbage),
+            Some(to) if to.leaf == number => self.update_in_leaf(number, position, (member, score), garbage),
             Some(to) => self.move_between(to, (member, score), found, garbage),
             None => false,
         };
         if is_done {
             return;
         }
-        if self.take(member, number, place, garbage) {
+        if self.take(member, number, position, garbage) {
             // The index still names the old leaf: the entry that moves with the member.
             let from = Some((number, found.slot));
             self.enter(Entering { member, score, hash: found.hash, from }, garbage);
@@ -87,13 +87,13 @@ impl Large {
         found: FoundMember,
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
-        let Some((number, place)) = found.place else { return false };
+        let Some((number, position)) = found.position else { return false };
         let Some(target) = self.paged.get(to.leaf as usize) else { return false };
         if target.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
             return false;
         }
         let gap = target.gap_of(Edge::Element(score, member)).at;
-        if !self.leave_leaf(member, number, place, garbage) {
+        if !self.leave_leaf(member, number, position, garbage) {
             return false;
         }
         let (mut parts, top, _) = self.parts(garbage);
@@ -110,22 +110,22 @@ impl Large {
         &mut self,
         member: &[u8],
         number: u32,
-        place: RowPlace,
+        position: RowPosition,
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
-        let Some(path) = self.path_before(Edge::BehindElement(place.score, member)) else { return false };
+        let Some(path) = self.path_before(Edge::BehindElement(position.score, member)) else { return false };
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
-        let left = bytes - (place.end - place.at);
+        let left = bytes - (position.end - position.at);
         // A sparse leaf is looked at again whenever it has lost some bytes more.
         let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
         if path.leaf != number || left == 0 || may_be_joined {
             return false;
         }
-        let behind = row::read(&leaf.row()[place.end..]).map(|entry| entry.score);
-        let new_first = if place.at == 0 { behind } else { None };
+        let behind = row::read(&leaf.row()[position.end..]).map(|entry| entry.score);
+        let new_first = if position.at == 0 { behind } else { None };
         let (mut parts, top, _) = self.parts(garbage);
-        parts.change_leaf(number, |leaf, garbage| leaf.remove(place.at..place.end, 1, garbage));
+        parts.change_leaf(number, |leaf, garbage| leaf.remove(position.at..position.end, 1, garbage));
         parts.follow(top, &path, usize::wrapping_sub, new_first);
         self.heap = parts.work.heap;
         true
@@ -150,30 +150,30 @@ impl Large {
         }
     }
 
-    /// Gives the member at a place another score, which leaves it in its leaf, where the leaf's first element
-    /// stays; whether it did. Neither the index nor the inner nodes change then.
+    /// Gives the member at a position another score, which leaves it in its leaf, where the leaf's first
+    /// element stays; whether it did. Neither the index nor the inner nodes change then.
     #[inline]
     fn update_in_leaf(
         &mut self,
         number: u32,
-        place: RowPlace,
+        position: RowPosition,
         (member, score): (&[u8], f64),
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
         let Some(leaf) = self.paged.get(number as usize) else { return false };
-        let (old, need) = (place.end - place.at, row::entry_len(member, score));
+        let (old, need) = (position.end - position.at, row::entry_len(member, score));
         let gap = leaf.gap_of(Edge::Element(score, member)).at;
-        if place.at == 0 || gap == 0 || leaf.row().len() - old + need > ROW_BYTES_MAX {
+        if position.at == 0 || gap == 0 || leaf.row().len() - old + need > ROW_BYTES_MAX {
             return false;
         }
         let (mut parts, _, _) = self.parts(garbage);
         parts.change_leaf(number, |leaf, garbage| {
-            if old == need && leaf.turn(place.at..place.end, gap, (member, score)) {
+            if old == need && leaf.turn(position.at..position.end, gap, (member, score)) {
                 return;
             }
-            leaf.remove(place.at..place.end, 1, garbage);
+            leaf.remove(position.at..position.end, 1, garbage);
             // Where the gap is now that the old element is gone.
-            let gap = if gap > place.at { gap - old } else { gap };
+            let gap = if gap > position.at { gap - old } else { gap };
             leaf.insert(gap, member, score, garbage);
         });
         self.heap = parts.work.heap;
@@ -194,10 +194,10 @@ impl Large {
             && let Some(entry) = row::read(&leaf.row()[leaf.offset_of(index)..])
         {
             let hash = hash(self.seed, entry.member);
-            self.index.prefetch_place(hash);
+            self.index.prefetch_slot(hash);
             self.index.prefetch(self.pops_next[0]);
             self.pops_next.rotate_left(1);
-            self.pops_next[PLACES_AHEAD - 1] = hash;
+            self.pops_next[SLOTS_AHEAD - 1] = hash;
         }
     }
 }
@@ -240,6 +240,6 @@ impl LargeParts<'_, '_> {
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
 /// Elements of a pop that is followed by others of its kind.
 const POPPED_ALONE: usize = 4;
-/// How many elements ahead of a pop the index is asked for the place of a page. Memory answers within the
+/// How many elements ahead of a pop the index is asked for the slot of a page. Memory answers within the
 /// time of two pops.
 const POPS_AHEAD: usize = 6;

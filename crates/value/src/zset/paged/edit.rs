@@ -34,23 +34,27 @@ impl<T: Replaced> ShelfNode<T> {
         }
     }
 
-    /// The place of an item, where arrays may have to come into being. `height` is this array's.
-    fn place(&mut self, number: usize, height: u32, work: &mut ZsetWork<'_>) -> Option<&mut Option<T>> {
+    /// The slot of an item, where arrays may have to come into being. `height` is this array's.
+    fn slot_mut(&mut self, number: usize, height: u32, work: &mut ZsetWork<'_>) -> Option<&mut Option<T>> {
         self.unshare(work);
         let at = number >> (height * BITS) & (FANOUT - 1);
         match self {
             ShelfNode::Items(items) => Arc::get_mut(items)?.get_mut(at),
             ShelfNode::Nodes(nodes) => {
                 let slot = Arc::get_mut(nodes)?.get_mut(at)?;
-                slot.get_or_insert_with(|| ShelfNode::empty(height - 1, work)).place(number, height - 1, work)
+                slot.get_or_insert_with(|| ShelfNode::empty(height - 1, work)).slot_mut(
+                    number,
+                    height - 1,
+                    work,
+                )
             }
         }
     }
 }
 
 impl<T: Replaced> PagedArray<T> {
-    /// The place of an item, to be written: the path to it has no second owner afterwards. Cost: O(log n).
-    pub(in crate::zset) fn place(
+    /// The slot of an item, to be written: the path to it has no second owner afterwards. Cost: O(log n).
+    pub(in crate::zset) fn slot_mut(
         &mut self,
         number: usize,
         work: &mut ZsetWork<'_>,
@@ -69,6 +73,6 @@ impl<T: Replaced> PagedArray<T> {
             }
         }
         let height = self.height;
-        self.top.insert(top).place(number, height, work)
+        self.top.insert(top).slot_mut(number, height, work)
     }
 }

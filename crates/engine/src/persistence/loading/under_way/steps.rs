@@ -24,7 +24,7 @@ impl Control {
         let is_partial = counts.skipped > 0;
         match from {
             LoadedFrom::Snapshot => {
-                self.persistence.partly_loaded.snapshot = is_partial.then(|| self.snapshot_place())
+                self.persistence.partly_loaded.snapshot = is_partial.then(|| self.snapshot_file())
             }
             LoadedFrom::Aof => self.persistence.partly_loaded.aof = is_partial,
         }
@@ -37,11 +37,11 @@ impl Control {
 
     /// Whether the RDB file that a save would replace holds more than what was loaded from it.
     pub(crate) fn snapshot_holds_more(&self) -> bool {
-        self.persistence.partly_loaded.snapshot.as_ref().is_some_and(|place| *place == self.snapshot_place())
+        self.persistence.partly_loaded.snapshot.as_ref().is_some_and(|file| *file == self.snapshot_file())
     }
 
     /// Folder and name of the snapshot file.
-    pub(crate) fn snapshot_place(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn snapshot_file(&self) -> (Vec<u8>, Vec<u8>) {
         (self.config.bytes(param::DIR).to_vec(), self.config.bytes(param::DBFILENAME).to_vec())
     }
 
@@ -102,7 +102,7 @@ impl Control {
                 self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
                 if load.has_freed {
                     // The file has what the data have lost.
-                    self.persistence.partly_loaded.snapshot = Some(self.snapshot_place());
+                    self.persistence.partly_loaded.snapshot = Some(self.snapshot_file());
                 }
                 Err(why)
             }
@@ -234,7 +234,7 @@ impl Engine {
 
     /// The snapshot file was not loaded and holds data: nothing is saved in its place.
     pub fn keep_unloaded_snapshot(&mut self) {
-        self.control.persistence.partly_loaded.snapshot = Some(self.control.snapshot_place());
+        self.control.persistence.partly_loaded.snapshot = Some(self.control.snapshot_file());
     }
 
     /// Whether a load is under way.
