@@ -55,11 +55,17 @@ impl Prepared {
         match spec.group {
             Group::Set if spec.id == set::SMOVE.id => Some(MemberArg::BehindBothKeys),
             Group::Hash if is_among(spec, &LAST_FIELD) => Some(MemberArg::Last),
+            Group::Hash if spec.id == hash::HSETEX.id => Some(MemberArg::BeforeLast),
             Group::Set | Group::Hash => Some(MemberArg::BehindKey),
             Group::SortedSet if is_among(spec, &LAST_MEMBER) => Some(MemberArg::Last),
             Group::SortedSet if is_among(spec, &BY_MEMBER) => Some(MemberArg::BehindKey),
             _ => None,
         }
+    }
+
+    /// Whether another request is of this one's command.
+    fn is_like(self, other: Prepared) -> bool {
+        matches!((self.named, other.named), (Named::Command(one), Named::Command(other)) if one.id == other.id)
     }
 
     /// The request on its own, outside of its batch: of its keys, the hash of the first is known.
@@ -77,7 +83,7 @@ const BY_MEMBER: [&Spec; 4] =
     [&sorted_set::ZSCORE, &sorted_set::ZREM, &sorted_set::ZRANK, &sorted_set::ZREVRANK];
 /// Commands of sorted sets whose last argument is a member.
 const LAST_MEMBER: [&Spec; 2] = [&sorted_set::ZADD, &sorted_set::ZINCRBY];
-/// Commands of hashes whose last argument is a field.
+/// Commands of hashes whose last argument is a field, and not the one behind the key.
 const LAST_FIELD: [&Spec; 11] = [
     &hash::HEXPIRE,
     &hash::HPEXPIRE,
@@ -101,6 +107,8 @@ enum MemberArg {
     BehindBothKeys,
     /// The last argument.
     Last,
+    /// The argument before the last.
+    BeforeLast,
 }
 
 impl MemberArg {
@@ -111,6 +119,7 @@ impl MemberArg {
             MemberArg::BehindKey => (last >= 2).then(|| request.arg(2)),
             MemberArg::BehindBothKeys => (last >= 3).then(|| request.arg(3)),
             MemberArg::Last => (last >= 3).then(|| request.arg(last)),
+            MemberArg::BeforeLast => (last >= 4).then(|| request.arg(last - 1)),
         }
     }
 }
@@ -199,10 +208,10 @@ impl PreparedBatch {
         }
     }
 
-    /// Asks the processor for what requests in a row will look up in the set or hash of one key: the argument
-    /// behind the key is a member or a field of most commands of these groups, and of others the question
-    /// costs little. `request` gives a request by number. Requests of changing keys are left alone: to find
-    /// each key once more would cost what it brings.
+    /// Asks the processor for the members or fields that requests in a row will look up in the set, hash or
+    /// sorted set of one key, and in a second one that all of the requests name.
+    /// `request` gives a request by number. Requests of changing keys are left alone: to find each key once
+    /// more would cost what it brings.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
         // Most batches hold requests of one kind: two of them tell, and all others pay for nothing more.
@@ -218,35 +227,38 @@ impl PreparedBatch {
             let next = at + run_len(self.items[at..].iter());
             if next - at > 1 {
                 let run = &self.items[at..next];
-                let first = request(at);
-                let key = |arg: u16, hash| Key { bytes: first.arg(usize::from(arg)), hash, arg };
+                let request = |behind: usize| request(at + behind);
+                let member_arg = run[0].member_arg();
                 let members = || {
-                    let member =
-                        |(behind, item): (usize, &Prepared)| item.member_arg()?.of(request(at + behind));
+                    let member = |(behind, item): (usize, &Prepared)| {
+                        let arg = if item.is_like(run[0]) { member_arg } else { item.member_arg() };
+                        arg?.of(request(behind))
+                    };
                     run.iter().enumerate().filter_map(member)
                 };
-                db.prefetch_members(key(1, run[0].hash), members());
-                if let Some(second) = self.second_hash_of(run) {
-                    db.prefetch_members(key(2, second), members());
+                db.prefetch_members(Key { bytes: request(0).arg(1), hash: run[0].hash, arg: 1 }, members());
+                if member_arg == Some(MemberArg::BehindBothKeys)
+                    && let Some(bytes) = second_key_of((0..run.len()).map(request))
+                {
+                    let hash = self.hashing.hasher.hash(bytes);
+                    db.prefetch_members(Key { bytes, hash, arg: 2 }, members());
                 }
             }
             at = next;
         }
     }
 
-    /// The hash of the second key of these requests, where all look their member up in one second key.
-    fn second_hash_of(&self, run: &[Prepared]) -> Option<u64> {
-        let second = |item: &Prepared| item.more(&self.hashing).first().copied();
-        if run[0].member_arg() != Some(MemberArg::BehindBothKeys) {
-            return None;
-        }
-        second(&run[0]).filter(|hash| run.iter().all(|item| second(item) == Some(*hash)))
-    }
-
     /// How many these are.
     pub fn hashes_len(&self) -> u64 {
         (self.with_key + self.hashing.hashes.len()) as u64
     }
+}
+
+/// The second key of these requests, where all have the same.
+fn second_key_of<'r>(requests: impl Iterator<Item = Request<'r>>) -> Option<&'r [u8]> {
+    let mut keys = requests.map(|request| (request.spans().len() > 2).then(|| request.arg(2)));
+    let first = keys.next()??;
+    keys.all(|key| key == Some(first)).then_some(first)
 }
 
 /// How many of these requests, from the first on, concern one key, whose members they look up by the first's
@@ -363,6 +375,7 @@ fn named_sub(container: &'static Spec, request: Request<'_>) -> Named {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_resp::ArgumentList;
 
     /// A request of this command whose first key has this hash.
     fn request(name: &[u8], hash: u64) -> Prepared {
@@ -384,12 +397,49 @@ mod tests {
             (&[&b"sadd"[..], b"hget", b"zscore", b"zrem"][..], Some(MemberArg::BehindKey)),
             (&[b"zadd", b"zincrby", b"hexpire", b"hgetex"], Some(MemberArg::Last)),
             (&[b"smove"], Some(MemberArg::BehindBothKeys)),
+            (&[b"hsetex"], Some(MemberArg::BeforeLast)),
             (&[b"zrange", b"get", b"lpush"], None),
         ] {
             for name in names {
                 assert_eq!(member_arg(name), wanted, "{}", name.escape_ascii());
             }
         }
+    }
+
+    fn arguments(line: &str) -> ArgumentList {
+        let mut arguments = ArgumentList::default();
+        line.split(' ').for_each(|word| arguments.push(word.as_bytes()));
+        arguments
+    }
+
+    #[test]
+    fn members_and_second_keys_are_those_of_the_arguments() {
+        let member = |line: &str| {
+            let arguments = arguments(line);
+            let name = arguments.request().arg(0).to_ascii_lowercase();
+            let member = request(&name, 7).member_arg().and_then(|arg| arg.of(arguments.request()));
+            member.map(|member| String::from_utf8_lossy(member).into_owned())
+        };
+        for (line, wanted) in [
+            ("SADD s m", Some("m")),
+            ("SADD s", None),
+            ("SMOVE s t m", Some("m")),
+            ("SMOVE s t", None),
+            ("ZADD z NX 1 m", Some("m")),
+            ("HEXPIRE h 9 FIELDS 2 f g", Some("g")),
+            ("HSETEX h EX 9 FIELDS 1 f v", Some("f")),
+            ("HSETEX h f v", None),
+        ] {
+            assert_eq!(member(line).as_deref(), wanted, "{line}");
+        }
+        let second = |lines: &[&str]| {
+            let lines: Vec<ArgumentList> = lines.iter().map(|line| arguments(line)).collect();
+            second_key_of(lines.iter().map(ArgumentList::request)).map(<[u8]>::to_vec)
+        };
+        assert_eq!(second(&["SMOVE s t m", "SMOVE s t n"]).as_deref(), Some(&b"t"[..]));
+        assert_eq!(second(&["SMOVE s t m", "SMOVE s u n"]), None);
+        assert_eq!(second(&["SMOVE s t m", "SMOVE s"]), None);
+        assert_eq!(second(&["SMOVE s"]), None);
     }
 
     #[test]

@@ -222,8 +222,7 @@ impl HashLeaf {
         prefetch(tags.wrapping_add(128));
     }
 
-    /// Asks the processor for the entry that a field with this hash probably has, or for the end, where a new
-    /// field's entry will be.
+    /// Asks the processor for the entry that a field with this hash probably has.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) {
         let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
@@ -237,7 +236,6 @@ impl HashLeaf {
                 return;
             }
         }
-        prefetch(self.bytes.as_ptr().wrapping_add(self.bytes.len()));
     }
 
     /// The slot of a field.

@@ -1,3 +1,5 @@
+use super::edge::Edge;
+use super::leaf::ROW_BYTES_FILLED;
 use super::*;
 use sluice_base::Rng;
 use std::collections::BTreeMap;
@@ -325,7 +327,7 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
         Body::Small(_) | Body::Garbage(_) => panic!("it is large"),
     };
     let filled_leaves = leaves(&zset);
-    // Some four to a leaf.
+    // Some five to a leaf.
     for number in (0..count).step_by(6) {
         zset.insert(format!("between:{number:06}").as_bytes(), number as f64 + 0.5, &mut context);
     }
@@ -338,6 +340,19 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
     }
     let more = leaves(&zset) - filled_leaves;
     assert!(more.abs_diff(filled_leaves) < filled_leaves / 8, "{more} leaves after {filled_leaves}");
+    check_quickly(&zset);
+    // Scores that rise above all others, as those of members that were seen: the members fill leaves, too,
+    // and the leaves that they have left are free to be taken.
+    let in_order = |number: u64| (3 * count + number) as f64;
+    for number in 0..count {
+        let member = format!("member:{number:06}");
+        zset.change(member.as_bytes(), &mut context, |_| Some(in_order(number)));
+    }
+    let Body::Large(large) = &zset.0.body else { panic!("it is large") };
+    let from = large.count_before(Edge::Element(in_order(0), b""));
+    assert_eq!(zset.len() - from, count as usize);
+    let bytes = |rank: usize| large.leaf_at(rank).map_or(0, |(leaf, _)| leaf.row().len());
+    assert!((from..zset.len()).all(|rank| bytes(rank) <= ROW_BYTES_FILLED));
     check_quickly(&zset);
 }
 

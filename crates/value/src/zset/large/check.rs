@@ -3,7 +3,7 @@
 use triomphe::Arc;
 
 use super::cut::leaves_below;
-use super::{CAPACITY, FANOUT, INNER_BYTES, InnerNode, Large, Link, RowLeaf, hash};
+use super::{CAPACITY, FANOUT, INNER_BYTES, InnerNode, Large, Link, ROW_BYTES_MAX, RowLeaf, hash};
 
 impl Large {
     /// Checks the invariants. O(n).
@@ -32,7 +32,7 @@ impl Large {
         assert!(self.heap >= heap, "invariant 5");
     }
 
-    /// How many leaves there have been at a time.
+    /// The most leaves that there have been at one time.
     pub(in super::super) fn leaf_numbers(&self) -> u32 {
         self.numbers
     }
@@ -56,8 +56,13 @@ impl Large {
                 Link::Inner(next) => self.check_inner(next, leaves, heap),
                 Link::Leaf(number) => {
                     *leaves += 1;
-                    self.paged.get(*number as usize).into_iter().for_each(RowLeaf::check);
-                    assert_eq!(self.paged.get(*number as usize).map(RowLeaf::count), Some(child.count));
+                    let leaf = self.paged.get(*number as usize).expect("a leaf of the tree is on the array");
+                    leaf.check();
+                    assert_eq!(leaf.count(), child.count);
+                    assert!(
+                        leaf.count() == 1 || leaf.row().len() <= ROW_BYTES_MAX,
+                        "a leaf is split in time"
+                    );
                     0
                 }
             });

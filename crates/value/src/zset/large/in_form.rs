@@ -10,7 +10,7 @@ use triomphe::Arc;
 use super::edit::{CLEARED_BY_CHANGE, Entering, LargeParts};
 use super::{FoundMember, InnerNode, Large, Link, ROW_BYTES_SPARSE, SLOTS_AHEAD, child_before, hash};
 use crate::zset::edge::Edge;
-use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX};
+use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX, RowLeaf};
 use crate::zset::part::ZsetPart;
 use crate::zset::row::{self, RowPosition};
 
@@ -36,15 +36,7 @@ impl Large {
         let edge = Edge::Element(score, member);
         let Some(path) = self.path_before(edge) else { return false };
         let Some(leaf) = self.paged.get(path.leaf as usize) else { return false };
-        let bytes = leaf.row().len() + row::entry_len(member, score);
-        if bytes > ROW_BYTES_MAX {
-            return false;
-        }
-        let gap = leaf.gap_of(edge).at;
-        if path.is_last && gap == leaf.row().len() && bytes > ROW_BYTES_FILLED {
-            // The next leaf begins: elements arrive in order.
-            return false;
-        }
+        let Some(gap) = gap_with_room(leaf, path, (member, score)) else { return false };
         let (mut parts, top, _) = self.parts(garbage);
         parts.change_leaf(path.leaf, |leaf, garbage| leaf.insert(gap, member, score, garbage));
         parts.enter_index(entering, path.leaf);
@@ -89,10 +81,7 @@ impl Large {
     ) -> bool {
         let Some((number, position)) = found.position else { return false };
         let Some(target) = self.paged.get(to.leaf as usize) else { return false };
-        if target.row().len() + row::entry_len(member, score) > ROW_BYTES_MAX {
-            return false;
-        }
-        let gap = target.gap_of(Edge::Element(score, member)).at;
+        let Some(gap) = gap_with_room(target, to, (member, score)) else { return false };
         if !self.leave_leaf(member, number, position, garbage) {
             return false;
         }
@@ -200,6 +189,20 @@ impl Large {
             self.pops_next[SLOTS_AHEAD - 1] = hash;
         }
     }
+}
+
+/// The gap of a row, in the leaf at the end of a path, that takes an element. None where the row is full, and
+/// where the next leaf begins, since elements arrive in order.
+#[inline]
+fn gap_with_room(leaf: &RowLeaf, path: LeafPath, (member, score): (&[u8], f64)) -> Option<usize> {
+    let row_bytes = leaf.row().len();
+    let bytes = row_bytes + row::entry_len(member, score);
+    if bytes > ROW_BYTES_MAX {
+        return None;
+    }
+    let gap = leaf.gap_of(Edge::Element(score, member)).at;
+    let is_full_in_order = path.is_last && gap == row_bytes && bytes > ROW_BYTES_FILLED;
+    (!is_full_in_order).then_some(gap)
 }
 
 impl LargeParts<'_, '_> {
