@@ -97,7 +97,7 @@ pub struct ClassStats {
     pub blocks_touched: usize,
 }
 
-/// Blocks of 16 to 1,024 bytes; see the module's notes. 2^32 of up to 256 bytes, or 1 TiB of larger ones.
+/// Blocks of 16 to 2,040 bytes; see the module's notes. 2^32 of up to 256 bytes, or 1 TiB of larger ones.
 pub type Slab = SlabOf<20, 12>;
 
 /// A slab whose handles have so many bits of chunk number and of block number, 32 at most together. Anything
@@ -206,7 +206,7 @@ unsafe impl Sync for ChunkMemory {}
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
     /// Bytes of the largest block, head word included.
-    pub const MAX_BLOCK: usize = 1024;
+    pub const MAX_BLOCK: usize = 2040;
     /// Bytes of a block's head word, which are no part of its body.
     pub const HEAD: usize = HEAD;
     /// Chunks that handles can name: where [`Slab::alloc`] is [`Full`].
@@ -217,7 +217,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     pub const CHUNK_BYTES_MIN: usize = MIN_BLOCK << BLOCK_BITS;
     const BLOCKS: usize = 1 << BLOCK_BITS;
 
-    /// An empty slab; it allocates nothing. The first block allocates about eight KiB for directories.
+    /// An empty slab; it allocates nothing. The first block allocates about 13 KiB for directories.
     pub const fn new() -> Self {
         const { assert!(CHUNK_BITS + BLOCK_BITS <= 32 && BLOCK_BITS >= 2 && BLOCK_BITS <= 12) };
         SlabOf { chunks: Row::new(), books: None, nowhere: AtomicU32::new(0) }
@@ -821,6 +821,7 @@ const MIN_BLOCK: usize = 16;
 const LINE: usize = 64;
 /// Classes by bytes of a block in eighths; those below `MIN_BLOCK` are not used.
 const CLASSES: usize = Slab::MAX_BLOCK / 8 + 1;
+const _: () = assert!(CLASSES <= 1 << u8::BITS, "a chunk's class is a byte");
 /// What pieces of memory are multiples of: 4,096 blocks of 16 bytes, and the longest page of any system.
 const UNIT: usize = 64 << 10;
 const UNITS_MAX: usize = units_of(Slab::CHUNK_BYTES);

@@ -630,9 +630,9 @@ fn counted_vec() -> usize {
 }
 
 /// Bytes of a set inside the block of an entry at most.
-const INLINE_LEN_MAX: usize = 1024;
+const INLINE_LEN_MAX: usize = 2000;
 /// A packed set that reports a hash table has at most so many bytes of entries,
-const PACKED_TABLE_BYTES_MAX: usize = 900;
+const PACKED_TABLE_BYTES_MAX: usize = 1900;
 /// and at most so many members: they are searched one by one.
 const PACKED_TABLE_LEN_MAX: usize = 64;
 /// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.

@@ -118,7 +118,7 @@ impl Db {
             (Home::Inside(found), Some(len)) => {
                 if !self.write_inline(found.handle, &value, len) {
                     let name = self.name_again(found.handle, key);
-                    let handle = self.build_inline(name, &value, (len, len / 4), meta);
+                    let handle = self.build_inline(name, &value, (len, (len / 4).min(SPARE_MAX)), meta);
                     self.replace_block(found, key, handle);
                 }
                 self.store.recycle(value);
@@ -234,5 +234,8 @@ impl Store {
     }
 }
 
+/// Bytes to spare in the block of a collection that has grown. A byte tells the slack of a block, and the
+/// class rounds up by 7 bytes at most.
+const SPARE_MAX: usize = entry::SLACK_MAX - 7;
 /// A collection outside comes back into its block when it needs no more bytes than this.
 const BACK_INSIDE_MAX: usize = 256;

@@ -7,8 +7,8 @@ use sluice_base::HashSeed;
 use triomphe::Arc;
 
 use super::{
-    Branch, CAPACITY, FANOUT, FreeNumbers, INNER_BYTES, InnerNode, Large, Link, ROW_BYTES_SPARSE,
-    SLOTS_AHEAD, SPARSE, child_before, child_of_rank, hash,
+    Branch, CAPACITY, FANOUT, FreeNumbers, INNER_BYTES, InnerNode, Large, Link, MEMBERS_AHEAD,
+    ROW_BYTES_SPARSE, SLOTS_AHEAD, SPARSE, child_before, child_of_rank, hash,
 };
 use crate::zset::edge::Edge;
 use crate::zset::index::MemberIndex;
@@ -378,9 +378,10 @@ impl LargeParts<'_, '_> {
         let mut after = Vec::new();
         for (piece, count) in pieces {
             let next = self.shelve(RowLeaf::of_row(piece, count, 0));
-            for entry in RowIter::new(piece) {
-                self.index.moved(hash(self.seed, entry.member), (number, 0), next, &mut self.work);
-            }
+            let work = &mut self.work;
+            each_entry(self.index, self.seed, piece, |index, hash| {
+                index.moved(hash, (number, 0), next, work)
+            });
             after.push(self.child_of(next));
         }
         after
@@ -470,10 +471,12 @@ impl LargeParts<'_, '_> {
         let start = leaf.offset_of(index);
         let (mut end, mut removed) = (start, 0);
         for entry in RowIter::new(&row[start..]).take(max) {
-            self.index.remove(hash(self.seed, entry.member), (number, 0), &mut self.work);
             end += entry.len;
             removed += 1;
         }
+        let gone = &row[start..end];
+        let work = &mut self.work;
+        each_entry(self.index, self.seed, gone, |index, hash| index.remove(hash, (number, 0), work));
         self.change_leaf(number, |leaf, garbage| leaf.remove(start..end, removed, garbage));
         removed
     }
@@ -522,12 +525,37 @@ impl LargeParts<'_, '_> {
         }
         let row = [left.row(), right.row()].concat();
         let count = left.count() + right.count();
-        for entry in RowIter::new(&row[left_len..]) {
-            self.index.moved(hash(self.seed, entry.member), (other, 0), one, &mut self.work);
-        }
+        let (moved, work) = (&row[left_len..], &mut self.work);
+        each_entry(self.index, self.seed, moved, |index, hash| index.moved(hash, (other, 0), one, work));
         self.change_leaf(one, |leaf, garbage| leaf.replace(RowLeaf::of_row(&row, count, 0), garbage));
         self.drop_leaf(other);
         true
+    }
+}
+
+/// Changes the index's entry of each element of a row, some together: in a large set each entry is in no
+/// cache, and the misses are waited for at once.
+fn each_entry(
+    index: &mut MemberIndex,
+    seed: HashSeed,
+    row: &[u8],
+    mut change: impl FnMut(&mut MemberIndex, u32),
+) {
+    let mut elements = RowIter::new(row);
+    loop {
+        let mut hashes = [0; MEMBERS_AHEAD];
+        let mut len = 0;
+        for (slot, element) in hashes.iter_mut().zip(&mut elements) {
+            *slot = hash(seed, element.member);
+            index.prefetch_slot(*slot);
+            len += 1;
+        }
+        match len {
+            0 => return,
+            1 => {}
+            _ => hashes[..len].iter().for_each(|hash| index.prefetch(*hash)),
+        }
+        hashes[..len].iter().for_each(|hash| change(index, *hash));
     }
 }
 
