@@ -263,6 +263,16 @@ pub(crate) fn block_len(name: usize, has_expiry: bool, payload: usize) -> usize 
     BEFORE_KEY + name + if has_expiry { 8 } else { 0 } + payload
 }
 
+/// Whether an entry with a key of that length and that string fits the blocks that strings are kept in.
+#[inline]
+pub(crate) fn fits_string(key_len: usize, has_expiry: bool, len: usize) -> bool {
+    len <= STRING_BLOCK_MAX && block_len(name_len(key_len), has_expiry, len) <= STRING_BLOCK_MAX
+}
+
+/// Bytes of the block of a string at most. A longer string has memory of its own, which grows by doubling and
+/// which a snapshot shares: APPEND would copy a block each time, a snapshot before each change.
+pub(crate) const STRING_BLOCK_MAX: usize = 1024;
+
 /// Whether an entry with a key of that length and that payload fits a slab block.
 #[inline]
 pub(crate) fn fits_inside(key_len: usize, has_expiry: bool, payload: usize) -> bool {

@@ -74,7 +74,7 @@ impl<'a> Payload<'a> {
     #[inline]
     pub fn of(key_len: usize, has_expiry: bool, value: NewValue<'a>) -> Payload<'a> {
         let inside_or_large = |form, bytes: &'a [u8]| {
-            if entry::fits_inside(key_len, has_expiry, bytes.len()) {
+            if entry::fits_string(key_len, has_expiry, bytes.len()) {
                 Payload::Borrowed(form, bytes)
             } else {
                 Payload::large_string(bytes)
@@ -87,7 +87,7 @@ impl<'a> Payload<'a> {
             },
             NewValue::StrShared(bytes) => match sluice_base::num::parse_i64(bytes) {
                 Some(n) => Payload::Int(n.to_le_bytes()),
-                None if entry::fits_inside(key_len, has_expiry, bytes.len()) => {
+                None if entry::fits_string(key_len, has_expiry, bytes.len()) => {
                     Payload::Borrowed(Form::StrInline, bytes)
                 }
                 None => Payload::string_outside(bytes.clone()),
@@ -108,13 +108,13 @@ impl<'a> Payload<'a> {
     /// The payload of an entry that moves to another block; a value that does not fit the new one goes
     /// outside.
     pub fn moved(key_len: usize, has_expiry: bool, form: Form, bytes: Vec<u8>) -> Payload<'a> {
-        if entry::fits_inside(key_len, has_expiry, bytes.len()) {
+        let is_string = form == Form::StrInline || form == Form::StrInlineRaw;
+        let fits = if is_string { entry::fits_string } else { entry::fits_inside };
+        if fits(key_len, has_expiry, bytes.len()) {
             return Payload::Owned(form, bytes);
         }
         match form.kind() {
-            FormKind::Str if form == Form::StrInline || form == Form::StrInlineRaw => {
-                Payload::string_outside(Bytes::from_vec(bytes))
-            }
+            FormKind::Str if is_string => Payload::string_outside(Bytes::from_vec(bytes)),
             FormKind::List(Some(encoding)) => Payload::outside(List::from_inline(&bytes, encoding)),
             FormKind::Hash(Some(encoding)) => Payload::outside(Hash::from_inline(&bytes, encoding)),
             FormKind::Zset(Some(encoding)) => Payload::outside(Zset::from_inline(&bytes, encoding)),

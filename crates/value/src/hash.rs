@@ -326,7 +326,11 @@ impl Hash {
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             HashBody::Packed(packed) => {
-                Some(packed::INLINE_HEADER_LEN + packed.row().len()).filter(|len| *len <= INLINE_LEN_MAX)
+                let max = match self.0.encoding {
+                    HashEncoding::Listpack => INLINE_LEN_MAX,
+                    HashEncoding::Hashtable => INLINE_TABLE_LEN_MAX,
+                };
+                Some(packed::INLINE_HEADER_LEN + packed.row().len()).filter(|len| *len <= max)
             }
             HashBody::Tree(_) => None,
         }
@@ -529,8 +533,12 @@ impl Hash {
     }
 }
 
-/// Bytes of a hash inside the block of an entry at most.
-const INLINE_LEN_MAX: usize = 2000;
+/// Bytes inside the block of an entry at most, of a hash that reports a listpack. An edit copies the bytes
+/// out and back; a longer row is edited where it lies.
+const INLINE_LEN_MAX: usize = 1024;
+/// Bytes inside the block of an entry at most, of a hash that reports a hash table. The other form of such a
+/// hash is a tree, which takes more memory and more time.
+const INLINE_TABLE_LEN_MAX: usize = 2000;
 /// A packed hash that reports a hash table has at most so many bytes of entries,
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
 /// and at most so many fields: they are searched one by one.
@@ -538,5 +546,5 @@ const PACKED_TABLE_LEN_MAX: usize = 64;
 /// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
-const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_LEN_MAX);
+const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);
 const _: () = assert!(listpack::EMPTY_LEN < INLINE_LEN_MAX);

@@ -395,7 +395,11 @@ impl Set {
             SetBody::Packed(packed) => packed::INLINE_HEADER_LEN + packed.row().len(),
             SetBody::Tree(_) => return None,
         };
-        (len <= INLINE_LEN_MAX).then_some(len)
+        let max = match self.0.encoding {
+            SetEncoding::Intset | SetEncoding::Listpack => INLINE_LEN_MAX,
+            SetEncoding::Hashtable => INLINE_TABLE_LEN_MAX,
+        };
+        (len <= max).then_some(len)
     }
 
     /// Writes the set in the form for the block of an entry. `out` is as long as [`Set::inline_len`] says.
@@ -629,8 +633,12 @@ fn counted_vec() -> usize {
     heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
 }
 
-/// Bytes of a set inside the block of an entry at most.
-const INLINE_LEN_MAX: usize = 2000;
+/// Bytes inside the block of an entry at most, of a set that reports an intset or a listpack. An edit
+/// copies the bytes out and back; longer ones are edited where they lie.
+const INLINE_LEN_MAX: usize = 1024;
+/// Bytes inside the block of an entry at most, of a set that reports a hash table. The other form of such a
+/// set is a tree, which takes more memory.
+const INLINE_TABLE_LEN_MAX: usize = 2000;
 /// A packed set that reports a hash table has at most so many bytes of entries,
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
 /// and at most so many members: they are searched one by one.
@@ -638,4 +646,4 @@ const PACKED_TABLE_LEN_MAX: usize = 64;
 /// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
-const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_LEN_MAX);
+const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

@@ -107,7 +107,11 @@ fn blocks_keep_their_bytes_under_random_traffic_and_compaction() {
             // Waves, so that chunks fill and empty; few classes at a time, so that some need several chunks.
             let grows = (number / 10_000) % 2 == 0;
             if rng.below(10) < if grows { 8 } else { 2 } {
-                let size = if rng.below(4) == 0 { rng.below(1025) } else { 500 + rng.below(16) };
+                let size = if rng.below(4) == 0 {
+                    rng.below(Slab::MAX_BLOCK as u64 + 1)
+                } else {
+                    500 + rng.below(16)
+                };
                 model.alloc(number, size as usize).unwrap();
             } else {
                 model.free(&mut rng);

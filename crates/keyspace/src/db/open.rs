@@ -237,5 +237,6 @@ impl Store {
 /// Bytes to spare in the block of a collection that has grown. A byte tells the slack of a block, and the
 /// class rounds up by 7 bytes at most.
 const SPARE_MAX: usize = entry::SLACK_MAX - 7;
+const _: () = assert!(Slab::rounded(Slab::MAX_BLOCK - 7) == Slab::MAX_BLOCK, "classes are 8 bytes apart");
 /// A collection outside comes back into its block when it needs no more bytes than this.
 const BACK_INSIDE_MAX: usize = 256;
