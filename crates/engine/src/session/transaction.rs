@@ -65,9 +65,11 @@ impl Transaction {
         self.selected_db
     }
 
-    /// A SELECT was queued.
+    /// A SELECT was queued. One behind a command that was rejected is not kept, and selects nothing.
     pub(crate) fn select(&mut self, db: usize) {
-        self.selected_db = Some(db);
+        if !self.aborted {
+            self.selected_db = Some(db);
+        }
     }
 
     /// Whether EXEC will run nothing.

@@ -193,6 +193,19 @@ fn keys_of_conditions_are_asked_for_in_the_clients_own_database() {
 }
 
 #[test]
+fn a_select_behind_a_command_that_was_rejected_selects_nothing() {
+    let mut rig = Rig::new();
+    rig.check("ACL SETUSER u on nopass +@all ~* db=1", "+OK");
+    rig.check("AUTH u x", "+OK");
+    rig.check("MULTI", "+OK");
+    let refused = rig.run("GET a");
+    assert!(refused.starts_with("-NOPERM"), "{refused}");
+    rig.check("SELECT 1", "+QUEUED");
+    assert_eq!(rig.run("GET a"), refused);
+    assert!(rig.run("EXEC").starts_with("-EXECABORT"));
+}
+
+#[test]
 fn exec_before_auth_is_refused_as_a_transaction() {
     let mut rig = Rig::with(&[("requirepass", "pw")]);
     rig.check("MULTI", "-NOAUTH Authentication required.");
