@@ -43,7 +43,8 @@ impl Db {
     }
 
     /// Overwrites an entry in place with a value that lies inside the block, where the block's size class and
-    /// the presence of an expiry stay; whether it did. Looks the block up once.
+    /// the presence of an expiry stay; whether it did. A block of a collection may be larger than those of
+    /// strings: a string does not stay in such a block. Looks the block up once.
     #[inline]
     pub(crate) fn overwrite_inside(
         &mut self,
@@ -59,7 +60,8 @@ impl Db {
         let len = entry::block_len(entry::name_len(key.bytes.len()), expiry.is_some(), bytes.len());
         let stays = !head.form().is_outside()
             && head.has_expiry() == expiry.is_some()
-            && Slab::rounded(len) == body.len() + Slab::HEAD;
+            && Slab::rounded(len) == body.len() + Slab::HEAD
+            && (len <= entry::STRING_BLOCK_MAX || form != Form::StrInline);
         if stays {
             let head = head.with_form(form).with_clock(touch.after(head.clock()));
             word.store(write_inside(head, body, bytes, expiry).0, Relaxed);

@@ -5,7 +5,7 @@ use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
     Access, AccessUpdate, Captured, Effects, Event, ExpireCycle, ExpireWalk, ExpiryMode, Key, KeyHasher,
-    Keyspace, Layout, NewValue, SetExpiry, ValueRef,
+    Keyspace, Layout, NewValue, SetExpiry, Str, ValueRef,
 };
 use sluice_value::{HashExpiry, HashLimits, HashRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -287,5 +287,32 @@ fn another_type_is_refused_and_overwriting_forgets_expiring_fields() {
     assert_eq!(keyspace.db(0).volatile_len(), 1);
     keyspace.write(0, access, &mut effects).set(h, NewValue::Str(b"v"), SetExpiry::Clear, Event::Set);
     assert_eq!(keyspace.db(0).volatile_len(), 0);
+    keyspace.db(0).check();
+}
+
+#[test]
+fn a_string_over_a_hash_of_its_length_leaves_the_large_block() {
+    let hasher = KeyHasher::new(SEED, Layout::One);
+    let mut keyspace = Keyspace::new(1, hasher);
+    let mut effects = Effects::default();
+    let now = Now { mono_ns: 0, unix_us: 1_000_000 };
+    let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete };
+    let key = Key::hashed(b"k", hasher);
+    // Of some length the string would fit the block that the hash has to the byte.
+    for len in 1400..1440 {
+        let mut db = keyspace.write(0, access, &mut effects);
+        let mut edit = db.edit_or_create_hash(key, HashLimits::default()).unwrap();
+        let (hash, context) = edit.parts();
+        for field in 0..7 {
+            hash.set(format!("f{field}").as_bytes(), &[b'v'; 196], HashExpiry::Clear, context);
+        }
+        assert!(hash.inline_len().is_some_and(|len| (1400..1440).contains(&len)));
+        edit.done(Event::HSet, 7);
+        let text = vec![b'x'; len];
+        db.set(key, NewValue::Str(&text), SetExpiry::Clear, Event::Set);
+        let stored = db.get(key).map(|entry| matches!(entry.value(), ValueRef::Str(Str::Shared(_))));
+        assert_eq!(stored, Some(true), "a string of {len} bytes has memory of its own");
+        db.remove(key, Event::Del);
+    }
     keyspace.db(0).check();
 }
