@@ -365,10 +365,11 @@ impl Zset {
         matches!(self.0.body, Body::Small(_))
     }
 
-    /// To be called before a command adds up to `count` elements: a listpack that so many alone would make
-    /// too large is none from now on, whether they are added or not.
-    pub fn convert_before_adding(&mut self, count: usize, limits: ZsetLimits) {
-        if count > limits.entries_max {
+    /// To be called before a command adds up to `count` elements, the longest member of which has so many
+    /// bytes: a listpack that these alone would make too large is none from now on, whether they are added or
+    /// not.
+    pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: ZsetLimits) {
+        if limits.encoding_for(count, longest) == ZsetEncoding::Skiplist {
             self.0.encoding = ZsetEncoding::Skiplist;
         }
     }

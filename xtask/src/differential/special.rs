@@ -8,13 +8,15 @@ const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)
 /// Words of a range of a sorted set, up to its bounds: `XX` behind these is an option of such a version.
 const RANGE_WORDS: usize = 4;
 
-/// Takes the words out that only a newer version than the reference knows: the data of the two would part. The
-/// arguments of a script, and those of COMMAND GETKEYS, may be a call.
+/// Takes the words out that only a newer version than the reference knows: the data of the two would part.
+/// The arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
 pub(super) fn leave_newer_options_out(words: &mut Vec<Vec<u8>>) {
     let is_newer = |word: &[u8]| words_max(word).is_some() || is_range(word);
     let Some(at) = words.iter().position(|word| is_newer(word)) else { return };
     let name = words[0].to_ascii_lowercase();
-    if at > 0 && !name.starts_with(b"eval") && name != b"command" {
+    let may_hold_a_call =
+        [b"eval".as_slice(), b"fcall", b"command"].iter().any(|start| name.starts_with(start));
+    if at > 0 && !may_hold_a_call {
         return;
     }
     let mut call = words.split_off(at);

@@ -6,6 +6,7 @@ use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::score_at;
 use sluice_keyspace::{Event, Key, ZsetEdit};
+use sluice_value::ZsetEncoding;
 
 /// The options of ZADD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +93,7 @@ fn add_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>, flags: AddFlags, first: usi
     for pair in 0..(args.len() - first) / 2 {
         pairs.push((member(pair), score_at(args, first + 2 * pair)?));
     }
-    op_add(ctx, args.key(1), flags, pairs.into_iter())
+    op_add(ctx, args.key(1), flags, pairs.iter().copied())
 }
 
 /// Adds elements to a sorted set, or changes their scores, and replies.
@@ -100,7 +101,7 @@ pub(crate) fn op_add<'m>(
     ctx: &mut WriteCtx<'_>,
     key: Key<'_>,
     flags: AddFlags,
-    elements: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
+    elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
 ) -> Run {
     let limits = ctx.limits.zset;
     if flags.xx && ctx.db.look(key).is_none() {
@@ -108,7 +109,11 @@ pub(crate) fn op_add<'m>(
         return Ok(Outcome::Done);
     }
     let mut edit = ctx.db.edit_or_create_zset(key, limits)?;
-    edit.parts().0.convert_before_adding(elements.len(), limits);
+    let zset = edit.parts().0;
+    if zset.encoding() == ZsetEncoding::Listpack {
+        let longest = elements.clone().map(|(member, _)| member.len()).max().unwrap_or(0);
+        zset.convert_before_adding(elements.len(), longest, limits);
+    }
     let mut added = Added::default();
     for (member, score) in elements {
         if let Err(error) = add_one(&mut edit, flags, (member, score), &mut added) {

@@ -603,6 +603,12 @@ fn encodings_follow_the_thresholds_and_stick() {
         ("OBJECT ENCODING w", r#""skiplist""#),
         ("ZREM x lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll", ":1"),
         ("OBJECT ENCODING x", r#""skiplist""#),
+        ("ZADD q 1 a", ":1"),
+        ("ZADD q XX 1 lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll", ":0"),
+        ("OBJECT ENCODING q", r#""skiplist""#),
+        // A listpack drops the sign of zero: the long member behind says that this is none.
+        ("ZADD s -0 a 1 lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll", ":2"),
+        ("ZSCORE s a", r#""-0""#),
         ("CONFIG SET zset-max-listpack-entries 0", "+OK"),
         ("ZADD v 1 a", ":1"),
         ("OBJECT ENCODING v", r#""skiplist""#),
