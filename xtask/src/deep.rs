@@ -284,8 +284,10 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
             let sent = commands.map_or_else(String::new, |count| format!(" {COMMANDS} {count}"));
             println!("again: cargo xtask deep {} {SEED} {}{sent}", run.name, chosen.seed);
         }
+        // What is checked out at the start is what the run builds; it may take hours.
+        let commit = checked_out()?;
         if steps.step(run.name, || (run.run)(&chosen)) == Some(Ran::Passed) {
-            record(run, &chosen)?;
+            record(run, &chosen, &commit)?;
         }
     }
     steps.finish()
@@ -513,8 +515,15 @@ fn matrix(_: &Chosen) -> Result<Ran> {
     shell::pass(test.args(words))
 }
 
-/// Notes that the run passed on the commit that is checked out, unless it did less than by default.
-fn record(run: &LongRun, chosen: &Chosen) -> Result<()> {
+/// The commit that is checked out, and its date.
+fn checked_out() -> Result<String> {
+    let mut git = Command::new("git");
+    git.current_dir(shell::root()).args(["log", "-1", "--format=%h %cs"]);
+    Ok(shell::output(&mut git)?.trim().to_owned())
+}
+
+/// Notes that the run passed on a commit, unless it did less than by default.
+fn record(run: &LongRun, chosen: &Chosen, commit: &str) -> Result<()> {
     let sends_commands = run.takes.contains(&COMMANDS);
     let commands = chosen.commands_or(run.commands);
     if sends_commands && commands < run.commands {
@@ -523,11 +532,8 @@ fn record(run: &LongRun, chosen: &Chosen) -> Result<()> {
     }
     let path = shell::root().join(RECORD);
     let mut table = tidy::read_table(&path)?;
-    let mut git = Command::new("git");
-    git.current_dir(shell::root()).args(["log", "-1", "--format=%h %cs"]);
-    let commit = shell::output(&mut git)?;
     let mut entry = toml::Table::new();
-    entry.insert("commit".into(), commit.trim().into());
+    entry.insert("commit".into(), commit.into());
     entry.insert("unix_seconds".into(), i64::try_from(shell::unix_seconds())?.into());
     if run.takes.contains(&SEED) {
         let sent = if sends_commands { format!(", {commands} commands each") } else { String::new() };

@@ -365,7 +365,7 @@ impl Zset {
         matches!(self.0.body, Body::Small(_))
     }
 
-    /// To be called before a command adds up to `count` elements, the longest member of which has so many
+    /// To be called before a command adds up to `count` elements, the longest member of which has `longest`
     /// bytes: a listpack that these alone would make too large is none from now on, whether they are added or
     /// not.
     pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: ZsetLimits) {
