@@ -22,8 +22,7 @@ const ULONG: i128 = u64::MAX as i128;
 const MIB: i128 = 1024 * 1024;
 
 const CLUSTER: &str = "cluster mode";
-const CORPSE: &str = "crash reports";
-const REPLICATION: &str = "the rest of replication";
+const CRASH: &str = "settings of panics and crash reports";
 const MPTCP: &str = "multipath TCP";
 
 // Refused rather than ignored, where serving without the feature would be dangerous.
@@ -299,7 +298,7 @@ params! {
             "Versions of snapshots that are loaded: those we know (strict), or newer ones too as long as they make sense (relaxed).";
         DBFILENAME: Text = text("dbfilename", "dump.rdb").protected().checked(check::dbfilename),
             "Name of the snapshot file.";
-        RDB_DEL_SYNC_FILES: Bool = boolean("rdb-del-sync-files", false).later(REPLICATION),
+        RDB_DEL_SYNC_FILES: Bool = boolean("rdb-del-sync-files", false).later("the removal of files of a full synchronisation"),
             "Delete snapshot files that were made only for replication.";
         RDB_SAVE_INCREMENTAL_FSYNC: Bool = boolean("rdb-save-incremental-fsync", true),
             "Force a snapshot to disk piece by piece while it is written.";
@@ -379,7 +378,7 @@ params! {
             "How a replica loads a full copy from the socket: disabled, on-empty-db, swapdb, flush-before-load.";
         DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug(),
             "Send the full copy and the writes that follow over two connections.";
-        PROPAGATION_ERROR_BEHAVIOR: Choice<PropagationErrorBehavior> = one_of::<PropagationErrorBehavior>("propagation-error-behavior", PropagationErrorBehavior::Ignore as u8).later(REPLICATION),
+        PROPAGATION_ERROR_BEHAVIOR: Choice<PropagationErrorBehavior> = one_of::<PropagationErrorBehavior>("propagation-error-behavior", PropagationErrorBehavior::Ignore as u8).later("a choice of what follows an error in the stream"),
             "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
     }
     Cluster {
@@ -591,11 +590,11 @@ params! {
             "Processors for taking snapshots.";
     }
     Testing {
-        ENABLE_DEBUG_ASSERT: Bool = boolean("enable-debug-assert", false).immutable().hidden().later(CORPSE),
+        ENABLE_DEBUG_ASSERT: Bool = boolean("enable-debug-assert", false).immutable().hidden().later(CRASH),
             "Let DEBUG ASSERT-like checks end the process.";
-        USE_EXIT_ON_PANIC: Bool = boolean("use-exit-on-panic", false).hidden().later(CORPSE),
+        USE_EXIT_ON_PANIC: Bool = boolean("use-exit-on-panic", false).hidden().later(CRASH),
             "Exit instead of aborting after a panic.";
-        DEBUG_CONTEXT: Text = text("debug-context", "").hidden().debug().later(CORPSE),
+        DEBUG_CONTEXT: Text = text("debug-context", "").hidden().debug().later(CRASH),
             "A word about what is being tested, for crash reports.";
         WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().ignored("the event loop measures its own iterations: INFO debug"),
             "Milliseconds of a stuck event loop after which its position is logged; 0 is never.";

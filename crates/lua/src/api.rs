@@ -7,6 +7,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use sluice_base::heap;
+
 use crate::arena::Arena;
 use crate::code::Proto;
 use crate::fault::Fault;
@@ -564,9 +566,23 @@ impl Vm {
         self.machine.collect(Some(work))
     }
 
-    /// Bytes in use.
+    /// Bytes in use: what the limit bounds.
     pub fn bytes(&self) -> usize {
         self.machine.heap.bytes
+    }
+
+    /// Bytes that the allocator has given, about: those in use, slots without an object, the stack, and
+    /// lists; without the programs, which their owners count ([`Proto::bytes`]). O(1).
+    pub fn footprint(&self) -> usize {
+        let pins = heap::vec(&self.pins) + heap::vec(&self.free_slots) + heap::vec(&self.set);
+        let stack = &self.machine.co.stack;
+        // What a run has made its stack longer by is in use.
+        let grown = match self.stage {
+            VmStage::Running => stack.len().saturating_sub(self.stack_before),
+            VmStage::Opening | VmStage::Idle => 0,
+        };
+        let stack = heap::vec(stack).saturating_sub(grown * SLOT_BYTES);
+        heap::boxed::<Vm>() + self.bytes() + self.machine.spare_bytes() + stack + pins
     }
 }
 

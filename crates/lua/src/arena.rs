@@ -3,6 +3,8 @@
 //! Invariants: (1) an index is checked at each access; (2) what is behind a mark is not reused for what is
 //! made after the mark, so that everything made since can be cut off.
 
+use sluice_base::heap;
+
 /// How an object stands with the collector: the colour that it was last marked with.
 pub(crate) type Colour = u8;
 
@@ -111,6 +113,13 @@ impl<T: Object> Arena<T> {
     /// Whether so many slots before the mark are free that they are to be used again.
     pub(crate) fn is_sparse(&self) -> bool {
         self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
+    }
+
+    /// Bytes that the allocator has given for slots that hold no object, and for the lists of these.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        let live = self.slots.len() - self.free.len() - self.free_old.len();
+        let given = heap::vec(&self.slots) + heap::vec(&self.free) + heap::vec(&self.free_old);
+        given.saturating_sub(live * size_of::<T>())
     }
 
     /// Free slots before the mark.

@@ -7,6 +7,7 @@ mod arena;
 mod code;
 mod compile;
 mod fault;
+mod footprint;
 mod gc;
 #[cfg(test)]
 mod growth;

@@ -117,8 +117,7 @@ impl<'a> Generator<'a> {
         let mut rng = Rng::new(seed);
         let mortal = rng.below(100) < MORTAL_CHANCES[0];
         let social = !mortal && rng.below(100) < SOCIAL_CHANCE;
-        // A user may be forbidden the DEBUG SLEEP that lets a key expire at both servers.
-        let guarded = rng.below(100) < GUARDED_CHANCES[0] && !mortal;
+        let guarded = rng.below(100) < GUARDED_CHANCES[0];
         Generator {
             grammar,
             total_weight,
@@ -187,6 +186,11 @@ impl<'a> Generator<'a> {
         }
         commands.truncate(count);
         commands
+    }
+
+    /// Whether the first client of the stream may be a user with less than all rights.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.guarded
     }
 
     /// Whether keys of the stream expire at any moment.

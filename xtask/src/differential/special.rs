@@ -394,8 +394,14 @@ pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
         }
         _ => vec![word("PEXPIRE"), key, word("1")],
     };
-    let sleep = vec![word("DEBUG"), word("SLEEP"), word("0.002")];
-    [words, sleep].map(Command::of).to_vec()
+    let sleep = Command::of(vec![word("DEBUG"), word("SLEEP"), word("0.002")]);
+    let mut commands = vec![Command::of(words), sleep.clone()];
+    if generator.is_guarded() {
+        // The first client may be a user who is forbidden DEBUG; the second is `default`, and is in no
+        // transaction.
+        commands.push(Command { client: 1, ..sleep });
+    }
+    commands
 }
 
 /// Filters of CLIENT KILL that meet nobody, or are wrong: the old form with an address, and the new one.

@@ -49,12 +49,14 @@ impl OpenUnit {
         let request = self.request.as_deref().map_or(0, Waiting::footprint);
         let orphan = self.orphan.as_deref().map_or(0, Session::footprint);
         let transaction = self.at.transaction.as_ref().map_or(0, |position| position.transaction.footprint());
-        let script = self.at.script.as_ref().map_or(0, |run| run.reply.footprint() + debugger_bytes(run));
+        let script = self.at.script.as_ref().map_or(0, |run| script_bytes(run));
         let at = transaction + script + self.reply.footprint() + self.own_messages.footprint();
         heap::boxed::<OpenUnit>() + commands + request + orphan + at
     }
 }
 
-fn debugger_bytes(run: &ScriptRun) -> usize {
-    run.debugger.as_ref().map_or(0, |debugger| debugger.footprint())
+/// Bytes of a run beside its machine.
+fn script_bytes(run: &ScriptRun) -> usize {
+    let debugger = run.debugger.as_ref().map_or(0, |debugger| debugger.footprint());
+    run.reply.footprint() + run.buffers.footprint() + debugger
 }

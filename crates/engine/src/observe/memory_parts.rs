@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
+use crate::scripting::state::RunBuffers;
 use sluice_base::heap;
 use sluice_commands::PreparedBatch;
 use sluice_replication::UnitCommands;
@@ -41,6 +42,8 @@ impl Engine {
         let role = control.replication.replica.as_deref().map_or(0, ReplicaRole::footprint);
         let role = role + control.replication.failover.as_deref().map_or(0, Failover::footprint);
         let role = role + control.replication.local_expiries.footprint();
+        let spare_of_scripts = self.scripting.spare.as_deref().map_or(0, RunBuffers::footprint)
+            + self.scripting.debug_output.footprint();
         vec![
             ("entries", entries),
             ("keyspace", keyspace),
@@ -64,7 +67,7 @@ impl Engine {
             ),
             ("aof", control.persistence.aof.footprint()),
             ("stats", self.stats.footprint()),
-            ("scripts", self.script_facts().bytes()),
+            ("scripts", self.script_facts().bytes() + spare_of_scripts),
         ]
     }
 }

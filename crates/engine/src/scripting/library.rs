@@ -101,6 +101,8 @@ pub(crate) struct Library {
     pub code: Arc<[u8]>,
     /// In the order in which they were registered.
     pub functions: Vec<LibraryFunction>,
+    /// Bytes that the compiled program takes, about.
+    program_bytes: usize,
     /// Its machine: none while a run has it.
     pub machine: Option<Box<ScriptMachine>>,
 }
@@ -109,7 +111,7 @@ impl Library {
     /// Bytes that it takes beside its machine, about.
     pub(crate) fn footprint(&self) -> usize {
         let functions: usize = self.functions.iter().map(LibraryFunction::footprint).sum();
-        size_of::<Library>() + self.name.len() + self.code.len() + functions
+        size_of::<Library>() + self.name.len() + self.code.len() + self.program_bytes + functions
     }
 }
 
@@ -132,6 +134,8 @@ pub(crate) struct LibraryLoad {
     /// Bytes of these.
     bytes: usize,
     chunk: LoadedChunk,
+    /// Bytes that the compiled program takes, about.
+    program_bytes: usize,
     /// A library of the same name makes room.
     pub replaces: bool,
     /// Nanoseconds that are left for its program.
@@ -162,8 +166,17 @@ impl LibraryLoad {
         let chunk = machine.vm.load(&program).map_err(no_memory)?;
         machine.vm.start(chunk);
         let name = head.name.into();
-        let functions = Vec::new();
-        Ok((LibraryLoad { name, code, functions, bytes: 0, chunk, replaces, ns_left: u64::MAX }, machine))
+        let load = LibraryLoad {
+            name,
+            code,
+            functions: Vec::new(),
+            bytes: 0,
+            chunk,
+            program_bytes: program.bytes(),
+            replaces,
+            ns_left: u64::MAX,
+        };
+        Ok((load, machine))
     }
 
     /// Serves `server.register_function`, for which the program has stopped.
@@ -227,7 +240,7 @@ impl LibraryLoad {
     /// # Errors
     /// The text of the error, without a code: a name of a function is no good, or there is no function.
     pub(crate) fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
-        let LibraryLoad { name, code, functions, chunk, .. } = self;
+        let LibraryLoad { name, code, functions, chunk, program_bytes, .. } = self;
         if machine.end_load().is_err() {
             return Err(b"Error registering functions: not enough memory".to_vec());
         }
@@ -249,7 +262,7 @@ impl LibraryLoad {
         if functions.is_empty() {
             return Err(b"No functions registered".to_vec());
         }
-        Ok(Library { name, code, functions, machine: None })
+        Ok(Library { name, code, functions, program_bytes, machine: None })
     }
 }
 

@@ -81,16 +81,10 @@ pub(crate) struct ScriptMachine {
 /// Start of `math.random` in a server that has just started.
 pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
 
-/// Bytes of a machine beside its own account, which begins with what scripts make: tables of names and of
-/// native functions, stacks. Measured.
-const FIXED_BYTES: usize = 48 << 10;
-/// That of a library's machine, which has fewer names.
-const FIXED_BYTES_OF_LIBRARY: usize = 42 << 10;
-
 impl ScriptMachine {
     /// Bytes that the machine takes, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.vm.bytes() + if self.keys.is_some() { FIXED_BYTES } else { FIXED_BYTES_OF_LIBRARY }
+        self.vm.footprint()
     }
 
     /// Sets how many bytes it may use.

@@ -4,7 +4,7 @@ use crate::scripting::cache::ScriptCache;
 use crate::scripting::functions::Functions;
 use crate::scripting::library::MachineLimits;
 use crate::scripting::machine::{MachineKind, ScriptMachine};
-use sluice_base::Watched;
+use sluice_base::{Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
 use sluice_lua::{Fault, Garbage};
@@ -90,6 +90,12 @@ pub(crate) struct RunBuffers {
 const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 impl RunBuffers {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        let kept = self.arguments.footprint() + self.reply.footprint() + self.batch.footprint();
+        heap::boxed::<RunBuffers>() + kept
+    }
+
     /// Gives back what is large.
     pub(crate) fn trim(&mut self) {
         self.arguments.clear();

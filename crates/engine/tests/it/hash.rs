@@ -96,6 +96,28 @@ fn the_cycle_deletes_fields_and_the_key_of_a_hash_without_any() {
 }
 
 #[test]
+fn fields_that_are_stored_when_their_time_is_over_count_where_they_were_there() {
+    let mut rig = Rig::new();
+    let changes = |rig: &mut Rig| {
+        let info = rig.run("INFO persistence");
+        let (_, rest) = info.split_once("rdb_changes_since_last_save:").expect("a field");
+        rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|count| count.parse().ok()).unwrap_or(0)
+    };
+    for (line, counted) in [
+        ("HSETEX h PX 0 FIELDS 1 a 1", 0),
+        ("HSET h a 1 b 2", 2),
+        ("HSETEX h PX 0 FIELDS 2 c 1 d 1", 0),
+        ("HSETEX h PX 0 FIELDS 3 c 1 a 1 d 1", 1),
+        ("HSETEX h PX 0 FIELDS 1 b 1", 1),
+    ] {
+        let before: u64 = changes(&mut rig);
+        rig.run(line);
+        assert_eq!(changes(&mut rig) - before, counted, "{line}");
+    }
+    rig.check("EXISTS h", ":0");
+}
+
+#[test]
 fn a_hash_with_expiring_fields_keeps_them_under_another_name() {
     let mut rig = Rig::new();
     rig.check("HSET h a 1 b 2", ":2");

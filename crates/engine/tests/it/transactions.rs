@@ -244,6 +244,7 @@ fn a_watched_key_that_changes_makes_exec_answer_nil() {
         ("PING", "APPEND k v"),
         ("SET k v EX 1", "!expire"),
         ("PING", "XGROUP CREATE k g $ MKSTREAM"),
+        ("HSET k a 1", "HSETEX k PX 0 FIELDS 2 b 1 a 1"),
     ];
     for (before, change) in changes {
         for own in [false, true] {
@@ -312,6 +313,9 @@ fn what_is_no_change_of_a_watched_key_lets_exec_run() {
         ("XGROUP CREATE k g $ MKSTREAM", "XACK k g 1-1"),
         ("XGROUP CREATE k g $ MKSTREAM", "XGROUP DESTROY k none"),
         ("SELECT 2", "FLUSHDB"),
+        // Fields that are stored when their time is over, and were not there before.
+        ("PING", "HSETEX k PX 0 FIELDS 1 a 1"),
+        ("HSET k a 1", "HSETEX k PXAT 1 FIELDS 1 b 1"),
     ];
     for (before, line) in unchanged {
         let mut rig = Rig::new();

@@ -191,8 +191,9 @@ fn random_programs_answer_as_in_the_reference() {
             peer.send(source.as_bytes());
         }
         for (seed, source) in seeds.zip(&sources) {
-            let Ok(reply) = peer.reply_in_time() else {
-                panic!("{source}\nseed {seed}: the reference does not answer in time")
+            let reply = match peer.reply_in_time() {
+                Ok(reply) => reply,
+                Err(error) => panic!("{source}\nseed {seed}: no reply in time: {error}{}", peer.ending()),
             };
             let expected = flat(plain(&reply));
             let got = flat(ours(&mut vm, source.as_bytes(), u64::MAX / 4));

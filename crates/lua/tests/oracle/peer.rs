@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// A server of the reference with a connection. It ends with the value.
@@ -12,6 +12,11 @@ pub(crate) struct Peer {
     folder: PathBuf,
     stream: BufReader<UnixStream>,
 }
+
+/// The file of the reference's log, in its folder.
+const LOG: &str = "log";
+/// Lines that are shown of the log of a reference that has ended.
+const LOG_SHOWN: usize = 60;
 
 /// Longest wait for a reply.
 const REPLY: Duration = Duration::from_secs(20);
@@ -33,7 +38,7 @@ impl Peer {
             .arg(&socket)
             .arg("--dir")
             .arg(&folder)
-            .stdout(Stdio::null())
+            .stdout(std::fs::File::create(folder.join(LOG)).expect("a log for the reference"))
             .spawn()
             .expect("the reference starts");
         let connect = || UnixStream::connect(&socket).ok();
@@ -52,7 +57,24 @@ impl Peer {
         let mut request = format!("*3\r\n$4\r\nEVAL\r\n${}\r\n", source.len()).into_bytes();
         request.extend_from_slice(source);
         request.extend_from_slice(b"\r\n$1\r\n0\r\n");
-        self.stream.get_mut().write_all(&request).expect("the reference takes a script");
+        if let Err(error) = self.stream.get_mut().write_all(&request) {
+            panic!(
+                "{}\nthe reference does not take a script: {error}{}",
+                source.escape_ascii(),
+                self.ending()
+            );
+        }
+    }
+
+    /// How the reference ended, with the last lines of its log; empty where it runs on. Its report of a crash
+    /// takes a moment.
+    pub(crate) fn ending(&mut self) -> String {
+        let ended = (0..400).find_map(|_| self.server.try_wait().ok().flatten().or_else(pause));
+        let Some(status) = ended else { return String::new() };
+        let log = std::fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let shown = lines[lines.len().saturating_sub(LOG_SHOWN)..].join("\n");
+        format!("\nthe reference has ended: {status}\n{shown}")
     }
 
     /// A reply: the text of a string, others with their first byte.

@@ -246,7 +246,7 @@ impl Engine {
 
     /// INFO shows what the run takes that stands still.
     fn note_running_bytes(&mut self, run: &ScriptRun) {
-        let bytes = run.machine.vm.bytes();
+        let bytes = run.machine.bytes();
         match run.what {
             ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
             ScriptKind::Function(_) | ScriptKind::Library => self.control.functions.note_lent(bytes),
