@@ -132,16 +132,12 @@ impl Edit<'_, Hash> {
         self.record_new();
     }
 
-    /// Ends an edit that only fields whose time had passed could have gone by: `events` are published, and
-    /// nothing has changed for those who watch or track the key.
-    pub fn publish_unseen(mut self, events: &[Event]) {
-        let Some(open) = self.open.take() else { return };
-        let is_empty = open.value.is_empty();
-        let value = self.db.close(self.key, open, self.meta);
-        self.effects.discard(value);
-        Hash::discard_garbage(&mut self.context, self.effects);
-        let gone = is_empty.then_some(&Event::Del);
+    /// Ends an edit that changed nothing, of which `events` are published all the same, and that the key went
+    /// where there is none. Transactions that watch the key do not fail.
+    pub fn publish_unchanged(self, events: &[Event]) {
+        let gone = self.value().is_empty().then_some(&Event::Del);
         events.iter().chain(gone).for_each(|event| self.effects.key_told(self.number, self.key, *event));
+        self.unchanged();
     }
 
     /// So many fields whose time had passed were in the way of the edit.

@@ -572,7 +572,8 @@ impl Vm {
     }
 
     /// Bytes that the allocator has given, about: those in use, slots without an object, the stack, and
-    /// lists; without the programs, which their owners count ([`Proto::bytes`]). O(1).
+    /// lists; without the programs, which their owners count ([`Proto::bytes`]). Between
+    /// runs: in a coroutine the stack of the main program is left out. O(1).
     pub fn footprint(&self) -> usize {
         let pins = heap::vec(&self.pins) + heap::vec(&self.free_slots) + heap::vec(&self.set);
         let stack = &self.machine.co.stack;

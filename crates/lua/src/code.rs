@@ -190,7 +190,6 @@ pub struct Proto {
 impl Proto {
     /// Bytes that the function and those in it take, about.
     pub fn bytes(&self) -> usize {
-        let inner: usize = self.protos.iter().map(|proto| proto.bytes()).sum();
         let text = |text: &Arc<[u8]>| text.len() + 32;
         let consts: usize = self
             .consts
@@ -201,7 +200,12 @@ impl Proto {
             })
             .sum();
         let locals: usize = self.locals.iter().map(|local| text(&local.name) + 24).sum();
-        size_of::<Proto>() + self.code.len() * 12 + consts + locals + inner
+        size_of::<Proto>() + self.code.len() * 12 + consts + locals + self.inner_bytes()
+    }
+
+    /// Bytes that the functions in it take, about: what is left of a chunk that is unloaded.
+    pub fn inner_bytes(&self) -> usize {
+        self.protos.iter().map(|proto| proto.bytes()).sum()
     }
 
     /// The first instruction that does more than empty the function's own variables. The reference's compiler

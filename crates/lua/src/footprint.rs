@@ -10,11 +10,12 @@ use crate::strings::StringSlot;
 use crate::value::Value;
 use crate::vm::machine::Machine;
 
-/// Bytes of the text of a symbol: up to sixteen of them behind the counts of its owners.
+/// Bytes of the text of a symbol: mostly up to sixteen of them behind the counts of its owners.
 const SYMBOL_BYTES: usize = 32;
 
 impl Heap {
-    /// Bytes that the allocator has given beyond those in use: slots without an object, and lists.
+    /// Bytes that the allocator has given beyond those in use: slots without an object, lists, patterns.
+    /// Without what is being freed in pieces.
     pub(crate) fn spare_bytes(&self) -> usize {
         let slots = self.strings.texts.spare_bytes()
             + self.tables.spare_bytes()
@@ -23,13 +24,13 @@ impl Heap {
             + self.natives.spare_bytes()
             + self.userdata.spare_bytes()
             + self.threads.spare_bytes();
-        // Strings of one byte are not charged to anybody.
-        let singles = heap::vec(&self.singles) + self.singles.len() * Arena::<StringSlot>::SLOT;
-        let lists = singles + heap::vec(&self.pinned) + heap::vec(&self.events);
+        // Strings of one byte and names of events are not charged to anybody.
+        let names = (self.singles.len() + self.events.len()) * Arena::<StringSlot>::SLOT;
+        let lists = heap::vec(&self.singles) + heap::vec(&self.pinned) + heap::vec(&self.events);
         let marks = heap::vec(&self.collector.grey)
             + heap::vec(&self.collector.weak)
             + heap::vec(&self.collector.threads);
-        slots + lists + marks
+        slots + names + lists + marks + self.patterns.footprint()
     }
 }
 

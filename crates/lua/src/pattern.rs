@@ -15,6 +15,8 @@ mod error;
 pub(crate) mod scan;
 mod sets;
 
+use sluice_base::heap;
+
 use compile::{PatternItem, Program, Single};
 pub(crate) use error::PatternError;
 use sets::contains;
@@ -117,6 +119,14 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
+    /// Bytes that the allocator has given.
+    pub(crate) fn given_bytes(&self) -> usize {
+        let Program { items, sets, literals, .. } = &self.program;
+        let program = heap::vec(items) + heap::vec(sets) + heap::vec(literals);
+        let state = heap::vec(&self.choices) + heap::vec(&self.captures);
+        heap::boxed::<Matcher>() + heap::block(self.text.len()) + program + state
+    }
+
     /// Compiles `pattern`, without the `^` of functions that know an anchor. The cost is linear.
     pub(crate) fn new(pattern: &[u8]) -> Matcher {
         let program = Program::new(pattern);

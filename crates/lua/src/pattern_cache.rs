@@ -24,6 +24,11 @@ impl PatternCache {
         self.slots[slot_of(pattern)].take_if(|matcher| matcher.text() == pattern)
     }
 
+    /// Bytes that the allocator has given for the matchers.
+    pub(crate) fn footprint(&self) -> usize {
+        self.slots.iter().flatten().map(|matcher| matcher.given_bytes()).sum()
+    }
+
     /// Keeps a matcher, in the place of another one perhaps. One of a long pattern is dropped.
     pub(crate) fn give_back(&mut self, matcher: Box<Matcher>) {
         if !matcher.text().is_empty() {

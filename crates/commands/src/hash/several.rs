@@ -128,16 +128,10 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     }
     if passed {
-        let SetInThePast { deleted, expired } = set_in_the_past(edit, clock, names());
-        let number = ctx.db.number();
-        let effects = &mut *ctx.db.effects;
-        effects.count_fields_deleted(names().len() as u64);
-        if !expired.is_empty() {
-            let expired = expired.iter().map(|name| name.to_vec()).collect();
-            effects.propagate_expired_fields(number, key, expired);
-        }
+        let deleted = set_in_the_past(edit, names());
+        ctx.db.effects.count_fields_deleted(names().len() as u64);
         if !deleted.is_empty() {
-            effects.rewrite(|| hdel_argv(args, &deleted));
+            ctx.db.effects.rewrite(|| hdel_argv(args, &deleted));
         }
     } else {
         let expiry = match (options.expiry, at) {
@@ -176,39 +170,25 @@ fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize
     }
 }
 
-/// Fields that went because they were stored with an expiry that is over.
-#[derive(Default)]
-struct SetInThePast<'a> {
-    /// Those that were there.
-    deleted: Vec<&'a [u8]>,
-    /// Those that had expired before.
-    expired: Vec<&'a [u8]>,
-}
-
-/// Fields that are stored with an expiry that is over leave nothing behind. Where none of them was there,
-/// nobody who watches the key has anything to see.
-fn set_in_the_past<'a>(
-    mut edit: HashEdit<'_>,
-    clock: FieldClock,
-    names: impl Iterator<Item = &'a [u8]>,
-) -> SetInThePast<'a> {
-    let mut gone = SetInThePast::default();
+/// Fields that are stored with an expiry that is over leave nothing behind. Gives those that went: that were
+/// there, their time passed or not. Where there are none, nothing has changed for those who watch the key.
+fn set_in_the_past<'a>(mut edit: HashEdit<'_>, names: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
+    let mut deleted = Vec::new();
     for name in names {
         let (hash, context) = edit.parts();
-        let live = clock.get(hash.view(), name).is_some();
         if hash.remove(name, context) {
-            if live { gone.deleted.push(name) } else { gone.expired.push(name) }
+            deleted.push(name);
         }
     }
     edit.came_and_went();
-    if gone.deleted.is_empty() {
-        edit.publish_unseen(&[Event::HSet, Event::HExpire, Event::HExpired]);
+    if deleted.is_empty() {
+        edit.publish_unchanged(&[Event::HSet, Event::HExpire, Event::HExpired]);
     } else {
         edit.also(Event::HSet);
         edit.also(Event::HExpire);
-        edit.done(Event::HExpired, gone.deleted.len() as u64);
+        edit.done(Event::HExpired, deleted.len() as u64);
     }
-    gone
+    deleted
 }
 
 /// HSETEX with the time in place of a span, and without conditions: they were met.

@@ -58,5 +58,6 @@ impl OpenUnit {
 /// Bytes of a run beside its machine.
 fn script_bytes(run: &ScriptRun) -> usize {
     let debugger = run.debugger.as_ref().map_or(0, |debugger| debugger.footprint());
-    run.reply.footprint() + run.buffers.footprint() + debugger
+    let library = run.library.as_ref().map_or(0, |load| load.footprint());
+    run.reply.footprint() + run.buffers.footprint() + debugger + library
 }

@@ -6,8 +6,8 @@
 
 use crate::scripting::machine::{MachineKind, ScriptMachine, ScriptRequest, log_line, thrown};
 use crate::scripting::shebang::ScriptFlags;
-use sluice_base::LogLevel;
 use sluice_base::quote::{Dialect, split_args};
+use sluice_base::{LogLevel, heap};
 use sluice_commands::until_zero;
 use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunOutcome, TableRef, Value, compile};
 use std::sync::Arc;
@@ -101,8 +101,8 @@ pub(crate) struct Library {
     pub code: Arc<[u8]>,
     /// In the order in which they were registered.
     pub functions: Vec<LibraryFunction>,
-    /// Bytes that the compiled program takes, about.
-    program_bytes: usize,
+    /// Bytes that its compiled functions take, about.
+    function_bytes: usize,
     /// Its machine: none while a run has it.
     pub machine: Option<Box<ScriptMachine>>,
 }
@@ -111,7 +111,7 @@ impl Library {
     /// Bytes that it takes beside its machine, about.
     pub(crate) fn footprint(&self) -> usize {
         let functions: usize = self.functions.iter().map(LibraryFunction::footprint).sum();
-        size_of::<Library>() + self.name.len() + self.code.len() + self.program_bytes + functions
+        size_of::<Library>() + self.name.len() + self.code.len() + self.function_bytes + functions
     }
 }
 
@@ -134,8 +134,8 @@ pub(crate) struct LibraryLoad {
     /// Bytes of these.
     bytes: usize,
     chunk: LoadedChunk,
-    /// Bytes that the compiled program takes, about.
-    program_bytes: usize,
+    /// Bytes that its compiled functions take, about.
+    function_bytes: usize,
     /// A library of the same name makes room.
     pub replaces: bool,
     /// Nanoseconds that are left for its program.
@@ -143,6 +143,11 @@ pub(crate) struct LibraryLoad {
 }
 
 impl LibraryLoad {
+    /// Bytes that it takes beside its machine, about.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::boxed::<LibraryLoad>() + self.code.len() + self.bytes + self.function_bytes
+    }
+
     /// Compiles a library and starts its program, in a machine of its own.
     ///
     /// # Errors
@@ -172,7 +177,7 @@ impl LibraryLoad {
             functions: Vec::new(),
             bytes: 0,
             chunk,
-            program_bytes: program.bytes(),
+            function_bytes: program.inner_bytes(),
             replaces,
             ns_left: u64::MAX,
         };
@@ -240,7 +245,7 @@ impl LibraryLoad {
     /// # Errors
     /// The text of the error, without a code: a name of a function is no good, or there is no function.
     pub(crate) fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
-        let LibraryLoad { name, code, functions, chunk, program_bytes, .. } = self;
+        let LibraryLoad { name, code, functions, chunk, function_bytes, .. } = self;
         if machine.end_load().is_err() {
             return Err(b"Error registering functions: not enough memory".to_vec());
         }
@@ -262,7 +267,7 @@ impl LibraryLoad {
         if functions.is_empty() {
             return Err(b"No functions registered".to_vec());
         }
-        Ok(Library { name, code, functions, program_bytes, machine: None })
+        Ok(Library { name, code, functions, function_bytes, machine: None })
     }
 }
 

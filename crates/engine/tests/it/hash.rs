@@ -101,7 +101,8 @@ fn fields_that_are_stored_when_their_time_is_over_count_where_they_were_there() 
     let changes = |rig: &mut Rig| {
         let info = rig.run("INFO persistence");
         let (_, rest) = info.split_once("rdb_changes_since_last_save:").expect("a field");
-        rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|count| count.parse().ok()).unwrap_or(0)
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next().expect("a part");
+        digits.parse::<u64>().expect("a number")
     };
     for (line, counted) in [
         ("HSETEX h PX 0 FIELDS 1 a 1", 0),
@@ -109,9 +110,15 @@ fn fields_that_are_stored_when_their_time_is_over_count_where_they_were_there() 
         ("HSETEX h PX 0 FIELDS 2 c 1 d 1", 0),
         ("HSETEX h PX 0 FIELDS 3 c 1 a 1 d 1", 1),
         ("HSETEX h PX 0 FIELDS 1 b 1", 1),
+        ("HSETEX h PX 1 FIELDS 1 x 1", 1),
+        ("!expire", 0),
+        ("HSETEX h PX 0 FIELDS 1 x 1", 1),
     ] {
-        let before: u64 = changes(&mut rig);
-        rig.run(line);
+        let before = changes(&mut rig);
+        match line {
+            "!expire" => rig.pass_ms(10),
+            _ => assert_eq!(rig.run(line).chars().next(), Some(':'), "{line}"),
+        }
         assert_eq!(changes(&mut rig) - before, counted, "{line}");
     }
     rig.check("EXISTS h", ":0");

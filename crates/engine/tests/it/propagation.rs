@@ -243,9 +243,7 @@ const ROWS: &[(&str, &str)] = &[
     ("HSETEX h XX FIELDS 1 a 1", ""),
     ("HSETEX h PXAT 1 FIELDS 1 a 1", ""),
     ("HSET h a 1 c 2 | HSETEX h PXAT 1 FIELDS 2 a 1 b 1", "HDEL h a"),
-    // The reference deletes the field that had expired and tells nobody.
-    ("HSETEX h PX 1 FIELDS 1 a 1 | HSET h c 1 | !exp | HSETEX h PXAT 1 FIELDS 2 a 2 b 1", "HDEL h a"),
-    ("HSETEX h PX 1 FIELDS 1 a 1 | HSET h c 1 d 1 | !exp | HSETEX h PXAT 1 FIELDS 2 a 2 c 1", "MULTI; HDEL h a; HDEL h c; EXEC"),
+    ("HSETEX h PX 1 FIELDS 1 a 1 | HSET h c 1 d 1 | !exp | HSETEX h PXAT 1 FIELDS 3 a 2 b 1 c 1", "HDEL h a c"),
     ("HSET h a 1 | HGETEX h FIELDS 1 a", ""),
     ("HSET h a 1 b 2 | HGETEX h EX 100 FIELDS 3 a b none", "HPEXPIREAT h @100000 FIELDS 2 a b"),
     ("HSETEX h EX 100 FIELDS 2 a 1 b 2 | HGETEX h PERSIST FIELDS 1 b", "HPERSIST h FIELDS 1 b"),

@@ -245,6 +245,8 @@ fn a_watched_key_that_changes_makes_exec_answer_nil() {
         ("SET k v EX 1", "!expire"),
         ("PING", "XGROUP CREATE k g $ MKSTREAM"),
         ("HSET k a 1", "HSETEX k PX 0 FIELDS 2 b 1 a 1"),
+        // The field has expired and is there until somebody deletes it.
+        ("HSETEX k PX 1 FIELDS 1 a 1", "!later HSETEX k PX 0 FIELDS 1 a 1"),
     ];
     for (before, change) in changes {
         for own in [false, true] {
@@ -254,6 +256,10 @@ fn a_watched_key_that_changes_makes_exec_answer_nil() {
             rig.check("WATCH k", "+OK");
             match change {
                 "!expire" => rig.pass_ms(2000),
+                line if line.starts_with("!later ") => {
+                    rig.pass_ms(10);
+                    assert!(!rig.run_as(other, &line[7..]).starts_with('-'), "{line}");
+                }
                 line => assert!(!rig.run_as(other, line).starts_with('-'), "{line}"),
             }
             rig.check("MULTI", "+OK");

@@ -72,6 +72,9 @@ pub(crate) struct Machine {
     pub(crate) start_halt: Option<Halt>,
 }
 
+/// Longest text that is a symbol: names are short, and a symbol's text outlives the programs that have it.
+const SYMBOL_MAX: usize = 64;
+
 /// Strings by text. Those of a run are found and not added.
 pub(crate) struct SymbolMap<'m> {
     pub(crate) map: &'m mut std::collections::HashMap<Arc<[u8]>, Value>,
@@ -86,7 +89,7 @@ impl Symbols for SymbolMap<'_> {
             return Ok(value);
         }
         let value = heap.new_string(text)?;
-        if self.adds {
+        if self.adds && text.len() <= SYMBOL_MAX {
             if self.map.len() == self.map.capacity() && self.map.len() >= SYMBOLS_MIN {
                 // Before it grows, those go whose strings went.
                 self.map.retain(|text, value| heap.holds(*value, text));

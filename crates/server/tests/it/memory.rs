@@ -194,6 +194,28 @@ fn parts_add_up(arguments: &[&str]) {
     check_parts(&mut client, "values");
     client.check("SETRANGE pages 900000 x", ":900001\r\n");
     check_parts(&mut client, "a string in pages");
+    // More than are kept, each with a text of its own: what is displaced leaves nothing behind.
+    for number in 0..800 {
+        let text = format!("{number}:{}", "t".repeat(2000));
+        client.check(&format!("EVAL \"return #'{text}'\" 0"), format!(":{}\r\n", text.len()));
+    }
+    check_parts(&mut client, "scripts");
+    let patterns = "for i = 1, 64 do string.find('x', string.rep('a', i) .. '%d+[abc]*') end return 1";
+    client.check(&format!("EVAL \"{patterns}\" 0"), ":1\r\n");
+    check_parts(&mut client, "patterns");
+    let function = "function(keys) local text = 'of a function' return #keys > 1 and text or keys[1] end";
+    for library in 0..10 {
+        let functions: String = (0..20)
+            .map(|number| format!("server.register_function('f{library}_{number}', {function}) "))
+            .collect();
+        let table = "1, ".repeat(3000);
+        let code = format!("#!lua name=l{library}\\nlocal t = {{{table}}} {functions}");
+        client.check(&format!("FUNCTION LOAD \"{code}\""), format!("$2\r\nl{library}\r\n"));
+    }
+    check_parts(&mut client, "libraries");
+    client.check("FUNCTION FLUSH SYNC", "+OK\r\n");
+    client.check("SCRIPT FLUSH SYNC", "+OK\r\n");
+    check_parts(&mut client, "no scripts");
     let mut transaction = server.client();
     transaction.check("MULTI", "+OK\r\n");
     for key in 0..200 {
