@@ -60,7 +60,7 @@ impl MovePlan {
         while let Some(word) = words.next() {
             match word.as_slice() {
                 CHECK_MOVE => {
-                    let target = value("--check-move", words.next())?;
+                    let target = words.next().ok_or("--check-move needs HOST:PORT")?;
                     (plan.host, plan.port) = target_of(&target)?;
                 }
                 b"--user" => plan.user = Some(value("--user", words.next())?),
@@ -145,8 +145,13 @@ fn target_of(text: &[u8]) -> Result<(String, u16), String> {
             None => (text, None),
         },
     };
+    if port.is_none() && host.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() {
+        return Err(format!("the target is HOST:PORT; for this machine 127.0.0.1:{host}"));
+    }
     let port = port.map_or(Ok(PORT_DEFAULT), |port| {
-        port.parse::<u16>().ok().filter(|port| *port != 0).ok_or("the target's port is no port".to_owned())
+        let number = port.parse::<u16>().ok().filter(|port| *port != 0);
+        let shown = super::shown::shown(port.as_bytes());
+        number.ok_or_else(|| format!("'{shown}' is no port: 1 to 65535"))
     })?;
     if host.is_empty() { Err("the target has no host".to_owned()) } else { Ok((host.to_owned(), port)) }
 }
@@ -191,6 +196,11 @@ mod tests {
             let error = read(&format!("--check-move {target}")).unwrap_err();
             assert!(!error.contains("secret"), "{error}");
         }
+        assert_eq!(read("--check-move here:70000").unwrap_err(), "'70000' is no port: 1 to 65535");
+        assert_eq!(
+            read("--check-move 7000").unwrap_err(),
+            "the target is HOST:PORT; for this machine 127.0.0.1:7000"
+        );
     }
 
     #[test]

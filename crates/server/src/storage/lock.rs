@@ -77,11 +77,21 @@ impl DataClaims {
                 Err(LockRefused::Held(holder)) => return Err(one.refusal(&holder)),
                 Err(LockRefused::Failed(error)) => {
                     let path = one.path.display();
-                    say(format!(
-                        "{path} cannot be locked ({}): nothing keeps another server from writing {}",
-                        plain_error(&error),
-                        one.what
-                    ));
+                    let reason = plain_error(&error);
+                    say(match error.kind() {
+                        // Where no file can be made, that is what an operator has to mend.
+                        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                            let folder = one.path.parent().unwrap_or(&folder).display();
+                            format!(
+                                "nothing can be saved in {folder}: {reason}; {} would not be written",
+                                one.what
+                            )
+                        }
+                        _ => format!(
+                            "{path} cannot be locked ({reason}): nothing keeps another server from writing {}",
+                            one.what
+                        ),
+                    });
                     None
                 }
             };
