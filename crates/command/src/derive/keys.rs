@@ -30,7 +30,8 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
 
 /// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all
 /// the same (PFMERGE with a target alone), and scripts ask about calls that lack arguments: these are the
-/// keys for which rights are asked.
+/// keys for which rights are asked. A call whose number of keys is none, which every command refuses, has
+/// no keys, as in the reference: its error is about the number.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {
@@ -38,9 +39,13 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
     }
     found.truncate(before);
     for one in spec.keys.specs() {
-        let before = found.len();
+        let so_far = found.len();
         if keys_of_spec(one, args, found).is_err() {
-            found.truncate(before);
+            if matches!(one.find, Find::KeyNum { .. }) {
+                found.truncate(before);
+                return;
+            }
+            found.truncate(so_far);
         }
     }
 }

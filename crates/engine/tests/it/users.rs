@@ -103,13 +103,15 @@ fn what_a_user_may_not_do_is_refused_logged_and_counted() {
 }
 
 #[test]
-fn keys_of_calls_that_are_no_valid_ones_are_asked_for_first() {
+fn keys_are_asked_for_where_their_number_can_be_read_at_all() {
     let (mut rig, client) = with_user("+@all ~mine*");
     let sum = "-ERR at least 1 input key is needed for 'zunionstore' command";
     for (line, expected) in [
-        ("ZUNIONSTORE other 0 mine", NO_KEY),
+        ("ZUNIONSTORE other 0 mine", sum),
+        ("ZUNIONSTORE other 1x mine", NO_KEY),
         ("ZUNIONSTORE mine 0 other", sum),
-        ("ZDIFFSTORE other 3 mine", NO_KEY),
+        ("ZDIFFSTORE other 3 mine", "-ERR syntax error"),
+        ("ZINTERSTORE other x mine", "-ERR value is not an integer or out of range"),
         ("LMPOP 01 other LEFT", NO_KEY),
         ("LMPOP 01 mine LEFT", "-ERR numkeys should be greater than 0"),
         ("EVAL \"return 1\" +1 other", NO_KEY),
