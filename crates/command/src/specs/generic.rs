@@ -846,12 +846,12 @@ fn sort_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), (
         at += match () {
             () if is("limit") => 3,
             () if is("get") || is("by") => 2,
-            () => {
-                if is("store") && at + 1 < args.len() {
-                    target = Some((at + 1, OW_UPDATE));
-                }
-                1
+            // A target is no option, whatever its name.
+            () if is("store") && at + 1 < args.len() => {
+                target = Some((at + 1, OW_UPDATE));
+                2
             }
+            () => 1,
         };
     }
     found.extend(target);

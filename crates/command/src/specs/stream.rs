@@ -40,6 +40,32 @@ const fn streams(from: i8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Keyword { word: "STREAMS", from }, find, flags, notes: "" }
 }
 
+/// The keys of XREADGROUP: as its key spec says, but that a group or a consumer of the name STREAMS is no
+/// word of the command.
+fn read_group_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
+    let mut at = 1;
+    while at + 1 < args.len() {
+        let is = |word| crate::is_word(args[at], word);
+        at += match () {
+            () if is("group") => 3,
+            () if is("block") || is("count") => 2,
+            () if at >= GROUP_STREAMS_FROM as usize && is("streams") => {
+                let keys = at + 1..at + 1 + (args.len() - at - 1) / 2;
+                if keys.is_empty() {
+                    return Err(());
+                }
+                found.extend(keys.map(|at| (at, RO_ACCESS)));
+                return Ok(());
+            }
+            () => 1,
+        };
+    }
+    Ok(())
+}
+
+/// The index from which XREADGROUP looks for STREAMS.
+const GROUP_STREAMS_FROM: i8 = 4;
+
 /// `XACK`
 pub static XACK: Spec = Spec {
     full_name: "xack",
@@ -582,7 +608,7 @@ pub static XREADGROUP: Spec = Spec {
     arity: Arity::AtLeast(7),
     flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
     acl: Cat::STREAM,
-    keys: Keys::Specs(&[streams(4, RO_ACCESS)]),
+    keys: Keys::Fn(&[streams(GROUP_STREAMS_FROM, RO_ACCESS)], read_group_keys),
     args: &[
         block("group-block", &[string("group"), string("consumer")]).after("GROUP"),
         integer("count").after("COUNT").optional(),

@@ -134,7 +134,8 @@ pub(crate) struct LibraryLoad {
     /// Bytes of these.
     bytes: usize,
     chunk: LoadedChunk,
-    /// Bytes that its compiled functions take, about.
+    /// Bytes that the compiled program takes, about, and of them those of its functions.
+    program_bytes: usize,
     function_bytes: usize,
     /// A library of the same name makes room.
     pub replaces: bool,
@@ -145,7 +146,7 @@ pub(crate) struct LibraryLoad {
 impl LibraryLoad {
     /// Bytes that it takes beside its machine, about.
     pub(crate) fn footprint(&self) -> usize {
-        heap::boxed::<LibraryLoad>() + self.code.len() + self.bytes + self.function_bytes
+        heap::boxed::<LibraryLoad>() + self.name.len() + self.code.len() + self.bytes + self.program_bytes
     }
 
     /// Compiles a library and starts its program, in a machine of its own.
@@ -177,6 +178,7 @@ impl LibraryLoad {
             functions: Vec::new(),
             bytes: 0,
             chunk,
+            program_bytes: program.bytes(),
             function_bytes: program.inner_bytes(),
             replaces,
             ns_left: u64::MAX,

@@ -103,6 +103,33 @@ fn what_a_user_may_not_do_is_refused_logged_and_counted() {
 }
 
 #[test]
+fn words_that_are_names_hide_no_key() {
+    let (mut rig, client) = with_user("+@all ~mine ~by ~limit ~STREAMS ~c");
+    for line in ["RPUSH mine 1 2", "SET other secret", "XADD stream 1-1 f secret"] {
+        rig.run(line);
+    }
+    for group in ["g", "STREAMS"] {
+        rig.check(&format!("XGROUP CREATE stream {group} 0"), "+OK");
+    }
+    for (line, expected) in [
+        ("SORT mine STORE by STORE other", NO_KEY),
+        ("SORT mine STORE limit STORE other", NO_KEY),
+        ("SORT mine STORE other STORE by", ":2"),
+        ("SORT mine STORE mine LIMIT 0 1 STORE limit", ":1"),
+        ("XREADGROUP COUNT 1 GROUP g STREAMS STREAMS stream >", NO_KEY),
+        ("XREADGROUP COUNT 1 GROUP STREAMS c STREAMS stream >", NO_KEY),
+        ("XREADGROUP GROUP STREAMS STREAMS NOACK BLOCK 1 STREAMS stream c > >", NO_KEY),
+        ("XREADGROUP GROUP g STREAMS STREAMS STREAMS >", NO_GROUP),
+    ] {
+        rig.check_as(client, line, expected);
+    }
+    rig.check("COMMAND GETKEYS XREADGROUP GROUP STREAMS c STREAMS stream >", "[\"stream\"]");
+    rig.check("COMMAND GETKEYS SORT mine STORE by STORE other", "[\"mine\", \"other\"]");
+}
+
+const NO_GROUP: &str = "-NOGROUP No such key 'STREAMS' or consumer group 'g' in XREADGROUP with GROUP option";
+
+#[test]
 fn keys_are_asked_for_where_their_number_can_be_read_at_all() {
     let (mut rig, client) = with_user("+@all ~mine*");
     let sum = "-ERR at least 1 input key is needed for 'zunionstore' command";

@@ -12,10 +12,11 @@
 //! claim until the file is done, whatever the configuration says meanwhile.
 
 use super::{LockHold, LockRefused, Storage};
-use crate::os::plain_error;
+use crate::os::{can_write_into, plain_error};
 use sluice_config::{Config, param};
 use std::any::Any;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -44,6 +45,8 @@ struct Claim {
 struct Wanted {
     /// The file that is locked.
     path: PathBuf,
+    /// Where the data are written: the folder of the append-only file where it is there already.
+    folder: PathBuf,
     /// What is claimed, and how to have it another way, for the message.
     what: String,
     otherwise: &'static str,
@@ -78,20 +81,15 @@ impl DataClaims {
                 Err(LockRefused::Failed(error)) => {
                     let path = one.path.display();
                     let reason = plain_error(&error);
-                    say(match error.kind() {
-                        // Where no file can be made, that is what an operator has to mend.
-                        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                            let folder = one.path.parent().unwrap_or(&folder).display();
-                            format!(
-                                "nothing can be saved in {folder}: {reason}; {} would not be written",
-                                one.what
-                            )
-                        }
-                        _ => format!(
-                            "{path} cannot be locked ({reason}): nothing keeps another server from writing {}",
-                            one.what
-                        ),
-                    });
+                    let mut text = format!(
+                        "{path} cannot be locked ({reason}): nothing keeps another server from writing {}",
+                        one.what
+                    );
+                    if let Err(error) = can_write_into(&one.folder) {
+                        let folder = one.folder.display();
+                        let _ = write!(text, "; nothing can be saved in {folder}: {}", plain_error(&error));
+                    }
+                    say(text);
                     None
                 }
             };
@@ -126,6 +124,7 @@ fn wanted(folder: &Path, config: &Config, aof: &[PathBuf]) -> Vec<Wanted> {
         let file = name(param::DBFILENAME);
         wanted.push(Wanted {
             path: folder.join(suffixed(file)),
+            folder: folder.to_path_buf(),
             what: format!("the RDB file {}", folder.join(file).display()),
             otherwise: "another 'dir' or 'dbfilename', or no save points (save \"\")",
         });
@@ -138,6 +137,7 @@ fn wanted(folder: &Path, config: &Config, aof: &[PathBuf]) -> Vec<Wanted> {
         both.push(file);
         wanted.push(Wanted {
             path: folder.join(suffixed(&both)),
+            folder: Some(folder.join(inner)).filter(|inner| inner.is_dir()).unwrap_or(folder.to_path_buf()),
             what: format!("the append-only file {}", folder.join(inner).join(file).display()),
             otherwise: "another 'dir', 'appenddirname' or 'appendfilename', or 'appendonly no'",
         });
@@ -274,6 +274,30 @@ mod tests {
         assert!(matches!(lock_file(&lock_of(&other), "8\n"), Err(LockRefused::Held(_))));
         claims.release();
         assert!(!lock_of(&other).exists());
+    }
+
+    #[test]
+    fn what_cannot_be_locked_is_said_and_that_nothing_can_be_saved_where_that_is_so() {
+        let folder = folder("said");
+        let mut none = |_: &[u8]| Err(String::new());
+        let config = sluice_config::parse_file(b"save ''\n", "test", b"", &mut none).expect("in order");
+        // A folder has the name of the lock.
+        std::fs::create_dir_all(folder.join("appendonlydir.appendonly.aof.lock")).expect("writable");
+        let said_of = |folder: &Path| {
+            let mut said = Vec::new();
+            let aof = [folder.to_path_buf()];
+            DataClaims::default()
+                .claim(&crate::storage::Real, &config, &aof, &mut |text| said.push(text))
+                .expect("no reason not to serve");
+            said.join("; ")
+        };
+        let said = said_of(&folder);
+        assert!(said.contains("nothing keeps another server from writing"), "{said}");
+        assert!(!said.contains("nothing can be saved"), "{said}");
+        let said = said_of(&folder.join("missing"));
+        assert!(said.contains("nothing keeps another server from writing"), "{said}");
+        assert!(said.contains("/missing: No such file or directory"), "{said}");
+        std::fs::remove_dir_all(&folder).expect("removable");
     }
 
     #[test]

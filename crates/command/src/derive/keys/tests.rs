@@ -217,6 +217,19 @@ fn names_that_are_no_keys_are_left_out() {
     assert!(!has_keys(&with_keys(&CHANNEL)));
 }
 
+/// [`keys_that_fit`] asks for no key of a call whose number of keys does not fit: only commands that refuse
+/// such a call may have keys beside the counted ones.
+#[test]
+fn keys_beside_counted_ones_are_those_of_commands_that_refuse_0() {
+    let is_counted = |spec: &KeySpec| matches!(spec.find, Find::KeyNum { .. });
+    let with_others: Vec<&str> = crate::table::ALL
+        .iter()
+        .filter(|spec| spec.keys.specs().iter().any(is_counted) && spec.keys.specs().len() > 1)
+        .map(|spec| spec.full_name)
+        .collect();
+    assert_eq!(with_others, ["zdiffstore", "zinterstore", "zunionstore"]);
+}
+
 #[test]
 fn no_arguments_make_keys_panic_or_leave_the_arguments() {
     let words: [&[u8]; 9] =
