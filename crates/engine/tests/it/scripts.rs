@@ -308,6 +308,11 @@ fn an_error_may_be_any_value() {
         ("EVAL \"error({})\" 0", "-ERR unknown error script: on @user_script:1."),
         ("EVAL \"error({err='MY own', more=1})\" 0", "-MY own script: on @user_script:1."),
         ("EVAL \"error({err={}})\" 0", "-ERR unknown error script: on @user_script:1."),
+        // The reference ends here.
+        (
+            "EVAL \"error(setmetatable({}, {__index = function() error('x') end}))\" 0",
+            "-ERR unknown error script: on @user_script:1.",
+        ),
         ("EVAL \"error({err=5})\" 0", "-5 script: on @user_script:1."),
         ("EVAL \"return __redis__err__handler(true)\" 0", "-ERR true"),
     ]);

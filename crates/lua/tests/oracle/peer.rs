@@ -49,21 +49,15 @@ impl Peer {
     }
 
     pub(crate) fn eval(&mut self, source: &[u8]) -> Vec<u8> {
-        self.send(source);
-        self.reply()
+        let reply = self.send(source).and_then(|()| self.reply_in_time());
+        reply.unwrap_or_else(|error| panic!("{}: {error}{}", source.escape_ascii(), self.ending()))
     }
 
-    pub(crate) fn send(&mut self, source: &[u8]) {
+    pub(crate) fn send(&mut self, source: &[u8]) -> std::io::Result<()> {
         let mut request = format!("*3\r\n$4\r\nEVAL\r\n${}\r\n", source.len()).into_bytes();
         request.extend_from_slice(source);
         request.extend_from_slice(b"\r\n$1\r\n0\r\n");
-        if let Err(error) = self.stream.get_mut().write_all(&request) {
-            panic!(
-                "{}\nthe reference does not take a script: {error}{}",
-                source.escape_ascii(),
-                self.ending()
-            );
-        }
+        self.stream.get_mut().write_all(&request)
     }
 
     /// How the reference ended, with the last lines of its log; empty where it runs on. Its report of a crash
@@ -77,15 +71,13 @@ impl Peer {
         format!("\nthe reference has ended: {status}\n{shown}")
     }
 
-    /// A reply: the text of a string, others with their first byte.
-    pub(crate) fn reply(&mut self) -> Vec<u8> {
-        self.reply_in_time().expect("the reference answers in time")
-    }
-
-    /// A reply, as [`Peer::reply`] gives it; an error when the reference does not answer in time.
+    /// A reply: the text of a string, others with their first byte; an error when the reference does not answer
+    /// in time.
     pub(crate) fn reply_in_time(&mut self) -> std::io::Result<Vec<u8>> {
         let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line)?;
+        if self.stream.read_until(b'\n', &mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
         line.truncate(line.len().saturating_sub(2));
         match line.first() {
             Some(b'$') if line != b"$-1" => {
