@@ -176,8 +176,8 @@ fn cases_answer_as_the_reference_does() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Of how many programs the reference may end at one: it asks a table that was thrown for its field `err`, and
-/// an error of the table's `__index` is one that no call protects.
+/// Of how many programs the reference may end at one: it asks a table that was thrown for its field `err`,
+/// and an error of the table's `__index` is one that no call protects.
 const DEADLY_OF: u64 = 100_000;
 
 /// The reference's replies; none for a program at which it ends.

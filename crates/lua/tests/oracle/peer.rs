@@ -71,8 +71,8 @@ impl Peer {
         format!("\nthe reference has ended: {status}\n{shown}")
     }
 
-    /// A reply: the text of a string, others with their first byte; an error when the reference does not answer
-    /// in time.
+    /// A reply: the text of a string, others with their first byte; an error when the reference does not
+    /// answer in time.
     pub(crate) fn reply_in_time(&mut self) -> std::io::Result<Vec<u8>> {
         let mut line = Vec::new();
         if self.stream.read_until(b'\n', &mut line)? == 0 {
