@@ -165,7 +165,8 @@ fn call_native(
     (function, call): (u32, CallWanted),
 ) -> Option<Exit> {
     let CallWanted { func, args, want, after } = call;
-    if matches!(after, After::Results | After::Concat { .. }) {
+    let is_usual = !matches!(after, After::Results | After::Concat { .. }) && co.depth() + 1 != NESTED_MAX;
+    if !is_usual {
         return Some(Exit::Call { func, args, want, after });
     }
     let top = func + 1 + args;

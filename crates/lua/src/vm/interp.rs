@@ -14,8 +14,8 @@ use super::inside::{
 use super::names::operand_error;
 use super::operate::{self, Assign, Compared, Joined, Operated, Trouble, modulo};
 use super::stack::{
-    FRAMES_MAX, WINDOW, WindowBounds, close_upvalues, empty, ensure, extra_args, open_upvalue, place_args,
-    place_results, window,
+    FRAMES_MAX, NESTED_MAX, WINDOW, WindowBounds, close_upvalues, empty, ensure, extra_args, open_upvalue,
+    place_args, place_results, window,
 };
 use crate::code::Op;
 use crate::fault::Fault;
@@ -710,8 +710,10 @@ pub(super) fn execute<const EACH: bool>(
                     let iterator = regs[i.a as usize];
                     let (state, control) =
                         (regs[i.a.wrapping_add(1) as usize], regs[i.a.wrapping_add(2) as usize]);
+                    // To PUC a step of an iterator is a call on the C stack too: it may be the one too many.
                     if let Some(native) = iterator.as_native()
                         && let Some(table) = state.as_table()
+                        && co.nested + co.below + 1 != NESTED_MAX
                     {
                         let native = heap.natives.at(native.0).native;
                         if native == known.next {

@@ -21,6 +21,10 @@ impl Machine {
         after: After,
     ) -> Result<Onward, Fault> {
         let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
+        // What an instruction that is no call calls, PUC calls on the C stack.
+        if after != After::Results && self.co.depth() + 1 == NESTED_MAX {
+            return Err(Fault::bare(OVERFLOW));
+        }
         let top = func + 1 + args;
         ensure(&mut self.heap, &mut self.co.stack, top)?;
         let call = self.natives[self.heap.natives.at(native.0).native as usize].call;
