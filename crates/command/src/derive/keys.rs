@@ -30,9 +30,9 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
 
 /// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all
 /// the same (PFMERGE with a target alone), and scripts ask about calls that lack arguments: these are the
-/// keys for which rights are asked. A call that asks for 0 keys, for a number that is none, or for more keys
-/// than it has arguments, has no keys, as in the reference: commands refuse it, but for scripts, which may
-/// have 0 and have no others.
+/// keys for which rights are asked. A call whose number of keys is 0, no number, or larger than its arguments
+/// allow has no keys, as in the reference: commands refuse such a call, except for scripts, which may have 0
+/// keys and have no others.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {

@@ -165,6 +165,7 @@ fn call_native(
     (function, call): (u32, CallWanted),
 ) -> Option<Exit> {
     let CallWanted { func, args, want, after } = call;
+    // The machine does the rest, and throws where the call is the one too many on PUC's C stack.
     let is_usual = !matches!(after, After::Results | After::Concat { .. }) && co.depth() + 1 != NESTED_MAX;
     if !is_usual {
         return Some(Exit::Call { func, args, want, after });
