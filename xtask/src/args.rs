@@ -2,7 +2,7 @@
 //!
 //! Invariant: an option that nobody asked for is an error, so a misspelt one never passes silently.
 
-use crate::Result;
+use crate::error::Result;
 
 /// The arguments of one task, from which options are taken until only words are left.
 pub(crate) struct Arguments {

@@ -19,9 +19,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::args::Arguments;
+use crate::error::Result;
 use crate::server::Server;
 use crate::wire::Connection;
-use crate::{Result, ci, shell};
+use crate::{ci, shell};
 
 use measure::{Figures, Unit};
 use rows::{ROWS, Row};

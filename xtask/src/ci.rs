@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
-use crate::{Result, clients, differential, fuzz, test, tidy};
+use crate::{clients, differential, fuzz, test, tidy};
 
 /// Names the reference server's binary.
 pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::error::Result;
 use crate::shell::Ran;
-use crate::{Result, ci, shell};
+use crate::{ci, shell};
 
 /// Builds the server unless `--server` names one, and hands over to `e2e/clients/run`; words choose clients.
 pub(crate) fn clients(arguments: &[String]) -> Result<()> {

@@ -18,8 +18,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::args::Arguments;
+use crate::error::Result;
 use crate::shell::Ran;
-use crate::{Result, ci, glob, shell, tidy};
+use crate::{ci, glob, shell, table};
 
 /// Names the suite's runner.
 const SUITE_VARIABLE: &str = "SLUICE_SUITE";
@@ -173,7 +174,7 @@ fn write_script(server: &Path) -> Result<PathBuf> {
 /// The rows of the table as a table of `docs/compat.md`: what will bring names, or why nothing will, and the
 /// names.
 pub(crate) fn page_by_reason() -> Result<String> {
-    let table = tidy::read_table(&shell::root().join(TABLE))?;
+    let table = table::read_table(&shell::root().join(TABLE))?;
     let entries = table.get("excluded").and_then(toml::Value::as_array).cloned().unwrap_or_default();
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for entry in &entries {
@@ -195,7 +196,7 @@ pub(crate) fn page_by_reason() -> Result<String> {
 
 /// Reads the table.
 fn read(path: &Path) -> Result<Table> {
-    let table = tidy::read_table(path)?;
+    let table = table::read_table(path)?;
     let list = |name: &str| table.get(name).and_then(toml::Value::as_array).cloned().unwrap_or_default();
     let mut exclusions = Vec::new();
     for entry in list("excluded") {

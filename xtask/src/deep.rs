@@ -17,8 +17,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
-use crate::{Result, ci, conformance, differential, fuzz, test, tidy};
+use crate::{ci, conformance, differential, fuzz, table, test};
 
 /// One of the long runs.
 struct LongRun {
@@ -531,7 +532,7 @@ fn record(run: &LongRun, chosen: &Chosen, commit: &str) -> Result<()> {
         return Ok(());
     }
     let path = shell::root().join(RECORD);
-    let mut table = tidy::read_table(&path)?;
+    let mut table = table::read_table(&path)?;
     let mut entry = toml::Table::new();
     entry.insert("commit".into(), commit.into());
     entry.insert("unix_seconds".into(), i64::try_from(shell::unix_seconds())?.into());

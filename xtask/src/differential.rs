@@ -31,7 +31,8 @@ use std::path::PathBuf;
 use sluice_base::Rng;
 
 use crate::args::Arguments;
-use crate::{Result, ci, shell};
+use crate::error::Result;
+use crate::{ci, shell};
 
 use crate::server::Server;
 use crate::wire::Connection;

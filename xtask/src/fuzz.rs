@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use crate::args::Arguments;
+use crate::error::{Error, Result};
 use crate::shell::{self, Ran};
-use crate::{Error, Result};
 
 /// Memory that a target may map, in KiB: enough for the program itself, not for a length that was believed.
 const MEMORY_KIB_MAX: u64 = 1024 * 1024;

@@ -1,7 +1,8 @@
 //! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and two parts
 //! of `docs/compat.md`. With `--check` it only says whether they are fresh.
 
-use crate::{Result, conformance};
+use crate::conformance;
+use crate::error::Result;
 use sluice_config::{Honoured, PARAMS};
 use std::fs;
 

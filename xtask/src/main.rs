@@ -12,6 +12,7 @@ mod clients;
 mod conformance;
 mod deep;
 mod differential;
+mod error;
 mod fuzz;
 mod generate;
 mod glob;
@@ -20,17 +21,14 @@ mod probe;
 mod release;
 mod server;
 mod shell;
+mod table;
 mod test;
 mod tidy;
 mod wire;
 
 use std::process::ExitCode;
 
-/// Any failure of a task, as text for the person who started it.
-pub(crate) type Error = Box<dyn std::error::Error>;
-
-/// What tasks return.
-pub(crate) type Result<T> = std::result::Result<T, Error>;
+use error::Result;
 
 /// One task: its name, what it does, and the function behind it.
 struct Task {

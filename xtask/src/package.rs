@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
-use crate::{Result, release, shell};
+use crate::error::Result;
+use crate::{release, shell};
 
 pub(crate) use contents::{PROGRAMS, configuration};
 

@@ -5,8 +5,8 @@
 //! is not exhaustive. A location that compiles would treat a new type as something else, without a word.
 
 use crate::args::Arguments;
+use crate::error::{Error, Result};
 use crate::shell::{self, Ran};
-use crate::{Error, Result};
 
 /// One build: what is added, the package that must not compile, and the files that the errors have to name.
 struct Probe {

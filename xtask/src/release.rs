@@ -15,9 +15,10 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 use crate::args::Arguments;
+use crate::error::Result;
 use crate::package::archive::{Data, Member, tar_gz};
 use crate::package::{Build, PROGRAMS, configuration, strip_programs, write};
-use crate::{Result, shell};
+use crate::shell;
 
 /// Bytes that the server has at most, stripped.
 const SERVER_BYTES_MAX: u64 = 15_000_000;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::error::Result;
+use crate::shell;
 use crate::wire::Connection;
-use crate::{Result, shell};
 
 /// A running server.
 pub(crate) struct Server {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::Result;
+use crate::error::Result;
 
 /// The repository's root folder.
 pub(crate) fn root() -> PathBuf {

@@ -17,8 +17,9 @@ pub(crate) use self::arms::{ARMS, Arm, IO_THREADS};
 use self::harness::{Outcome, Run};
 use self::programs::Program;
 use crate::args::Arguments;
+use crate::clients;
+use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
-use crate::{Result, clients};
 
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 20;

@@ -10,78 +10,67 @@ mod comments;
 mod dependencies;
 mod fence;
 mod fields;
+mod finding;
 mod headers;
 mod ids;
 mod layers;
 mod lengths;
 mod limits;
+mod methods;
 mod names;
 mod params;
 mod public;
+mod ratchet;
+mod sizes;
 mod source;
+mod words;
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::error::{Error, Result};
 use crate::shell;
-use crate::{Error, Result};
 
+use crate::table::read_table;
+use finding::Finding;
 use source::Source;
 
-/// Where the ratchet is: what a rule allows today, and may only shrink.
-const RATCHET: &str = "docs/tidy-ratchet.toml";
-
-/// One broken rule at one location.
-pub(crate) struct Finding {
-    /// The file, relative to the root.
-    pub(crate) path: String,
-    /// Line, from 1; 0 when the whole file is meant.
-    pub(crate) line: usize,
-    /// What is wrong and what to do.
-    pub(crate) what: String,
-}
-
-impl Finding {
-    /// A finding at `path:line`.
-    pub(crate) fn new(path: &str, line: usize, what: impl Into<String>) -> Finding {
-        Finding { path: path.to_string(), line, what: what.into() }
-    }
-}
-
 /// The task: runs every check and prints what each one finds. `--tighten` first writes the ratchet anew,
-/// downwards. `--circles [CRATE]` prints the circles of files and their arrows, and checks nothing.
+/// downwards. `--circles`, `--calls`, `--names` and `--words`, each with a word after it if wanted, print
+/// what the ratchet counts, and check nothing.
 pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let tighten = arguments.flag("--tighten");
-    let circles = arguments.flag("--circles");
+    let lists = LISTS.map(|(flag, print)| arguments.flag(flag).then_some(print));
     let words = arguments.words()?;
     let root = shell::root();
     let files = tracked_files(&root)?;
     let sources = read_sources(&root, &files)?;
-    if circles {
-        return circles::print(&sources, words.first().map(String::as_str));
+    if let Some(print) = lists.into_iter().flatten().next() {
+        return print(&sources, words.first().map(String::as_str));
     }
+    let (methods, calls) = methods::measure(&sources);
+    let counted = [
+        (&methods::METHODS, methods),
+        (&methods::CALLS, calls),
+        (&names::SHARED, names::shared(&sources)),
+        (&headers::FILE_NAMES, headers::file_names(&files)),
+        (&words::WORDS, words::measure(&sources)),
+    ];
     if tighten {
-        let others = circles::tightened(&root, &sources)? + &fields::tightened(&root, &sources)?;
+        let mut others = sizes::tightened(&root, &sources)?;
+        others += &circles::tightened(&root, &sources)?;
+        others += &fields::tightened(&root, &sources)?;
+        for (section, counts) in &counted {
+            others += &section.tightened(&root, counts)?;
+        }
         lengths::tighten(&root, &sources, &others)?;
     }
-    let mut findings = Vec::new();
-    findings.extend(layers::check(&root)?);
-    findings.extend(dependencies::check(&root)?);
-    findings.extend(fence::check(&root, &sources)?);
-    findings.extend(banned::check(&sources));
-    findings.extend(lengths::check(&root, &sources)?);
-    findings.extend(fields::check(&root, &sources)?);
-    findings.extend(circles::check(&root, &sources)?);
-    findings.extend(params::check(&sources));
-    findings.extend(names::check(&sources));
-    findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, &sources));
-    findings.extend(comments::check(&sources));
-    findings.extend(headers::check_headers(&sources));
-    findings.extend(headers::check_paths(&root, &files));
-    findings.extend(limits::check(&root, &sources));
-    findings.extend(ids::check(&root, &files, &sources)?);
+    let mut findings = findings(&root, &files, &sources)?;
+    for (section, counts) in &counted {
+        findings.extend(section.check(&root, counts)?);
+    }
     if findings.is_empty() {
         println!("tidy: {} source files, nothing to say", sources.len());
         return Ok(());
@@ -91,6 +80,38 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
         println!("{}:{}: {}", finding.path, finding.line, finding.what);
     }
     Err(format!("{} findings", findings.len()).into())
+}
+
+/// Prints what a section of the ratchet counts: of what the word names, or of everything.
+type List = fn(&[Source], Option<&str>) -> Result<()>;
+
+const LISTS: [(&str, List); 4] = [
+    ("--circles", circles::print),
+    ("--calls", methods::print),
+    ("--names", names::print),
+    ("--words", words::print),
+];
+
+/// What the checks find that hold no counts of their own.
+fn findings(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    findings.extend(layers::check(root)?);
+    findings.extend(dependencies::check(root)?);
+    findings.extend(fence::check(root, sources)?);
+    findings.extend(banned::check(sources));
+    findings.extend(lengths::check(root, sources)?);
+    findings.extend(fields::check(root, sources)?);
+    findings.extend(circles::check(root, sources)?);
+    findings.extend(sizes::check(root, sources)?);
+    findings.extend(params::check(sources));
+    findings.extend(names::check(sources));
+    findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, sources));
+    findings.extend(comments::check(sources));
+    findings.extend(headers::check_headers(sources));
+    findings.extend(headers::check_paths(root, files));
+    findings.extend(limits::check(root, sources));
+    findings.extend(ids::check(root, files, sources)?);
+    Ok(findings)
 }
 
 /// Files that git knows or would take, relative to the root; those that are deleted but not yet committed
@@ -116,13 +137,4 @@ fn read_sources(root: &Path, files: &[String]) -> Result<Vec<Source>> {
         Ok(Source::scan(name, &text))
     })
     .collect()
-}
-
-/// Reads one of our TOML tables; a file that is not there is an empty table.
-pub(crate) fn read_table(path: &Path) -> Result<toml::Table> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => text.parse().map_err(|error| format!("{}: {error}", path.display()).into()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(toml::Table::new()),
-        Err(error) => Err(format!("{}: {error}", path.display()).into()),
-    }
 }

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::Result;
+use crate::error::Result;
 
 /// How long a reply may take before the server counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);

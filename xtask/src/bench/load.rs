@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use sluice_base::Rng;
 
+use crate::error::Result;
+use crate::shell;
 use crate::wire::encode;
-use crate::{Result, shell};
 
 /// Digits of a number in a request.
 const DIGITS: usize = 12;

@@ -7,7 +7,7 @@ use sluice_base::Rng;
 use super::load::{self, Idle, Load, Shape, Template, Writer};
 use super::process::{self, Time};
 use super::rows::{Fill, Row};
-use crate::Result;
+use crate::error::Result;
 use crate::server::Server;
 
 /// What is measured.

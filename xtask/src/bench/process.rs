@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Clock ticks in a second, as `/proc/PID/stat` counts on every Linux.
 const TICKS: f64 = 100.0;

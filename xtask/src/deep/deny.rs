@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::Result;
+use crate::error::Result;
 use crate::shell::{self, Ran};
 
 /// Names the folder that holds the advisories: a checkout of RustSec's `advisory-db`, in a folder as

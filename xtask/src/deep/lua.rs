@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::ci;
+use crate::error::Result;
 use crate::shell::{self, Ran};
-use crate::{Result, ci};
 
 /// Random programs beside the reference's EVAL.
 const PROGRAMS: u64 = 1_000_000;

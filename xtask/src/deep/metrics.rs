@@ -7,9 +7,10 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::ci;
+use crate::error::Result;
 use crate::server::Server;
 use crate::shell::{self, Ran};
-use crate::{Result, ci};
 
 /// Names of redis_exporter in distributions and in its releases.
 const EXPORTERS: [&str; 2] = ["redis_exporter", "prometheus-redis-exporter"];

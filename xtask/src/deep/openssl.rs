@@ -6,9 +6,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::ci;
+use crate::error::Result;
 use crate::server::Server;
 use crate::shell::Ran;
-use crate::{Result, ci};
 
 /// How OpenSSL makes a key of each kind.
 const KEYS: [(&str, &[&str]); 3] = [

@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::error::Result;
 use crate::shell::{self, Ran};
-use crate::{Result, ci, package};
+use crate::{ci, package};
 
 /// The exposure that systemd computes for the unit of Debian's valkey-server, in tenths: ours is no worse.
 const EXPOSURE_MAX: f64 = 1.2;

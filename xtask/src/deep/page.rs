@@ -2,8 +2,9 @@
 
 use std::process::{Command, Stdio};
 
+use crate::ci;
+use crate::error::Result;
 use crate::shell::Ran;
-use crate::{Result, ci};
 
 /// Names that Chromium has on different systems.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];

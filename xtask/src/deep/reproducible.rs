@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::Result;
+use crate::error::Result;
 use crate::shell::{self, Ran};
 
 /// Names of different length, so that a path which gets into a program moves what follows it.

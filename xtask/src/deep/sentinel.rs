@@ -3,8 +3,9 @@
 //! Neither is part of the repository: `SLUICE_SENTINEL_SUITE` names a checkout of the reference, of which the
 //! run makes a copy, and the sentinel lies beside the server that `SLUICE_PEER_SERVER` names.
 
+use crate::ci;
+use crate::error::Result;
 use crate::shell::{self, Ran};
-use crate::{Result, ci};
 use std::path::Path;
 use std::process::Command;
 

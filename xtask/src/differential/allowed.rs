@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use crate::error::Result;
 use crate::wire::{Reply, parse};
-use crate::{Result, glob, tidy};
+use crate::{glob, table};
 
 /// Known differences, and how often each was met.
 #[derive(Default)]
@@ -28,7 +29,7 @@ struct Entry {
 impl Allowed {
     /// Reads the table.
     pub(crate) fn load(path: &Path) -> Result<Allowed> {
-        let table = tidy::read_table(path)?;
+        let table = table::read_table(path)?;
         let mut entries = Vec::new();
         for entry in table.get("difference").and_then(toml::Value::as_array).into_iter().flatten() {
             let text = |name: &str| entry.get(name).and_then(toml::Value::as_str).map(str::to_string);

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules::{ROWS, Rule, WEIGHT};
+use crate::error::Result;
+use crate::glob;
 use crate::wire::{Connection, Reply};
-use crate::{Result, glob};
 
 /// A command that both servers have and that the table of rules lets through.
 pub(crate) struct CommandEntry {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluice_base::Rng;
 
 use super::shrink::shrink;
-use crate::Result;
+use crate::error::Result;
 
 /// How long a server may be quiet before its answer counts as complete; a difference is looked at again with
 /// more.

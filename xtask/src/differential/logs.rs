@@ -9,9 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::player::DATABASES;
+use crate::error::Result;
 use crate::server::Server;
+use crate::shell;
 use crate::wire::Connection;
-use crate::{Result, shell};
 
 /// Options of servers whose files are compared: `always`, so that what was answered is in the file.
 pub(super) const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];

@@ -19,9 +19,10 @@ use super::logs;
 use super::rules::Rule;
 use super::special::{self, PARAMETERS};
 use super::tracking::{Trackers, Untold};
+use crate::error::Result;
 use crate::server::Server;
+use crate::shell;
 use crate::wire::{Answers, Connection, End, encode, parse};
-use crate::{Result, shell};
 
 /// Commands sent at once.
 const BATCH: usize = 48;

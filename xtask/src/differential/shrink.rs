@@ -1,7 +1,7 @@
 //! Makes a failing stream small: halves are dropped, then quarters, at last single commands, while it still
 //! fails.
 
-use crate::Result;
+use crate::error::Result;
 
 /// How often a stream is played again at most.
 const TRIES_MAX: usize = 600;

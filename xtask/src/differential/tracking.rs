@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use super::generate::Command;
 use super::player::Pair;
 use super::values::KEYS;
-use crate::Result;
+use crate::error::Result;
 use crate::wire::{Connection, encode, parse};
 
 /// The clients that track.

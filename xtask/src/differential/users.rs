@@ -4,7 +4,7 @@
 //! servers see everything, and every client can become `default` again.
 
 use super::generate::{Command, Generator};
-use crate::Result;
+use crate::error::Result;
 use crate::wire::Connection;
 
 /// Names of users; the first ones are drawn more often.

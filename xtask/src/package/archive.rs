@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::Result;
+use crate::error::Result;
 
 /// A member of a tar archive.
 pub(crate) struct Member<'a> {

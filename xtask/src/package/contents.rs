@@ -1,7 +1,8 @@
 //! The files of each package: where they lie, whose they are, and what is in them.
 
 use super::{Build, archive, completions, man};
-use crate::{Result, shell};
+use crate::error::Result;
+use crate::shell;
 
 /// The package of the server.
 pub(super) const SERVER: &str = "sluice-server";

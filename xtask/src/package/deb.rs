@@ -6,7 +6,7 @@ use super::archive::{self, Data, Member};
 use super::contents::{COMPAT, Entry, Kind, SERVER, packaging};
 use super::elf::Needs;
 use super::{Build, Package};
-use crate::Result;
+use crate::error::Result;
 
 /// Debian's word for the processor.
 pub(super) fn architecture(package: &Package) -> &'static str {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::PROGRAMS;
-use crate::Result;
+use crate::error::Result;
 
 /// What the programs of a package need.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBui
 use super::contents::{COMPAT, Entry, Kind, Owner, SERVER, packaging};
 use super::elf::Needs;
 use super::{Build, Package};
-use crate::Result;
+use crate::error::Result;
 
 /// RPM's word for the processor.
 pub(super) fn architecture(package: &Package) -> &'static str {

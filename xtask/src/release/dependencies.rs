@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::{Result, shell};
+use crate::error::Result;
+use crate::shell;
 
 /// A crate from outside.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::dependencies::Dependency;
-use crate::Result;
+use crate::error::Result;
 
 /// Whether an expression of SPDX can be met by the allowed licences alone. A slash stands for OR, as older
 /// crates have it.

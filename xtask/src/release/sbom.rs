@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::dependencies::Dependency;
+use crate::error::Result;
 use crate::package::Build;
-use crate::{Result, shell};
+use crate::shell;
 
 /// The text of the file.
 pub(crate) fn text(product: &[Dependency], build: &Build) -> Result<String> {

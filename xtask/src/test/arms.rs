@@ -5,7 +5,7 @@
 //! (`crates/server/src/test_switches.rs`).
 //! `cargo xtask test` runs [`of_every_change`], `cargo xtask deep arms` all of [`ARMS`].
 
-use crate::Result;
+use crate::error::Result;
 
 /// One way to run the server.
 pub(crate) struct Arm {

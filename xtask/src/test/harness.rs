@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::programs::Program;
-use crate::Result;
+use crate::error::Result;
 use crate::shell;
 
 /// What to run.

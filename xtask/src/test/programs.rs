@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::Result;
+use crate::error::Result;
 use crate::shell;
 
 /// A built test program.

@@ -1,6 +1,6 @@
 //! What product code may not reach for: clocks, hidden state, sockets and files below the top.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, words};
 
 /// One forbidden word, where it is allowed all the same, and what to do instead.

@@ -9,6 +9,7 @@
 //! Only product code counts: what `#[cfg(test)]` marks, and the files of modules that it marks, are left out.
 //! What is an arrow, and what the program cannot see, is said in `circles/names.rs`.
 
+mod arrow;
 mod names;
 mod scan;
 
@@ -16,24 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::finding::{Finding, RATCHET};
 use super::source::Source;
-use super::{Finding, RATCHET, Result, read_table};
+use crate::error::Result;
+use crate::table::read_table;
 
+pub(super) use arrow::{Arrow, components};
 use names::Crate;
-
-/// One name of an item in a file other than the item's own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrow {
-    /// Index of the file that names the item.
-    from: usize,
-    /// Index of the file that defines the item.
-    to: usize,
-    /// The item; with a question mark where no definition was found in the module, so that a macro must have
-    /// made it.
-    item: String,
-    /// Line of the first mention in `from`, from 1.
-    line: usize,
-}
 
 /// What the ratchet says of one crate, in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +42,8 @@ struct Graph {
 
 impl Graph {
     fn of(sources: &[Source], name: &str) -> Graph {
-        let arrows = Crate::read(sources, &format!("crates/{name}/src/")).arrows();
-        let circles = circles(&arrows);
+        let arrows = Crate::read(sources, &format!("{}/src/", folder(name))).arrows();
+        let circles = components(&arrows);
         Graph { circles, arrows }
     }
 
@@ -79,7 +69,7 @@ pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
         let size = now.get(&name).copied().unwrap_or_default();
         let size = Size { largest: size.largest.min(held.largest), files: size.files.min(held.files) };
         if size.files > 0 {
-            writeln!(text, "{name} = {{ largest = {}, files = {} }}", size.largest, size.files)?;
+            writeln!(text, "{name:?} = {{ largest = {}, files = {} }}", size.largest, size.files)?;
         }
     }
     Ok(text)
@@ -89,7 +79,7 @@ pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
 pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
     let names = crate_names(sources);
     if let Some(unknown) = only.filter(|only| !names.contains(*only)) {
-        return Err(format!("no crate {unknown} under crates/").into());
+        return Err(format!("no package {unknown} with Rust files in src").into());
     }
     for name in names.iter().filter(|name| only.is_none_or(|only| only == **name)) {
         let graph = Graph::of(sources, name);
@@ -115,13 +105,16 @@ pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The folders under `crates/` that have Rust files in `src`.
+/// The packages that have Rust files in `src`: those under `crates/` by their folder there, the others by
+/// their path.
 fn crate_names(sources: &[Source]) -> BTreeSet<&str> {
-    let paths = sources.iter().filter_map(|source| source.path.strip_prefix("crates/"));
-    paths
-        .filter_map(|path| path.split_once("/src/").map(|(name, _)| name))
-        .filter(|n| !n.contains('/'))
-        .collect()
+    let folders = sources.iter().filter_map(|source| source.path.split_once("/src/"));
+    folders.map(|(folder, _)| folder.strip_prefix("crates/").unwrap_or(folder)).collect()
+}
+
+/// The folder of a package of that name.
+fn folder(name: &str) -> String {
+    if name == "xtask" || name.contains('/') { name.to_owned() } else { format!("crates/{name}") }
 }
 
 /// The crates that have circles.
@@ -158,7 +151,7 @@ fn compare(held: &BTreeMap<String, Size>, now: &BTreeMap<String, Size>) -> Vec<F
                  `cargo xtask tidy --circles {name}` prints the arrows",
                 now.largest, now.files, held.largest, held.files
             );
-            findings.push(Finding::new(&format!("crates/{name}"), 0, what));
+            findings.push(Finding::new(&folder(name), 0, what));
         } else if now != held {
             let what = format!(
                 "{name} has fewer files in circles than recorded: run `cargo xtask tidy --tighten` and commit"
@@ -167,38 +160,6 @@ fn compare(held: &BTreeMap<String, Size>, now: &BTreeMap<String, Size>) -> Vec<F
         }
     }
     findings
-}
-
-/// The strongly connected components with more than one file, the largest first.
-fn circles(arrows: &[Arrow]) -> Vec<BTreeSet<usize>> {
-    let mut after: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for arrow in arrows {
-        after.entry(arrow.from).or_default().insert(arrow.to);
-    }
-    let reached: BTreeMap<usize, BTreeSet<usize>> =
-        after.keys().map(|&file| (file, reachable(&after, file))).collect();
-    let meets = |a: usize, b: usize| reached.get(&a).is_some_and(|files| files.contains(&b));
-    let mut left: BTreeSet<usize> = after.keys().copied().filter(|&file| meets(file, file)).collect();
-    let mut circles = Vec::new();
-    while let Some(&first) = left.first() {
-        let circle: BTreeSet<usize> =
-            left.iter().copied().filter(|&file| meets(first, file) && meets(file, first)).collect();
-        left.retain(|file| !circle.contains(file));
-        circles.push(circle);
-    }
-    circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
-    circles
-}
-
-/// The files that arrows lead to from `first`, in any number of steps but none.
-fn reachable(after: &BTreeMap<usize, BTreeSet<usize>>, first: usize) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![first];
-    while let Some(file) = open.pop() {
-        let next = after.get(&file).into_iter().flatten();
-        open.extend(next.copied().filter(|&file| found.insert(file)));
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How wide comments are, and that each says by itself what it is about.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 
 /// Columns of a comment at most, its indentation included. Code may have a few more: a comment is read, not

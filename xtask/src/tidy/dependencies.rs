@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use super::{Finding, read_table};
-use crate::Result;
+use super::finding::Finding;
+use crate::error::Result;
 use crate::release::{dependencies, licences};
+use crate::table::read_table;
 
 /// Where the allowed licences are.
 const DENY: &str = "deny.toml";

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::finding::Finding;
 use super::source::{Source, words};
-use super::{Finding, Result};
+use crate::error::Result;
 
 /// The list of files; a line `- ` followed by a path in backquotes is an entry.
 const LIST: &str = "docs/unsafe.md";

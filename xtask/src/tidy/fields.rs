@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::finding::{Finding, RATCHET};
 use super::names::{declared_struct, is_product};
 use super::source::Source;
-use super::{Finding, RATCHET, Result, read_table};
+use crate::error::Result;
+use crate::table::read_table;
 
 /// Fields of a structure that others may touch.
 const VISIBLE_FIELDS_MAX: usize = 16;

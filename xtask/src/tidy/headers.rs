@@ -2,8 +2,27 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
+use super::ratchet::{Counts, Section};
 use super::source::{Source, is_word};
+
+/// Names of files that say how instead of what: a backtrace, a tab and a review show no more of a path.
+const MECHANISMS: [&str; 3] = ["steps.rs", "util.rs", "helpers.rs"];
+
+/// How many files have such a name, by name.
+pub(super) const FILE_NAMES: Section = Section {
+    name: "file-names",
+    about: "Files whose name is no noun of the matter.",
+    limit: 0,
+    unit: "files of that name",
+    advice: "a file's name is a noun of the matter",
+};
+
+/// How many of `files` have each name of `MECHANISMS`.
+pub(super) fn file_names(files: &[String]) -> Counts {
+    let named = |name: &str| files.iter().filter(|path| path.rsplit('/').next() == Some(name)).count();
+    MECHANISMS.iter().map(|name| ((*name).to_owned(), (named(name), 0))).collect()
+}
 
 /// A file's first line is its `//!` header. A file `tests.rs` beside `foo.rs` says by its name what it is.
 pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {

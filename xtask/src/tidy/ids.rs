@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, is_word};
-use crate::Result;
+use crate::error::Result;
 
 /// Where the rows are.
 const REQUIREMENTS: &str = "docs/requirements.md";

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Finding, read_table};
-use crate::Result;
+use super::finding::Finding;
+use crate::error::Result;
 use crate::shell;
+use crate::table::read_table;
 
 /// Where the table is.
 const TABLE: &str = "docs/layers.toml";

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::finding::{Finding, RATCHET};
 use super::source::Source;
-use super::{Finding, RATCHET, Result, read_table};
+use crate::error::Result;
+use crate::table::read_table;
 
 /// Lines a function may have, from `fn` to its closing brace. A test is as long as its list of cases.
 const FUNCTION_LINES_MAX: usize = 70;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 
 /// Where the bounds are.

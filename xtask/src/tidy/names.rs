@@ -6,24 +6,31 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::finding::Finding;
+use super::ratchet::{Counts, Section};
 use super::source::{Source, is_word};
+use crate::error::Result;
 
 /// Types of one name.
 const SAME_NAME_MAX: usize = 2;
 
+/// Names of types that several crates declare, counted by ratchet.
+pub(super) const SHARED: Section = Section {
+    name: "names",
+    about: "Names that types of several product crates have: how many such names.",
+    limit: 0,
+    unit: "names of types that several crates declare",
+    advice: "`cargo xtask tidy --names` prints them; name what yours is",
+};
+
+/// The product's types: where types of each name are declared, as path and line.
+type Declared<'a> = BTreeMap<&'a str, Vec<(&'a str, usize)>>;
+
 /// Checks the sources of all crates but those that serve tests.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let mut types: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
-    for source in sources.iter().filter(|source| is_product(&source.path)) {
-        for (index, code) in source.code.iter().enumerate().filter(|(index, _)| !source.test[*index]) {
-            if let Some(name) = declared_type(code) {
-                types.entry(name).or_default().push((&source.path, index + 1));
-            }
-        }
-    }
-    let shared = types.into_iter().filter(|(_, locations)| locations.len() > SAME_NAME_MAX);
-    shared
+    let crowded =
+        declared_types(sources).into_iter().filter(|(_, locations)| locations.len() > SAME_NAME_MAX);
+    crowded
         .flat_map(|(name, locations)| {
             let count = locations.len();
             let what = format!(
@@ -32,6 +39,42 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
             locations.into_iter().map(move |(path, line)| Finding::new(path, line, what.clone()))
         })
         .collect()
+}
+
+/// How many names types of several product crates have.
+pub(super) fn shared(sources: &[Source]) -> Counts {
+    let count = declared_types(sources).values().filter(|locations| is_shared(locations)).count();
+    Counts::from([("crates".to_owned(), (count, 0))])
+}
+
+/// Prints the names, or the one name, that types of several product crates have, and where those types are.
+pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
+    let types = declared_types(sources);
+    let shared = types.iter().filter(|(_, locations)| is_shared(locations));
+    for (name, locations) in shared.filter(|(name, _)| only.is_none_or(|only| only == **name)) {
+        let shown: Vec<String> = locations.iter().map(|(path, line)| format!("{path}:{line}")).collect();
+        println!("{name}: {}", shown.join(", "));
+    }
+    Ok(())
+}
+
+fn declared_types(sources: &[Source]) -> Declared<'_> {
+    let mut types = Declared::new();
+    for source in sources.iter().filter(|source| is_product(&source.path)) {
+        for (index, code) in source.code.iter().enumerate().filter(|(index, _)| !source.test[*index]) {
+            if let Some(name) = declared_type(code) {
+                types.entry(name).or_default().push((&source.path, index + 1));
+            }
+        }
+    }
+    types
+}
+
+/// Whether several crates are among the locations.
+fn is_shared(locations: &[(&str, usize)]) -> bool {
+    let mut folders = locations.iter().filter_map(|(path, _)| path.split("/src/").next());
+    let first = folders.next();
+    folders.any(|folder| Some(folder) != first)
 }
 
 /// Whether a file belongs to what ships: a crate's own sources, without those of crates that serve tests.
@@ -93,6 +136,9 @@ mod tests {
         assert!(check(&two).is_empty());
         let three = [file("crates/a/src/lib.rs"), file("crates/b/src/x.rs"), file("crates/c/src/x.rs")];
         let found = check(&three);
+        assert_eq!(shared(&three)["crates"].0, 1);
+        let one_crate = [file("crates/a/src/lib.rs"), file("crates/a/src/x.rs"), file("crates/sim/src/x.rs")];
+        assert_eq!(shared(&one_crate)["crates"].0, 0);
         assert_eq!(found.len(), 3);
         assert_eq!((found[0].path.as_str(), found[0].line), ("crates/a/src/lib.rs", 2));
     }

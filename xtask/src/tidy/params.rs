@@ -1,6 +1,6 @@
 //! A parameter that says that it has an effect is read by somebody.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, words};
 use sluice_config::{Honoured, PARAMS};
 

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, is_word};
 
 /// Where the marks are.

@@ -17,6 +17,13 @@ pub(crate) struct Source {
     pub(crate) test: Vec<bool>,
 }
 
+/// One token of the product's code: a word, `::`, or one character.
+pub(crate) struct Token {
+    pub(crate) text: String,
+    /// From 1.
+    pub(crate) line: usize,
+}
+
 /// A function with a body.
 pub(crate) struct Function {
     /// Its name without its path.
@@ -91,6 +98,31 @@ impl Source {
             }
         }
         self.code.len() - 1
+    }
+
+    /// The tokens of the file's product code, lifetimes left out.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        let mut found = Vec::new();
+        for (index, code) in self.code.iter().enumerate().filter(|(index, _)| !self.test[*index]) {
+            let mut rest = code.as_str();
+            while let Some(letter) = rest.chars().next() {
+                let word = rest.find(|letter| !is_word(letter)).unwrap_or(rest.len());
+                let is_lifetime = letter == '\'';
+                let length = match () {
+                    () if word > 0 => word,
+                    () if is_lifetime => {
+                        1 + rest[1..].find(|letter| !is_word(letter)).unwrap_or(rest.len() - 1)
+                    }
+                    () if rest.starts_with("::") => 2,
+                    () => letter.len_utf8(),
+                };
+                if !is_lifetime && !letter.is_whitespace() {
+                    found.push(Token { text: rest[..length].to_owned(), line: index + 1 });
+                }
+                rest = &rest[length..];
+            }
+        }
+        found
     }
 
     /// Every function with a body, nested ones included.

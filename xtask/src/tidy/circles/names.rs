@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Arrow;
+use super::arrow::Arrow;
 use super::scan::{Body, Bound, Named};
 use crate::tidy::source::Source;
 

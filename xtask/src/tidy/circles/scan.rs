@@ -3,13 +3,7 @@
 //! Works on tokens, not on a syntax tree: words, `::` and single characters, without lifetimes. That is
 //! enough, since the declarations that matter begin with a keyword at the nesting of their module.
 
-use crate::tidy::source::{Source, is_word};
-
-/// One token and its line, from 1.
-pub(super) struct Token {
-    text: String,
-    line: usize,
-}
+use crate::tidy::source::{Source, Token};
 
 /// A path as it is written, and the line of its first segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,33 +54,10 @@ impl Body {
     /// Reads a file's product code.
     pub(super) fn read(source: &Source) -> Body {
         let mut body = Body::default();
-        let tokens = tokens(source);
+        let tokens = source.tokens();
         Scan { tokens: &tokens, at: 0 }.fill(&mut body);
         body
     }
-}
-
-/// The tokens of a file's product code.
-fn tokens(source: &Source) -> Vec<Token> {
-    let mut found = Vec::new();
-    for (index, code) in source.code.iter().enumerate().filter(|(index, _)| !source.test[*index]) {
-        let mut rest = code.as_str();
-        while let Some(letter) = rest.chars().next() {
-            let word = rest.find(|letter| !is_word(letter)).unwrap_or(rest.len());
-            let is_lifetime = letter == '\'';
-            let length = match () {
-                () if word > 0 => word,
-                () if is_lifetime => 1 + rest[1..].find(|letter| !is_word(letter)).unwrap_or(rest.len() - 1),
-                () if rest.starts_with("::") => 2,
-                () => letter.len_utf8(),
-            };
-            if !is_lifetime && !letter.is_whitespace() {
-                found.push(Token { text: rest[..length].to_owned(), line: index + 1 });
-            }
-            rest = &rest[length..];
-        }
-    }
-    found
 }
 
 struct Scan<'a> {

@@ -1,0 +1,207 @@
+//! Sentences of comments, by ratchet: how many break a rule of style.md may only fall.
+//!
+//! The rules: (1) the first sentence of a doc comment begins with a noun, so not with one of `OPENINGS`; (2)
+//! fewer than three in ten words of a sentence are pronouns or ask; (3) *behind* is a place, so its sentence
+//! names one of `LOCATIONS`. Sentences of fewer than six words are left out of the first two. The counts are
+//! of all Rust files, tests included: `cargo xtask tidy --words` prints the sentences.
+
+use super::ratchet::{Counts, Section};
+use super::source::Source;
+use crate::error::Result;
+
+/// The section of the ratchet.
+pub(super) const WORDS: Section = Section {
+    name: "words",
+    about: "Sentences of comments that break a rule: `xtask/src/tidy/words.rs` has the rules.",
+    limit: 0,
+    unit: "sentences of comments",
+    advice: "`cargo xtask tidy --words` prints them; write the new ones anew",
+};
+
+/// How the first sentence of a doc comment does not begin.
+const OPENINGS: [&str; 10] =
+    ["It", "Its", "That", "Those", "Who", "Whom", "Whoever", "What else", "Of", "Such"];
+
+/// Pronouns and words that ask.
+const PRONOUNS: [&str; 27] = [
+    "it", "its", "itself", "they", "them", "their", "theirs", "that", "those", "he", "him", "his", "she",
+    "her", "what", "whatever", "which", "who", "whom", "whose", "whoever", "where", "wherever", "when",
+    "whenever", "why", "how",
+];
+
+/// Words of a sentence in which *behind* is a place.
+const LOCATIONS: [&str; 13] = [
+    "byte", "bytes", "buffer", "buffers", "entry", "entries", "offset", "offsets", "end", "ends", "port",
+    "ports", "position",
+];
+
+/// Words a sentence has at least, to be asked for its nouns.
+const WORDS_MIN: usize = 6;
+
+/// One comment: its first line from 1, whether it is a doc comment, its text.
+struct Comment {
+    line: usize,
+    is_doc: bool,
+    text: String,
+}
+
+/// How many sentences break each rule.
+pub(super) fn measure(sources: &[Source]) -> Counts {
+    let mut counts = Counts::new();
+    for (rule, _, _, _) in broken(sources) {
+        counts.entry(rule.to_owned()).or_insert((0, 0)).0 += 1;
+    }
+    counts
+}
+
+/// Prints every sentence that breaks a rule, of all files or of those whose path contains a word.
+pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
+    let chosen = |path: &str| only.is_none_or(|only| path.contains(only));
+    for (rule, path, line, sentence) in broken(sources).filter(|(_, path, _, _)| chosen(path)) {
+        println!("{path}:{line}: {rule}: {sentence}");
+    }
+    Ok(())
+}
+
+/// Rule, file, first line of the comment, and sentence.
+fn broken(sources: &[Source]) -> impl Iterator<Item = (&'static str, &str, usize, String)> {
+    sources.iter().flat_map(|source| {
+        comments(source).into_iter().flat_map(move |comment| {
+            let sentences = sentences(&comment.text).into_iter().enumerate();
+            let broken = sentences.flat_map(move |(index, sentence)| {
+                let rules = rules_broken(&sentence, comment.is_doc && index == 0);
+                rules.into_iter().map(move |rule| (rule, sentence.clone()))
+            });
+            let found: Vec<_> = broken.collect();
+            found
+                .into_iter()
+                .map(move |(rule, sentence)| (rule, source.path.as_str(), comment.line, sentence))
+        })
+    })
+}
+
+fn rules_broken(sentence: &str, opens_doc: bool) -> Vec<&'static str> {
+    let strip = |word: &str| word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_owned();
+    let words: Vec<String> = sentence.split_whitespace().map(strip).filter(|word| !word.is_empty()).collect();
+    let has = |list: &[&str], word: &str| list.contains(&word.to_lowercase().as_str());
+    let mut broken = Vec::new();
+    if words.len() >= WORDS_MIN {
+        let begins = |opening: &&str| opening.split(' ').eq(words.iter().take(opening.split(' ').count()));
+        if opens_doc && OPENINGS.iter().any(|opening| begins(opening)) {
+            broken.push("begins without a noun");
+        }
+        if 10 * words.iter().filter(|word| has(&PRONOUNS, word)).count() >= 3 * words.len() {
+            broken.push("three words in ten are pronouns");
+        }
+    }
+    if words.iter().any(|word| has(&["behind"], word)) && !words.iter().any(|word| has(&LOCATIONS, word)) {
+        broken.push("behind is a place");
+    }
+    broken
+}
+
+/// The comments of a file, lines that follow each other together. Blocks of code, tables and lists of links
+/// are no prose.
+fn comments(source: &Source) -> Vec<Comment> {
+    let mut found: Vec<Comment> = Vec::new();
+    let (mut open, mut in_code) = (None, false);
+    for (index, (code, comment)) in source.code.iter().zip(&source.comments).enumerate() {
+        let marker = ["///", "//!", "//"].into_iter().find(|marker| comment.starts_with(marker));
+        let Some(marker) = marker.filter(|_| code.trim().is_empty()) else {
+            (open, in_code) = (None, false);
+            if let Some(text) = comment.strip_prefix("//") {
+                found.push(Comment { line: index + 1, is_doc: false, text: text.to_owned() });
+            }
+            continue;
+        };
+        let text = comment[marker.len()..].trim();
+        if text.starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code || text.is_empty() || ["```", "|", "#"].iter().any(|begin| text.starts_with(begin)) {
+            open = None;
+            continue;
+        }
+        let begins_item = text.starts_with("- ") || text.starts_with("* ");
+        match found.last_mut() {
+            Some(last) if open == Some(marker) && !begins_item => {
+                last.text.push(' ');
+                last.text.push_str(text);
+            }
+            _ => {
+                // A paragraph after the first is prose of the same comment: it opens none.
+                let is_first = index == 0 || !source.comments[index - 1].starts_with(marker);
+                found.push(Comment {
+                    line: index + 1,
+                    is_doc: marker == "///" && is_first,
+                    text: text.to_owned(),
+                });
+            }
+        }
+        open = Some(marker);
+    }
+    found
+}
+
+/// The sentences of a text: they end with a full stop, a question mark or an exclamation mark, and white
+/// space.
+fn sentences(text: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = found.last_mut().expect("one sentence");
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+        if word.ends_with(['.', '!', '?']) && !["e.g.", "i.e."].contains(&word) {
+            found.push(String::new());
+        }
+    }
+    found.retain(|sentence| !sentence.is_empty());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::measure;
+    use crate::tidy::source::Source;
+
+    fn count(text: &str) -> Vec<(String, usize)> {
+        let counts = measure(&[Source::scan("a.rs", text)]);
+        counts.into_iter().map(|(rule, (count, _))| (rule, count)).collect()
+    }
+
+    #[test]
+    fn the_first_sentence_of_a_doc_comment_begins_with_a_noun() {
+        let rule = "begins without a noun".to_owned();
+        assert_eq!(
+            count(
+                "/// Its queue of what the server sends to\n/// the client first. Those bytes of the server count.\n"
+            ),
+            [(rule, 1)]
+        );
+        assert!(
+            count(
+                "/// A list of keys in the order of names.\n///\n/// Those keys of the server count here.\n"
+            )
+            .is_empty()
+        );
+        assert!(count("/// Its length.\n// What the server sends to the client first.\n").is_empty());
+    }
+
+    #[test]
+    fn pronouns_are_counted_in_every_sentence() {
+        let rule = "three words in ten are pronouns".to_owned();
+        assert_eq!(count("// A list of keys. What it has is what those keep.\n"), [(rule, 1)]);
+        assert!(
+            count("let a = 1; // It is it.\n/// ```\n/// it that what which who whom\n/// ```\n").is_empty()
+        );
+    }
+
+    #[test]
+    fn behind_is_a_place() {
+        let rule = "behind is a place".to_owned();
+        assert_eq!(count("// Runs behind the command.\n"), [(rule, 1)]);
+        assert!(count("// The offset behind the last one.\n").is_empty());
+    }
+}
