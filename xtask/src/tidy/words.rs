@@ -87,7 +87,7 @@ fn rules_broken(sentence: &str, opens_doc: bool) -> Vec<&'static str> {
     let mut broken = Vec::new();
     if words.len() >= WORDS_MIN {
         let begins = |opening: &&str| opening.split(' ').eq(words.iter().take(opening.split(' ').count()));
-        if opens_doc && OPENINGS.iter().any(|opening| begins(opening)) {
+        if opens_doc && OPENINGS.iter().any(begins) {
             broken.push("begins without a noun");
         }
         if 10 * words.iter().filter(|word| has(&PRONOUNS, word)).count() >= 3 * words.len() {
