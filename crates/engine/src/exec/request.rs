@@ -57,7 +57,16 @@ impl Engine {
     ) -> Next {
         // What the command before has changed holds for this one.
         self.notice();
-        let Some(permit) = self.gate.pass(spec, session, Standing::Queued) else { return Next::Done };
+        let permit = match self.gate.pass(spec, session, Standing::Queued) {
+            Some(permit) => permit,
+            None => match self.gate.ask_inside(&Asked::queued(spec, args, session, &self.control, *now)) {
+                Ok(permit) => permit,
+                Err(refused) => {
+                    self.refuse_queued(session, refused, spec, args, *now);
+                    return Next::Done;
+                }
+            },
+        };
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
 
@@ -108,8 +117,8 @@ impl Engine {
             Some(permit) => permit,
             None => match self.ask_gate(session, spec, args, now, process) {
                 Verdict::Run(permit) => permit,
-                Verdict::Reject(error) => {
-                    self.reject(session, spec, &error, request, process);
+                Verdict::Reject(rejection) => {
+                    self.reject(session, spec, &rejection.error, request, process);
                     return Next::Done;
                 }
                 Verdict::Deny(denial) => {

@@ -29,9 +29,6 @@ pub(crate) struct StandingRow {
     pub ends_reply: bool,
     /// MONITOR shows the command.
     pub is_monitored: bool,
-    /// The gate asks its checks. What MULTI has queued was asked when it was queued, and EXEC with the flags
-    /// of all that is queued; a log was decided on before it was written.
-    pub is_checked: bool,
 }
 
 impl Standing {
@@ -50,17 +47,13 @@ impl Standing {
                 counts_request: true,
                 ends_reply: true,
                 is_monitored: true,
-                is_checked: true,
             },
-            // What a script calls is asked in another way: `Gate::pass_called`. For a queue EXEC asks about
-            // rights alone.
             Standing::Queued | Standing::Script => StandingRow {
                 may_wait: false,
                 may_be_postponed: false,
                 counts_request: false,
                 ends_reply: false,
                 is_monitored: true,
-                is_checked: false,
             },
             Standing::Replay => StandingRow {
                 may_wait: false,
@@ -68,7 +61,6 @@ impl Standing {
                 counts_request: false,
                 ends_reply: false,
                 is_monitored: false,
-                is_checked: false,
             },
         }
     }
@@ -89,25 +81,16 @@ mod tests {
                 ("counts", row.counts_request),
                 ("ends reply", row.ends_reply),
                 ("monitored", row.is_monitored),
-                ("checked", row.is_checked),
             ];
             let words: Vec<&str> = cells.iter().filter(|(_, holds)| *holds).map(|(word, _)| *word).collect();
             table += &format!("{standing:?}: {}\n", words.join(", "));
         }
         assert_eq!(
             table,
-            "Client: waits, postponed, counts, ends reply, monitored, checked\n\
+            "Client: waits, postponed, counts, ends reply, monitored\n\
              Queued: monitored\n\
              Script: monitored\n\
              Replay: \n"
         );
-    }
-
-    #[test]
-    fn a_command_that_may_not_be_postponed_is_not_asked_what_postpones() {
-        for standing in Standing::ALL {
-            let row = standing.row();
-            assert!(row.may_be_postponed || !row.is_checked, "{standing:?}");
-        }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
+use crate::exec::gate::NotPermitted;
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, TransactionPosition, Unit};
@@ -13,7 +14,7 @@ use crate::host::process::Process;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::session::{Closing, Session};
 use crate::users::rights;
-use sluice_acl::{Context, Denial};
+use sluice_acl::Context;
 use sluice_base::Now;
 use sluice_command::specs::connection;
 use sluice_command::specs::transactions::condition_len;
@@ -160,10 +161,7 @@ impl Engine {
                 Some(run) => {
                     self.resume_queued_script(unit, session, *run, spec, args, request, now, process)
                 }
-                None => match self.denied(session, spec, args, session.caller.db) {
-                    Some(denial) => self.refuse_queued(session, denial, spec, args, *now),
-                    None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
-                },
+                None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
             }
             if let Some(mut at) = unit.stood_still.take() {
                 unit.standing = outer;
@@ -262,18 +260,23 @@ impl Engine {
         }
     }
 
-    /// Answers a queued command that its client may not run any more.
+    /// Answers a queued command that may not run any more.
     #[cold]
-    fn refuse_queued(
+    pub(super) fn refuse_queued(
         &mut self,
         session: &mut Session,
-        denial: Denial,
+        refused: NotPermitted,
         spec: &'static Spec,
         args: Args<'_>,
         now: Now,
     ) {
-        self.note_denial(session, denial, Context::Multi, spec, args, now);
-        self.reply_error(session, &rights::queued_error(denial));
+        match refused {
+            NotPermitted::Rejected(rejection) => self.reply_error(session, &rejection.error),
+            NotPermitted::Denied(denial) => {
+                self.note_denial(session, denial, Context::Multi, spec, args, now);
+                self.reply_error(session, &rights::queued_error(denial));
+            }
+        }
     }
 
     /// Whether a key that the client watches was changed, or has expired since.

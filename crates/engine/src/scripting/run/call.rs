@@ -6,7 +6,7 @@
 
 use super::ScriptRun;
 use crate::engine::Engine;
-use crate::exec::gate::{NestedRefusal, NestedRights, Permit};
+use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::exec::unknown::unknown_subcommand;
@@ -17,7 +17,7 @@ use crate::session::Session;
 use sluice_acl::Context;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
-use sluice_commands::{Args, CmdError, ReplyMode};
+use sluice_commands::{Args, ReplyMode};
 use sluice_lua::{Fault, Heap, Value};
 use sluice_replication::Audience;
 use sluice_resp::{ArgumentList, Protocol};
@@ -205,7 +205,7 @@ impl Engine {
         if spec.flags.has(Flags::NOSCRIPT) && !self.control.debug.scripts_call_all {
             return Err(own("This Valkey command is not allowed from script", "ERR not allowed"));
         }
-        let rights = NestedRights {
+        let call = CallRights {
             is_read_only: run.rights.is_read_only,
             is_full: match spec.flags.has(Flags::DENYOOM) && self.asks_for_memory_again(run) {
                 true => process.counted_memory(&self.keyspace) > self.control.limits.maxmemory,
@@ -217,17 +217,22 @@ impl Engine {
         if self.control.persistence.aof.is_strict() {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
         }
-        let denied = self.denied(session, spec, args, session.caller.db);
-        match self.gate.pass_called(spec, &self.control, rights, denied) {
+        if let Some(permit) = self.gate.pass_called(spec, session, call) {
+            return Ok((spec, permit));
+        }
+        let now = process.recent();
+        match self.gate.ask_inside(&Asked::called(spec, args, session, &self.control, call, now)) {
             Ok(permit) => Ok((spec, permit)),
-            Err(NestedRefusal::Denied(denial)) => {
-                self.note_denial(session, denial, Context::Lua, spec, args, process.recent());
+            Err(NotPermitted::Denied(denial)) => {
+                self.note_denial(session, denial, Context::Lua, spec, args, now);
                 let text = denial.text(session.caller.user_name(), spec);
                 let told = [b"ACL failure in script: ", &text[..]].concat();
                 Err(CallRefusal { told, counted: b"ERR refused".to_vec() })
             }
-            Err(NestedRefusal::Own(text)) => Err(own(text, "ERR refused")),
-            Err(NestedRefusal::Error(error)) => {
+            Err(NotPermitted::Rejected(Rejection { in_script: Some(text), .. })) => {
+                Err(own(text, "ERR refused"))
+            }
+            Err(NotPermitted::Rejected(Rejection { error, in_script: None })) => {
                 let wire = error.wire();
                 Err(CallRefusal { told: [b"-", &*wire].concat(), counted: wire.into_owned() })
             }
@@ -336,12 +341,5 @@ fn answer(run: &mut ScriptRun, answered: Result<Value, Fault>) {
 fn answer_nothing(run: &mut ScriptRun) {
     if let Some(mut asking) = run.machine.vm.run() {
         asking.answer(&[]);
-    }
-}
-
-/// What a command of a script is refused with that the reference words otherwise than for a client.
-impl From<CmdError> for NestedRefusal {
-    fn from(error: CmdError) -> NestedRefusal {
-        NestedRefusal::Error(error)
     }
 }

@@ -1,0 +1,456 @@
+//! The checks of the gate: every reason for which a command may not run now.
+//!
+//! A row says whom it concerns, in which states of the server and of a session it can reject anything, and
+//! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
+
+use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
+use crate::control::Control;
+use crate::exec::standing::Standing;
+use crate::host::process::AofBacklog;
+use crate::persistence::aof::{KeysFound, for_each_key};
+use crate::scripting::shebang::runs_script;
+use crate::session::Caller;
+use crate::upkeep::evict::Headroom;
+use crate::users::rights;
+use sluice_base::mistake::{self, Mistake};
+use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
+use sluice_command::{Flags, Spec};
+use sluice_commands::CmdError;
+use sluice_config::choice::Guard;
+use sluice_config::param;
+
+/// The checks in the order in which the reference asks them. Existence and arity come before all of these:
+/// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
+/// answer instead.
+pub(super) const CHECKS: &[Check] = &[
+    // Before all others: what they would answer may be another thing behind the unit. What replicas
+    // acknowledge changes nothing.
+    Check {
+        name: "open-unit",
+        concerns: |_| true,
+        armed: |control| *control.clients.unit_stands_open,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and(Asker::Primary),
+        ask: |asked| {
+            let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
+            // Of a busy script others are told: see the check `busy`. What the primary sends is not lost: it
+            // waits.
+            let is_told = *asked.control.scripts.is_busy && !asked.caller.is_primary();
+            let is_forgotten =
+                mistake::is_made(Mistake::RoleInsideRun) && asked.spec.id == server::REPLICAOF.id;
+            let is_exempt = acknowledges || is_told || is_forgotten;
+            let waits = *asked.control.clients.unit_stands_open && !is_exempt;
+            waits.then_some(Verdict::Postpone)
+        },
+    },
+    Check {
+        name: "auth",
+        concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
+        armed: |_| false,
+        armed_for: |session| !session.caller.flags.authenticated,
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            // Where the default user is open, that is everybody, whenever the connection came.
+            asked.caller.must_authenticate(&asked.control.limits).then_some(Verdict::reject(CmdError::NoAuth))
+        },
+    },
+    Check {
+        name: "protected",
+        concerns: |spec| spec.flags.has(Flags::PROTECTED),
+        armed: |control| {
+            let guards = [param::ENABLE_DEBUG_COMMAND, param::ENABLE_MODULE_COMMAND];
+            guards.iter().any(|guard| control.config.choice::<Guard>(*guard) != Guard::Yes)
+        },
+        armed_for: |_| false,
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            let (guard, text) = match asked.spec.container() {
+                Some("module") => (param::ENABLE_MODULE_COMMAND, MODULE_REFUSED),
+                _ => (param::ENABLE_DEBUG_COMMAND, DEBUG_REFUSED),
+            };
+            let open = match asked.control.config.choice::<Guard>(guard) {
+                Guard::Yes => true,
+                Guard::No => false,
+                Guard::Local => asked.caller.is_local(),
+            };
+            (!open).then_some(Verdict::reject(CmdError::text(text)))
+        },
+    },
+    Check {
+        name: "no-multi",
+        concerns: |spec| spec.flags.has(Flags::NO_MULTI),
+        armed: |_| false,
+        armed_for: |session| session.transaction.is_some(),
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            asked.session.transaction.as_ref().map(|_| {
+                let name = asked.spec.full_name;
+                Verdict::reject(CmdError::owned(format!(
+                    "ERR Command '{name}' not allowed inside a transaction"
+                )))
+            })
+        },
+    },
+    // What the user of the session may not do. A session whose user may do everything is not asked.
+    Check {
+        name: "rights",
+        concerns: |_| true,
+        armed: |_| false,
+        armed_for: |session| !session.caller.user().allows_all(),
+        askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall),
+        ask: |asked| {
+            let Asked { spec, args, session, control, standing, .. } = *asked;
+            // MULTI queues for the database that its queue will have selected. Conditions of EXEC are about
+            // the client's own database, whatever the queue selects.
+            let is_about_own = standing != Standing::Client || is_exec(spec) && args.len() > 1;
+            let db = if is_about_own { session.caller.db } else { rights::database_of(session) };
+            rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
+        },
+    },
+    Check {
+        name: "read-only-script",
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        armed: |_| false,
+        armed_for: |_| false,
+        askers: Askers::calls(30),
+        ask: |asked| {
+            let is_read_only = asked.call.is_some_and(|call| call.is_read_only);
+            is_read_only.then_some(Verdict::Reject(Rejection::of_call(READ_ONLY_SCRIPT)))
+        },
+    },
+    Check {
+        name: "replica-redirect",
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) || is_judged_inside(spec),
+        armed: |control| control.replication.replica.is_some(),
+        armed_for: |_| false,
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            let redirection = asked.control.redirection(asked.caller, asked.flags)?;
+            // Until the target has taken over, it would send the client back.
+            let is_open = asked.control.replication.failover.is_some();
+            Some(if is_open { Verdict::Postpone } else { Verdict::reject(redirection) })
+        },
+    },
+    Check {
+        name: "maxmemory",
+        concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_judged_inside(spec),
+        armed: |control| control.limits.maxmemory > 0,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(10).and(Asker::ObeyedCall),
+        ask: |asked| {
+            (asked.room == Headroom::None && asked.flags.has(Flags::DENYOOM))
+                .then_some(Verdict::reject(CmdError::text(FULL)))
+        },
+    },
+    Check {
+        name: "unsaved",
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) || spec.id == connection::PING.id || is_judged_inside(spec)
+        },
+        armed: Control::refuses_writes,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(60),
+        ask: |asked| {
+            asked.begins_write_or_asks_for_health().then_some(Verdict::reject(CmdError::text(UNSAVED)))
+        },
+    },
+    Check {
+        name: "entry-space",
+        // Even a new expiry moves an entry to another block.
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id)
+                || is_judged_inside(spec)
+        },
+        armed: |control| *control.nearly_full,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(40).and(Asker::ObeyedCall),
+        ask: |asked| {
+            (*asked.control.nearly_full && asked.flags.has(Flags::WRITE))
+                .then_some(Verdict::reject(CmdError::NO_ENTRY_SPACE))
+        },
+    },
+    Check {
+        name: "aof-fault",
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) || is_judged_inside(spec) || spec.id == connection::PING.id
+        },
+        armed: |control| control.persistence.aof.report().fault.is_some(),
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(70),
+        ask: |asked| {
+            let reason = asked.control.persistence.aof.report().fault.as_ref()?;
+            let text = format!("MISCONF Errors writing to the AOF file: {reason}");
+            asked.begins_write_or_asks_for_health().then(|| Verdict::reject(CmdError::owned(text)))
+        },
+    },
+    Check {
+        name: "min-replicas",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
+        armed: Control::lacks_replicas,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(50).and(Asker::ObeyedCall),
+        ask: |asked| {
+            (asked.control.lacks_replicas() && asked.begins_write())
+                .then_some(Verdict::reject(CmdError::text(LACKS_REPLICAS)))
+        },
+    },
+    Check {
+        name: "read-only",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
+        armed: |control| {
+            control.replication.replica.is_some() && control.config.bool(param::REPLICA_READ_ONLY)
+        },
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(80),
+        ask: |asked| {
+            let refuses = asked.control.replication.replica.is_some()
+                && asked.control.config.bool(param::REPLICA_READ_ONLY);
+            (refuses && asked.begins_write()).then(|| match asked.waits_through_failover() {
+                // What else was over has released it. Who had to wait is told nothing before the end of that:
+                // a sentinel has clients wait until it closes them.
+                true => Verdict::Postpone,
+                false => Verdict::reject(CmdError::READ_ONLY_REPLICA),
+            })
+        },
+    },
+    Check {
+        name: "pubsub",
+        concerns: |spec| !WHILE_LISTENING.iter().any(|allowed| allowed.id == spec.id),
+        armed: |_| false,
+        armed_for: |session| session.caller.only_listens(),
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            asked.caller.only_listens().then(|| {
+                let name = asked.spec.full_name;
+                Verdict::reject(CmdError::owned(format!(
+                    "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+                     allowed in this context"
+                )))
+            })
+        },
+    },
+    Check {
+        name: "stale",
+        concerns: |spec| !spec.flags.has(Flags::STALE) || is_judged_inside(spec),
+        armed: Control::is_stale,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(90).and(Asker::ObeyedCall),
+        ask: |asked| {
+            let is_allowed = match &asked.session.transaction {
+                Some(transaction) if is_exec(asked.spec) => {
+                    transaction.is_allowed_while_stale() && asked.args.len() == 1
+                }
+                Some(_) | None => asked.flags.has(Flags::STALE),
+            };
+            (asked.control.is_stale() && !is_allowed).then_some(Verdict::Reject(Rejection {
+                error: CmdError::STALE_REPLICA,
+                in_script: Some(STALE_CALL),
+            }))
+        },
+    },
+    Check {
+        name: "loading",
+        concerns: |spec| {
+            !spec.flags.has(Flags::LOADING)
+                || spec.flags.has(Flags::NO_ASYNC_LOADING)
+                || is_judged_inside(spec)
+        },
+        armed: |control| control.persistence.load.is_some(),
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and(Asker::Primary),
+        ask: |asked| {
+            let load = asked.control.persistence.load.as_ref()?;
+            let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
+            let is_allowed = match &asked.session.transaction {
+                // The role that it asks for waits for the end of the load (D-3): there is no reason to have
+                // it asked for again.
+                None if names_primary && asked.control.awaits_sync_file() => true,
+                _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
+                Some(transaction) if is_exec(asked.spec) => {
+                    transaction.is_allowed_while_loading() && asked.args.len() == 1
+                }
+                Some(_) | None => asked.spec.flags.has(Flags::LOADING),
+            };
+            (!is_allowed).then(|| match asked.caller.is_primary() {
+                // What the primary sends is not lost: it waits.
+                true => Verdict::Postpone,
+                false => Verdict::reject(CmdError::LOADING),
+            })
+        },
+    },
+    Check {
+        name: "busy",
+        concerns: |spec| !spec.flags.has(Flags::ALLOW_BUSY),
+        armed: |control| *control.scripts.is_busy,
+        armed_for: |_| false,
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            let running =
+                asked.control.scripts.running.as_deref().filter(|_| *asked.control.scripts.is_busy)?;
+            Some(Verdict::reject(running.busy_error()))
+        },
+    },
+    Check {
+        name: "replica",
+        concerns: |spec| touches_keys(spec.flags),
+        armed: |_| false,
+        armed_for: |session| receives_stream(&session.caller),
+        askers: Askers::CLIENT,
+        ask: |asked| {
+            receives_stream(asked.caller)
+                .then_some(Verdict::reject(CmdError::text("ERR Replica can't interact with the keyspace")))
+        },
+    },
+    Check {
+        name: "pause",
+        concerns: |_| true,
+        armed: |control| {
+            control.clients.pause.until_ms > 0
+                || control.persistence.pending_end.is_some()
+                || control.replication.failover.is_some()
+        },
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and(Asker::Primary),
+        ask: |asked| {
+            let pause = *asked.control.clients.pause;
+            let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
+            // Receivers of the replication stream go on: a pause often waits for just that.
+            // A server that ends, or hands its role over, takes no writes that its replicas could miss.
+            let is_leaving = asked.control.persistence.pending_end.is_some()
+                || asked.control.replication.failover.is_some();
+            let keeps_back = pause.active(asked.now) && (pause.all || writes) || is_leaving && writes;
+            (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
+        },
+    },
+    // What is to be deleted when another server has it is not changed before.
+    Check {
+        name: "migrating",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
+        armed: |control| control.clients.migrations.are_under_way(),
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and(Asker::Primary),
+        ask: |asked| {
+            let migrations = &asked.control.clients.migrations;
+            let is_one_too_many = asked.spec.id == generic::MIGRATE.id && migrations.are_many();
+            let waits = asked.may_write() && migrations.hold_any() && touches_held(asked);
+            (waits || is_one_too_many).then_some(Verdict::Postpone)
+        },
+    },
+    Check {
+        name: "queue",
+        concerns: |spec| !NEVER_QUEUED.iter().any(|never| never.id == spec.id),
+        armed: |_| false,
+        armed_for: |session| session.transaction.is_some(),
+        askers: Askers::CLIENT.and(Asker::Primary),
+        ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
+    },
+    // Behind the queue: a transaction waits as a whole.
+    Check {
+        name: "aof-backlog",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
+        armed: |control| control.persistence.aof.report().backlog != AofBacklog::Fine,
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and(Asker::Primary),
+        ask: |asked| {
+            let is_behind = asked.control.persistence.aof.report().backlog != AofBacklog::Fine;
+            (is_behind && asked.may_write()).then_some(Verdict::Postpone)
+        },
+    },
+];
+
+/// What takes effect at once inside MULTI.
+const NEVER_QUEUED: [&Spec; 6] = [
+    &transactions::EXEC,
+    &transactions::DISCARD,
+    &transactions::MULTI,
+    &transactions::WATCH,
+    &connection::QUIT,
+    &connection::RESET,
+];
+
+/// What a client may do that has subscribed and speaks RESP2.
+const WHILE_LISTENING: [&Spec; 9] = [
+    &pubsub::PSUBSCRIBE,
+    &pubsub::PUNSUBSCRIBE,
+    &pubsub::SSUBSCRIBE,
+    &pubsub::SUBSCRIBE,
+    &pubsub::SUNSUBSCRIBE,
+    &pubsub::UNSUBSCRIBE,
+    &connection::PING,
+    &connection::QUIT,
+    &connection::RESET,
+];
+
+/// No memory is left.
+const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// Too few replicas are there.
+const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
+/// A script has said that it writes nothing.
+const READ_ONLY_SCRIPT: &str = "Write commands are not allowed from read-only scripts.";
+/// A script calls a command whose answer may be out of date.
+const STALE_CALL: &str = "Can not execute the command on a stale replica";
+
+/// Whether what is inside decides: EXEC's queued commands, or a script's first line.
+fn is_judged_inside(spec: &Spec) -> bool {
+    is_exec(spec) || runs_script(spec)
+}
+
+/// Writes that store nothing new.
+const ONLY_FREE: [&Spec; 8] = [
+    &generic::DEL,
+    &generic::UNLINK,
+    &string::DELEX,
+    &string::DELIFEQ,
+    &string::GETDEL,
+    &server::FLUSHALL,
+    &server::FLUSHDB,
+    &server::SWAPDB,
+];
+
+/// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and
+/// what changes whole databases, may.
+fn touches_held(asked: &Asked<'_>) -> bool {
+    // A script reaches keys that it does not declare.
+    if runs_script(asked.spec) {
+        return true;
+    }
+    let mut is_held = false;
+    let found = for_each_key(asked.spec, asked.args, |key| {
+        is_held |= asked.control.clients.migrations.hold(key.hash)
+    });
+    match found {
+        KeysFound::Some | KeysFound::ReadsBeyond => is_held,
+        KeysFound::None => true,
+        KeysFound::Invalid => false,
+    }
+}
+
+fn touches_keys(flags: Flags) -> bool {
+    flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
+}
+
+fn receives_stream(caller: &Caller) -> bool {
+    caller.replica.is_some() || caller.flags.monitor
+}
+
+const UNSAVED: &str = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands \
+                       that may modify the data set are disabled, because this instance is configured to report errors during \
+                       writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for \
+                       details about the RDB error.";
+
+const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+                             can run it from a local connection, otherwise you need to set this option in the \
+                             configuration file, and then restart the server.";
+
+const MODULE_REFUSED: &str = "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", \
+                             you can run it from a local connection, otherwise you need to set this option in the \
+                             configuration file, and then restart the server.";
+
+/// Whether a reply of this command can show data that a strict append-only file has not made durable yet.
+pub(super) fn shows_data(spec: &Spec) -> bool {
+    touches_keys(spec.flags)
+        || spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED))
+        || is_judged_inside(spec)
+        || crate::persistence::aof::shows_libraries(spec)
+}
