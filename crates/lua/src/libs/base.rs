@@ -133,6 +133,7 @@ fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = ctx.check_any(1)?;
     let handler = ctx.heap.metamethod(value, Metamethod::ToString);
     if !handler.is_nil() {
+        ctx.truncate(1);
         return ctx.call(handler, &[value], Box::new(()));
     }
     let text = match value.kind() {
@@ -143,6 +144,7 @@ fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(text)
 }
 
+/// The first result of the call, behind the one argument that [`tostring`] has left.
 fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {
     let value = ctx.arg(2);
     ctx.one(value)

@@ -3,6 +3,14 @@
 use super::common::answer;
 
 #[test]
+fn a_result_is_found_behind_arguments_that_nobody_asked_for() {
+    let object = "setmetatable({}, {__tostring = function(...) return 'n' .. select('#', ...) end})";
+    for more in ["", ", 'more'", ", nil, 'more', {}"] {
+        assert_eq!(answer(&format!("return tostring({object}{more})")), "n1", "{more}");
+    }
+}
+
+#[test]
 fn programs_answer_as_lua_5_1_does() {
     let cases = [
         // Values and operators.

@@ -176,6 +176,89 @@ fn cases_answer_as_the_reference_does() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// Calls of what goes on behind a call of something else. `@` stands for arguments beyond those that are
+/// named, and for none.
+const CONTINUED: &[&str] = &[
+    "tostring(setmetatable({}, {__tostring = function(...) return 'n' .. select('#', ...) R end})@)",
+    "pcall(function(...) return select('#', ...) R end@)",
+    "pcall(error@)",
+    "xpcall(function(...) return select('#', ...) R end, function(...) return select('#', ...) end@)",
+    "xpcall(function() error('e', 0) end, function(...) return select('#', ...) R end@)",
+    "type(load(function(...) return nil R end, '=x'@))",
+    "select(2, load(function(...) error(select('#', ...), 0) R end, '=x'@))",
+    "(function(f) return f and f() end)(load((function() local n = 0 return function(...) n = n + 1 \
+      if n == 1 then return 'return ' .. select('#', ...) R end end end)(), '=x'@))",
+    "('abc'):gsub('.', function(...) return select('#', ...) R end, nil@)",
+    "('abc'):gsub('.', setmetatable({}, {__index = function(...) return select('#', ...) R end}), nil@)",
+    "('abc'):gmatch('.'@)()",
+    "('abc'):gmatch('.')('x'@)",
+    "(function(t, ...) table.sort(t, ...) return table.concat(t, ',') end)({3, 1, 2}, \
+      function(a, b, ...) if select('#', ...) > 0 then error('more') end return a < b R end@)",
+    "(function(t, ...) return table.foreach(t, ...) end)({1, 2}, function(k, ...) if k == 2 then \
+      return select('#', ...) R end end@)",
+    "table.foreachi({1, 2}, function(k, ...) if k == 2 then return select('#', ...) R end end@)",
+    "setmetatable({}, {__index = function(...) return select('#', ...) R end}).x",
+    "(function(t) t.x = 1 return rawget(t, 'y') end)(setmetatable({}, {__newindex = function(t, ...) \
+      rawset(t, 'y', select('#', ...)) return 1 R end}))",
+    "setmetatable({}, {__call = function(...) return select('#', ...) R end})(1@)",
+    "(function(m) return setmetatable({}, m) == setmetatable({}, m) end)({__eq = function(...) \
+      return select('#', ...) == 2 R end})",
+    "(function(m) return setmetatable({}, m) < setmetatable({}, m) end)({__lt = function(...) \
+      return select('#', ...) == 2 R end})",
+    "(function(m) return setmetatable({}, m) <= setmetatable({}, m) end)({__le = function(...) \
+      return select('#', ...) == 2 R end})",
+    "(setmetatable({}, {__concat = function(...) return select('#', ...) R end}) .. 'x') .. 'y'",
+    "-setmetatable({}, {__unm = function(...) return select('#', ...) R end})",
+    "setmetatable({}, {__add = function(...) return select('#', ...) R end}) + 1",
+    "coroutine.resume(coroutine.create(function(...) return select('#', coroutine.yield(...)) R end)@)",
+    "coroutine.wrap(function(...) return select('#', ...) R end)(1@)",
+    "(function(c, ...) c(...) return c(...) end)(coroutine.wrap(function(...) \
+      return select('#', coroutine.yield(...)) R end)@)",
+    "(function(...) for k, v in ... do return k, v end end)(function(...) return select('#', ...) R end@)",
+    "table.concat({1, 2}, '-', 1, 2@)",
+    "table.remove({1, 2, 3}, 1@)",
+    "table.maxn({1, 2}@)",
+    "('ab'):rep(2@)",
+    "('ab'):upper('x'@)",
+    "('%s'):format('x'@)",
+    "unpack({1, 2}, 1, 2@)",
+    "tonumber('1', 10@)",
+    "next({1}, nil@)",
+    "rawset({}, 1, 2@)[1]",
+    "cmsgpack.unpack(cmsgpack.pack(1)@)",
+    "struct.unpack('b', 'x', 1@)",
+    "#struct.pack('b', 1@)",
+    "math.max(1@)",
+    "bit.band(1, 1@)",
+];
+
+#[test]
+fn calls_that_go_on_behind_a_call_find_their_results_whatever_else_is_there() {
+    let mut peer = Peer::start();
+    for call in CONTINUED {
+        for more in ["", ", 7", ", 'more', nil", ", nil, nil, {}"] {
+            for results in ["", ", 'second'", ", nil, 'third'"] {
+                let call = call.replace('@', more).replace('R', results);
+                let source = format!(
+                    "local function show(...) local o = {{}} for i = 1, select('#', ...) do \
+                     o[i] = type((select(i, ...))) == 'table' and 'table' or tostring((select(i, ...))) end \
+                     return table.concat(o, '|') end return show(pcall(function() return {call} end))"
+                );
+                let got = flat(ours(&mut main_vm(), source.as_bytes(), u64::MAX / 4));
+                for slice in [1, 7] {
+                    let stopped = flat(ours(&mut main_vm(), source.as_bytes(), slice));
+                    assert_eq!(got.escape_ascii().to_string(), stopped.escape_ascii().to_string(), "{source}");
+                }
+                if let Some(peer) = &mut peer {
+                    let expected = flat(plain(&peer.eval(source.as_bytes())));
+                    let (got, expected) = (got.escape_ascii().to_string(), expected.escape_ascii().to_string());
+                    assert_eq!(got, expected, "{source}");
+                }
+            }
+        }
+    }
+}
+
 /// Of how many programs the reference may end at one: it asks a table that was thrown for its field `err`,
 /// and an error of the table's `__index` is one that no call protects.
 const DEADLY_OF: u64 = 100_000;
