@@ -11,6 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Checks a log as the words after the program's name say; the exit status.
@@ -268,7 +269,7 @@ fn read_log(
                         Some(report) if reader.tail().valid_up_to == 0 => {
                             bad_snapshot(report, &LoadError { offset: fed, problem }, reader, console)
                         }
-                        _ => Ok(Ended::End),
+                        _ => Ok(reader.end().map_or_else(Ended::Wrong, |_| Ended::End)),
                     };
                 }
                 let new = piece.get(..len).unwrap_or_default();
@@ -345,7 +346,9 @@ impl LogFile {
             | LogProblem::Count
             | LogProblem::Dollar(_)
             | LogProblem::Length
-            | LogProblem::LineEnd => error.to_string(),
+            | LogProblem::LineEnd
+            | LogProblem::LineFeed
+            | LogProblem::Annotation => error.to_string(),
         };
         console.say(&format!("0x{offset:>16x}: {what}"))
     }
@@ -413,16 +416,64 @@ impl LogFile {
         console.say(&format!("Successfully truncated AOF {} to timestamp {time}", self.name))
     }
 
-    /// Cuts the file, durably.
+    /// Cuts the file, durably, and keeps what stood there in a file beside it.
     fn cut(&self, len: u64, console: &mut Console<'_>) -> Checked<()> {
+        let kept = match self.keep(len, console.now_ms / 1000) {
+            Ok(kept) => kept,
+            Err(error) => {
+                return console.fail(&format!(
+                    "Failed to truncate AOF {}: its end, which would go, cannot be kept beside it: {}. The file is as it was.",
+                    self.name,
+                    reason(&error)
+                ));
+            }
+        };
         let file = OpenOptions::new().write(true).open(&self.path);
         let cut = file.and_then(|file| {
             file.set_len(len)?;
             file.sync_all()
         });
         match cut {
-            Ok(()) => Ok(()),
+            Ok(()) => console.say(&format!("What stood there is kept in {}", kept.display())),
             Err(error) => console.fail(&format!("Failed to truncate AOF {}: {}", self.name, reason(&error))),
+        }
+    }
+
+    /// Copies what stands behind `from` to a new file beside this one, durably: its path.
+    fn keep(&self, from: u64, at_s: i64) -> io::Result<PathBuf> {
+        let mut source = File::open(&self.path)?;
+        source.seek(SeekFrom::Start(from))?;
+        let mut number = 1;
+        let (path, mut copy) = loop {
+            let mut path = self.path.clone().into_os_string();
+            path.push(format!(".cut-{at_s}"));
+            if number > 1 {
+                path.push(format!("-{number}"));
+            }
+            let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+            match options.open(&path) {
+                Ok(file) => break (PathBuf::from(path), file),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        let copied = io::copy(&mut source, &mut copy).and_then(|copied| {
+            let metadata = source.metadata()?;
+            if metadata.len() != from + copied {
+                return Err(io::Error::other("a server writes into it"));
+            }
+            copy.set_permissions(metadata.permissions())?;
+            copy.sync_all()?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        });
+        match copied {
+            Ok(()) => Ok(path),
+            Err(error) => {
+                // A part of the end is of no use, and the file has all of it.
+                let _ = std::fs::remove_file(&path);
+                Err(error)
+            }
         }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! Invariants: (1) a file is read in pieces: memory is that of one value or one command; (2) nothing is
 //! changed without `--fix` or `--truncate-to-timestamp`, and then only the end of the last file of a log is
-//! cut off, behind a whole command outside of a transaction; (3) no file makes a checker panic.
+//! cut off, behind a whole command outside of a transaction, and is durable in another file before; (3) no
+//! file makes a checker panic.
 #![forbid(unsafe_code)]
 
 mod aof;

@@ -10,8 +10,8 @@ use sluice_persist::rdb::{
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Checks an RDB file as the words after the program's name say; the exit status.
@@ -40,7 +40,7 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     }
     let Some(options) = options(words) else { return console.fail(&usage) };
     let Some(output) = &options.output else { return check_file(&options, console) };
-    let file = match File::create(output) {
+    let file = match create_beside(output, &options.path) {
         Ok(file) => file,
         Err(error) => {
             let line = format!("Cannot open file {}: {}", output.display(), reason(&error));
@@ -58,6 +58,15 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     let checked = check_file(&options, &mut to_file);
     file.flush()?;
     checked
+}
+
+/// Makes the file of the report, in the place of what has its name, unless that is what is checked.
+fn create_beside(output: &Path, checked: &Path) -> io::Result<File> {
+    let of = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    if of(output).is_some_and(|there| Some(there) == of(checked)) {
+        return Err(io::Error::other("it is the file to check, which the report would replace"));
+    }
+    File::create(output)
 }
 
 fn options(words: &[OsString]) -> Option<CheckOptions> {

@@ -25,6 +25,22 @@ impl Folder {
     fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.0.join(name)).expect("readable")
     }
+
+    /// What is kept of ends that were cut off the file of this name, which goes.
+    fn take_kept(&self, name: &str) -> Vec<Vec<u8>> {
+        let entries =
+            std::fs::read_dir(&self.0).expect("readable").map(|entry| entry.expect("readable").path());
+        let begin = self.0.join(format!("{name}.cut-")).display().to_string();
+        let kept: Vec<PathBuf> =
+            entries.filter(|path| path.display().to_string().starts_with(&begin)).collect();
+        kept.iter()
+            .map(|path| {
+                let bytes = std::fs::read(path).expect("readable");
+                std::fs::remove_file(path).expect("removable");
+                bytes
+            })
+            .collect()
+    }
 }
 
 impl Drop for Folder {
@@ -136,8 +152,10 @@ fn a_repair_cuts_what_is_not_in_order_when_the_user_agrees() {
         let path = folder.write("log", &log);
         let (ended, lines) = run(check_aof, "--fix @", &path, answer);
         assert_eq!(ended, status, "{answer:?} {lines:#?}");
-        let kept: &[u8] = if status == 0 { SET } else { &log };
-        assert_eq!(folder.read("log"), kept, "{answer:?}");
+        let left: &[u8] = if status == 0 { SET } else { &log };
+        assert_eq!(folder.read("log"), left, "{answer:?}");
+        let kept: &[&[u8]] = if status == 0 { &[&log[SET.len()..]] } else { &[] };
+        assert_eq!(folder.take_kept("log"), kept, "{answer:?}");
         let shrink =
             format!("This will shrink the AOF {} from 70 bytes, with 43 bytes, to 27 bytes", path.display());
         assert_lines(
@@ -145,9 +163,61 @@ fn a_repair_cuts_what_is_not_in_order_when_the_user_agrees() {
             &["A transaction that did not end begins at byte 27", &shrink, "Continue? [y/N]: "],
         );
     }
+    // Twice in a second.
+    for _ in 0..2 {
+        let path = folder.write("log", &log);
+        let (_, lines) = run(check_aof, "--fix @", &path, "y\n");
+        assert!(lines.iter().any(|line| line.contains("What stood there is kept in ")), "{lines:#?}");
+    }
+    assert_eq!(folder.take_kept("log"), [&log[SET.len()..]; 2]);
     // Nothing is asked where nothing is wrong.
     let path = folder.write("log", SET);
     assert_eq!(run(check_aof, "--fix @", &path, "").0, 0);
+}
+
+/// A repair that cannot keep what it would cut off changes nothing.
+#[test]
+fn what_cannot_be_kept_is_not_cut_off() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("not-kept");
+    let log = [SET, b"!"].concat();
+    let path = folder.write("log", &log);
+    let set = |mode| std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(mode));
+    set(0o500).expect("ours");
+    let is_root = std::fs::write(folder.0.join("probe"), "").is_ok();
+    let (status, lines) = run(check_aof, "--fix @", &path, "y\n");
+    set(0o700).expect("ours");
+    if is_root {
+        // Nothing keeps that user from making files.
+        return assert_eq!((status, folder.take_kept("log").len()), (0, 1));
+    }
+    assert_eq!(status, 1, "{lines:#?}");
+    assert_lines(&lines, &["Failed to truncate AOF "]);
+    assert_eq!(folder.read("log"), log);
+}
+
+#[test]
+fn line_ends_that_were_converted_are_told_of() {
+    let folder = Folder::new("lf");
+    let text = String::from_utf8_lossy(SET).replace("\r\n", "\n");
+    let path = folder.write("log", text.as_bytes());
+    let (status, lines) = run(check_aof, "@", &path, "");
+    assert_eq!(status, 1);
+    assert_lines(
+        &lines,
+        &["0x               0: the record at byte 0 has a line that ends in LF and not in CR LF"],
+    );
+    assert_eq!(folder.read("log"), text.as_bytes());
+}
+
+#[test]
+fn a_report_does_not_replace_the_file_that_is_checked() {
+    let folder = Folder::new("report");
+    let path = folder.write("dump.rdb", b"REDIS0009 is not whole");
+    let words = [path.clone().into_os_string(), "--output".into(), path.clone().into_os_string()];
+    let (status, lines, _) = run_on(ProgressDisplay::Bar, check_rdb, &words, "");
+    assert_eq!(status, 1, "{lines:#?}");
+    assert_eq!(folder.read("dump.rdb"), b"REDIS0009 is not whole");
 }
 
 #[test]
@@ -177,6 +247,8 @@ fn a_log_is_cut_to_a_time_at_whole_transactions() {
         assert_eq!(ended, status, "{lines:#?}");
         assert!(lines.last().is_some_and(|line| line.ends_with(said)), "{lines:#?}");
         assert_eq!(folder.read("log"), log[..kept], "{time}");
+        let cut = if kept < log.len() { vec![log[kept..].to_vec()] } else { Vec::new() };
+        assert_eq!(folder.take_kept("log"), cut, "{time}");
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod background;
 #[cfg(any(test, debug_assertions))]
 pub mod faulty;
+pub mod kept;
 pub mod lock;
 mod of_process;
 mod real;

@@ -341,14 +341,14 @@ impl SnapshotSource for DiskPart {
 }
 
 impl AofSource for DiskPart {
-    fn truncate(&mut self, size: u64) -> Result<(), String> {
+    fn cut_off(&mut self, size: u64, _: i64) -> Result<String, String> {
         let Some(log) = self.log else { return Err("a base is whole".to_owned()) };
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         disk.check_write()?;
         let log = &mut disk.logs[log];
         log.bytes.truncate(size as usize);
         log.durable = log.bytes.len();
-        Ok(())
+        Ok("a file that is not simulated".to_owned())
     }
 }
 

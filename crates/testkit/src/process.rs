@@ -84,7 +84,9 @@ pub struct FakeProcess {
     pub aof_backlog_at_cut: AofBacklog,
     /// The files of the append-only file, the base first, with their names; what is appended goes to the last
     /// one when they are loaded.
-    pub aof_parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    pub aof_parts: NamedBytes,
+    /// What was cut off them.
+    pub aof_kept: NamedBytes,
 }
 
 /// Files in memory.
@@ -368,18 +370,25 @@ impl SnapshotSource for MemorySource {
 }
 
 /// Files of an append-only file in memory.
-struct MemoryFiles(Arc<Mutex<Vec<(String, Vec<u8>)>>>);
+struct MemoryFiles {
+    parts: NamedBytes,
+    kept: NamedBytes,
+}
+
+/// Files in memory: their names and bytes.
+type NamedBytes = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
 
 impl AofFiles for MemoryFiles {
     fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>> {
-        let parts = self.0.lock().unwrap();
+        let parts = self.parts.lock().unwrap();
         let part = |(at, (name, bytes)): (usize, &(String, Vec<u8>))| AofPart {
             name: name.clone(),
             is_base: at == 0,
             is_old_style: false,
             source: Box::new(MemoryPart {
                 source: MemorySource { bytes: Some(bytes.clone()), at: 0 },
-                parts: self.0.clone(),
+                parts: self.parts.clone(),
+                kept: self.kept.clone(),
                 index: at,
             }),
         };
@@ -390,7 +399,8 @@ impl AofFiles for MemoryFiles {
 /// One of them.
 struct MemoryPart {
     source: MemorySource,
-    parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    parts: NamedBytes,
+    kept: NamedBytes,
     index: usize,
 }
 
@@ -404,9 +414,11 @@ impl SnapshotSource for MemoryPart {
 }
 
 impl AofSource for MemoryPart {
-    fn truncate(&mut self, size: u64) -> Result<(), String> {
-        self.parts.lock().unwrap()[self.index].1.truncate(size as usize);
-        Ok(())
+    fn cut_off(&mut self, size: u64, at_s: i64) -> Result<String, String> {
+        let (name, bytes) = &mut self.parts.lock().unwrap()[self.index];
+        let name = format!("{name}.cut-{at_s}");
+        self.kept.lock().unwrap().push((name.clone(), bytes.split_off(size as usize)));
+        Ok(name)
     }
 }
 
@@ -443,6 +455,7 @@ impl Default for FakeProcess {
             counts_data: false,
             aof_backlog_at_cut: AofBacklog::Fine,
             aof_parts: Arc::default(),
+            aof_kept: Arc::default(),
             us_each_look: 1,
         }
     }
@@ -618,7 +631,7 @@ impl AppendOnlyFile for FakeProcess {
         if let Some((_, bytes)) = self.aof_parts.lock().unwrap().last_mut() {
             bytes.extend_from_slice(&pending);
         }
-        Box::new(MemoryFiles(self.aof_parts.clone()))
+        Box::new(MemoryFiles { parts: self.aof_parts.clone(), kept: self.aof_kept.clone() })
     }
 }
 

@@ -26,7 +26,7 @@ use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, DataHandler, Hashing, PreparedBatch, Preparer};
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
-use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
+use sluice_persist::aof::{LogError, LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
 use sluice_snapshot::{LoadCounts, LoadResult, NotLoaded, PreambleLoad, piece_bytes};
@@ -133,14 +133,7 @@ impl Engine {
             let item = match reader.next() {
                 Ok(LogProgress::Item(item)) => item,
                 Ok(LogProgress::More) => return Ok(()),
-                Err(error) => {
-                    process.log(LogLevel::Warning, &format!("AOF {}: {error}", file.name));
-                    if reader.is_in_preamble() {
-                        return Err(file.preamble_failed(process));
-                    }
-                    process.log(LogLevel::Warning, &bad_format(file.name));
-                    return Err(NotLoaded::Failed);
-                }
+                Err(error) => return Err(file.is_wrong(&error, reader, process)),
             };
             let replayed = match item {
                 LogItem::Preamble(item) => {
@@ -392,6 +385,21 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
+    /// What stands there is nothing that a log has. The file stays as it is: nobody knows what it was to be.
+    fn is_wrong(
+        &self,
+        error: &LogError,
+        reader: &LogReader,
+        process: &mut ReplayProcess<'_, '_>,
+    ) -> NotLoaded {
+        process.log(LogLevel::Warning, &format!("AOF {}: {error}", self.name));
+        if reader.is_in_preamble() {
+            return self.preamble_failed(process);
+        }
+        process.log(LogLevel::Warning, &bad_format(self.name));
+        NotLoaded::Failed
+    }
+
     /// Nothing more comes.
     fn end(
         &self,
@@ -399,7 +407,6 @@ impl ReplayedFile<'_> {
         reader: &LogReader,
         process: &mut ReplayProcess<'_, '_>,
     ) -> Result<AofEnd, NotLoaded> {
-        let tail = reader.tail();
         if reader.is_in_preamble() {
             let text = format!(
                 "AOF {}: the file ends at byte {read}, within its RDB part: what begins at byte {} has no end",
@@ -409,6 +416,10 @@ impl ReplayedFile<'_> {
             process.log(LogLevel::Warning, &text);
             return Err(self.preamble_failed(process));
         }
+        let tail = match reader.end() {
+            Ok(tail) => tail,
+            Err(error) => return Err(self.is_wrong(&error, reader, process)),
+        };
         if tail.is_complete() {
             return Ok(AofEnd::Whole);
         }

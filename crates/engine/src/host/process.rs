@@ -294,9 +294,10 @@ pub struct AofPart {
 
 /// A file of an append-only file that is read.
 pub trait AofSource: SnapshotSource {
-    /// Cuts the file off behind so many bytes, durably: more is going to be appended. Errors: the system's
-    /// reason.
-    fn truncate(&mut self, size: u64) -> Result<(), String>;
+    /// Cuts the file off behind so many bytes, durably: more is going to be appended. What stood there is
+    /// durable in a file of its own before; the name of that file. `at_s`: the time, seconds since the epoch,
+    /// for the name. Errors: the reason; the file is as it was, or cut off and kept.
+    fn cut_off(&mut self, size: u64, at_s: i64) -> Result<String, String>;
 }
 
 /// Why a snapshot could not be written: a line for the log.

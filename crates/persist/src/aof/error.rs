@@ -28,6 +28,10 @@ pub enum LogProblem {
     Length,
     /// No line end stands where one must.
     LineEnd,
+    /// A line ends in LF alone, and not in CR LF.
+    LineFeed,
+    /// What stands at the end of the file behind a `#` is the beginning of no annotation.
+    Annotation,
     /// A transaction begins inside of another.
     NestedMulti,
     /// A transaction ends that did not begin.
@@ -72,6 +76,14 @@ impl fmt::Display for LogError {
             }
             LogProblem::Length => write!(f, "invalid length of an argument at byte {offset}"),
             LogProblem::LineEnd => write!(f, "missing line end in the record at byte {offset}"),
+            LogProblem::LineFeed => write!(
+                f,
+                "the record at byte {offset} has a line that ends in LF and not in CR LF: a program has converted the line ends \
+                 of the file, as git does with text. Take the file from where it was not converted"
+            ),
+            LogProblem::Annotation => {
+                write!(f, "the annotation at byte {offset} has no end, and is none that a server writes")
+            }
             LogProblem::NestedMulti => write!(f, "MULTI inside of a transaction at byte {offset}"),
             LogProblem::ExecWithoutMulti => write!(f, "EXEC without MULTI at byte {offset}"),
         }

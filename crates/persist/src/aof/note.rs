@@ -30,6 +30,16 @@ impl ReplicationNote {
         line.strip_prefix(OFFSET).and_then(number).map(ReplicationNote::Offset)
     }
 
+    /// Whether a line whose end is missing is the beginning of a note; `None` where the line is, as far as it
+    /// goes, none of these.
+    pub(super) fn is_begun(line: &[u8]) -> Option<bool> {
+        if let Some(id) = line.strip_prefix(ID) {
+            return Some(id.len() <= NO_HISTORY.len() && id.iter().all(u8::is_ascii_hexdigit));
+        }
+        let number = line.strip_prefix(DB).or_else(|| line.strip_prefix(OFFSET))?;
+        Some(number.iter().all(u8::is_ascii_digit))
+    }
+
     /// Appends the line.
     pub fn push(self, out: &mut Vec<u8>) {
         match self {

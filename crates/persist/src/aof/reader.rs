@@ -8,7 +8,9 @@
 //! Invariants: (1) the bytes kept are those of one record, which grow as they arrive and never by a length
 //! that was announced; an annotation is not kept; (2) every split of a file brings the same items and the
 //! same error; (3) what [`LogTail::valid_up_to`] names is the end of a record outside of a transaction: a
-//! file that is cut there is well-formed.
+//! file that is cut there is well-formed; (4) a record is unfinished only as long as its bytes are the
+//! beginning of a record: the first byte that no record can have there is an error, however few bytes are
+//! there. What [`LogReader::end`] lets pass is a file that was cut off, and no other.
 
 use super::error::{LogError, LogProblem};
 use super::note::ReplicationNote;
@@ -16,6 +18,7 @@ use crate::rdb;
 use memchr::memchr;
 use sluice_base::num;
 use sluice_resp::{AuthState, ParseLimits, Parser, Request, Requests, State};
+use std::ops::RangeInclusive;
 
 /// How a log is read.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +100,8 @@ pub struct LogReader {
     parser: Parser,
     requests: Requests,
     limits: ParseLimits,
+    /// Bytes that an argument may have.
+    arg_bytes_max: u64,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
     valid_lines: u64,
@@ -141,6 +146,7 @@ impl LogReader {
             parser: Parser::new(),
             requests: Requests::new(),
             limits: ParseLimits::new(AuthState::Authenticated, options.arg_bytes_max, 1),
+            arg_bytes_max: options.arg_bytes_max,
             preamble: options.preamble,
             valid_up_to: 0,
             valid_lines: 0,
@@ -225,6 +231,21 @@ impl LogReader {
             valid_lines: self.valid_lines,
             transaction: self.transaction,
             unfinished: self.fed - offset,
+        }
+    }
+
+    /// The file ends here: how far it is in order. What is behind that was cut off, and nothing else.
+    ///
+    /// # Errors
+    /// What stands at the end is the beginning of nothing that a log has.
+    pub fn end(&self) -> Result<LogTail, LogError> {
+        let rest = self.buffer.get(self.at..).unwrap_or_default();
+        match (&self.stage, rest) {
+            // A part of a snapshot's first word: no part of a snapshot is of use, and no command begins so.
+            (Stage::Start, [first, ..]) => self.bad(0, LogProblem::Marker(*first)),
+            (Stage::Annotation(_), _) => self.bad(0, LogProblem::Annotation),
+            (Stage::Record, [b'#', ..]) if !begins_annotation(rest) => self.bad(0, LogProblem::Annotation),
+            (Stage::Start | Stage::Preamble(_) | Stage::Record, _) => Ok(self.tail()),
         }
     }
 
@@ -319,19 +340,14 @@ impl LogReader {
             Some(_) => return self.bad(0, LogProblem::Count),
         }
         let progress = self.parser.parse(input, &self.limits, &mut self.requests);
-        if let State::Failed(error) = progress.state {
-            let at = self.parser.at();
-            let problem = match input.get(at) {
-                // Whether its line has ended does not matter.
-                Some(other) if at > 0 && self.parser.begun().is_none() && *other != b'$' => {
-                    LogProblem::Dollar(*other)
-                }
-                _ => LogProblem::of(error),
-            };
-            return self.bad(at, problem);
-        }
         if self.requests.is_empty() {
-            return Ok(Found::More);
+            // A client may still send the end of a line that is wrong already. In a file nothing comes.
+            let fault = self.fault(input);
+            return match (fault, progress.state) {
+                (Some(problem), _) => self.bad(self.parser.at(), problem),
+                (None, State::Failed(error)) => self.bad(self.parser.at(), LogProblem::of(error)),
+                (None, State::Starved | State::Full) => Ok(Found::More),
+            };
         }
         let start = self.at;
         let request = self.requests.at(0, input);
@@ -354,6 +370,17 @@ impl LogReader {
         Ok(Found::Command(start))
     }
 
+    /// What is wrong where the parser stands in the record that `input` begins with; `None` where the bytes
+    /// there are the beginning of what must stand there. Cost: O(1).
+    fn fault(&self, input: &[u8]) -> Option<LogProblem> {
+        let rest = input.get(self.parser.at()..).unwrap_or_default();
+        match (self.parser.begun(), self.parser.at()) {
+            (Some(len), _) => line_end_fault(rest.get(len..).unwrap_or_default()),
+            (None, 0) => header_fault(rest, b'*', 1..=ARGC_MAX, LogProblem::Count),
+            (None, _) => header_fault(rest, b'$', 0..=self.arg_bytes_max, LogProblem::Length),
+        }
+    }
+
     /// A record has ended.
     fn advance(&mut self, bytes: usize, lines: u64) {
         self.at += bytes;
@@ -371,8 +398,55 @@ fn annotation_of(line: &[u8]) -> Found {
         return Found::Annotation(None);
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let time = line.strip_prefix(b"#TS:").and_then(num::parse_i64);
+    let time = line.strip_prefix(TIME).and_then(num::parse_i64);
     time.map_or_else(|| Found::Annotation(ReplicationNote::parse(line)), Found::Timestamp)
+}
+
+/// What is wrong with a header of this kind, a number of this range and a line end, of which more may come;
+/// `number`: what a wrong number is called.
+fn header_fault(
+    text: &[u8],
+    marker: u8,
+    range: RangeInclusive<u64>,
+    number: LogProblem,
+) -> Option<LogProblem> {
+    let (first, rest) = text.split_first()?;
+    if *first != marker {
+        return Some(LogProblem::Dollar(*first));
+    }
+    let (digits, behind) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
+    // More digits make it larger, and a zero in front stays one.
+    if !digits.is_empty() && !num::parse_u64(digits).is_some_and(|value| range.contains(&value)) {
+        return Some(number);
+    }
+    match behind.first() {
+        None => None,
+        Some(b'\r' | b'\n') if !digits.is_empty() => line_end_fault(behind),
+        Some(_) => Some(number),
+    }
+}
+
+/// What is wrong with a line end of which more may come.
+fn line_end_fault(text: &[u8]) -> Option<LogProblem> {
+    match text {
+        [] | [b'\r'] | [b'\r', b'\n', ..] => None,
+        [b'\n', ..] => Some(LogProblem::LineFeed),
+        [..] => Some(LogProblem::LineEnd),
+    }
+}
+
+/// Whether a line whose end is missing is the beginning of an annotation as servers write them: a time, a
+/// place in a history of replication, or another text of a later version.
+fn begins_annotation(line: &[u8]) -> bool {
+    if line.len() >= ANNOTATION_BYTES_MAX {
+        return false;
+    }
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.strip_prefix(TIME) {
+        Some(time) => time.strip_prefix(b"-").unwrap_or(time).iter().all(u8::is_ascii_digit),
+        None => ReplicationNote::is_begun(line)
+            .unwrap_or_else(|| line.iter().all(|byte| matches!(byte, b' '..=b'~'))),
+    }
 }
 
 /// Reads any bytes as a log, fed as a whole and in pieces, to the end or the first mistake: both ways must
@@ -414,6 +488,10 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
     }
 }
 
+/// What an annotation with a time begins with.
+const TIME: &[u8] = b"#TS:";
+/// Arguments that a command may have.
+const ARGC_MAX: u64 = i32::MAX as u64;
 /// Bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an annotation that are kept while its end is missing.

@@ -17,7 +17,7 @@
 
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Operation, Replacement};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{Storage, StorageFile, kept};
 use sluice_config::{Config, param};
 use sluice_persist::aof::{AofFile, BaseFormat, Manifest, manifest_name};
 use std::ffi::{OsStr, OsString};
@@ -400,12 +400,16 @@ impl Folder {
         })
     }
 
-    /// Takes the files off the manifest that are of no use any more, and what is to be removed; the manifest
-    /// on disk names them until [`Folder::forget_history`].
+    /// Files that are of no use any more, to be removed; the manifest on disk names them until
+    /// [`Folder::forget_history`]. A file that a manifest of somebody else names a second time, with data, is
+    /// none of these, nor is a manifest.
     pub fn history(&self) -> Vec<PathBuf> {
         use sluice_persist::aof::AofFileKind;
+        let is_used = |name: &[u8]| {
+            name == manifest_name(&self.name) || self.manifest.loaded().any(|(file, _)| file.name == name)
+        };
         let files = self.manifest.files().filter(|(_, kind)| *kind == AofFileKind::History);
-        files.map(|(file, _)| self.path_of(&file.name)).collect()
+        files.filter(|(file, _)| !is_used(&file.name)).map(|(file, _)| self.path_of(&file.name)).collect()
     }
 
     /// The files of no use have been removed. Errors: a line for the log.
@@ -628,7 +632,8 @@ fn not_written(failed: &Failed) -> String {
 fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
     name == TEMP_INCR.as_bytes()
         || name == temporary_manifest(appendfilename)
-        || name.starts_with(TEMP_BASE.as_bytes()) && name.ends_with(b".aof")
+        || [TEMP_BASE, kept::TEMPORARY].iter().any(|begin| name.starts_with(begin.as_bytes()))
+            && name.ends_with(b".aof")
 }
 
 /// The name of a manifest that is not in force yet.

@@ -5,7 +5,7 @@
 
 use super::folder::Folder;
 use crate::os::plain_error;
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{Storage, StorageFile, kept};
 use sluice_engine::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
 use sluice_snapshot::SnapshotSource;
@@ -100,15 +100,11 @@ impl SnapshotSource for LogFile {
 }
 
 impl AofSource for LogFile {
-    fn truncate(&mut self, size: u64) -> Result<(), String> {
-        if self.ending == FileEnding::Left {
-            return Err("more is being appended to it".to_owned());
+    fn cut_off(&mut self, size: u64, at_s: i64) -> Result<String, String> {
+        match self.ending {
+            FileEnding::Left => Err("more is being appended to it".to_owned()),
+            FileEnding::CutOff => kept::cut_off(&self.storage, &self.path, size, at_s),
         }
-        let cut = self.storage.append(&self.path).and_then(|mut file| {
-            file.truncate(size)?;
-            file.sync()
-        });
-        cut.map_err(|error| plain_error(&error))
     }
 }
 

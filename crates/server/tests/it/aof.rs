@@ -164,9 +164,18 @@ fn a_torn_end_is_cut_off_or_refused() {
         let server = server_in(&dir, &[]);
         server.client().check("GET a", "$1\r\n1\r\n").check("DBSIZE", ":1\r\n");
         assert!(server.log.wait("AOF appendonly.aof.1.incr.aof loaded anyway because").is_some());
+        assert!(server.log.wait(" is kept in appendonly.aof.1.incr.aof.cut-").is_some());
+        let sizes =
+            FILES[..2].iter().map(|name| std::fs::metadata(dir.join(&format!("appendonlydir/{name}"))));
+        let size: u64 = sizes.map(|file| file.unwrap().len()).sum();
+        until("the size", || (server.client().info_number("aof_current_size") == size as i64).then_some(()));
         server.client().check("SET c 1", "+OK\r\n");
         end(server);
         assert!(!read(&dir, FILES[1]).contains('b'));
+        // What was cut off is there, named in the log, and is not counted.
+        let cut: Vec<String> = names(&dir).into_iter().filter(|name| name.contains(".cut-")).collect();
+        assert_eq!(cut.len(), 1, "{cut:?}");
+        assert_eq!(read(&dir, &cut[0]), torn);
         server_in(&dir, &["--aof-load-truncated", "no"]).client().check("DBSIZE", ":2\r\n");
     }
 }
@@ -234,6 +243,81 @@ fn what_is_no_log_is_refused() {
         said.contains("*** FATAL AOF MANIFEST FILE ERROR ***")
             && said.contains("Invalid AOF manifest file format")
     );
+}
+
+/// What is at the end of a file and is no beginning of a command is refused, and stays: as in the reference,
+/// and where the reference cuts it off, too.
+#[test]
+fn what_was_not_cut_off_is_left_alone() {
+    let whole = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
+    let lf = whole.replace("\r\n", "\n");
+    let zeros = "\0".repeat(5000);
+    for text in [
+        lf.clone(),
+        "*1\n$4\nPING\n".to_owned(),
+        format!("{whole}{lf}"),
+        format!("{whole}{zeros}"),
+        format!("{whole}{}{zeros}", &whole[..24]),
+        format!("{whole}hello"),
+        format!("{whole}\r\n"),
+        format!("{whole}*\x01\x02"),
+        format!("{whole}*3\n"),
+        format!("{whole}*3\r\n$3x"),
+        format!("{whole}*1\r\n$4\r\npingX"),
+        format!("{whole}#{}", "x".repeat(3000)),
+        "REDI".to_owned(),
+    ] {
+        let dir = Dir::new();
+        end(server_in(&dir, &[]));
+        let file = dir.join("appendonlydir/appendonly.aof.1.incr.aof");
+        std::fs::write(&file, &text).unwrap();
+        let said = refused(&dir, &[]);
+        let bad = "Bad file format reading the append only file appendonly.aof.1.incr.aof: ";
+        assert!(said.contains(bad), "{}: {said}", text.escape_debug());
+        assert_eq!(std::fs::read(&file).unwrap(), text.as_bytes());
+        assert_eq!(names(&dir), FILES);
+    }
+}
+
+/// Without room for what is cut off nothing is cut off.
+#[test]
+fn what_cannot_be_kept_is_not_cut_off() {
+    if !has_switches() {
+        return;
+    }
+    let text = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let file = dir.join("appendonlydir/appendonly.aof.1.incr.aof");
+    std::fs::write(&file, text).unwrap();
+    let port = free_port().to_string();
+    let output = Command::new(BINARY)
+        .args(["--port", &port, "--dir", &dir.join(""), "--appendonly", "yes"])
+        .env("SLUICE_TEST_STORAGE", "no-space:1:1000:0")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot be kept as appendonly.aof.1.incr.aof.cut-"), "{said}");
+    assert_eq!(std::fs::read(&file).unwrap(), text.as_bytes());
+}
+
+/// A manifest of somebody else may call a file history that holds data: that one stays.
+#[test]
+fn a_file_that_is_loaded_is_no_history() {
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let manifest = "file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n\
+                    file appendonly.aof.1.base.rdb seq 7 type h\nfile appendonly.aof.1.incr.aof seq 8 type h\n\
+                    file appendonly.aof.manifest seq 9 type h\nfile superfluous seq 9 type h\n";
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.manifest"), manifest).unwrap();
+    std::fs::write(dir.join("appendonlydir/superfluous"), "").unwrap();
+    let server = server_in(&dir, &[]);
+    assert!(server.log.wait("Removing the history file superfluous in the background").is_some());
+    server.client().check("SET a 1", "+OK\r\n");
+    end(server);
+    assert_eq!(names(&dir), FILES);
+    server_in(&dir, &[]).client().check("GET a", "$1\r\n1\r\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Invariants: (1) the second engine has no clients, no streams and no files: what a command would ask of the
 //! process is refused, and no command of a log has reason to ask; (2) the keyspace is given back whatever
 //! becomes of the load; (3) the last file alone may end within a unit, under `aof-load-truncated`, and is cut
-//! off there before the load has succeeded.
+//! off there before the load has succeeded; (4) nothing is cut off that is not kept in another file.
 
 use super::AofLoad;
 use crate::engine::Engine;
@@ -108,7 +108,7 @@ fn load_part(
         AofEnd::Truncated(_) if !is_last => {
             return Err(fail(process, "Fatal error: the truncated file is not the last file".to_owned()));
         }
-        AofEnd::Truncated(valid) => truncate(&mut part, valid, process)?,
+        AofEnd::Truncated(valid) => cut_off(&mut part, valid, process)?,
     }
     if process.history.has_gap() && !had_gap {
         let text = format!(
@@ -126,14 +126,20 @@ fn load_part(
 }
 
 /// Cuts off what is no whole unit: more is going to be appended.
-fn truncate(part: &mut AofPart, valid: u64, process: &mut ReplayProcess<'_, '_>) -> Result<(), NotLoaded> {
+fn cut_off(part: &mut AofPart, valid: u64, process: &mut ReplayProcess<'_, '_>) -> Result<(), NotLoaded> {
     let AofPart { name, source, .. } = part;
+    let at_s = process.now().unix_s();
     let out = &mut *process.out;
     out.log(LogLevel::Warning, format!("!!! Warning: short read while loading the AOF file {name}!!!"));
     out.log(LogLevel::Warning, format!("!!! Truncating the AOF {name} at offset {valid} !!!"));
-    source
-        .truncate(valid)
+    let kept = source
+        .cut_off(valid, at_s)
         .map_err(|reason| fail(process, format!("Error truncating the AOF file {name}: {reason}")))?;
+    let text = format!(
+        "What stood behind offset {valid} of the AOF {name} is kept in {kept}, which no server reads. Remove that file when \
+         nobody needs it"
+    );
+    process.out.log(LogLevel::Warning, text);
     let text = format!("AOF {name} loaded anyway because aof-load-truncated is enabled");
     process.out.log(LogLevel::Warning, text);
     Ok(())
