@@ -82,7 +82,8 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
         return reply_all(ctx, args, &fields, NO_FIELD);
     };
     ctx.reply.array(args.len() - fields.first);
-    let (mut set, mut deleted) = (0, Vec::new());
+    let all_live = clock.all_live(edit.value().view());
+    let (mut set, mut deleted) = (Vec::new(), Vec::new());
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let answer = match clock.get(hash.view(), name) {
@@ -95,15 +96,18 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
             }
             Some(_) => {
                 hash.set_expiry(name, Some(at), context);
-                set += 1;
+                set.push(name);
                 1
             }
         };
         ctx.reply.int(answer);
     }
-    if set > 0 {
-        edit.done(Event::HExpire, set);
-        ctx.db.effects.rewrite(|| hpexpireat_argv(args, at));
+    if !set.is_empty() {
+        edit.done(Event::HExpire, set.len() as u64);
+        ctx.db.effects.rewrite(|| match all_live {
+            true => hpexpireat_argv(args, at),
+            false => expiry_argv(args, Some(at), &set),
+        });
     } else if !deleted.is_empty() {
         edit.done(Event::HExpired, deleted.len() as u64);
         ctx.db.effects.count_fields_deleted(deleted.len() as u64);
@@ -118,6 +122,18 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
 fn hpexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
     let mut argv = vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at_ms.to_string().into_bytes()];
     argv.extend(args.iter_from(3).map(<[u8]>::to_vec));
+    argv
+}
+
+/// The change of the expiry of these fields and of no others. A receiver still has the fields that have
+/// expired here, and would bring them back where the command names them.
+pub(super) fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> Argv {
+    let mut argv = match at {
+        Some(at) => vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at.to_string().into_bytes()],
+        None => vec![b"HPERSIST".to_vec(), args.at(1).to_vec()],
+    };
+    argv.extend([b"FIELDS".to_vec(), names.len().to_string().into_bytes()]);
+    argv.extend(names.iter().map(|name| name.to_vec()));
     argv
 }
 
@@ -143,7 +159,8 @@ pub(super) fn hpersist(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return reply_all(ctx, args, &fields, NO_FIELD);
     };
     ctx.reply.array(args.len() - fields.first);
-    let mut changed = 0;
+    let all_live = clock.all_live(edit.value().view());
+    let mut changed = Vec::new();
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let answer = match clock.get(hash.view(), name).map(|field| field.expiry) {
@@ -151,15 +168,19 @@ pub(super) fn hpersist(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             Some(None) => NO_EXPIRY,
             Some(Some(_)) => {
                 hash.set_expiry(name, None, context);
-                changed += 1;
+                changed.push(name);
                 1
             }
         };
         ctx.reply.int(answer);
     }
-    match changed {
-        0 => edit.unchanged(),
-        changed => edit.done(Event::HPersist, changed),
+    if changed.is_empty() {
+        edit.unchanged();
+    } else {
+        edit.done(Event::HPersist, changed.len() as u64);
+        if !all_live {
+            ctx.db.effects.rewrite(|| expiry_argv(args, None, &changed));
+        }
     }
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! HSETEX, HGETEX, HGETDEL: several fields at once, with options.
 
-use super::expiry::{FIELD_COUNT, NamedFields, has_passed, hdel_argv};
+use super::expiry::{FIELD_COUNT, NamedFields, expiry_argv, has_passed, hdel_argv};
 use super::write::{before_adding, set_field};
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -254,17 +254,6 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The change of some fields' expiry.
-fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> Argv {
-    let mut argv = match at {
-        Some(at) => vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at.to_string().into_bytes()],
-        None => vec![b"HPERSIST".to_vec(), args.at(1).to_vec()],
-    };
-    argv.extend([b"FIELDS".to_vec(), names.len().to_string().into_bytes()]);
-    argv.extend(names.iter().map(|name| name.to_vec()));
-    argv
-}
-
 pub(super) fn hgetdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if !args.is(2, "FIELDS") {
         return Err(CmdError::Syntax);
@@ -272,22 +261,29 @@ pub(super) fn hgetdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let fields = NamedFields { word: 2, first: 4 };
     fields.check(args, 1, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
-    let edit = ctx.db.edit_hash(args.key(1), ctx.limits.hash)?;
-    ctx.reply.array(args.len() - fields.first);
-    let Some(mut edit) = edit else {
+    let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
+        ctx.reply.array(args.len() - fields.first);
         args.iter_from(fields.first).for_each(|_| ctx.reply.null());
         return Ok(Outcome::Done);
     };
-    let mut removed = 0;
+    ctx.reply.array(args.len() - fields.first);
+    let all_live = clock.all_live(edit.value().view());
+    let mut removed = Vec::new();
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let field = clock.get(hash.view(), name);
         reply_value(&mut ctx.reply, field);
-        removed += u64::from(field.is_some() && hash.remove(name, context));
+        if field.is_some() && hash.remove(name, context) {
+            removed.push(name);
+        }
     }
-    match removed {
-        0 => edit.unchanged(),
-        removed => edit.done(Event::HDel, removed),
+    if removed.is_empty() {
+        edit.unchanged();
+    } else {
+        edit.done(Event::HDel, removed.len() as u64);
+        if !all_live {
+            ctx.db.effects.rewrite(|| hdel_argv(args, &removed));
+        }
     }
     Ok(Outcome::Done)
 }

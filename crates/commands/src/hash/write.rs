@@ -1,5 +1,6 @@
 //! Changes of single fields.
 
+use super::expiry::hdel_argv;
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
@@ -111,18 +112,28 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     let (hash, context) = edit.parts();
-    let names = args.iter_from(2);
-    let removed = match clock.all_live(hash.view()) {
-        true => hash.remove_each(names, context),
-        // A field whose expiry is over is absent for the client, and stays for the cycle that tells of it.
+    let all_live = clock.all_live(hash.view());
+    // A field whose expiry is over is absent for the client, and stays for the cycle that propagates its
+    // deletion. The command propagates without the field: a receiver that deleted it too could be left
+    // without the hash.
+    let mut living = Vec::new();
+    let removed = match all_live {
+        true => hash.remove_each(args.iter_from(2), context) as u64,
         false => {
-            names.filter(|name| clock.get(hash.view(), name).is_some() && hash.remove(name, context)).count()
+            let is_removed =
+                |name: &&[u8]| clock.get(hash.view(), name).is_some() && hash.remove(name, context);
+            living.extend(args.iter_from(2).filter(is_removed));
+            living.len() as u64
         }
     };
-    let removed = removed as u64;
     match removed {
         0 => edit.unchanged(),
-        removed => edit.done(Event::HDel, removed),
+        removed => {
+            edit.done(Event::HDel, removed);
+            if !all_live {
+                ctx.db.effects.rewrite(|| hdel_argv(args, &living));
+            }
+        }
     }
     ctx.reply.int(removed as i64);
     Ok(Outcome::Done)
