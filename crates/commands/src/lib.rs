@@ -22,6 +22,7 @@ mod generic;
 mod geo;
 mod hash;
 mod hyperloglog;
+mod item_commands;
 mod limits;
 mod list;
 mod migration;

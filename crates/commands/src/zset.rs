@@ -13,7 +13,7 @@ mod remove;
 mod walk;
 
 pub(crate) use add::{AddFlags, op_add};
-pub(crate) use combine::store_sorted;
+pub(crate) use combine::{store_sorted, stored_elements};
 
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, route};

@@ -617,16 +617,19 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |db| db.blank(ZsetEncoding::Listpack))
     }
 
-    /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change.
-    pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) {
-        self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
+    /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change. Whether the
+    /// key existed.
+    pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) -> bool {
+        let existed = self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
+        existed
     }
 
-    /// Stores a list under a key, whatever was there; clients may wait for it.
-    pub fn store_list(&mut self, key: Key<'_>, list: List, event: Event) {
-        self.set(key, NewValue::List(list), SetExpiry::Clear, event);
+    /// Stores a list under a key, whatever was there; clients may wait for it. Whether the key existed.
+    pub fn store_list(&mut self, key: Key<'_>, list: List, event: Event) -> bool {
+        let existed = self.set(key, NewValue::List(list), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
+        existed
     }
 
     /// Begins to change the set of a key; `None` when the key is absent.

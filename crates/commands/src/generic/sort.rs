@@ -5,6 +5,7 @@ mod texts;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
+use crate::item_commands::ItemCommands;
 use crate::outcome::{Outcome, Run};
 use sluice_base::num::{IntBuffer, parse_f64};
 use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, Str, ValueRef};
@@ -107,12 +108,18 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         result.reply(&mut ctx.reply);
         return Ok(Outcome::Done);
     };
-    match result.list(ctx.limits.list) {
+    let existed = match result.list(ctx.limits.list) {
         Some(list) => ctx.db.store_list(target, list, Event::SortStore),
-        None => {
-            ctx.db.remove_stored(target, Event::Del);
-        }
-    }
+        None => ctx.db.remove_stored(target, Event::Del),
+    };
+    // The order may be that of a hash table, and fields that have expired here are there at a receiver.
+    ctx.db.effects.rewrite_encoded(|| {
+        let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
+        let mut commands = commands.in_place_of(existed);
+        let mut digits = IntBuffer::new();
+        result.rows.iter().for_each(|row| commands.push(&[result.item(*row).bytes(&mut digits)]));
+        commands.finish()
+    });
     ctx.reply.int(result.rows.len() as i64);
     Ok(Outcome::Done)
 }
@@ -138,13 +145,17 @@ impl Sorted {
         }
     }
 
-    /// The rows as a list; what is not there is an empty element.
+    /// A row as an element; what GET did not find is an empty one.
+    fn item(&self, row: Option<SortText>) -> ListItem<'_> {
+        row.map_or(ListItem::Bytes(b""), |text| self.texts.item(text))
+    }
+
+    /// The rows as a list.
     fn list(&self, limits: ListLimits) -> Option<List> {
         let mut list = List::new();
         let mut context = ListContext { limits, ..ListContext::default() };
         for row in &self.rows {
-            let item = row.map_or(ListItem::Bytes(b""), |text| self.texts.item(text));
-            list.push_back_item(item, &mut context);
+            list.push_back_item(self.item(*row), &mut context);
         }
         list.convert_after_loading(1, limits);
         (!list.is_empty()).then_some(list)

@@ -7,7 +7,7 @@ use crate::geo::common::{point_at, reply_distance, reply_point, unit_at};
 use crate::outcome::{Outcome, Run};
 use crate::production::{SlowRead, root_of};
 use crate::zset::common::zset_of;
-use crate::zset::store_sorted;
+use crate::zset::{store_sorted, stored_elements};
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{DbRef, Event, ExpiryMode, ValueRef};
 use sluice_resp::Reply;
@@ -452,8 +452,12 @@ fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event
     let longest = elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
     let encoding = limits.encoding_for(elements.len(), longest);
     let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);
-    let changes = new.len();
-    store_sorted(ctx, args.key(store.index), new, event)?;
+    let (changes, target) = (new.len(), args.key(store.index));
+    let told = new.share();
+    let existed = store_sorted(ctx, target, new, event);
     ctx.db.effects.count_more_changes(changes.saturating_sub(1) as u64);
+    // What is found, and how far away, follows from sines, which another machine rounds otherwise; and where
+    // COUNT ends among members of one distance, each implementation chooses.
+    ctx.db.effects.rewrite_encoded(|| stored_elements(target, existed, &told));
     Ok(Outcome::Done)
 }

@@ -5,13 +5,13 @@ use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::element::reply_item;
 use crate::error::CmdError;
+use crate::item_commands::ItemCommands;
 use crate::outcome::{Outcome, Run};
 use crate::reply_mode::ReplyMode;
 use crate::set::common::set_of;
 use sluice_base::Rng;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{EncodedCommands, Event, Key};
-use sluice_resp::command::{push_argument, push_command_head};
 use sluice_value::{ListItem, Set, SetEncoding, SetRef, Value};
 use std::collections::HashSet;
 
@@ -273,36 +273,8 @@ fn rest_of(set: &Set, drawn: &[Vec<u8>], limits: sluice_value::SetLimits) -> Set
 }
 
 /// So many members as commands that remove them, some at a time.
-fn removals<'m>(
-    key: Key<'_>,
-    count: usize,
-    mut members: impl Iterator<Item = ListItem<'m>>,
-) -> EncodedCommands {
-    let mut commands = EncodedCommands::default();
-    let bytes = &mut commands.bytes;
-    let mut left = count;
-    while left > 0 {
-        let some = left.min(REMOVED_AT_ONCE);
-        left -= some;
-        push_command_head(bytes, 2 + some);
-        push_argument(bytes, b"SREM");
-        push_argument(bytes, key.bytes);
-        for member in members.by_ref().take(some) {
-            push_argument(bytes, member.bytes(&mut IntBuffer::new()));
-        }
-        commands.count += 1;
-        if commands.count == 1 {
-            // The others are about as long: memory that grows again and again would take as much time as the
-            // members.
-            let others = bytes.len().saturating_mul(left.div_ceil(REMOVED_AT_ONCE));
-            bytes.reserve(others.saturating_add(others / 16).min(RESERVED_MAX));
-        }
-    }
-    debug_assert!(members.next().is_none(), "all are removed");
-    commands
+fn removals<'m>(key: Key<'_>, count: usize, members: impl Iterator<Item = ListItem<'m>>) -> EncodedCommands {
+    let mut commands = ItemCommands::new((b"SREM", key.bytes), (count, 1));
+    members.for_each(|member| commands.push(&[member.bytes(&mut IntBuffer::new())]));
+    commands.finish()
 }
-
-/// Members that one SREM of the replication stream removes at most.
-const REMOVED_AT_ONCE: usize = 1024;
-/// Bytes that are reserved for these commands at most, as the first ones may be much longer than the others.
-const RESERVED_MAX: usize = 64 << 20;

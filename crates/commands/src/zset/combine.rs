@@ -4,10 +4,11 @@ mod slow;
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
+use crate::item_commands::ItemCommands;
 use crate::outcome::{Outcome, Run};
 use crate::zset::inputs::{Call, CombineOptions, Members, SetOperation, keys_of};
-use sluice_keyspace::{Event, Key};
-use sluice_resp::Reply;
+use sluice_base::num::push_f64_shortest;
+use sluice_keyspace::{EncodedCommands, Event, Key};
 use sluice_value::Zset;
 
 pub(super) fn zunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -85,7 +86,20 @@ fn store(
     let elements: Vec<(&[u8], f64)> = elements.iter().map(|(member, score)| (&**member, *score)).collect();
     let encoding = limits.encoding_for(elements.len(), longest(&elements));
     let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);
-    store_sorted(ctx, args.key(1), new, event)
+    store_sorted(ctx, args.key(1), new, event);
+    Ok(Outcome::Done)
+}
+
+/// The elements of a result as the replication stream has them, in place of what was there.
+pub(crate) fn stored_elements(key: Key<'_>, existed: bool, elements: &Zset) -> EncodedCommands {
+    let commands = ItemCommands::new((b"ZADD", key.bytes), (elements.len(), 2));
+    let (mut commands, mut text) = (commands.in_place_of(existed), Vec::with_capacity(32));
+    for (member, score) in elements.view().iter_all() {
+        text.clear();
+        push_f64_shortest(&mut text, score);
+        commands.push(&[&text, member]);
+    }
+    commands.finish()
 }
 
 /// Bytes of the longest member.
@@ -93,18 +107,12 @@ pub(super) fn longest(elements: &[(&[u8], f64)]) -> usize {
     elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0)
 }
 
-/// Stores a result, with its size as the reply; an empty one takes the key away.
-pub(crate) fn store_sorted(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: Zset, event: Event) -> Run {
+/// Stores a result, with its size as the reply; an empty one takes the key away. Whether the key existed.
+pub(crate) fn store_sorted(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: Zset, event: Event) -> bool {
     let len = new.len();
-    if len == 0 {
-        ctx.db.remove_stored(key, Event::Del);
-    } else {
-        ctx.db.store_zset(key, new, event);
+    ctx.reply.int(len as i64);
+    match len {
+        0 => ctx.db.remove_stored(key, Event::Del),
+        _ => ctx.db.store_zset(key, new, event),
     }
-    reply_len(&mut ctx.reply, len)
-}
-
-fn reply_len(reply: &mut Reply<'_>, len: usize) -> Run {
-    reply.int(len as i64);
-    Ok(Outcome::Done)
 }

@@ -374,7 +374,8 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
         None => Zset::new(ZsetEncoding::Listpack),
     };
-    store_sorted(ctx, args.key(1), new, Event::ZRangeStore)
+    store_sorted(ctx, args.key(1), new, Event::ZRangeStore);
+    Ok(Outcome::Done)
 }
 
 #[cfg(test)]
