@@ -9,7 +9,7 @@ use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_base::num::parse_f64_bound;
-use sluice_keyspace::Event;
+use sluice_keyspace::{Argv, Event};
 use sluice_value::{Direction, Edge, Zset, ZsetEncoding, ZsetRef};
 use std::ops::Range;
 
@@ -184,6 +184,18 @@ impl<'a> LexRange<'a> {
     }
 }
 
+/// Whether all scores are the same, as a range of members wants it: what is in one is then the same in each
+/// encoding. O(log n).
+pub(super) fn has_one_score(zset: ZsetRef<'_>) -> bool {
+    let score_at = |rank: usize| zset.iter(rank..rank + 1, Direction::Up).next().map(|(_, score)| score);
+    zset.is_empty() || score_at(0) == score_at(zset.len() - 1)
+}
+
+/// Ranks, of which there are some, as two arguments: the first one and the last.
+pub(super) fn rank_words(ranks: &Range<usize>) -> [Vec<u8>; 2] {
+    [ranks.start, ranks.end - 1].map(|rank| rank.to_string().into_bytes())
+}
+
 /// The ranks from `start` to `stop`, both included, of `len`, counted in a direction; what lies outside is
 /// cut off.
 pub(super) fn rank_range(start: i64, stop: i64, len: usize, direction: Direction) -> Range<usize> {
@@ -291,6 +303,16 @@ impl<'a> RangeCall<'a> {
         Ok(RangeCall { bounds, direction, offset, limit, with_scores, tells_absence })
     }
 
+    /// Whether the encoding of the set has a say in what is wanted of it, which another server may have in
+    /// another one.
+    fn asks_encoding(&self, zset: ZsetRef<'_>) -> bool {
+        match self.bounds {
+            Bounds::Ranks(..) => false,
+            Bounds::Scores(_) => self.offset < 0,
+            Bounds::Members(_) => self.offset < 0 || !has_one_score(zset),
+        }
+    }
+
     /// The ranks that are wanted of a set.
     fn ranks(&self, zset: ZsetRef<'_>) -> Range<usize> {
         let all = match self.bounds {
@@ -365,17 +387,34 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let call = RangeCall::parse(args, 3, Fixed { by: None, direction: None, is_stored: true })?;
     let limits = ctx.limits.zset;
     let mut context = ctx.db.zset_context(limits);
+    let mut by_encoding = None;
     let new = match ctx.db.get(args.key(2)) {
         Some(entry) => {
             let zset = zset_of(entry)?;
-            let elements: Vec<(&[u8], f64)> = zset.iter(call.ranks(zset), Direction::Up).collect();
+            let ranks = call.ranks(zset);
+            by_encoding = call.asks_encoding(zset).then(|| ranks.clone());
+            let elements: Vec<(&[u8], f64)> = zset.iter(ranks, Direction::Up).collect();
             let encoding = limits.encoding_for(elements.len(), longest(&elements));
             Zset::from_sorted(elements.into_iter(), encoding, &mut context)
         }
         None => Zset::new(ZsetEncoding::Listpack),
     };
     store_sorted(ctx, args.key(1), new, Event::ZRangeStore);
+    if let Some(ranks) = by_encoding {
+        ctx.db.effects.rewrite(|| stored_ranks(args, &ranks));
+    }
     Ok(Outcome::Done)
+}
+
+/// ZRANGESTORE of these ranks, which are the same in each encoding.
+fn stored_ranks(args: Args<'_>, ranks: &Range<usize>) -> Argv {
+    let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
+    if ranks.is_empty() {
+        return words(&[b"DEL", args.at(1)]);
+    }
+    let mut argv = words(&[args.at(0), args.at(1), args.at(2)]);
+    argv.extend(rank_words(ranks));
+    argv
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! ZREM and ZREMRANGEBY...
 
-use super::range::{LexRange, ScoreRange, rank_range};
+use super::range::{LexRange, ScoreRange, has_one_score, rank_range, rank_words};
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::outcome::{Outcome, Run};
@@ -35,7 +35,20 @@ pub(super) fn zremrangebyscore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 pub(super) fn zremrangebylex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let range = LexRange::parse(args.at(2), args.at(3))?;
-    remove_range(ctx, args, Event::ZRemRangeByLex, |zset| range.ranks(zset))
+    let mut found = None;
+    remove_range(ctx, args, Event::ZRemRangeByLex, |zset| {
+        let ranks = range.ranks(zset);
+        found = (!has_one_score(zset)).then(|| ranks.clone());
+        ranks
+    })?;
+    if let Some(ranks) = found.filter(|ranks| !ranks.is_empty()) {
+        // Where scores differ, the encoding decides what is in the range.
+        ctx.db.effects.rewrite(|| {
+            let words = [&b"ZREMRANGEBYRANK"[..], args.at(1)].map(<[u8]>::to_vec);
+            words.into_iter().chain(rank_words(&ranks)).collect()
+        });
+    }
+    Ok(Outcome::Done)
 }
 
 fn remove_range(
