@@ -8,23 +8,41 @@ use crate::stream::common::{
     INVALID_ID, id_at, interval_end, interval_start, no_group, reply_entry, reply_id, stream_of,
 };
 use sluice_base::num::parse_i64;
-use sluice_keyspace::{Argv, Event, StreamEdit};
+use sluice_keyspace::{Access, Argv, Event, ExpiryMode, StreamEdit};
 use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
-/// XCLAIM as it makes an entry pending elsewhere: key, group and consumer; the group's last id.
-pub(super) fn claim_argv(names: (&[u8], &[u8], &[u8]), entry: PendingEntry, last_id: StreamId) -> Argv {
-    let (key, group, consumer) = names;
+/// XCLAIM as it makes entries pending elsewhere, all delivered at one time and equally often: key, group and
+/// consumer; the group's last id.
+pub(super) fn claim_argv(
+    (key, group, consumer): (&[u8], &[u8], &[u8]),
+    ids: &[StreamId],
+    (delivered_ms, deliveries): (i64, u64),
+    last_id: StreamId,
+) -> Argv {
     let mut argv: Argv = [&b"XCLAIM"[..], key, group, consumer, b"0"].map(<[u8]>::to_vec).to_vec();
-    argv.push(entry.id.to_text());
+    argv.extend(ids.iter().map(|id| id.to_text()));
     argv.push(b"TIME".to_vec());
-    argv.push(entry.delivered_ms.to_string().into_bytes());
+    argv.push(delivered_ms.to_string().into_bytes());
     argv.push(b"RETRYCOUNT".to_vec());
-    argv.push(entry.deliveries.to_string().into_bytes());
+    argv.push(deliveries.min(DELIVERIES_MAX).to_string().into_bytes());
     argv.extend([&b"FORCE"[..], b"JUSTID", b"LASTID"].map(<[u8]>::to_vec));
     argv.push(last_id.to_text());
     argv
 }
+
+/// XGROUP CREATECONSUMER, for a consumer that no other command of the stream names.
+pub(super) fn consumer_argv((key, group): (&[u8], &[u8]), consumer: &[u8]) -> Argv {
+    [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer].map(<[u8]>::to_vec).to_vec()
+}
+
+/// How often an entry was delivered that is delivered again: a number that RETRYCOUNT can name.
+pub(super) fn delivered_again(deliveries: u64) -> u64 {
+    deliveries.saturating_add(1).min(DELIVERIES_MAX)
+}
+
+/// The greatest number that RETRYCOUNT takes.
+const DELIVERIES_MAX: u64 = i64::MAX as u64;
 
 /// XGROUP SETID as it moves a group elsewhere.
 pub(super) fn position_argv(
@@ -35,7 +53,9 @@ pub(super) fn position_argv(
     let mut argv: Argv = [&b"XGROUP"[..], b"SETID", key, group].map(<[u8]>::to_vec).to_vec();
     argv.push(last_id.to_text());
     argv.push(b"ENTRIESREAD".to_vec());
-    argv.push(entries_read.map_or_else(|| b"-1".to_vec(), |read| read.to_string().into_bytes()));
+    // ENTRIESREAD takes no greater number: nobody knows it then.
+    let read = entries_read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1);
+    argv.push(read.to_string().into_bytes());
     argv
 }
 
@@ -206,6 +226,8 @@ struct Claiming<'a, 'c> {
     group: &'c mut ConsumerGroup,
     log: &'c EntryLog,
     consumer: u32,
+    /// Whether the consumer is new, and no command names it yet.
+    is_unnamed: bool,
     /// For the replication stream, where somebody reads it.
     commands: Option<Vec<Argv>>,
     changes: u64,
@@ -236,7 +258,7 @@ impl Claiming<'_, '_> {
         };
         let deliveries = match (claim.retry_count, claim.shown) {
             (Some(count), _) => count,
-            (None, ClaimReply::Entries) => before.deliveries.wrapping_add(1),
+            (None, ClaimReply::Entries) => delivered_again(before.deliveries),
             (None, ClaimReply::Ids) => before.deliveries,
         };
         let after =
@@ -252,10 +274,11 @@ impl Claiming<'_, '_> {
 
     fn propagate(&mut self, entry: PendingEntry) {
         self.changes += 1;
+        self.is_unnamed &= entry.consumer != self.consumer;
         if let Some(commands) = &mut self.commands {
             let name = self.group.consumer_of(entry.consumer).map_or(&b""[..], |consumer| consumer.name());
-            let (key, group) = self.names;
-            commands.push(claim_argv((key, group, name), entry, self.group.last_id()));
+            let ((key, group), times) = (self.names, (entry.delivered_ms, entry.deliveries));
+            commands.push(claim_argv((key, group, name), &[entry.id], times, self.group.last_id()));
         }
     }
 }
@@ -277,12 +300,16 @@ fn claiming<R>(
             group,
             log,
             consumer,
+            is_unnamed: added.is_some(),
             commands: propagating.then(Vec::new),
             changes: 0,
             copied,
         };
         let (result, is_active) = claim(&mut claiming);
-        let Claiming { group, commands, changes, copied, .. } = claiming;
+        let Claiming { names, group, is_unnamed, mut commands, changes, copied, .. } = claiming;
+        if let Some(commands) = commands.as_mut().filter(|_| is_unnamed) {
+            commands.push(consumer_argv(names, args.at(3)));
+        }
         group.note_seen(consumer, now_ms, is_active.then_some(now_ms), copied);
         Some((result, commands, changes, added.is_some()))
     });
@@ -308,7 +335,8 @@ struct ClaimCall {
 }
 
 impl ClaimCall {
-    fn parse(args: Args<'_>, now_ms: i64) -> Result<ClaimCall, CmdError> {
+    fn parse(args: Args<'_>, access: &Access) -> Result<ClaimCall, CmdError> {
+        let now_ms = access.now.unix_ms();
         let number =
             |at: usize, error: &'static str| args.get(at).and_then(parse_i64).ok_or(CmdError::text(error));
         let min_idle_ms = number(4, "ERR Invalid min-idle-time argument for XCLAIM")?.max(0);
@@ -334,7 +362,7 @@ impl ClaimCall {
             } else if args.is(at, "IDLE") && has_value {
                 at += 1;
                 let idle_ms = number(at, "ERR Invalid IDLE option argument for XCLAIM")?;
-                claim.delivered_ms = now_ms.wrapping_sub(idle_ms);
+                claim.delivered_ms = now_ms.saturating_sub(idle_ms);
             } else if args.is(at, "TIME") && has_value {
                 at += 1;
                 claim.delivered_ms = number(at, "ERR Invalid TIME option argument for XCLAIM")?;
@@ -353,7 +381,9 @@ impl ClaimCall {
             }
             at += 1;
         }
-        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms {
+        // A primary has looked at its own clock, and a log at that of its time.
+        let is_decided = access.expiry == ExpiryMode::Ignore;
+        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !is_decided {
             claim.delivered_ms = now_ms;
         }
         Ok(ClaimCall { claim, ids_end, last_id })
@@ -361,13 +391,14 @@ impl ClaimCall {
 }
 
 pub(super) fn xclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let now_ms = ctx.db.access.now.unix_ms();
+    let access = ctx.db.access;
+    let now_ms = access.now.unix_ms();
     let WriteCtx { db, reply, limits, .. } = ctx;
     db.get(args.key(1));
     let edit = db.edit_stream(args.key(1), limits.stream)?;
     let edit = edit.filter(|edit| has_group(edit.stream(), args));
     let mut edit = edit.ok_or_else(|| no_group(args.at(1), args.at(2)))?;
-    let call = ClaimCall::parse(args, now_ms)?;
+    let call = ClaimCall::parse(args, &access)?;
     claiming(&mut edit, args, now_ms, |claiming| {
         let is_behind = call.last_id > claiming.group.last_id();
         if is_behind {

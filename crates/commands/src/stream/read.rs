@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::{CmdError, until_zero};
 use crate::outcome::{Outcome, Run};
+use crate::stream::claim::{claim_argv, consumer_argv, delivered_again, position_argv};
 use crate::stream::common::{id_at, reply_entries, reply_entry, reply_id, stream_of};
 use crate::wait::{BlockOn, WaitFor};
 use sluice_base::Now;
@@ -15,6 +16,7 @@ use sluice_keyspace::{Argv, Event};
 use sluice_resp::{Protocol, Reply};
 use sluice_value::Type;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
+use std::collections::BTreeMap;
 
 /// The arguments of both commands.
 struct ReadCall<'a> {
@@ -302,11 +304,14 @@ struct GroupTurn<'a> {
     no_ack: bool,
 }
 
-/// What reading new entries did, for the replication stream.
+/// What reading did, for the replication stream: ids where somebody reads it.
 #[derive(Default)]
 struct Delivered {
+    /// New entries that have become pending.
     ids: Vec<StreamId>,
     position: Option<(StreamId, Option<u64>)>,
+    /// Entries that were pending and were sent again, by how often they were delivered.
+    again: BTreeMap<u64, Vec<StreamId>>,
 }
 
 impl GroupTurn<'_> {
@@ -326,7 +331,9 @@ impl GroupTurn<'_> {
         let served = stream.with_group(self.group, context, |group, log, copied| {
             let added = group.add_consumer(self.consumer, self.now_ms, copied);
             let number = added.or_else(|| Some(group.consumer(self.consumer)?.number()));
-            let Some(number) = number else { return (false, false, Delivered::default()) };
+            let Some(number) = number else {
+                return (false, false, Delivered::default(), group.last_id());
+            };
             let has_new = last_entry(log).is_some_and(|last| last > group.last_id());
             let (is_served, delivered) = match read {
                 GroupRead::New if has_new => {
@@ -336,15 +343,14 @@ impl GroupTurn<'_> {
                 GroupRead::New => (false, Delivered::default()),
                 GroupRead::Pending(behind) => {
                     streams.begin(reply, key.bytes);
-                    self.repeat(group, log, (number, behind), reply, copied);
-                    (true, Delivered::default())
+                    (true, self.repeat(group, log, (number, behind), reply, propagating, copied))
                 }
             };
             let active_ms = delivered.position.filter(|_| !self.no_ack).map(|_| self.now_ms);
             group.note_seen(number, self.now_ms, active_ms, copied);
-            (added.is_some(), is_served, delivered)
+            (added.is_some(), is_served, delivered, group.last_id())
         });
-        let Some((is_added, is_served, delivered)) = served else { return Ok(()) };
+        let Some((is_added, is_served, delivered, last_id)) = served else { return Ok(()) };
         if is_added {
             edit.state_modified(Event::XGroupCreateConsumer, 1);
         }
@@ -353,11 +359,10 @@ impl GroupTurn<'_> {
         }
         if propagating {
             // Otherwise the command that makes an entry pending makes the consumer.
-            if is_added && self.no_ack {
-                let words = [&b"XGROUP"[..], b"CREATECONSUMER", key.bytes, self.group, self.consumer];
-                commands.push(words.map(<[u8]>::to_vec).to_vec());
+            if is_added && delivered.ids.is_empty() {
+                commands.push(consumer_argv((key.bytes, self.group), self.consumer));
             }
-            self.propagate(key.bytes, delivered, commands);
+            self.propagate(key.bytes, delivered, last_id, commands);
         }
         Ok(())
     }
@@ -404,15 +409,17 @@ impl GroupTurn<'_> {
         delivered
     }
 
-    /// Sends pending entries of the consumer again.
+    /// Sends pending entries of the consumer again, each of which counts as delivered once more.
     fn repeat(
         &self,
         group: &mut ConsumerGroup,
         log: &EntryLog,
         (consumer, behind): (u32, StreamId),
         reply: &mut Reply<'_>,
+        propagating: bool,
         copied: &mut u64,
-    ) {
+    ) -> Delivered {
+        let mut delivered = Delivered::default();
         let ids: Vec<StreamId> = match (behind.next(), group.consumer_of(consumer)) {
             (Some(from), Some(consumer)) => consumer.pending_from(from).take(self.count).collect(),
             (None, _) | (_, None) => Vec::new(),
@@ -422,9 +429,12 @@ impl GroupTurn<'_> {
             match (log.get(id), group.pending(id)) {
                 (Some(entry), Some(pending)) => {
                     reply_entry(reply, entry);
-                    let deliveries = pending.deliveries.wrapping_add(1);
+                    let deliveries = delivered_again(pending.deliveries);
                     let again = PendingEntry { delivered_ms: self.now_ms, deliveries, ..pending };
                     group.set_pending(again, copied);
+                    if propagating {
+                        delivered.again.entry(deliveries).or_default().push(id);
+                    }
                 }
                 (None, _) | (_, None) => {
                     reply.array(2);
@@ -433,14 +443,24 @@ impl GroupTurn<'_> {
                 }
             }
         }
+        delivered
     }
 
-    fn propagate(&self, key: &[u8], delivered: Delivered, commands: &mut Vec<Argv>) {
-        let Some((last_id, entries_read)) = delivered.position else { return };
-        for id in delivered.ids {
-            let entry = PendingEntry { id, delivered_ms: self.now_ms, deliveries: 1, consumer: 0 };
-            commands.push(super::claim::claim_argv((key, self.group, self.consumer), entry, id));
+    /// What receivers are to do. `last_id`: the group's.
+    fn propagate(&self, key: &[u8], delivered: Delivered, last_id: StreamId, commands: &mut Vec<Argv>) {
+        let names = (key, self.group, self.consumer);
+        for (deliveries, ids) in &delivered.again {
+            let claims = ids.chunks(CLAIMED_AT_ONCE);
+            commands.extend(claims.map(|ids| claim_argv(names, ids, (self.now_ms, *deliveries), last_id)));
         }
-        commands.push(super::claim::position_argv((key, self.group), last_id, entries_read));
+        for id in delivered.ids {
+            commands.push(claim_argv(names, &[id], (self.now_ms, 1), id));
+        }
+        if let Some((last_id, entries_read)) = delivered.position {
+            commands.push(position_argv((key, self.group), last_id, entries_read));
+        }
     }
 }
+
+/// Entries that one XCLAIM of the replication stream claims at most.
+const CLAIMED_AT_ONCE: usize = 1024;
