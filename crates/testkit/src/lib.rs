@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
+mod content;
 mod fuzz;
 mod link;
 mod open_metrics;
 mod process;
 mod render;
 
+pub use content::content;
 pub use fuzz::{fuzz_replica, fuzz_restored};
 pub use link::RigLink;
 pub use open_metrics::{MetricSamples, check_open_metrics};
@@ -89,6 +91,11 @@ impl Rig {
 
     /// An engine with these directives on top of the defaults.
     pub fn with(directives: &[(&str, &str)]) -> Rig {
+        Rig::seeded(Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 }, directives)
+    }
+
+    /// An engine with these seeds, and directives on top of the defaults.
+    pub fn seeded(seeds: Seeds, directives: &[(&str, &str)]) -> Rig {
         let mut text = String::from(
             "enable-debug-command yes\nenable-protected-configs yes\nrepl-diskless-sync-delay 0\n",
         );
@@ -98,7 +105,6 @@ impl Rig {
         let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
         let config: Config = sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).unwrap();
         let mut process = FakeProcess::default();
-        let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 };
         let mut engine = Engine::new(config, seeds, &mut process);
         let client = engine.connect(connection(1), &mut process);
         Rig {

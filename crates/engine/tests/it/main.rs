@@ -15,6 +15,7 @@ mod connection;
 mod debug;
 mod debugger;
 mod dump;
+mod elsewhere;
 mod events;
 mod eviction;
 mod expire;
