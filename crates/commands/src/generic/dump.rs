@@ -5,7 +5,9 @@ mod slow;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
+use crate::generic::expiry::time;
 use crate::outcome::{Outcome, Run};
+use crate::string::ExpiryUnit;
 use sluice_base::Bytes;
 use sluice_keyspace::{Argv, CLOCK_MASK, Event, ExpiryMode, NewValue, Str, ValueRef};
 use sluice_persist::rdb::{self, Dumped, Loaded, PayloadError, ReadOptions, Text, Unknown};
@@ -55,10 +57,10 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if ttl < 0 {
         return Err(CmdError::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let value = load(ctx, args.at(3))?;
     let now_ms = ctx.db.access.now.unix_ms();
-    // A time beyond what 64 bits hold wraps in the reference: it has passed.
-    let at = if options.absttl { ttl } else { ttl.wrapping_add(now_ms) };
+    let unit = if options.absttl { ExpiryUnit::AtMs } else { ExpiryUnit::Ms };
+    let at = time(ttl, unit, now_ms).ok_or(CmdError::InvalidExpire(ctx.spec.full_name))?;
+    let value = load(ctx, args.at(3))?;
     let expiry = (ttl != 0).then_some(at);
     if expiry.is_some_and(|at| at <= now_ms) && ctx.db.access.expiry == ExpiryMode::Delete {
         if options.replace && ctx.db.remove_stored(key, Event::Del) {

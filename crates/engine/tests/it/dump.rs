@@ -100,7 +100,7 @@ fn restore_sets_the_expiry_and_the_last_use() {
         ("OBJECT IDLETIME k", ":0"),
         ("RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL REPLACE", "+OK"),
         ("EXISTS k", ":0"),
-        ("RESTORE k 9223372036854775807 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "+OK"),
+        ("RESTORE k 9223372036854775807 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "-ERR invalid expire time in 'restore' command"),
         ("EXISTS k", ":0"),
         ("RESTORE k 9223372036854775807 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL", "+OK"),
         ("PEXPIRETIME k", ":9223372036854775807"),

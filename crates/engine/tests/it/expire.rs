@@ -318,3 +318,68 @@ fn import_mode_keeps_expired_keys() {
     assert_eq!(rig.engine.keyspace().db(0).len(), 1);
     rig.engine.keyspace().db(0).check();
 }
+
+/// A time beyond what 64 bits hold is an error, and no time that has passed: what is there stays.
+#[test]
+fn no_time_that_is_given_wraps_into_the_past() {
+    let payload = r#""\x00\x01vP\x00^\x22\x07#\x87j\xed:""#;
+    let now_ms = Rig::new().process.now.unix_ms();
+    let max = i64::MAX;
+    let amounts = [max, max - 1, max - now_ms, max - now_ms + 1, max / 1000, max / 1000 + 1, max / 2];
+    let amounts = amounts.into_iter().chain([(max - now_ms) / 1000, (max - now_ms) / 1000 + 1, 1 << 53]);
+    let lines = [
+        "EXPIRE k #",
+        "PEXPIRE k #",
+        "EXPIREAT k #",
+        "PEXPIREAT k #",
+        "SET k v EX #",
+        "SET k v PX #",
+        "SET k v EXAT #",
+        "SET k v PXAT #",
+        "SETEX k # v",
+        "PSETEX k # v",
+        "GETEX k EX #",
+        "GETEX k PX #",
+        "GETEX k EXAT #",
+        "GETEX k PXAT #",
+        "MSETEX 1 k v EX #",
+        "MSETEX 1 k v PX #",
+        "MSETEX 1 k v EXAT #",
+        "MSETEX 1 k v PXAT #",
+        "INCREX n EX #",
+        "INCREX n PX #",
+        "INCREX n EXAT #",
+        "INCREX n PXAT #",
+        "HEXPIRE h # FIELDS 1 f",
+        "HPEXPIRE h # FIELDS 1 f",
+        "HEXPIREAT h # FIELDS 1 f",
+        "HPEXPIREAT h # FIELDS 1 f",
+        "HSETEX h EX # FIELDS 1 f v",
+        "HSETEX h PX # FIELDS 1 f v",
+        "HSETEX h EXAT # FIELDS 1 f v",
+        "HSETEX h PXAT # FIELDS 1 f v",
+        "HGETEX h EX # FIELDS 1 f",
+        "HGETEX h PX # FIELDS 1 f",
+        "HGETEX h EXAT # FIELDS 1 f",
+        "HGETEX h PXAT # FIELDS 1 f",
+        "RESTORE k # @ REPLACE",
+        "RESTORE k # @ REPLACE ABSTTL",
+        "RESTORE-ASKING k # @ REPLACE",
+        "RESTORE k 0 @ REPLACE IDLETIME #",
+    ];
+    for amount in amounts {
+        for line in lines {
+            let mut rig = Rig::new();
+            rig.run("MSET k v n 5");
+            rig.run("HSET h f v");
+            let line = line.replace('#', &amount.to_string()).replace('@', payload);
+            let answer = rig.run(&line);
+            let is_refused = answer.starts_with("-ERR invalid expire time in '");
+            assert!(is_refused || !answer.starts_with('-'), "{line}: {answer}");
+            rig.cron();
+            assert_eq!(rig.run("EXISTS k n"), ":2", "{line}: {answer}");
+            assert_eq!(rig.run("HGET h f"), "\"v\"", "{line}: {answer}");
+            assert!(!rig.run("PTTL k").starts_with(":-2"), "{line}: {answer}");
+        }
+    }
+}
