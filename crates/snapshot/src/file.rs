@@ -342,7 +342,7 @@ impl LoadTarget<'_> {
                 let databases = self.keyspace.databases();
                 self.state.db = usize::try_from(number).ok().filter(|number| *number < databases).ok_or(format!(
                     "FATAL: Data file was created with a Server configured to handle more than {databases} databases. \
-                     Exiting"
+                     Exiting: set the directive databases to that of the server which wrote the file"
                 ))?;
             }
             Item::Sizes(keys, expires) => {
@@ -409,7 +409,7 @@ impl LoadTarget<'_> {
             b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
             b"repl-stream-db" => {
                 let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
-                self.state.brought.history.note_db(db.filter(|db| *db < self.keyspace.databases()));
+                self.state.brought.history.note_db(db);
             }
             _ => self.state.brought.kept.fields.push((name.to_vec(), value.to_vec())),
         }

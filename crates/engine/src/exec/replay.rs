@@ -318,8 +318,16 @@ impl Engine {
             Err(error) if is_select => {
                 let number = args.at(1).escape_ascii();
                 let reason = String::from_utf8_lossy(&error.wire()).into_owned();
+                let remedy = remedy(self.control.limits.databases);
                 return Err(CannotReplay(format!(
-                    "The append only file selects database {number}: {reason}"
+                    "The append only file selects database {number}: {reason}. {remedy}"
+                )));
+            }
+            // MOVE, COPY and SWAPDB: what they moved would be lost, or in another database.
+            Err(CmdError::DbIndex) => {
+                let (command, remedy) = (spec.full_name, remedy(self.control.limits.databases));
+                return Err(CannotReplay(format!(
+                    "The append only file has a '{command}' with a database that is not there. {remedy}"
                 )));
             }
             Err(_) => replay.failed += 1,
@@ -436,6 +444,13 @@ fn refused(name: &str, error: &CmdError) -> CannotReplay {
     let wire = error.wire();
     let text = String::from_utf8_lossy(wire.strip_prefix(b"ERR ").unwrap_or(&wire)).into_owned();
     CannotReplay(format!("Error reading the append only file {name}, error: {text}"))
+}
+
+/// What to do where a file has more databases.
+fn remedy(databases: usize) -> String {
+    format!(
+        "This server has {databases} databases: set the directive databases to that of the server which wrote the file"
+    )
 }
 
 fn bad_format(name: &str) -> String {

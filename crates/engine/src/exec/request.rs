@@ -13,7 +13,7 @@ use crate::users::rights;
 use sluice_acl::{Context, Denial};
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_command::specs::transactions;
+use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
 use sluice_resp::{Mark, Reply, Request};
@@ -203,7 +203,7 @@ impl Engine {
         if let CmdError::BadData(line) = error {
             process.log(LogLevel::Warning, line);
         }
-        Engine::note_divergence(session, error, process);
+        self.note_divergence(session, ended.spec, error, process);
         self.reply_error(session, error);
         self.end_command(CommandEnding::Failed, ended, session, now, process);
         Next::Done
@@ -353,7 +353,14 @@ impl Engine {
             Named::Unknown => unknown_command(args),
         };
         if session.caller.is_primary() {
-            self.note_dropped(args, process);
+            match named {
+                Named::Command(spec) if carries_others(spec) => {
+                    self.note_divergence(session, spec, &CmdError::Arity(spec.full_name), process);
+                }
+                Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => {
+                    self.note_dropped(args, process);
+                }
+            }
         }
         session.caller.last_command = match named {
             Named::Command(spec) => Some(spec),
@@ -378,7 +385,7 @@ impl Engine {
     ) {
         self.stats.commands[spec.id.0 as usize].rejected += 1;
         session.caller.last_command = Some(spec);
-        Engine::note_divergence(session, error, process);
+        self.note_divergence(session, spec, error, process);
         if spec.id == transactions::EXEC.id {
             let error = self.reject_exec(session, error);
             return self.answer_error(session, &error, request, process);
@@ -469,22 +476,37 @@ impl Engine {
         }
     }
 
-    /// Tells the operator where a command of the primary has failed: from now on the data may differ from the
-    /// primary's.
+    /// Logs for the operator that a command of the primary has failed: from now on the data may differ from
+    /// the primary's. Where what follows in the stream depends on the command, the link is cut.
     #[cold]
-    pub(crate) fn note_divergence(session: &Session, error: &CmdError, process: &mut dyn Process) {
+    pub(crate) fn note_divergence(
+        &mut self,
+        session: &mut Session,
+        spec: &Spec,
+        error: &CmdError,
+        process: &mut dyn Process,
+    ) {
         if !session.caller.is_primary() {
             return;
         }
         let text = error.wire();
         let text = &text[..text.len().min(ERROR_SHOWN_BYTES)];
-        let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
+        let command = spec.full_name;
         let line = format!(
             "== CRITICAL == This replica is sending an error to its primary: '{}' after processing the command '{command}'",
             text.escape_ascii()
         );
         process.log(LogLevel::Warning, &line);
+        if carries_others(spec) || matches!(error, CmdError::DbIndex) {
+            self.cut_link(session, command, process);
+        }
     }
+}
+
+/// Whether what follows a command in a primary's stream means something else where the command has failed.
+fn carries_others(spec: &Spec) -> bool {
+    [connection::SELECT.id, transactions::MULTI.id, transactions::EXEC.id, transactions::DISCARD.id]
+        .contains(&spec.id)
 }
 
 /// Bytes of an error that the log shows.

@@ -42,10 +42,15 @@ impl Engine {
         session.caller.traffic.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
         transaction.push(flags, prepared, &request);
-        if spec.id == connection::SELECT.id
-            && let Some(db) = selected_by(args, self.control.limits.databases)
-        {
-            transaction.select(db);
+        if spec.id == connection::SELECT.id {
+            match selected_by(args, self.control.limits.databases) {
+                Some(db) => transaction.select(db),
+                // Nothing of the transaction has been executed, and nothing is.
+                None if session.caller.is_primary() => {
+                    return self.cut_link(session, spec.full_name, process);
+                }
+                None => {}
+            }
         }
         let queued = transaction.requests.bytes();
         session.caller.multi.queued = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
@@ -163,6 +168,10 @@ impl Engine {
                 }
                 None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
             }
+            if session.caller.is_primary() && session.caller.closing == Closing::Now {
+                // The link was cut: what follows is not executed on these data.
+                break;
+            }
             if let Some(mut at) = unit.stood_still.take() {
                 unit.standing = outer;
                 at.transaction = Some(TransactionPosition { transaction, next: i });
@@ -253,7 +262,7 @@ impl Engine {
             }
             Err(error) => {
                 session.outbox.rewind(ended.mark);
-                Engine::note_divergence(session, &error, process);
+                self.note_divergence(session, ended.spec, &error, process);
                 self.reply_error(session, &error);
                 self.end_command(CommandEnding::Failed, ended, session, now, process);
             }

@@ -45,6 +45,8 @@ pub struct ReplicaRole {
     uncounted: Vec<u8>,
     /// The primary asks how far the data are.
     asks_ack: bool,
+    /// The link was cut: what its session has executed last does not count.
+    is_cut: bool,
     /// How far the data are that are on disk: a position of the append-only file, and the offset of the
     /// stream there.
     durable: DurablePoint,
@@ -102,6 +104,7 @@ impl ReplicaRole {
             down_since_s: 0,
             uncounted: Vec::new(),
             asks_ack: false,
+            is_cut: false,
             durable: DurablePoint::default(),
             dropped: BTreeSet::new(),
         }

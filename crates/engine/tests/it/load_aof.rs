@@ -582,3 +582,25 @@ fn sorted_sets_come_back_from_a_base_of_commands() {
     restarted.check("OBJECT ENCODING small", "\"listpack\"");
     restarted.check("OBJECT ENCODING large", "\"skiplist\"");
 }
+
+/// What a file has in a database that is not here goes nowhere else, and is not lost: the load ends.
+#[test]
+fn a_file_with_more_databases_than_there_are_is_not_loaded() {
+    let remedy =
+        "This server has 4 databases: set the directive databases to that of the server which wrote the file";
+    for (lines, found) in [
+        (&["SELECT 4", "SET a 1"][..], "selects database 4"),
+        (&["SELECT 0", "MULTI", "SET a 1", "SELECT 9", "SET a 2", "EXEC"], "selects database 9"),
+        (
+            &["SELECT 0", "SET a 1", "SWAPDB 0 4", "SET b 1"],
+            "has a 'swapdb' with a database that is not there",
+        ),
+        (&["SELECT 0", "SET a 1", "MOVE a 9"], "has a 'move' with a database that is not there"),
+        (&["SELECT 0", "SET a 1", "COPY a b DB 4"], "has a 'copy' with a database that is not there"),
+    ] {
+        let mut rig = starting(&[("databases", "4")], &[log_of(lines)]);
+        let ended = rig.finish_loads();
+        assert!(matches!(ended, Some(LoadEnded::Start(Err(NotLoaded::Failed)))), "{lines:?}");
+        assert!(said(&rig).contains(found) && said(&rig).contains(remedy), "{lines:?}: {}", said(&rig));
+    }
+}

@@ -631,3 +631,74 @@ fn debug_replicate_tells_replicas_alone() {
     rig.check("DEBUG REPLICATE SET a 1", "+OK");
     rig.check("GET a", "nil");
 }
+
+fn cuts(rig: &Rig) -> usize {
+    rig.process.log.iter().filter(|(_, line)| line.contains("set the directive databases")).count()
+}
+
+/// What follows a command that has failed here, and that says where what follows goes, is not executed.
+#[test]
+fn a_primary_with_more_databases_is_cut_off_ahead_of_what_would_go_elsewhere() {
+    for lines in [
+        &["SELECT 4", "SET lost 1"][..],
+        &["SELECT x", "SET lost 1"],
+        &["SELECT", "SET lost 1"],
+        &["MULTI", "SET lost 1", "SELECT 4", "SET lost 2", "EXEC"],
+        &["MULTI", "SELECT 99999999999", "SET lost 2", "EXEC"],
+        &["SWAPDB 0 4", "SET lost 1"],
+        &["EXEC", "SET lost 1"],
+        &["DISCARD", "SET lost 1"],
+    ] {
+        let (mut rig, primary) = following(&[("databases", "4")]);
+        stream(&mut rig, primary, &["SELECT 3", "SET a 1"]);
+        let before = offset(&rig);
+        stream(&mut rig, primary, lines);
+        assert!(rig.is_closing(primary), "{lines:?}");
+        assert_eq!(cuts(&rig), 1, "{lines:?}");
+        // The next attempt goes on ahead of it, in the database that was selected.
+        assert_eq!(offset(&rig), before, "{lines:?}");
+        rig.engine.disconnect(primary, &mut rig.process);
+        RigLink::of(&rig).connection_lost(&mut rig);
+        assert!(rig.run("INFO replication").contains("master_link_status:down"));
+        let primary = link(&mut rig);
+        assert!(!rig.is_closing(primary));
+        stream(&mut rig, primary, &["SET b 2"]);
+        for (db, found) in [(0, "[nil, nil, nil]"), (3, "[\"1\", \"2\", nil]")] {
+            rig.run(&format!("SELECT {db}"));
+            assert_eq!(rig.run("MGET a b lost"), found, "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn half_of_a_transaction_that_a_cut_has_left_is_no_point_to_go_on_from() {
+    for failing in ["MOVE a 4", "COPY a b DB 4", "SWAPDB 1 4"] {
+        let (mut rig, primary) = following(&[("databases", "4")]);
+        stream(&mut rig, primary, &["MULTI", "SET a 1", failing, "SET lost 2", "EXEC"]);
+        assert!(rig.is_closing(primary) && cuts(&rig) == 1, "{failing}");
+        assert!(rig.engine.resume_point().is_none(), "{failing}");
+        rig.check("MGET a lost", "[\"1\", nil]");
+    }
+    // Alone it has done nothing.
+    let (mut rig, primary) = following(&[("databases", "4")]);
+    stream(&mut rig, primary, &["SET a 1", "MOVE a 4", "SET lost 2"]);
+    assert!(rig.is_closing(primary) && rig.engine.resume_point().is_some());
+    rig.check("MGET a lost", "[\"1\", nil]");
+}
+
+/// Attempts follow each other at the pace of a link that is refused, and ask for no snapshot.
+#[test]
+fn a_link_that_is_cut_again_and_again_waits_between_its_attempts() {
+    let (mut rig, mut primary) = following(&[("databases", "4")]);
+    let (began, attempts) = (rig.process.now.mono_ns, 20);
+    for _ in 0..attempts {
+        stream(&mut rig, primary, &["SELECT 4"]);
+        assert!(rig.is_closing(primary));
+        rig.engine.disconnect(primary, &mut rig.process);
+        RigLink::of(&rig).connection_lost(&mut rig);
+        primary = link(&mut rig);
+    }
+    let passed_s = (rig.process.now.mono_ns - began) / 1_000_000_000;
+    assert!(passed_s >= attempts / 4, "{attempts} attempts in {passed_s} s");
+    assert_eq!(rig.engine.link_counts().snapshots, 0);
+}

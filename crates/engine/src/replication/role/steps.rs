@@ -291,7 +291,7 @@ impl Engine {
     /// primary's.
     pub fn connect_primary(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
-        let gate = &self.gate;
+        let (gate, databases) = (&self.gate, self.control.limits.databases);
         let mut db = self.control.replication.replica.as_ref().map_or(0, |role| role.db);
         if mistake::is_made(Mistake::LinkOfDbZero) {
             db = 0;
@@ -301,15 +301,44 @@ impl Engine {
             let mut session = Session::new(key, id, connection, now_s, identity);
             session.caller.kind = ClientKind::Primary;
             session.caller.reply = ReplyMode::Off;
-            session.caller.db = db.min(self.control.limits.databases - 1);
+            session.caller.db = db.min(databases - 1);
             gate.masked(session)
         });
         if let Some(role) = self.control.replication.replica.quietly().as_mut() {
             role.session = Some(key);
             role.uncounted.clear();
+            role.is_cut = false;
         }
         self.control.replication.stream.relay_selects(db);
+        // The stream has selected the database behind the point at which it goes on.
+        if db >= databases
+            && let Some(mut session) = self.sessions.take(key)
+        {
+            self.cut_link(&mut session, "select", process);
+            self.sessions.put_back(session);
+        }
         key
+    }
+
+    /// Ends the link behind a command of the primary that has failed here and that what follows depends on.
+    /// What was counted before stands: the next attempt asks for what follows that. Half of a transaction
+    /// stands nowhere in the history, and the next attempt asks for everything.
+    #[cold]
+    pub(crate) fn cut_link(&mut self, session: &mut Session, command: &str, process: &mut dyn Process) {
+        let is_half_done = session.caller.flags.in_exec;
+        if let Some(role) = self.control.replication.replica.quietly().as_mut() {
+            role.is_cut = true;
+            role.can_resume &= !is_half_done;
+        }
+        session.caller.closing = Closing::Now;
+        self.control.clients.to_close.push(session.key);
+        let databases = self.control.limits.databases;
+        let line = format!(
+            "== CRITICAL == What the primary sends behind '{command}' depends on that command, which has failed here: the \
+             link is cut and tried again. This server has {databases} databases; if the primary has more, set the \
+             directive databases of this server to the primary's and start it again"
+        );
+        process.log(LogLevel::Warning, &line);
     }
 
     /// The session of the link has ended.
@@ -326,7 +355,7 @@ impl Engine {
     /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
     pub(crate) fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
         let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
-        if role.session != Some(session.key) {
+        if role.session != Some(session.key) || role.is_cut {
             return;
         }
         if std::mem::take(&mut role.asks_ack) {

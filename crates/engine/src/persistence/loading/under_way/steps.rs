@@ -138,7 +138,8 @@ impl Control {
         if purpose == LoadPurpose::Start && counts.skipped > 0 {
             return;
         }
-        let db = history.db().filter(|db| *db < self.limits.databases);
+        let selected = history.db();
+        let db = selected.filter(|db| *db < self.limits.databases);
         let expired = history.take_expired();
         match (purpose, history.point(), self.replication.replica.as_mut()) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
@@ -153,7 +154,8 @@ impl Control {
                 self.propagate_expired(&expired);
             }
             (LoadPurpose::Sync, _, role) => {
-                self.replication.loaded_stream_db = db;
+                // A database that is not here too: the link's session would execute in another.
+                self.replication.loaded_stream_db = selected;
                 // The link names their history, unless it has given the attempt up meanwhile: then nobody
                 // knows where they stand.
                 if let Some(role) = role {
