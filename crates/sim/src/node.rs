@@ -36,6 +36,8 @@ pub struct NodePlan {
     pub has_aof: bool,
     /// Whether replies wait for it: `appendfsync always`.
     pub is_strict: bool,
+    /// Under which keys and members are hashed.
+    pub hash_seed: HashSeed,
     /// The event loop lets go of the link's connection an iteration after it was asked.
     pub leaves_later: bool,
     /// Bytes of the stream that are kept while a snapshot comes on another connection, and that are executed
@@ -151,7 +153,7 @@ impl SimNode {
         if plan.is_strict {
             process.sync_always();
         }
-        let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: rng.next_u64() };
+        let seeds = Seeds { hash: plan.hash_seed, rng: rng.next_u64() };
         let mut engine = Engine::new(config, seeds, &mut process);
         let begun = match (plan.has_aof, process.disk.aof_files()) {
             (true, Some(files)) => {

@@ -1,7 +1,7 @@
 //! What a seed decides ahead: how many nodes, how they are configured, how often what goes wrong.
 
 use crate::node::NodePlan;
-use sluice_base::Rng;
+use sluice_base::{HashSeed, Rng};
 
 /// One in so many steps has such a fault; 0: none has.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,7 @@ impl Plan {
         add_second_channel(&mut Rng::new(seed ^ 0x2C4A_77E1), &mut nodes);
         add_strict_logs(&mut Rng::new(seed ^ 0xA1_3A75), &mut nodes);
         add_runs(&mut Rng::new(seed ^ 0x2_57A9D5), &mut nodes);
+        add_forms(&mut Rng::new(seed ^ 0xF0_2A5), &mut nodes);
         let mut rate = |one_in: u64| match rng.below(3) {
             0 => 0,
             _ => one_in / 2 + rng.below(one_in),
@@ -108,6 +109,25 @@ fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
+/// Decides in which forms each node keeps its data, apart for the same reason: what a primary says must give
+/// the same data under other hashes and encodings.
+fn add_forms(rng: &mut Rng, nodes: &mut [NodePlan]) {
+    for node in nodes {
+        node.hash_seed = HashSeed { k0: rng.next_u64(), k1: rng.next_u64() };
+        let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
+        for (name, values) in [
+            ("hash-max-listpack-entries", ["1", "512"]),
+            ("hash-max-listpack-value", ["1", "64"]),
+            ("set-max-intset-entries", ["1", "512"]),
+            ("set-max-listpack-entries", ["1", "128"]),
+            ("zset-max-listpack-entries", ["1", "128"]),
+            ("list-max-listpack-size", ["1", "-2"]),
+        ] {
+            node.directives.push((name, pick(&values)));
+        }
+    }
+}
+
 fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
     let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
     let directives = vec![
@@ -128,6 +148,7 @@ fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
         directives,
         has_aof,
         is_strict: false,
+        hash_seed: HashSeed { k0: 1, k1: 2 },
         leaves_later: false,
         stream_bound: usize::MAX,
         block_bytes: 16 << 10,
