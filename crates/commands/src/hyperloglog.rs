@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, WriteCtx, route};
 use crate::error::CmdError;
 use crate::hyperloglog::common::{checked, read};
+use crate::item_commands::sees_less;
 use crate::outcome::{Outcome, Run};
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
@@ -156,9 +157,15 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;
     }
     target.invalidate_estimate();
-    let mut edit = ctx.db.edit_str(args.key(1), 0)?;
-    edit.replace(target.into_bytes());
+    let (key, merged) = (args.key(1), target.into_bytes());
+    let told = sees_less(&ctx.db.access).then(|| merged.clone());
+    let mut edit = ctx.db.edit_str(key, 0)?;
+    edit.replace(merged);
     edit.done(Event::PfAdd, 1);
+    if let Some(text) = told {
+        let words = || vec![b"SET".to_vec(), key.bytes.to_vec(), text.to_vec(), b"KEEPTTL".to_vec()];
+        ctx.db.effects.rewrite(words);
+    }
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

@@ -783,6 +783,9 @@ impl DbMut<'_> {
     /// Stores a value that was dumped in place of what was there, expired or not: a key that had expired is
     /// replaced as any other. The access clock is `clock`, or that of a new key.
     pub fn restore(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>, clock: Option<u32>) {
+        if self.access.expiry == ExpiryMode::Hide && self.find(key).is_none() {
+            self.clear_hidden(key);
+        }
         self.take_stored(key);
         let clock = clock.unwrap_or(self.access.touch.fresh());
         self.db().insert(key, value, Meta { expiry, clock });

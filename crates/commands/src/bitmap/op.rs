@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
+use crate::item_commands::sees_less;
 use crate::outcome::{Outcome, Run};
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 use sluice_value::{PAGE_BYTES, Pages, Type};
@@ -47,6 +48,13 @@ pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     } else {
         let result = combine(op, &texts, len);
         ctx.db.set(target, result, SetExpiry::Clear, Event::Set);
+    }
+    if sees_less(&ctx.db.access) {
+        let stored = ctx.db.look(target).and_then(|entry| Some(entry.as_str().ok()?.to_vec()));
+        ctx.db.effects.rewrite(|| match stored {
+            Some(text) => vec![b"SET".to_vec(), target.bytes.to_vec(), text],
+            None => vec![b"DEL".to_vec(), target.bytes.to_vec()],
+        });
     }
     ctx.reply.int(len as i64);
     Ok(Outcome::Done)

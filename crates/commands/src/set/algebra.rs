@@ -4,6 +4,7 @@ use super::slow;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
+use crate::item_commands::{ItemCommands, sees_less};
 use crate::outcome::{Outcome, Run};
 use crate::set::combine::{
     SetOperation, Visit, count_common, intersect, is_looked_up, subtract, unite_by_looking_up,
@@ -117,10 +118,18 @@ fn store(
     let result = make(&sets, ctx.limits.set);
     drop(sets);
     let (target, len) = (args.key(1), result.len());
-    if len == 0 {
-        ctx.db.remove_stored(target, Event::Del);
-    } else {
-        ctx.db.set(target, NewValue::Set(result), SetExpiry::Clear, event);
+    let told = sees_less(&ctx.db.access).then(|| result.share());
+    let existed = match len {
+        0 => ctx.db.remove_stored(target, Event::Del),
+        _ => ctx.db.set(target, NewValue::Set(result), SetExpiry::Clear, event),
+    };
+    if let Some(told) = told {
+        ctx.db.effects.rewrite_encoded(|| {
+            let commands = ItemCommands::new((b"SADD", target.bytes), (told.len(), 1));
+            let (mut commands, mut digits) = (commands.in_place_of(existed), IntBuffer::new());
+            told.view().iter().for_each(|member| commands.push(&[member.bytes(&mut digits)]));
+            commands.finish()
+        });
     }
     ctx.reply.int(len as i64);
     Ok(Outcome::Done)

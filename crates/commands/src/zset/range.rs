@@ -2,10 +2,11 @@
 
 mod slow;
 
-use super::combine::{longest, store_sorted};
+use super::combine::{longest, store_sorted, stored_elements};
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
+use crate::item_commands::sees_less;
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_base::num::parse_f64_bound;
@@ -399,8 +400,11 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
         None => Zset::new(ZsetEncoding::Listpack),
     };
-    store_sorted(ctx, args.key(1), new, Event::ZRangeStore);
-    if let Some(ranks) = by_encoding {
+    let (target, told) = (args.key(1), sees_less(&ctx.db.access).then(|| new.share()));
+    let existed = store_sorted(ctx, target, new, Event::ZRangeStore);
+    if let Some(told) = told {
+        ctx.db.effects.rewrite_encoded(|| stored_elements(target, existed, &told));
+    } else if let Some(ranks) = by_encoding {
         ctx.db.effects.rewrite(|| stored_ranks(args, &ranks));
     }
     Ok(Outcome::Done)
