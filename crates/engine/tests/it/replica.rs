@@ -702,3 +702,33 @@ fn a_link_that_is_cut_again_and_again_waits_between_its_attempts() {
     assert!(passed_s >= attempts / 4, "{attempts} attempts in {passed_s} s");
     assert_eq!(rig.engine.link_counts().snapshots, 0);
 }
+
+/// The stream behind a snapshot may go on in a database without naming it.
+#[test]
+fn a_snapshot_whose_stream_is_in_a_database_that_is_not_here_is_followed_by_nothing() {
+    for (databases, is_cut) in [("16", false), ("4", true)] {
+        let mut primary = Rig::new();
+        primary.replica();
+        primary.run("SELECT 9");
+        primary.run("SET gone 1");
+        primary.run("DEL gone");
+        primary.check("SAVE", "+OK");
+        let mut rig = Rig::with(&[("databases", databases)]);
+        rig.process.snapshots = primary.process.snapshots.clone();
+        assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+        rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+        rig.end_iteration();
+        rig.finish_loads();
+        let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        let session = link(&mut rig);
+        assert_eq!((rig.is_closing(session), cuts(&rig)), (is_cut, usize::from(is_cut)));
+        stream(&mut rig, session, &["SET a 1"]);
+        rig.check("GET a", "nil");
+        rig.check("DBSIZE", ":0");
+        if !is_cut {
+            rig.run("SELECT 9");
+            rig.check("GET a", "\"1\"");
+        }
+    }
+}
