@@ -2,10 +2,11 @@
 
 use crate::cli;
 use crate::console::{Checked, Console, Meter, PIECE_BYTES, Stop, reason};
-use crate::stats::{FileStats, Format, Key, TYPES};
+use crate::stats::{FileStats, Format, Key};
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
-    ENVELOPES, Item, LoadError, Loaded, Problem, ReadOptions, ReadProgress, Reader, Unknown,
+    ENVELOPES, ForeignType, Item, LoadError, Loaded, LoadedEntry, ModuleType, Problem, ReadOptions,
+    ReadProgress, Reader, Unknown,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -187,8 +188,10 @@ pub(crate) struct SnapshotReport {
     expires: u64,
     expired: u64,
     functions: u64,
+    /// What modules have left beside the keys: records of each.
+    module_records: BTreeMap<ModuleType, u64>,
     /// Keys of types that the server does not have.
-    unsupported: BTreeMap<&'static str, u64>,
+    unsupported: BTreeMap<ForeignType, u64>,
     stats: FileStats,
     /// Bytes up to which the file is in order.
     valid_up_to: u64,
@@ -207,6 +210,7 @@ impl SnapshotReport {
             expires: 0,
             expired: 0,
             functions: 0,
+            module_records: BTreeMap::new(),
             unsupported: BTreeMap::new(),
             stats: FileStats::default(),
             valid_up_to: 0,
@@ -269,49 +273,18 @@ impl SnapshotReport {
                 self.db = *db;
                 Some(format!("Selecting DB ID {db}"))
             }
-            Item::Function(_) => {
+            Item::Function(code) => {
                 self.functions += 1;
-                None
+                Some(described_library(code))
             }
-            Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } | Item::ModuleRecord { .. } => None,
+            Item::ModuleRecord { module, bytes } => {
+                *self.module_records.entry(*module).or_default() += 1;
+                let version = module.encoding_version();
+                Some(format!("Module record of {module} (encoding version {version}), {bytes} bytes"))
+            }
+            Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => None,
             Item::LoadedEntry(entry) => {
-                match &entry.value {
-                    Loaded::Str(text) => {
-                        let len = text.len() as u64;
-                        self.key("string", entry.key.len(), entry.expiry_ms, Some(&mut [len].into_iter()));
-                    }
-                    Loaded::Pages(pages) => {
-                        let len = pages.len() as u64;
-                        self.key("string", entry.key.len(), entry.expiry_ms, Some(&mut [len].into_iter()));
-                    }
-                    Loaded::List(list) => {
-                        let (mut elements, mut digits) = (list.view().iter(0..usize::MAX), IntBuffer::new());
-                        let mut sizes = std::iter::from_fn(|| {
-                            elements.next().map(|element| element.bytes(&mut digits).len() as u64)
-                        });
-                        self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
-                    }
-                    Loaded::Set(set) => {
-                        let (members, mut digits) = (set.view().iter(), IntBuffer::new());
-                        let mut sizes = members.map(|member| member.bytes(&mut digits).len() as u64);
-                        self.key("set", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
-                    }
-                    Loaded::Hash(hash) => {
-                        let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
-                        let mut sizes = hash.view().iter().map(|field| {
-                            (field.name.bytes(&mut name).len() + field.value.bytes(&mut value).len()) as u64
-                        });
-                        self.key("hash", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
-                    }
-                    Loaded::Stream(stream) => {
-                        let mut sizes = stream.log().entries().map(|entry| entry.bytes());
-                        self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
-                    }
-                    Loaded::Zset(zset) => {
-                        let mut sizes = zset.view().iter_all().map(|(member, _)| member.len() as u64);
-                        self.key("zset", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
-                    }
-                }
+                self.loaded(entry);
                 None
             }
             Item::Empty { key } => {
@@ -319,11 +292,54 @@ impl SnapshotReport {
                 Some(format!("Key '{}' has no element, and is passed over", key.escape_ascii()))
             }
             Item::Skipped { key, kind, expiry_ms, .. } => {
-                *self.unsupported.entry(kind).or_default() += 1;
-                // A Path Hash counts as a hash.
-                let kind = TYPES.iter().find(|name| kind.ends_with(**name)).unwrap_or(&"module");
+                *self.unsupported.entry(*kind).or_default() += 1;
+                let kind = match kind {
+                    ForeignType::PathHash => "hash",
+                    ForeignType::Module(_) => "module",
+                };
                 self.key(kind, key.len(), *expiry_ms, None);
                 None
+            }
+        }
+    }
+
+    /// Counts a key with its value.
+    fn loaded(&mut self, entry: &LoadedEntry<'_>) {
+        match &entry.value {
+            Loaded::Str(text) => {
+                let len = text.len() as u64;
+                self.key("string", entry.key.len(), entry.expiry_ms, Some(&mut [len].into_iter()));
+            }
+            Loaded::Pages(pages) => {
+                let len = pages.len() as u64;
+                self.key("string", entry.key.len(), entry.expiry_ms, Some(&mut [len].into_iter()));
+            }
+            Loaded::List(list) => {
+                let (mut elements, mut digits) = (list.view().iter(0..usize::MAX), IntBuffer::new());
+                let mut sizes = std::iter::from_fn(|| {
+                    elements.next().map(|element| element.bytes(&mut digits).len() as u64)
+                });
+                self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+            }
+            Loaded::Set(set) => {
+                let (members, mut digits) = (set.view().iter(), IntBuffer::new());
+                let mut sizes = members.map(|member| member.bytes(&mut digits).len() as u64);
+                self.key("set", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+            }
+            Loaded::Hash(hash) => {
+                let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
+                let mut sizes = hash.view().iter().map(|field| {
+                    (field.name.bytes(&mut name).len() + field.value.bytes(&mut value).len()) as u64
+                });
+                self.key("hash", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+            }
+            Loaded::Stream(stream) => {
+                let mut sizes = stream.log().entries().map(|entry| entry.bytes());
+                self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+            }
+            Loaded::Zset(zset) => {
+                let mut sizes = zset.view().iter_all().map(|(member, _)| member.len() as u64);
+                self.key("zset", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
             }
         }
     }
@@ -413,6 +429,17 @@ impl SnapshotReport {
         console.say(&format!("[info] {} functions", self.functions))
     }
 
+    /// What becomes of what modules have left beside the keys.
+    fn module_totals(&self, console: &mut Console<'_>) -> Checked<()> {
+        for (module, records) in &self.module_records {
+            console.say(&format!(
+                "[info] {records} records that module type {module} has left beside the keys: Sluice drops them, other servers \
+                 want the module"
+            ))?;
+        }
+        Ok(())
+    }
+
     fn failed<T>(&self, offset: u64, console: &mut Console<'_>) -> Checked<T> {
         console.fail(&format!("[offset {offset}] Check RDB returned error code 1 (0 means success)"))
     }
@@ -453,9 +480,10 @@ impl SnapshotReport {
         self.totals(console)?;
         for (kind, keys) in &self.unsupported {
             console.say(&format!(
-                "[info] {keys} keys of type {kind}, which Sluice does not have yet: their values were not checked"
+                "[info] {keys} keys of type {kind}, which Sluice does not have: their values were not checked"
             ))?;
         }
+        self.module_totals(console)?;
         if !self.unsupported.is_empty() {
             console
                 .say("[info] Sluice loads the other keys, with config 'rdb-version-check relaxed' alone")?;
@@ -465,6 +493,13 @@ impl SnapshotReport {
         }
         Ok(())
     }
+}
+
+/// A library by its first line, where its name stands.
+fn described_library(code: &[u8]) -> String {
+    let head = code.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let head = head.get(..HEAD_BYTES_MAX).unwrap_or(head);
+    format!("Library of functions '{}', {} bytes", head.escape_ascii(), code.len())
 }
 
 fn capitalised(word: &str) -> String {
@@ -477,6 +512,8 @@ pub(crate) fn read_options() -> ReadOptions {
     ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
 }
 
+/// Bytes of a library's first line that are shown: the name stands there.
+const HEAD_BYTES_MAX: usize = 120;
 /// Bytes of a magic and a version.
 const HEADER_LEN: usize = 9;
 /// Versions from here to before ours are of others.

@@ -487,11 +487,6 @@ fn keys_of_types_that_are_not_there_are_counted() {
     let (status, lines) = run(check_rdb, "@", &path, "");
     assert_eq!(status, 0, "{lines:#?}");
     assert_lines(&lines, &["[info] 1 keys read", "[info] 1 keys of type path hash"]);
-    // Fields that expire, as a release candidate of Redis 7.4 wrote them.
-    let path = folder.write("f", b"REDIS0012\x16\x01k\x01\x05\x01f\x01v\xff\0\0\0\0\0\0\0\0");
-    let (status, lines) = run(check_rdb, "@", &path, "");
-    assert_eq!(status, 0, "{lines:#?}");
-    assert_lines(&lines, &["[info] 1 keys read", "[info] 1 keys of type hash"]);
 }
 
 #[test]
@@ -574,4 +569,35 @@ fn words_that_are_not_understood_get_the_usage() {
     for check in [check_aof as Check, check_rdb as Check] {
         assert_eq!(run(check, "--version", &path, "").0, 0);
     }
+}
+
+#[test]
+fn what_stands_beside_keys_is_named() {
+    let folder = Folder::new("beside");
+    let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
+    let value = b"\x07\x01s\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x05\x02ab\x00";
+    let library = b"\xf5\x17#!lua name=mylib\nreturn";
+    let file = [
+        &b"REDIS0011\xfa\x03lua\x08return 1"[..],
+        record,
+        library,
+        b"\xfe\x00",
+        value,
+        b"\x00\x01k\x01v",
+        record,
+        b"\xff\0\0\0\0\0\0\0\0",
+    ]
+    .concat();
+    let path = folder.write("dump.rdb", &file);
+    let (status, lines) = run(check_rdb, "@", &path, "");
+    assert_eq!(status, 0, "{lines:#?}");
+    let wanted = [
+        "[offset 23] AUX FIELD lua = 'return 1'",
+        "[offset 43] Module record of ReJSON-RL (encoding version 3), 20 bytes",
+        "[offset 68] Library of functions '#!lua name=mylib', 23 bytes",
+        "[info] 1 functions",
+        "[info] 1 keys of type ReJSON-RL (of a module), which Sluice does not have",
+        "[info] 2 records that module type ReJSON-RL has left beside the keys: Sluice drops them",
+    ];
+    assert_lines(&lines, &wanted);
 }

@@ -29,7 +29,7 @@ use sluice_config::{Config, param};
 use sluice_replication::FullSyncs;
 use sluice_replication::LinkOutput;
 use sluice_replication::ReplicationStream;
-use sluice_snapshot::{LoadCounts, OpaqueRecords};
+use sluice_snapshot::{Libraries, LoadCounts};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -135,8 +135,6 @@ pub struct PersistenceState {
     pub(crate) load: Watched<Option<Box<LoadUnderWay>>>,
     /// What the last load brought.
     pub last_load: LoadCounts,
-    /// What a file held that has no use here: it is written again.
-    pub kept: OpaqueRecords,
     /// Files of which only a part could be loaded.
     pub partly_loaded: PartlyLoaded,
     /// The server ends, and its data was saved for that.
@@ -303,7 +301,6 @@ impl PersistenceState {
             loaded_file_at: None,
             load: Watched::new(None, epoch),
             last_load: LoadCounts::default(),
-            kept: OpaqueRecords::default(),
             partly_loaded: PartlyLoaded::default(),
             saved_for_end: false,
             pending_end: Watched::new(None, epoch),
@@ -366,9 +363,9 @@ impl Control {
         }
     }
 
-    /// Snapshots show the libraries of functions as they are now. O(libraries).
-    pub(crate) fn keep_libraries(&mut self) {
-        self.persistence.kept.libraries = self.functions.codes().cloned().collect();
+    /// The libraries of functions as a snapshot shows them. Cost: O(libraries).
+    pub(crate) fn libraries(&self) -> Libraries {
+        self.functions.codes().cloned().collect()
     }
 
     /// Counts changes of the data.

@@ -1,12 +1,13 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
 //! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams are the
-//! types so far. A value of another type is refused by name, or passed over.
+//! types that are read. A value of another type is refused by the names of type and key, or passed over.
 
 mod crc;
 mod cursor;
 mod decoder;
 mod error;
+mod foreign;
 mod frame;
 mod hash;
 mod item;
@@ -23,6 +24,7 @@ mod ziplist;
 mod zset;
 
 pub use error::{LoadError, Problem};
+pub use foreign::{ForeignType, ModuleType};
 pub use item::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
 pub use payload::{
@@ -100,6 +102,10 @@ mod op {
     pub(crate) const TYPE_LIST_ZIPLIST: u8 = 10;
     pub(crate) const TYPE_HASH_ZIPLIST: u8 = 13;
     pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
+    /// A hash whose fields expire, as release candidates of Redis 7.4 wrote it: field by field.
+    pub(crate) const TYPE_HASH_DRAFT_VOLATILE: u8 = 22;
+    /// A hash whose fields expire, as release candidates of Redis 7.4 wrote it: one listpack.
+    pub(crate) const TYPE_HASH_DRAFT_LISTPACK: u8 = 23;
     /// Fields with expiries: Valkey's from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
     /// Paths with fields and values: Valkey's from version 9.2 on.
@@ -108,6 +114,9 @@ mod op {
     pub(crate) const TYPE_HASH_REDIS_VOLATILE: u8 = 24;
     /// A hash whose fields expire, as Redis writes it from version 7.4 on: one listpack.
     pub(crate) const TYPE_HASH_REDIS_LISTPACK: u8 = 25;
+    /// A value of a module, from release candidates of Redis 4.0.
+    pub(crate) const TYPE_OLD_MODULE: u8 = 6;
+    pub(crate) const TYPE_MODULE: u8 = 7;
     pub(crate) const TYPE_SET: u8 = 2;
     pub(crate) const TYPE_SET_INTSET: u8 = 11;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;

@@ -1,5 +1,6 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
+use crate::foreign::DroppedRecords;
 use crate::history::LeftOut;
 use crate::outcome::{LoadCounts, LoadResult, NotLoaded};
 use crate::progress::Reporter;
@@ -270,6 +271,7 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
+        self.state.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
         if self.reader.is_unsummed() {
             let why = match self.options.is_checked_on_the_way {
                 true => "skipped checksum for this transfer",
@@ -323,6 +325,7 @@ struct LoadState {
     brought: LoadResult,
     /// Strings that are not in the keyspace yet.
     staged: Staged,
+    dropped: DroppedRecords,
 }
 
 /// Where the items of a file go.
@@ -352,10 +355,8 @@ impl LoadTarget<'_> {
             }
             // Hints, too. An import of slots belongs to a cluster, which has ended with its server.
             Item::Slot(_) | Item::SlotImport { .. } => {}
-            Item::Function(code) => self.state.brought.kept.libraries.push(code.into_owned().into()),
-            Item::ModuleRecord { record, is_behind_keys } => {
-                self.state.brought.kept.module_records[usize::from(is_behind_keys)].push(record);
-            }
+            Item::Function(code) => self.state.brought.libraries.push(code.into_owned().into()),
+            Item::ModuleRecord { module, .. } => self.state.dropped.note_module(module),
             Item::LoadedEntry(entry) => {
                 self.entry(entry)?;
                 self.state.entries += 1;
@@ -411,7 +412,7 @@ impl LoadTarget<'_> {
                 let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
                 self.state.brought.history.note_db(db);
             }
-            _ => self.state.brought.kept.fields.push((name.to_vec(), value.to_vec())),
+            _ => self.state.dropped.note_field(name),
         }
     }
 
@@ -529,8 +530,10 @@ impl PreambleLoad {
     }
 
     /// The snapshot has ended. Errors: a line for the log.
-    pub fn finish(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
-        self.target(keyspace).insert_staged()
+    pub fn finish(&mut self, keyspace: &mut Keyspace, out: &mut Reporter<'_>) -> Result<(), String> {
+        self.target(keyspace).insert_staged()?;
+        self.state.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
+        Ok(())
     }
 
     fn target<'a>(&'a mut self, keyspace: &'a mut Keyspace) -> LoadTarget<'a> {

@@ -3,16 +3,17 @@
 //!
 //! ```text
 //!  Keyspace, or what a cut captured ──SnapshotFile──► pieces of 256 KiB ──► a file, a replica
-//!  a file, a primary ──SnapshotSource──► FileLoad ──► Keyspace, records that are kept, a point of a history
+//!  a file, a primary ──SnapshotSource──► FileLoad ──► Keyspace, libraries, a point of a history
 //! ```
 //!
 //! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2)
 //! memory beside the keyspace: one piece, and the value under way; (3) what a file says about itself are
-//! hints, bounded by its size; (4) records of other servers that mean nothing here are kept and written again
-//! ([`OpaqueRecords`]).
+//! hints, bounded by its size; (4) what is not understood is not passed on: records of modules and fields that
+//! mean nothing here are dropped while a file is read, said in the log, and no writer could write them.
 #![forbid(unsafe_code)]
 
 mod file;
+mod foreign;
 mod history;
 mod outcome;
 mod progress;
@@ -25,4 +26,4 @@ pub use history::{LeftOut, LoadedHistory};
 pub use outcome::{LoadCounts, LoadResult, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};
 pub use source::SnapshotSource;
-pub use write::{Give, OpaqueRecords, RdbAux, SnapshotFile, options, pieces_without_keys, write};
+pub use write::{Give, Libraries, RdbAux, SnapshotFile, options, pieces_without_keys, write};

@@ -1,7 +1,7 @@
 //! What a load has brought, or why it has brought nothing.
 
 use crate::history::LoadedHistory;
-use crate::write::OpaqueRecords;
+use crate::write::Libraries;
 
 /// What a load brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub enum NotLoaded {
 pub struct LoadResult {
     /// Numbers for INFO.
     pub counts: LoadCounts,
-    /// What is written again.
-    pub kept: OpaqueRecords,
+    /// Libraries of functions.
+    pub libraries: Libraries,
     /// Where the data stand in a history of replication.
     pub history: LoadedHistory,
 }

@@ -34,49 +34,18 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
     }
 }
 
-/// What a snapshot holds beside the databases: libraries of functions, and records of other servers that have
-/// no use here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpaqueRecords {
-    /// Libraries of functions: their code, which the server's registry shares.
-    pub libraries: Vec<Arc<[u8]>>,
-    /// Fields about the file whose names mean nothing here: name and value.
-    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What modules have left in front of keys, and behind them.
-    pub module_records: [Vec<Vec<u8>>; 2],
-}
+/// The code of libraries of functions, which the server's registry shares.
+pub type Libraries = Vec<Arc<[u8]>>;
 
-impl OpaqueRecords {
-    /// Takes what another file held, each record once.
-    pub fn merge(&mut self, other: OpaqueRecords) {
-        for code in other.libraries {
-            if !self.libraries.contains(&code) {
-                self.libraries.push(code);
-            }
-        }
-        for (records, others) in self.module_records.iter_mut().zip(other.module_records) {
-            for record in others {
-                if !records.contains(&record) {
-                    records.push(record);
-                }
-            }
-        }
-        for field in other.fields {
-            self.fields.retain(|(name, _)| *name != field.0);
-            self.fields.push(field);
-        }
-    }
-}
-
-/// A file without databases, in pieces. Cost: O(records that are kept).
+/// A file without databases, in pieces. Cost: O(code of the libraries).
 pub fn pieces_without_keys(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
-    kept: &OpaqueRecords,
+    libraries: Libraries,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
-    let file = SnapshotFile::new(config, options, about, kept, Vec::new());
+    let file = SnapshotFile::new(config, options, about, libraries, Vec::new());
     let _ = file.finish(&mut |piece| {
         pieces.push(piece);
         ControlFlow::Continue(())
@@ -92,11 +61,11 @@ pub fn write(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
-    kept: &OpaqueRecords,
+    libraries: Libraries,
     each: &mut dyn FnMut(),
     give: &mut Give<'_>,
 ) {
-    let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
+    let mut file = SnapshotFile::new(config, options, about, libraries, Vec::new());
     for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
         file.writer.db(number, db.len(), db.expires_len());
         for entry in db.iter().map(|handle| db.entry(handle)) {
@@ -122,12 +91,10 @@ pub struct SnapshotFile {
     /// expiry.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
-    /// What modules have left behind the keys of another file.
-    records_behind: Vec<Vec<u8>>,
     /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
     commands: Option<CommandBase>,
     /// Code of libraries that is to be written as commands, should the file be.
-    libraries: Vec<Arc<[u8]>>,
+    libraries: Libraries,
 }
 
 impl std::fmt::Debug for SnapshotFile {
@@ -142,19 +109,17 @@ impl SnapshotFile {
         config: &Config,
         options: WriteOptions,
         about: &RdbAux<'_>,
-        kept: &OpaqueRecords,
+        libraries: Libraries,
         sizes: Vec<(usize, usize, usize)>,
     ) -> SnapshotFile {
         let mut writer = Writer::new(options);
-        write_fields(&mut writer, about, kept);
+        write_fields(&mut writer, about, &libraries);
         let saving = Saving {
             usage: UsageField::by(config),
             now: about.now,
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
         };
-        let records_behind = kept.module_records[1].clone();
-        let libraries = kept.libraries.clone();
-        SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None, libraries }
+        SnapshotFile { writer, saving, sizes, selected: None, commands: None, libraries }
     }
 
     /// The snapshot's contents as commands. `stamp`: with the time in front.
@@ -187,7 +152,6 @@ impl SnapshotFile {
             saving,
             sizes: Vec::new(),
             selected: None,
-            records_behind: Vec::new(),
             commands: None,
             libraries: Vec::new(),
         }
@@ -227,8 +191,7 @@ impl SnapshotFile {
     }
 
     /// Writes the end of the file.
-    pub fn finish(mut self, give: &mut Give<'_>) -> ControlFlow<()> {
-        self.records_behind.iter().for_each(|record| self.writer.module_record(record));
+    pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
         match self.commands {
             Some(mut commands) => {
                 commands.out.append(&mut commands.notes);
@@ -278,7 +241,7 @@ impl SnapshotFile {
     }
 }
 
-fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &OpaqueRecords) {
+fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, libraries: &[Arc<[u8]>]) {
     writer.aux("valkey-ver", Text::Bytes(sluice_base::version::COMPATIBLE.as_bytes()));
     writer.aux("redis-bits", Text::Int(i64::from(usize::BITS)));
     writer.aux("ctime", Text::Int(about.now.unix_s()));
@@ -289,11 +252,7 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &OpaqueRecords) {
         writer.aux("repl-offset", Text::Int(point.offset as i64));
     }
     writer.aux("aof-base", Text::Int(i64::from(about.is_aof_base)));
-    for (name, value) in &kept.fields {
-        writer.aux_of(name, Text::Bytes(value));
-    }
-    kept.module_records[0].iter().for_each(|record| writer.module_record(record));
-    for code in &kept.libraries {
+    for code in libraries {
         writer.function(code);
     }
 }

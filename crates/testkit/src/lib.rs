@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
 mod content;
+mod foreign_rdb;
 mod fuzz;
 mod link;
 mod open_metrics;
@@ -17,6 +18,7 @@ mod process;
 mod render;
 
 pub use content::content;
+pub use foreign_rdb::{FOREIGN_RDB_FILES, ForeignRdb, foreign_rdb};
 pub use fuzz::{fuzz_replica, fuzz_restored};
 pub use link::RigLink;
 pub use open_metrics::{MetricSamples, check_open_metrics};

@@ -29,7 +29,7 @@ use sluice_config::param;
 use sluice_persist::aof::{LogError, LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
-use sluice_snapshot::{LoadCounts, LoadResult, NotLoaded, PreambleLoad, piece_bytes};
+use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, piece_bytes};
 use std::sync::Arc;
 
 /// A replay under way.
@@ -71,7 +71,7 @@ impl Engine {
         let mut replay = Replay::new(self, process.now(), size);
         let result = self.replay_file(&mut replay, part, before, process);
         let Replay { mut preamble, failed, .. } = replay;
-        let LoadResult { counts, kept, .. } = std::mem::take(preamble.brought());
+        let counts = preamble.brought().counts;
         if failed > 0 {
             let text = format!(
                 "{failed} commands of the append only file {} answered an error when they were replayed",
@@ -79,7 +79,6 @@ impl Engine {
             );
             process.log(LogLevel::Warning, &text);
         }
-        self.control.persistence.kept.merge(kept);
         if counts != LoadCounts::default() {
             self.control.persistence.last_load = counts;
         }
@@ -142,12 +141,12 @@ impl Engine {
                     loaded.map_err(CannotReplay)
                 }
                 LogItem::PreambleEnd => {
-                    if let Err(line) = replay.preamble.finish(&mut self.keyspace) {
+                    if let Err(line) = replay.preamble.finish(&mut self.keyspace, process.out) {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
                     // Commands that follow may replace them.
-                    let libraries = std::mem::take(&mut replay.preamble.brought().kept.libraries);
+                    let libraries = std::mem::take(&mut replay.preamble.brought().libraries);
                     if let Err(line) = self.load_libraries(libraries, process) {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
@@ -190,7 +189,6 @@ impl Engine {
             lines.drain(..).for_each(|(level, line): (LogLevel, String)| process.log(level, &line));
             loaded.map_err(|error| format!("Failed loading library, {}", String::from_utf8_lossy(&error)))?;
         }
-        self.control.keep_libraries();
         Ok(())
     }
 

@@ -302,8 +302,7 @@ impl Engine {
     ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
         let sizes = self.database_sizes();
         let about = self.about_stream(process);
-        let file =
-            SnapshotFile::new(&self.control.config, options, &about, &self.control.persistence.kept, sizes);
+        let file = SnapshotFile::new(&self.control.config, options, &about, self.control.libraries(), sizes);
         let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
         let (writing, pieces) = process.snapshot_for_replicas(replicas, delay, file)?;
         self.begin_job(writing, process);
@@ -343,7 +342,7 @@ impl Engine {
                 &self.control.config,
                 options,
                 &about,
-                &self.control.persistence.kept,
+                self.control.libraries(),
             );
             self.begin_sending(one, &announced, FeedSource::WithoutKeys(pieces.into_iter()), process);
         }

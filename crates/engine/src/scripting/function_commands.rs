@@ -328,12 +328,11 @@ impl Engine {
         Ok(restored)
     }
 
-    /// The command has changed the libraries: it counts as a change, replicas and the append-only file get
-    /// it, and snapshots show it.
+    /// The command has changed the libraries: it counts as a change, and replicas and the append-only file
+    /// get it.
     fn note_functions_changed(&mut self) {
         self.effects.force();
         self.effects.count_more_changes(1);
-        self.control.keep_libraries();
     }
 
     /// Frees libraries here, or has another thread free them.

@@ -20,6 +20,7 @@ mod events;
 mod eviction;
 mod expire;
 mod failover;
+mod foreign_files;
 mod functions;
 mod generic;
 mod geo;

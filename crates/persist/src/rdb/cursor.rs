@@ -53,11 +53,6 @@ impl<'i> InputCursor<'i> {
         self.at
     }
 
-    /// The bytes read.
-    pub(super) fn taken(&self) -> &'i [u8] {
-        &self.input[..self.at]
-    }
-
     /// Offset in the file.
     pub(super) fn offset(&self) -> u64 {
         self.base + self.at as u64

@@ -8,8 +8,9 @@
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
+use super::foreign::{ForeignType, ModuleType};
 use super::hash::{self, HashBuilder, HashForm};
-use super::kind::{Dialect, ListForm, MODULE_AUX, SetForm, ValueKind, ZsetForm};
+use super::kind::{Dialect, ForeignForm, ListForm, MODULE_RECORD, SetForm, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
 use super::set::SetBuilder;
 use super::skip::Skip;
@@ -84,16 +85,22 @@ enum DecoderState {
         left: u64,
         builder: Box<ZsetBuilder>,
     },
+    /// A value of a type that this server lacks, whose type stands at `offset`: refused, or passed over.
+    Foreign {
+        form: ForeignForm,
+        offset: u64,
+    },
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
         skip: Skip,
-        kind: &'static str,
+        kind: ForeignType,
         offset: u64,
     },
-    /// The rest of what a module has left, and what was read of it.
+    /// The rest of what a module has left, which began at `offset`.
     ModuleRecord {
         skip: Skip,
-        record: Vec<u8>,
+        module: ModuleType,
+        offset: u64,
     },
     Checksum,
     Ended,
@@ -106,17 +113,6 @@ struct Head {
     expiry_ms: Option<i64>,
     usage: Usage,
 }
-
-/// Whether a module wants its record behind the keys: the record's third number says when it is loaded.
-fn belongs_behind_keys(record: &[u8]) -> bool {
-    let mut cursor = InputCursor::new(record, 0);
-    let mut number = || cursor.len().unwrap_or(0);
-    number();
-    number();
-    number() & LOADED_BEHIND_KEYS != 0
-}
-
-const LOADED_BEHIND_KEYS: u64 = 2;
 
 /// What one step brought.
 #[derive(Debug)]
@@ -185,6 +181,7 @@ impl Decoder {
             | DecoderState::SetLen
             | DecoderState::Set { .. }
             | DecoderState::Zset { .. }
+            | DecoderState::Foreign { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -296,7 +293,9 @@ impl Decoder {
                 *left -= 1;
                 self.zset_end(cursor)
             }
-            DecoderState::SkipValue { .. } | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
+            DecoderState::Foreign { .. }
+            | DecoderState::SkipValue { .. }
+            | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
             DecoderState::Checksum => self.checksum(cursor),
             DecoderState::Ended => Ok(Decoded::Nothing),
         }
@@ -308,7 +307,12 @@ impl Decoder {
         form: HashForm,
         cursor: &mut InputCursor<'i>,
     ) -> Result<Decoded<'i>, ReadStop> {
-        let first_ms = if form.begins_with_expiry() { i64::from_le_bytes(cursor.array()?) } else { 0 };
+        let first_ms = match form {
+            _ if form.begins_with_expiry() => i64::from_le_bytes(cursor.array()?),
+            // Expiries are counted from the epoch on, as from an earliest one of 1 ms.
+            HashForm::DraftPairs => 1,
+            _ => 0,
+        };
         let left = cursor.len()?;
         let builder = Box::new(HashBuilder::new(form, first_ms, left, self.options.hash));
         self.state = DecoderState::Hash { form, left, builder };
@@ -334,9 +338,33 @@ impl Decoder {
         }
     }
 
+    /// Refuses a value of a type that this server lacks, or begins to pass over it.
+    fn foreign<'i>(
+        &mut self,
+        form: ForeignForm,
+        offset: u64,
+        cursor: &mut InputCursor<'i>,
+    ) -> Result<Decoded<'i>, ReadStop> {
+        let kind = form.type_ahead(cursor)?;
+        match (form.parts(), self.options.unknown) {
+            (Some(parts), Unknown::Skip) => {
+                self.state = DecoderState::SkipValue { skip: Skip::new(parts), kind, offset };
+                Ok(Decoded::Nothing)
+            }
+            (None, _) | (_, Unknown::Refuse) => {
+                let key = self.head.key.clone();
+                cursor.bad(offset, Problem::Unsupported { kind, key })
+            }
+        }
+    }
+
     /// Goes on with what is not looked at.
     fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         match &mut self.state {
+            DecoderState::Foreign { form, offset } => {
+                let (form, offset) = (*form, *offset);
+                self.foreign(form, offset, cursor)
+            }
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
@@ -348,16 +376,13 @@ impl Decoder {
                 let Head { key, expiry_ms, .. } = head;
                 Ok(Decoded::Item(Item::Skipped { key, kind, offset, expiry_ms }))
             }
-            DecoderState::ModuleRecord { skip, record } => {
-                let ended = skip.step(cursor)?;
-                record.extend_from_slice(cursor.taken());
-                if !ended {
+            DecoderState::ModuleRecord { skip, module, offset } => {
+                if !skip.step(cursor)? {
                     return Ok(Decoded::Nothing);
                 }
-                let record = std::mem::take(record);
+                let (module, bytes) = (*module, cursor.offset() - *offset);
                 self.state = DecoderState::Item;
-                let is_behind_keys = belongs_behind_keys(&record);
-                Ok(Decoded::Item(Item::ModuleRecord { record, is_behind_keys }))
+                Ok(Decoded::Item(Item::ModuleRecord { module, bytes }))
             }
             _ => Ok(Decoded::Nothing),
         }
@@ -407,7 +432,10 @@ impl Decoder {
                 return Ok(Decoded::Nothing);
             }
             op::MODULE_AUX => {
-                self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_AUX), record: Vec::new() };
+                let module = ModuleType(cursor.len()?);
+                // When the module wants it, behind a number that says that this is a number.
+                let _ = (cursor.len()?, cursor.len()?);
+                self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_RECORD), module, offset };
                 return Ok(Decoded::Nothing);
             }
             op::EOF => {
@@ -427,13 +455,7 @@ impl Decoder {
                 let Some(kind) = ValueKind::of(number, self.dialect) else {
                     return cursor.bad(offset, Problem::Unknown(number));
                 };
-                let key = cursor.text()?.into_owned();
-                if let ValueKind::Other(name, parts) = kind
-                    && (parts.is_none() || self.options.unknown == Unknown::Refuse)
-                {
-                    return cursor.bad(offset, Problem::Unsupported { kind: name, key });
-                }
-                self.head.key = key;
+                self.head.key = cursor.text()?.into_owned();
                 self.begin_value(kind, offset);
                 return Ok(Decoded::Nothing);
             }
@@ -456,10 +478,7 @@ impl Decoder {
             ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
                 self.state = DecoderState::ZsetLen(form);
             }
-            ValueKind::Other(kind, parts) => {
-                let skip = Skip::new(parts.unwrap_or_default());
-                self.state = DecoderState::SkipValue { skip, kind, offset };
-            }
+            ValueKind::Foreign(form) => self.state = DecoderState::Foreign { form, offset },
         }
     }
 
@@ -642,7 +661,7 @@ const NO_FIELD_EXPIRY: i64 = -1;
 /// Reads a field of a hash.
 fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
-    if form == HashForm::RedisPairs {
+    if matches!(form, HashForm::RedisPairs | HashForm::DraftPairs) {
         let expiry = builder.expiry_of(cursor.len()?);
         let (name, value) = (cursor.text()?, cursor.text()?);
         let is_new = expiry.is_ok_and(|expiry| builder.add(&name, &value, expiry));
@@ -656,7 +675,9 @@ fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>
         | HashForm::Ziplist
         | HashForm::Listpack
         | HashForm::RedisPairs
-        | HashForm::RedisListpack => NO_FIELD_EXPIRY,
+        | HashForm::RedisListpack
+        | HashForm::DraftPairs
+        | HashForm::DraftListpack => NO_FIELD_EXPIRY,
     };
     if expiry < NO_FIELD_EXPIRY {
         return cursor.bad(offset, Problem::Hash);

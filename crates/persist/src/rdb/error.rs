@@ -1,5 +1,6 @@
 //! What can be wrong with a file.
 
+use super::foreign::ForeignType;
 use std::fmt;
 
 /// Why a file was refused, and where.
@@ -29,8 +30,8 @@ pub enum Problem {
     Unknown(u8),
     /// A value of a type that the server does not have, and the value's key.
     Unsupported {
-        /// The type's name.
-        kind: &'static str,
+        /// The type.
+        kind: ForeignType,
         /// The key.
         key: Vec<u8>,
     },

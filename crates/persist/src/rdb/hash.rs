@@ -24,14 +24,23 @@ pub(super) enum HashForm {
     RedisPairs,
     /// The earliest expiry and one listpack: field, value, expiry in ms since the epoch or 0.
     RedisListpack,
+    /// As release candidates of Redis 7.4 wrote them: each field's expiry in ms since the epoch or 0, with
+    /// field and value.
+    DraftPairs,
+    /// One listpack as that of [`HashForm::RedisListpack`], and no earliest expiry.
+    DraftListpack,
 }
 
 impl HashForm {
     /// Whether the fields stand one by one.
     pub(super) fn is_counted(self) -> bool {
         match self {
-            HashForm::Pairs | HashForm::Volatile | HashForm::RedisPairs => true,
-            HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack | HashForm::RedisListpack => false,
+            HashForm::Pairs | HashForm::Volatile | HashForm::RedisPairs | HashForm::DraftPairs => true,
+            HashForm::Zipmap
+            | HashForm::Ziplist
+            | HashForm::Listpack
+            | HashForm::RedisListpack
+            | HashForm::DraftListpack => false,
         }
     }
 
@@ -42,7 +51,14 @@ impl HashForm {
 
     /// Whether fields may expire.
     fn is_volatile(self) -> bool {
-        self == HashForm::Volatile || self.begins_with_expiry()
+        match self {
+            HashForm::Volatile
+            | HashForm::RedisPairs
+            | HashForm::RedisListpack
+            | HashForm::DraftPairs
+            | HashForm::DraftListpack => true,
+            HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => false,
+        }
     }
 }
 
@@ -90,12 +106,16 @@ pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Optio
         HashForm::Zipmap => of_zipmap(bytes, limits),
         HashForm::Ziplist => of_listpack(&ziplist::to_listpack(bytes)?, limits),
         HashForm::Listpack if listpack::is_valid(bytes) => of_listpack(bytes, limits),
-        HashForm::RedisListpack if listpack::is_valid(bytes) => of_triplets(bytes, limits),
+        HashForm::RedisListpack | HashForm::DraftListpack if listpack::is_valid(bytes) => {
+            of_triplets(bytes, limits)
+        }
         HashForm::Listpack
         | HashForm::RedisListpack
+        | HashForm::DraftListpack
         | HashForm::Pairs
         | HashForm::Volatile
-        | HashForm::RedisPairs => None,
+        | HashForm::RedisPairs
+        | HashForm::DraftPairs => None,
     }
 }
 

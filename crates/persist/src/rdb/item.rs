@@ -5,6 +5,7 @@ use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Set, SetLimits, St
 use std::borrow::Cow;
 
 use super::Usage;
+use super::foreign::{ForeignType, ModuleType};
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +69,12 @@ pub enum Item<'a> {
     },
     /// The code of a library of functions.
     Function(Cow<'a, [u8]>),
-    /// What a module has left beside keys.
+    /// What a module has left beside keys, which was passed over.
     ModuleRecord {
-        /// All of it behind its opcode, to be written again as it is.
-        record: Vec<u8>,
-        /// It belongs behind the keys, and not in front of them.
-        is_behind_keys: bool,
+        /// Whose.
+        module: ModuleType,
+        /// Bytes of the record, its opcode included.
+        bytes: u64,
     },
     /// A key with its value.
     LoadedEntry(LoadedEntry<'a>),
@@ -86,8 +87,8 @@ pub enum Item<'a> {
     Skipped {
         /// The key.
         key: Vec<u8>,
-        /// The name of the value's type.
-        kind: &'static str,
+        /// The value's type.
+        kind: ForeignType,
         /// Where the type stands in the file.
         offset: u64,
         /// The expiry, ms since the epoch.
@@ -107,7 +108,7 @@ impl Item<'_> {
             Item::Slot(sizes) => Item::Slot(sizes),
             Item::SlotImport { name, ranges } => Item::SlotImport { name: own(name), ranges },
             Item::Function(code) => Item::Function(own(code)),
-            Item::ModuleRecord { record, is_behind_keys } => Item::ModuleRecord { record, is_behind_keys },
+            Item::ModuleRecord { module, bytes } => Item::ModuleRecord { module, bytes },
             Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) => {
                 let value = match value {
                     Loaded::Str(text) => Loaded::Str(own(text)),

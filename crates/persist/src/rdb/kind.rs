@@ -1,5 +1,7 @@
 //! The types of values that files have had, and how each delimits itself.
 
+use super::cursor::{InputCursor, ReadStop};
+use super::foreign::{ForeignType, ModuleType};
 use super::hash::HashForm;
 use super::op;
 
@@ -75,6 +77,37 @@ pub(super) enum SetForm {
     Listpack,
 }
 
+/// How a value of a type that this server lacks stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForeignForm {
+    /// A module's, of the first release candidates: the value does not delimit itself.
+    OldModule,
+    /// A module's.
+    Module,
+    /// A Path Hash of Valkey 9.2.
+    PathHash,
+}
+
+impl ForeignForm {
+    /// The type of the value ahead, whose first part names a module's.
+    pub(super) fn type_ahead(self, cursor: &InputCursor<'_>) -> Result<ForeignType, ReadStop> {
+        let mut ahead = *cursor;
+        Ok(match self {
+            ForeignForm::OldModule | ForeignForm::Module => ForeignType::Module(ModuleType(ahead.len()?)),
+            ForeignForm::PathHash => ForeignType::PathHash,
+        })
+    }
+
+    /// The parts of the value, if the value delimits itself.
+    pub(super) fn parts(self) -> Option<&'static [Part]> {
+        match self {
+            ForeignForm::OldModule => None,
+            ForeignForm::Module => Some(MODULE_VALUE),
+            ForeignForm::PathHash => Some(PATH_HASH),
+        }
+    }
+}
+
 /// What a byte at the position of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -90,14 +123,13 @@ pub(super) enum ValueKind {
     Zset(ZsetForm),
     /// A set.
     Set(SetForm),
-    /// A type that is not there yet: its name and its parts, if the value delimits itself.
-    Other(&'static str, Option<&'static [Part]>),
+    /// A type that this server lacks.
+    Foreign(ForeignForm),
 }
 
 impl ValueKind {
     /// The type of this number; `None` for a number that is no type.
     pub(super) fn of(number: u8, dialect: Dialect) -> Option<ValueKind> {
-        let other = |name, parts| Some(ValueKind::Other(name, Some(parts)));
         match (number, dialect) {
             (op::TYPE_STRING, _) => Some(ValueKind::String),
             (op::TYPE_LIST, _) => Some(ValueKind::List(ListForm::Elements)),
@@ -116,16 +148,16 @@ impl ValueKind {
             (op::TYPE_SET, _) => Some(ValueKind::Set(SetForm::Members)),
             (op::TYPE_SET_INTSET, _) => Some(ValueKind::Set(SetForm::Intset)),
             (op::TYPE_SET_LISTPACK, _) => Some(ValueKind::Set(SetForm::Listpack)),
-            (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
-            (23, Dialect::Redis) => other("hash", &[Text]),
-            (op::TYPE_PATH_HASH, Dialect::Valkey) => other("path hash", PATH_HASH),
+            (op::TYPE_HASH_DRAFT_VOLATILE, Dialect::Redis) => Some(ValueKind::Hash(HashForm::DraftPairs)),
+            (op::TYPE_HASH_DRAFT_LISTPACK, Dialect::Redis) => Some(ValueKind::Hash(HashForm::DraftListpack)),
+            (op::TYPE_PATH_HASH, Dialect::Valkey) => Some(ValueKind::Foreign(ForeignForm::PathHash)),
             (op::TYPE_HASH_REDIS_VOLATILE, Dialect::Redis) => Some(ValueKind::Hash(HashForm::RedisPairs)),
             (op::TYPE_HASH_REDIS_LISTPACK, Dialect::Redis) => Some(ValueKind::Hash(HashForm::RedisListpack)),
             (op::TYPE_STREAM, _) => Some(ValueKind::Stream(StreamForm::Plain)),
             (op::TYPE_STREAM_2, _) => Some(ValueKind::Stream(StreamForm::Counted)),
             (op::TYPE_STREAM_3, _) => Some(ValueKind::Stream(StreamForm::Active)),
-            (6, _) => Some(ValueKind::Other("module", None)),
-            (7, _) => other("module", &[Len, Module]),
+            (op::TYPE_OLD_MODULE, _) => Some(ValueKind::Foreign(ForeignForm::OldModule)),
+            (op::TYPE_MODULE, _) => Some(ValueKind::Foreign(ForeignForm::Module)),
             _ => None,
         }
     }
@@ -134,5 +166,8 @@ impl ValueKind {
 /// A Path Hash: paths, and the fields and values of each.
 const PATH_HASH: &[Part] = &[Counted(&[Text, Counted(&[Text, Text])])];
 
-/// What a module has left beside keys: the module, when to load it, its parts.
-pub(super) const MODULE_AUX: &[Part] = &[Len, Len, Len, Module];
+/// A value of a module: its type and its parts.
+const MODULE_VALUE: &[Part] = &[Len, Module];
+
+/// What a module has left beside keys, behind the numbers that begin it.
+pub(super) const MODULE_RECORD: &[Part] = &[Module];

@@ -14,7 +14,8 @@ use super::crc::Sum;
 use super::cursor::InputCursor;
 use super::decoder::{Decoder, Step, VERSION_VALKEY, VERSIONS_VALKEY};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, ValueKind};
+use super::foreign::ForeignType;
+use super::kind::{Dialect, ForeignForm, ValueKind};
 use super::writer::{Writer, set_kind};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
 use sluice_value::{HashRef, ListRef, Pages, SetRef, Stream, ZsetRef};
@@ -46,8 +47,8 @@ pub enum PayloadError {
     Footer,
     /// A type of another server's, in a payload of its version.
     Foreign(u8),
-    /// A well-formed value of a type that the server does not have: its name.
-    Unsupported(&'static str),
+    /// A value of a type that the server does not have.
+    Unsupported(ForeignType),
     /// The value is malformed. Offsets count from the beginning of the payload.
     Bad(LoadError),
 }
@@ -192,13 +193,17 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
     let dialect = if is_foreign { Dialect::Redis } else { Dialect::Valkey };
     let kind = match ValueKind::of(number, dialect) {
         // Modules have types of their own, none of which is there.
-        None | Some(ValueKind::Other("module", _)) => return Err(bad(0, Problem::Unknown(number))),
+        None | Some(ValueKind::Foreign(ForeignForm::OldModule | ForeignForm::Module)) => {
+            return Err(bad(0, Problem::Unknown(number)));
+        }
+        Some(ValueKind::Foreign(ForeignForm::PathHash)) => {
+            return Err(PayloadError::Unsupported(ForeignType::PathHash));
+        }
         Some(kind) => kind,
     };
     let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
     match step {
         Step::Item(Item::LoadedEntry(LoadedEntry { value, .. })) => Ok(value),
-        Step::Item(Item::Skipped { kind, .. }) => Err(PayloadError::Unsupported(kind)),
         Step::Item(_) | Step::End => Err(bad(0, Problem::Length)),
         Step::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),
     }

@@ -54,15 +54,11 @@ impl Writer {
         Writer { out: vec![kind], summed: 0, sum: Sum::new(), options, compresses: options.compression }
     }
 
-    /// A field about the file. They come before the first database.
-    pub fn aux(&mut self, name: &str, value: Text<'_>) {
-        self.aux_of(name.as_bytes(), value);
-    }
-
-    /// An auxiliary field with a name that another server gave it.
-    pub fn aux_of(&mut self, name: &[u8], value: Text<'_>) {
+    /// A field about the file, by a name that stands in this program: none that was read. Fields come before
+    /// the first database.
+    pub fn aux(&mut self, name: &'static str, value: Text<'_>) {
         self.out.push(op::AUX);
-        self.text(Text::Bytes(name));
+        self.text(Text::Bytes(name.as_bytes()));
         self.text(value);
     }
 
@@ -70,12 +66,6 @@ impl Writer {
     pub fn function(&mut self, code: &[u8]) {
         self.out.push(op::FUNCTION);
         self.text(Text::Bytes(code));
-    }
-
-    /// What a module has left beside keys, as it was read.
-    pub fn module_record(&mut self, record: &[u8]) {
-        self.out.push(op::MODULE_AUX);
-        self.out.extend_from_slice(record);
     }
 
     /// Goes on with a database that was begun before.

@@ -2,8 +2,8 @@
 
 use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{
-    Item, Judge, LoadError, Loaded, LoadedEntry, PayloadError, Problem, ReadOptions, ReadProgress, Reader,
-    Unknown, fuzz_rdb, restore,
+    ForeignType, Item, Judge, LoadError, Loaded, LoadedEntry, PayloadError, Problem, ReadOptions,
+    ReadProgress, Reader, Unknown, fuzz_rdb, restore,
 };
 use std::hash::Hasher;
 use twox_hash::XxHash32;
@@ -70,7 +70,7 @@ fn read(file: &[u8], piece: usize, options: ReadOptions) -> Result<(Rows, Vec<u8
                 };
                 rows.push((text(&key), value));
             }
-            ReadProgress::Item(Item::Skipped { key, kind, .. }) => rows.push((text(&key), kind.to_owned())),
+            ReadProgress::Item(Item::Skipped { key, kind, .. }) => rows.push((text(&key), kind.to_string())),
             ReadProgress::Item(_) => {}
             ReadProgress::End => {
                 let rest = [reader.rest(), &pieces.collect::<Vec<_>>().concat()].concat();
@@ -277,7 +277,7 @@ fn a_path_hash_is_refused_by_its_key_and_left_out_when_relaxed() {
     let packed = [ENVELOPE, &frame(&file, 0, MAX_BLOCK)].concat();
     for file in [file, packed] {
         for piece in [1, usize::MAX] {
-            let refused = Problem::Unsupported { kind: "path hash", key: b"tree".to_vec() };
+            let refused = Problem::Unsupported { kind: ForeignType::PathHash, key: b"tree".to_vec() };
             assert_eq!(read(&file, piece, default()), Err(LoadError { offset: 11, problem: refused }));
             let (rows, _) = read(&file, piece, relaxed).expect("the rest is in order");
             let wanted = [("tree", "path hash"), ("k", "v")].map(|(key, value)| (key.into(), value.into()));
@@ -290,7 +290,10 @@ fn a_path_hash_is_refused_by_its_key_and_left_out_when_relaxed() {
     // A payload of one is no bad data.
     let payload = [&PATH_HASH[..1], &PATH_HASH[6..], &81u16.to_le_bytes(), &[0; 8]].concat();
     let unsummed = ReadOptions { checksum: false, ..default() };
-    assert_eq!(restore(&payload, unsummed).map(|_| ()), Err(PayloadError::Unsupported("path hash")));
+    assert_eq!(
+        restore(&payload, unsummed).map(|_| ()),
+        Err(PayloadError::Unsupported(ForeignType::PathHash))
+    );
 }
 
 #[test]

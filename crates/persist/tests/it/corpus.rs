@@ -28,7 +28,7 @@ struct Contents {
     expiries: BTreeMap<(u64, String), i64>,
     usages: Vec<Usage>,
     /// Names of types, and how many keys had one.
-    skipped: BTreeMap<&'static str, usize>,
+    skipped: BTreeMap<String, usize>,
     empty: usize,
 }
 
@@ -49,7 +49,7 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
                 Item::Function(code) => contents.functions.push(code.into_owned()),
                 Item::LoadedEntry(entry) => contents.add(db, entry),
                 Item::Empty { .. } => contents.empty += 1,
-                Item::Skipped { kind, .. } => *contents.skipped.entry(kind).or_default() += 1,
+                Item::Skipped { kind, .. } => *contents.skipped.entry(kind.to_string()).or_default() += 1,
             },
             ReadProgress::More(offset) => match pieces.next() {
                 Some(piece) => reader.feed(piece),

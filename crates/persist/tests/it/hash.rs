@@ -90,6 +90,25 @@ fn every_form_is_read_in_any_pieces() {
 }
 
 #[test]
+fn hashes_of_release_candidates_of_redis_7_4_are_read() {
+    // 22: each expiry counted from the epoch, 0 for none; 23: a listpack without an expiry in front.
+    let cases: [&[u8]; 2] = [
+        b"\x16\x02\x40\x7b\x01f\x01v\x00\x01n\x01w",
+        b"\x17\x17\x17\0\0\0\x06\0\x81f\x02\x81v\x02\x7b\x01\x81n\x02\x81w\x02\x00\x01\xff",
+    ];
+    for value in cases {
+        let file = [b"REDIS0012", &value[..1], b"\x01k", &value[1..], b"\xff\0\0\0\0\0\0\0\0"].concat();
+        for piece in [1, 3, 100] {
+            let hash = first(&file, piece, ReadOptions::default()).expect("well-formed").expect("has fields");
+            let wanted = [pair("f", "v", Some(123)), pair("n", "w", None)];
+            assert_eq!(fields(&hash), wanted, "type {}", value[0]);
+        }
+    }
+    let empty = b"REDIS0012\x16\x01k\x00\xff\0\0\0\0\0\0\0\0";
+    assert!(first(empty, 1, ReadOptions::default()).expect("an empty hash is no error").is_none());
+}
+
+#[test]
 fn hashes_without_fields_are_passed_over() {
     for value in [
         &b"\x04\x00"[..],

@@ -3,8 +3,8 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, SlotSizes, Text,
-    Unknown, Usage, Version, WriteOptions, Writer, fuzz_rdb,
+    ForeignType, Item, LoadError, Loaded, LoadedEntry, ModuleType, Problem, ReadOptions, ReadProgress,
+    Reader, SlotSizes, Text, Unknown, Usage, Version, WriteOptions, Writer, fuzz_rdb,
 };
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
@@ -591,9 +591,9 @@ fn hints_imports_and_functions_are_items() {
         other => panic!("{other:?}"),
     }
     match reader.next_of_whole() {
-        Ok(Some(Item::ModuleRecord { record, is_behind_keys: false })) => {
-            let at = file.windows(2).position(|two| two == b"\xf7\x81").expect("it is there") + 1;
-            assert_eq!(record, file[at..file.len() - 9]);
+        Ok(Some(Item::ModuleRecord { module, bytes })) => {
+            let at = file.windows(2).position(|two| two == b"\xf7\x81").expect("it is there");
+            assert_eq!((module, bytes), (ModuleType(1), (file.len() - 9 - at) as u64));
         }
         other => panic!("{other:?}"),
     }
@@ -603,12 +603,19 @@ fn hints_imports_and_functions_are_items() {
 }
 
 /// A value of each type that is not there: number, magic of a file that has it, value.
-const OTHERS: &[(u8, &str, &[u8])] =
-    &[(7, "module", b"\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00")];
+const OTHERS: &[(u8, ForeignType, &str, &[u8])] = &[
+    (
+        7,
+        ForeignType::Module(ModuleType(0x45e2_5238_df91_2c03)),
+        "ReJSON-RL (of a module)",
+        b"\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00",
+    ),
+    (23, ForeignType::PathHash, "path hash", b"\x01\x02/a\x01\x01f\x01v"),
+];
 
 #[test]
 fn values_of_other_types_are_named_or_passed_over() {
-    for (number, kind, value) in OTHERS {
+    for (number, kind, name, value) in OTHERS {
         let file = [
             b"VALKEY080\xfc\0\0\0\0\0\0\0\x01".as_slice(),
             &[*number],
@@ -617,12 +624,12 @@ fn values_of_other_types_are_named_or_passed_over() {
             b"\x00\x01s\x01v\xff\0\0\0\0\0\0\0\0",
         ]
         .concat();
-        let problem = Problem::Unsupported { kind, key: b"k\n".to_vec() };
+        let problem = Problem::Unsupported { kind: *kind, key: b"k\n".to_vec() };
         let error = LoadError { offset: 18, problem };
         assert_eq!(first_error(&file), error);
         assert_eq!(
             error.to_string(),
-            format!("key 'k\\n' at byte 18 holds a value of type {kind}, which this version cannot load")
+            format!("key 'k\\n' at byte 18 holds a value of type {name}, which this version cannot load")
         );
         let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
         let mut reader = Reader::of(&file, relaxed);
@@ -644,16 +651,11 @@ fn values_of_other_types_are_named_or_passed_over() {
         assert!(whole.is_ok());
         assert_eq!(outline(&file, 1, relaxed), whole);
     }
-    // Fields that expire as candidates of Redis 7.4 wrote them.
-    for (number, value) in [(22, &b"\x01\x05\x01f\x01v"[..]), (23, b"\x02lp")] {
-        let file = [b"REDIS0012".as_slice(), &[number], b"\x01k", value, b"\xff\0\0\0\0\0\0\0\0"].concat();
-        let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
-        assert_eq!(outline(&file, 1, relaxed).map(|lines| lines.len()), Ok(1), "{number}");
-    }
     // A value of the first modules does not delimit itself.
     let file = b"REDIS0009\x06\x01k\x05";
     let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
-    let problem = Problem::Unsupported { kind: "module", key: b"k".to_vec() };
+    let kind = ForeignType::Module(ModuleType(5));
+    let problem = Problem::Unsupported { kind, key: b"k".to_vec() };
     assert_eq!(outline(file, 9, relaxed), Err(LoadError { offset: 9, problem }));
 }
 

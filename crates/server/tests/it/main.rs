@@ -11,6 +11,7 @@ mod common;
 mod config;
 mod dual_channel;
 mod failover;
+mod foreign_files;
 mod iothreads;
 mod limits;
 mod live_migration;

@@ -158,14 +158,14 @@ impl Engine {
     ) -> Result<(), String> {
         let used_memory = process.used_memory(&self.keyspace);
         let about = RdbAux { now: process.now(), used_memory, stream: None, is_aof_base: true };
-        let Control { persistence: PersistenceState { kept, .. }, config, .. } = &self.control;
+        let config = &self.control.config;
         let mut result = Ok(());
         sluice_snapshot::write(
             &self.keyspace,
             config,
             sluice_snapshot::options(config, Version::Valkey),
             &about,
-            kept,
+            self.control.libraries(),
             &mut || {},
             &mut |piece| {
                 result = give(&piece);

@@ -44,7 +44,7 @@ impl Engine {
         };
         let sizes = self.database_sizes();
         let options = sluice_snapshot::options(&control.config, Version::Valkey);
-        let mut file = SnapshotFile::new(&control.config, options, &about, &control.persistence.kept, sizes);
+        let mut file = SnapshotFile::new(&control.config, options, &about, control.libraries(), sizes);
         if target.as_commands {
             let stamp = control.limits.aof_timestamps.then_some(about.now);
             file = file.written_as_commands(stamp, control.replication.stream.point());

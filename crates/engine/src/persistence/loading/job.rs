@@ -13,9 +13,7 @@ use sluice_config::param;
 use sluice_keyspace::KeyHasher;
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::{ReadOptions, Unknown};
-use sluice_snapshot::{
-    FileLoad, LoadOutcome, LoadProgress, LoadThread, NotLoaded, OpaqueRecords, Reporter, SnapshotSource,
-};
+use sluice_snapshot::{FileLoad, LoadOutcome, LoadProgress, LoadThread, NotLoaded, Reporter, SnapshotSource};
 use sluice_snapshot::{LoadOptions, piece_bytes};
 use std::sync::{Arc, PoisonError};
 
@@ -91,7 +89,7 @@ impl LoadJob {
             LoadReader::Aof(load) => load.run(&mut keyspace, out),
         };
         let result = result.and_then(|brought| {
-            let loaded = load_functions(&brought.kept, machines, out)?;
+            let loaded = load_functions(&brought.libraries, machines, out)?;
             *functions.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
             Ok(brought)
         });
@@ -108,16 +106,14 @@ impl LoadJob {
 /// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do,
 /// without limit.
 fn load_functions(
-    kept: &OpaqueRecords,
+    libraries: &[Arc<[u8]>],
     machines: MachineLimits,
     out: &mut Reporter<'_>,
 ) -> Result<Functions, NotLoaded> {
     let mut lines = Vec::new();
     let loaded = {
         let look = &mut || if out.is_stopped() { Err(Vec::new()) } else { Ok(()) };
-        Functions::of_codes(kept.libraries.iter(), machines, look, &mut |level, line| {
-            lines.push((level, line))
-        })
+        Functions::of_codes(libraries.iter(), machines, look, &mut |level, line| lines.push((level, line)))
     };
     lines.into_iter().for_each(|(level, line)| out.log(level, line));
     loaded.map_err(|error| {

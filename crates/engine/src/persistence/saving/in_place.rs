@@ -118,7 +118,7 @@ fn write(
         }
     };
     let options = sluice_snapshot::options(config, Version::Valkey);
-    sluice_snapshot::write(keyspace, config, options, about, &control.persistence.kept, &mut each, &mut give);
+    sluice_snapshot::write(keyspace, config, options, about, control.libraries(), &mut each, &mut give);
     result
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 pub struct Reference {
     child: Child,
     pub port: u16,
-    dir: Dir,
+    pub dir: Dir,
 }
 
 impl Reference {

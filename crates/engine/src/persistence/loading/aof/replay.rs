@@ -46,7 +46,7 @@ impl AofLoad {
         *keyspace = filled;
         result.map(|()| LoadResult {
             counts: control.persistence.last_load,
-            kept: control.persistence.kept,
+            libraries: control.libraries(),
             history,
         })
     }

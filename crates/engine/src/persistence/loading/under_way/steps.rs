@@ -80,10 +80,6 @@ impl Control {
         }
         match result {
             Ok(brought) => {
-                match load.plan.old {
-                    OldData::Freed | OldData::Kept => self.persistence.kept = brought.kept,
-                    OldData::Filled => self.persistence.kept.merge(brought.kept),
-                }
                 let functions = self.install_functions(load);
                 self.note_loaded(load.from, brought.counts);
                 self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
@@ -117,7 +113,7 @@ impl Control {
     fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
         let brought = load.functions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let brought = brought.unwrap_or_default();
-        let joined = match load.plan.old {
+        match load.plan.old {
             OldData::Freed | OldData::Kept => {
                 self.functions = brought;
                 Ok(())
@@ -126,9 +122,7 @@ impl Control {
                 let replaces = load.plan.duplicates == Duplicates::Replace;
                 self.functions.join(brought, replaces).map(drop)
             }
-        };
-        self.keep_libraries();
-        joined
+        }
     }
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.

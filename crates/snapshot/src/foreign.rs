@@ -1,0 +1,96 @@
+//! What a file holds beside keys that means nothing here: dropped while it is read, and said in the log.
+//!
+//! Invariant: memory does not grow with the file: [`MODULES_MAX`] modules and [`NAMES_MAX`] names of fields
+//! are told apart, all others are counted.
+
+use sluice_base::LogLevel;
+use sluice_persist::rdb::ModuleType;
+use std::collections::BTreeMap;
+
+/// What was dropped of a file so far.
+#[derive(Debug, Default)]
+pub(crate) struct DroppedRecords {
+    /// Records for each module's type.
+    modules: BTreeMap<ModuleType, u64>,
+    /// Records of further modules.
+    further_records: u64,
+    /// Auxiliary fields whose names are not known.
+    fields: u64,
+    /// The first names of such fields, each once.
+    field_names: Vec<String>,
+}
+
+impl DroppedRecords {
+    /// A module has left a record beside the keys.
+    pub(crate) fn note_module(&mut self, module: ModuleType) {
+        if self.modules.len() < MODULES_MAX || self.modules.contains_key(&module) {
+            *self.modules.entry(module).or_default() += 1;
+        } else {
+            self.further_records += 1;
+        }
+    }
+
+    /// The file has an auxiliary field whose name is not known.
+    pub(crate) fn note_field(&mut self, name: &[u8]) {
+        self.fields += 1;
+        if self.field_names.len() < NAMES_MAX {
+            let shown = name.get(..NAME_BYTES_MAX).unwrap_or(name).escape_ascii().to_string();
+            if !self.field_names.contains(&shown) {
+                self.field_names.push(shown);
+            }
+        }
+    }
+
+    /// Lines for the log: one for each module, and one for all fields.
+    pub(crate) fn lines(&self) -> Vec<(LogLevel, String)> {
+        let mut lines = Vec::new();
+        for (module, records) in &self.modules {
+            let version = module.encoding_version();
+            lines.push((LogLevel::Warning, format!(
+                "Dropped what module type {module} (encoding version {version}) has left beside the keys, records: {records}. \
+                 There are no modules here: what is saved and sent from now on lacks these records. Keep the old file if \
+                 the module is to have them again."
+            )));
+        }
+        if self.further_records > 0 {
+            let text = format!(
+                "Dropped what further modules have left beside the keys, records: {}",
+                self.further_records
+            );
+            lines.push((LogLevel::Warning, text));
+        }
+        if self.fields > 0 {
+            let more = if self.field_names.len() == NAMES_MAX { ", and maybe others" } else { "" };
+            let (count, names) = (self.fields, self.field_names.join(", "));
+            let text =
+                format!("Left out auxiliary fields that mean nothing here: {count}, by name {names}{more}");
+            lines.push((LogLevel::Notice, text));
+        }
+        lines
+    }
+}
+
+/// Types of modules that have a line each. A Redis Stack has about ten.
+const MODULES_MAX: usize = 64;
+/// Names of fields that are shown.
+const NAMES_MAX: usize = 8;
+/// Bytes of a name that are shown.
+const NAME_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_any_number_of_records_is_bounded() {
+        let mut dropped = DroppedRecords::default();
+        for number in 0..100_000u64 {
+            dropped.note_module(ModuleType(number << 10));
+            dropped.note_field(format!("{number}{}", "x".repeat(1000)).as_bytes());
+        }
+        assert_eq!((dropped.modules.len(), dropped.field_names.len()), (MODULES_MAX, NAMES_MAX));
+        assert!(dropped.field_names.iter().all(|name| name.len() == NAME_BYTES_MAX));
+        assert_eq!((dropped.further_records, dropped.fields), (100_000 - MODULES_MAX as u64, 100_000));
+        assert_eq!(dropped.lines().len(), MODULES_MAX + 2);
+    }
+}
