@@ -15,6 +15,8 @@ impl std::fmt::Debug for Digest {
 impl Digest {
     /// The digest of a password in plain text. Cost: its bytes.
     pub fn of(password: &[u8]) -> Digest {
+        #[cfg(test)]
+        tests::WORK.with(|work| work.set((work.get().0 + 1, work.get().1)));
         Digest(sha2::Sha256::digest(password).into())
     }
 
@@ -45,9 +47,75 @@ impl Digest {
         sluice_base::hex(&self.0)
     }
 
+    /// Whether one of `known` is equal. Cost: as many comparisons as there are, at least `least`, whichever
+    /// is equal.
+    pub(crate) fn is_among(&self, known: &[Digest], least: usize) -> bool {
+        let found = known.iter().fold(false, |found, known| found | known.is_same(self));
+        // Compared for the time that it takes.
+        for _ in known.len()..least {
+            std::hint::black_box(Digest([0; 32]).is_same(self));
+        }
+        found
+    }
+
     /// Whether both are equal, in a time that does not depend on where they differ.
     pub fn is_same(&self, other: &Digest) -> bool {
+        #[cfg(test)]
+        tests::WORK.with(|work| work.set((work.get().0, work.get().1 + 1)));
         let differences = self.0.iter().zip(other.0).fold(0, |all, (one, other)| all | (one ^ other));
         std::hint::black_box(differences) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{AuthError, Digest, Users};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Digests made and digests compared by this thread.
+        pub(super) static WORK: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    }
+
+    #[test]
+    fn a_refusal_takes_the_same_work_whatever_its_reason() {
+        let mut users = Users::new(true);
+        for (name, rules) in [
+            ("one", "on >right"),
+            ("eight", "on >1 >2 >3 >4 >5 >6 >7 >right"),
+            ("none", "on"),
+            ("disabled", "off >right"),
+            ("disabled-nopass", "off nopass"),
+            ("open", "on nopass"),
+        ] {
+            users.set_user(name.as_bytes(), rules.split(' ').map(str::as_bytes)).expect("rules");
+        }
+        let tried = |name: &str, password: &str| {
+            WORK.set((0, 0));
+            let result = users.authenticate(name.as_bytes(), password.as_bytes()).map(drop);
+            (result, WORK.get())
+        };
+        for (name, password, result) in [
+            ("nobody", "right", Err(AuthError::UnknownUser)),
+            ("disabled", "right", Err(AuthError::Disabled)),
+            ("disabled", "wrong", Err(AuthError::Disabled)),
+            ("disabled-nopass", "wrong", Err(AuthError::Disabled)),
+            ("none", "right", Err(AuthError::WrongPassword)),
+            ("one", "wrong", Err(AuthError::WrongPassword)),
+            ("eight", "wrong", Err(AuthError::WrongPassword)),
+            ("one", "right", Ok(())),
+            ("eight", "right", Ok(())),
+            ("open", "wrong", Ok(())),
+        ] {
+            assert_eq!(tried(name, password), (result, (1, 8)), "{name} {password}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_found_at_any_position_and_none_in_nothing() {
+        let known: Vec<Digest> = [&b"a"[..], b"b", b"c"].map(Digest::of).to_vec();
+        assert!(known.iter().all(|digest| digest.is_among(&known, 8)));
+        assert!(!Digest::of(b"d").is_among(&known, 8));
+        assert!(!Digest::of(b"").is_among(&[], 8));
     }
 }

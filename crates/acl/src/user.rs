@@ -244,8 +244,7 @@ impl User {
         if self.nopass {
             return true;
         }
-        let digest = Digest::of(password);
-        self.passwords.iter().fold(false, |found, known| found | known.is_same(&digest))
+        Digest::of(password).is_among(&self.passwords, 0)
     }
 
     /// Applies rules as ACL SETUSER gives them. After an error the user is between two states: callers change

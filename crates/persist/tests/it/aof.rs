@@ -441,7 +441,7 @@ fn bad_manifests_are_refused_with_the_references_words() {
     let good = "file i seq 1 type i\n";
     let long = format!("file i seq 2 type i x {}\n", "a".repeat(1024 - 22));
     let behind = |line: &str| format!("{good}{line}");
-    let table: [(String, ManifestProblem, Option<usize>); 25] = [
+    let table: [(String, ManifestProblem, Option<usize>); 26] = [
         (String::new(), Empty, None),
         ("\n".into(), Format, Some(1)),
         (behind(" \t\r\n"), Format, Some(2)),
@@ -465,6 +465,8 @@ fn bad_manifests_are_refused_with_the_references_words() {
         (behind(good), Order, Some(2)),
         (behind("file i seq -1 type i\n"), Order, Some(2)),
         (behind("file i seq 99999999999999999999 type i\n"), Order, Some(2)),
+        // The files that follow are counted on from here, and have to be read again.
+        (behind("file i seq 9223372036854775806 type i\n"), Order, Some(2)),
         (behind("file i seq 2 type z\n"), Kind, Some(2)),
         // A comment is read in pieces of 1,024 bytes, the second of which is a line of its own.
         (behind(&format!("#{}\n", "a".repeat(1023))), Format, Some(3)),

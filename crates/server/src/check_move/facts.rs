@@ -82,6 +82,11 @@ impl InfoFacts {
         self.text(name) == value.as_bytes()
     }
 
+    /// Keys of all databases together; the end of 64 bits where a server claims more.
+    pub fn keys(&self) -> u64 {
+        self.databases().fold(0, |sum, (_, keys)| sum.saturating_add(keys))
+    }
+
     /// The databases that have keys, with their numbers of keys.
     pub fn databases(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().filter_map(|(name, value)| {

@@ -39,7 +39,7 @@ pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
         clients(&mut verdict, kinds);
     }
     if let Some(sample) = verdict.known("keys", &facts.keys) {
-        let databases = facts.info.as_ref().map_or(0, |info| info.databases().map(|(_, keys)| keys).sum());
+        let databases = facts.info.as_ref().map_or(0, InfoFacts::keys);
         keys(&mut verdict, sample, databases);
     }
     verdict.into_findings()

@@ -8,8 +8,9 @@
 //! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts as a
 //! connection for `maxclients` from its accept on, so that the thread's table is bounded; (3) it ends after
 //! [`HANDSHAKE_MAX`], however slowly it goes on; (4) what came with the handshake's last packet travels with
-//! the connection; (5) the thread has a third of what others get where processors are short: who connects
-//! waits for who is served.
+//! the connection, and what comes behind that waits in the kernel until the connection is served: nothing is
+//! decoded here without a bound; (5) the thread has a third of what others get where processors are short:
+//! who connects waits for who is served.
 
 use crate::net::{Endpoint, Stream, TlsCodec};
 use crate::os::plain_error;
@@ -327,6 +328,10 @@ impl<T> HandshakeThread<T> {
                         handshake.peer_has_ended |= received.closed;
                         if handshake.session.is_established() && handshake.stage == HandshakeStage::Shaking {
                             handshake.stage = HandshakeStage::Established;
+                            // A client that does not take the last flight keeps the connection here, and may
+                            // send data meanwhile.
+                            let source = handshake.source;
+                            self.event_loop.recv_stop(source);
                         }
                         Ok(())
                     }
@@ -364,7 +369,6 @@ impl<T> HandshakeThread<T> {
             && handshake.stage == HandshakeStage::Established
         {
             handshake.stage = HandshakeStage::Leaving;
-            self.event_loop.recv_stop(source);
             self.event_loop.detach(source);
         }
     }
@@ -402,3 +406,6 @@ pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Failures that the log tells of in a second.
 const TOLD_MAX: u32 = 10;
 const CLOSED: &str = "the client closed the connection during the handshake";
+
+#[cfg(test)]
+mod tests;

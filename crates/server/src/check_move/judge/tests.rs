@@ -50,6 +50,44 @@ fn a_server_like_ours_has_nothing_in_the_way() {
     check(|_| {}, &[]);
 }
 
+/// Numbers of the other server are bytes from a stranger: each at the edges of its type, alone and all at
+/// once.
+#[test]
+fn numbers_of_the_other_server_may_be_any() {
+    let names: Vec<Vec<u8>> = plain().info.unwrap().0.into_keys().collect();
+    for edge in ["18446744073709551615", "18446744073709551616", "9223372036854775807", "-1", "0", ""] {
+        let of = |name: &[u8]| match name.starts_with(b"db") {
+            true => format!("keys={edge},expires={edge},avg_ttl={edge}").into_bytes(),
+            false => edge.as_bytes().to_vec(),
+        };
+        for changed in names.iter().map(|name| vec![name.clone()]).chain([names.clone()]) {
+            let mut facts = plain();
+            let info = facts.info.as_mut().unwrap();
+            changed.iter().for_each(|name| drop(info.0.insert(name.clone(), of(name))));
+            info.0.extend([b"db1", b"db2"].map(|name| (name.to_vec(), of(name))));
+            let count = edge.parse().unwrap_or(0);
+            facts.calls =
+                Ok(vec![calls("m.a", count, 0), calls("m.b", 0, count), calls("m.c", count, count)]);
+            facts.modules = Ok(vec![(b"m".to_vec(), i64::MIN), (b"n".to_vec(), i64::MAX)]);
+            let _ = judge(&facts);
+        }
+    }
+}
+
+#[test]
+fn more_keys_than_a_number_holds_are_the_largest_number() {
+    let mut facts = plain();
+    facts.info = Ok(InfoFacts::read(b"db0:keys=18446744073709551615\r\ndb1:keys=5\r\n"));
+    facts.keys = Ok(KeySample {
+        looked_at: 1,
+        kinds: [((b"string".to_vec(), b"int".to_vec()), 1)].into(),
+        ..KeySample::default()
+    });
+    let findings = judge(&facts);
+    let text = "of 1 keys that were looked at, of 18446744073709551615 in all: 1 string";
+    assert!(findings.iter().any(|finding| finding.what == text), "{findings:#?}");
+}
+
 #[test]
 fn commands_that_are_not_here_are_named_by_their_calls() {
     check(
