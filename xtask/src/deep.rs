@@ -5,6 +5,7 @@
 //! what a run needs from outside and does not find, it says and skips.
 
 mod deny;
+mod hostile;
 mod lua;
 mod metrics;
 mod openssl;
@@ -13,7 +14,7 @@ mod page;
 mod reproducible;
 mod sentinel;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
@@ -38,6 +39,10 @@ struct Chosen {
     seed: u64,
     /// Commands of each differential test; none: the default of the run.
     commands: Option<u64>,
+    /// A server in place of a release of what is checked out.
+    ours: Option<PathBuf>,
+    /// How the names of the programs begin that are run; none: all.
+    only: Option<String>,
 }
 
 impl Chosen {
@@ -48,9 +53,11 @@ impl Chosen {
 
 const SEED: &str = "--seed";
 const COMMANDS: &str = "--commands";
+const OURS: &str = "--ours";
+const ONLY: &str = "--only";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 27] = [
+const RUNS: [LongRun; 28] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -85,6 +92,13 @@ const RUNS: [LongRun; 27] = [
         takes: &[SEED, COMMANDS],
         commands: COMMANDS_CANARY,
         run: differential_canary,
+    },
+    LongRun {
+        name: "hostile",
+        about: "clients and files that mean no good beside a PING: its longest wait, KILL, memory",
+        takes: &[OURS, ONLY],
+        commands: 0,
+        run: |chosen| hostile::run(chosen.ours.as_deref(), chosen.only.as_deref()),
     },
     LongRun {
         name: "fuzz",
@@ -260,7 +274,8 @@ const SIM_SEEDS: u64 = 10_000;
 /// Where it is noted what passed when.
 const RECORD: &str = "docs/deep-runs.toml";
 
-/// The task: `[--seed N] [--commands N] [run...]`; all runs by default, from a seed of today on.
+/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; all runs by default, from a
+/// seed of today on.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     if arguments.flag("--help") {
@@ -269,16 +284,23 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     }
     let seed = arguments.option_number(SEED)?;
     let commands = arguments.option_number(COMMANDS)?;
+    let (ours, only) = (arguments.option(OURS)?.map(PathBuf::from), arguments.option(ONLY)?);
     let runs = chosen_runs(&arguments.words()?)?;
-    for (option, value) in [(SEED, seed), (COMMANDS, commands)] {
-        if value.is_some() && !runs.iter().any(|run| run.takes.contains(&option)) {
+    let given = [
+        (SEED, seed.is_some()),
+        (COMMANDS, commands.is_some()),
+        (OURS, ours.is_some()),
+        (ONLY, only.is_some()),
+    ];
+    for (option, is_given) in given {
+        if is_given && !runs.iter().any(|run| run.takes.contains(&option)) {
             return Err(format!(
                 "none of these runs takes {option}; `cargo xtask deep --help` says which do"
             )
             .into());
         }
     }
-    let chosen = Chosen { seed: seed.unwrap_or_else(shell::unix_seconds), commands };
+    let chosen = Chosen { seed: seed.unwrap_or_else(shell::unix_seconds), commands, ours, only };
     let mut steps = Steps::new();
     for run in runs {
         if run.takes.contains(&SEED) {
@@ -304,7 +326,7 @@ fn chosen_runs(words: &[String]) -> Result<Vec<&'static LongRun>> {
 
 /// What `--help` prints.
 fn help() -> String {
-    let mut text = "cargo xtask deep [--seed N] [--commands N] [run...]\n\n\
+    let mut text = "cargo xtask deep [--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]\n\n\
                     All runs without a name. A run that passes is noted in docs/deep-runs.toml with its commit.\n\n"
         .to_owned();
     for run in &RUNS {
@@ -317,7 +339,9 @@ fn help() -> String {
     }
     text.push_str(
         "\n  --seed N      the first seed; by default one of today, which is printed\n\
-         \x20 --commands N  commands for each seed or way; with fewer than by default nothing is noted\n",
+         \x20 --commands N  commands for each seed or way; with fewer than by default nothing is noted\n\
+         \x20 --ours BIN    a server in place of a release of what is checked out; nothing is noted\n\
+         \x20 --only NAME   the programs whose names begin so; nothing is noted\n",
     );
     text
 }
@@ -529,6 +553,10 @@ fn record(run: &LongRun, chosen: &Chosen, commit: &str) -> Result<()> {
     let commands = chosen.commands_or(run.commands);
     if sends_commands && commands < run.commands {
         println!("{}: not noted: {} commands are fewer than {}", run.name, commands, run.commands);
+        return Ok(());
+    }
+    if run.takes.contains(&OURS) && (chosen.ours.is_some() || chosen.only.is_some()) {
+        println!("{}: not noted: another server, or a part of the programs", run.name);
         return Ok(());
     }
     let path = shell::root().join(RECORD);

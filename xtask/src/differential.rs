@@ -39,6 +39,7 @@ use crate::wire::Connection;
 use allowed::Allowed;
 use generate::{Command, Generator};
 use grammar::Grammar;
+pub(crate) use payload::crc64;
 use player::{Failure, Player};
 
 /// Commands in one stream.

@@ -45,6 +45,27 @@ impl Server {
         extra: &[String],
         prepare: &dyn Fn(&Path) -> Result<()>,
     ) -> Result<Server> {
+        let mut server = Server::begin_by(launcher, binary, extra, prepare)?;
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// Starts `binary` with `extra` options, once `prepare` has filled its folder; whether the server ever
+    /// answers is up to the caller.
+    pub(crate) fn begin(
+        binary: &Path,
+        extra: &[String],
+        prepare: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<Server> {
+        Server::begin_by(&[], binary, extra, prepare)
+    }
+
+    fn begin_by(
+        launcher: &[String],
+        binary: &Path,
+        extra: &[String],
+        prepare: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<Server> {
         let port = free_port()?;
         let folder = std::env::temp_dir().join(format!("sluice-xtask-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
@@ -66,9 +87,7 @@ impl Server {
         let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
         let launcher = launcher.to_vec();
         let (binary, extra) = (binary.to_path_buf(), extra.to_vec());
-        let mut server = Server { launcher, binary, extra, folder, child, port };
-        server.wait_until_ready()?;
-        Ok(server)
+        Ok(Server { launcher, binary, extra, folder, child, port })
     }
 
     /// Waits for the first PONG; ten seconds at most.

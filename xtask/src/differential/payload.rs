@@ -325,7 +325,7 @@ fn small_number(element: &[u8]) -> Option<u8> {
 }
 
 /// CRC-64 of Jones, bit by bit: a second opinion beside the crate that the product uses.
-fn crc64(bytes: &[u8]) -> u64 {
+pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u64::from(*byte), |sum, _| {
             (sum >> 1) ^ if sum & 1 == 1 { 0x95ac_9329_ac4b_c9b5 } else { 0 }

@@ -1,0 +1,71 @@
+//! A client beside a hostile program: one PING after another, and how long each waited.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::wire::{Connection, encode};
+use crate::{Result, shell};
+
+/// How long a reply is waited for before the server counts as one that does not answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+/// Between a reply and the next PING.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long PINGs waited. A reply of any kind counts: BUSY and LOADING are an event loop that turns.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pings {
+    /// The longest wait; [`PATIENCE`] where a reply did not come.
+    pub(super) longest: Duration,
+    pub(super) total: Duration,
+    pub(super) count: u32,
+}
+
+impl Pings {
+    /// The mean wait.
+    pub(super) fn mean(&self) -> Duration {
+        self.total / self.count.max(1)
+    }
+}
+
+/// The client, on a thread of its own.
+pub(super) struct Bystander {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Pings>,
+}
+
+impl Bystander {
+    /// Connects to `port`, and begins.
+    pub(super) fn start(port: u16) -> Result<Bystander> {
+        let connection = Connection::open(port)?;
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::spawn(move || ping(connection, &stopped));
+        Ok(Bystander { stop, thread })
+    }
+
+    /// Ends behind the reply that is due.
+    pub(super) fn stop(self) -> Pings {
+        drop(self.stop);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn ping(mut connection: Connection, stopped: &mpsc::Receiver<()>) -> Pings {
+    let mut request = Vec::new();
+    encode(&["PING"], &mut request);
+    let mut pings = Pings::default();
+    while stopped.recv_timeout(PAUSE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let began = shell::now();
+        connection.send(&request);
+        let Ok(reply) = connection.next_within(PATIENCE) else { break };
+        let wait = began.elapsed();
+        pings.longest = pings.longest.max(wait);
+        pings.total += wait;
+        pings.count += 1;
+        // The reply to this PING would be taken for that of the next.
+        if reply.is_none() {
+            break;
+        }
+    }
+    pings
+}

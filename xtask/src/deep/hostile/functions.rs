@@ -1,0 +1,186 @@
+//! Libraries of functions whose program does not end, logs without end or registers without end: loaded,
+//! restored, and found in an RDB file at the start.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::differential::crc64;
+use crate::wire::{Connection, encode};
+use crate::{Result, shell};
+
+use super::Program;
+use super::bystander::PATIENCE;
+use super::scene::{Measured, Scene, nothing, play};
+
+/// By when the load of a library has to be answered: its program has 500 ms, and stands still for others
+/// between.
+const LOAD_MAX: Duration = Duration::from_secs(2);
+/// When the second load is killed, of the 500 ms that it has.
+const KILLED_AFTER: Duration = Duration::from_millis(150);
+/// What two loads may add to the log.
+const LOG_MAX_BYTES: u64 = 256 << 20;
+/// What the server may add to its memory: two loads, whose machines have a limit each ([`MACHINE_MEMORY`]).
+const MEMORY_MAX_MIB: u64 = 250;
+const MACHINE_MEMORY: &str = "100mb";
+/// How long a server that loads such a library from a file is watched.
+const WATCHED_FOR: Duration = Duration::from_secs(2);
+/// From SHUTDOWN NOSAVE to the end of such a server.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
+
+/// The version of the payloads and files that are made here.
+const RDB_VERSION: u16 = 11;
+const OPCODE_FUNCTION: u8 = 245;
+const OPCODE_EOF: u8 = 255;
+
+/// What each library's program does. While a library is loaded it has the language and `server`, no library
+/// of functions.
+const BODIES: [(&str, &str); 12] = [
+    ("logs without end", "while true do server.log(server.LOG_WARNING, 'x') end"),
+    (
+        "logs large lines without end",
+        "local s = 'x' for i = 1, 20 do s = s .. s end while true do server.log(server.LOG_WARNING, s) end",
+    ),
+    ("loops", "while true do end"),
+    ("loops by calls", "local function f() return f() end f()"),
+    ("makes tables without end", "local t = {} while true do t[#t + 1] = {} end"),
+    (
+        "joins large texts",
+        "local s = 'x' for i = 1, 24 do s = s .. s end while true do local t = s .. 'y' end",
+    ),
+    (
+        "reads large numbers",
+        "local s = '1' for i = 1, 24 do s = s .. s end while true do local t = s + 1 end",
+    ),
+    (
+        "loops to a large number",
+        "local s = '1' for i = 1, 24 do s = s .. s end while true do for i = s, s do end end",
+    ),
+    (
+        "registers without end",
+        "local i = 0 while true do i = i + 1 server.register_function('f' .. i, function() end) end",
+    ),
+    (
+        "registers one function of many flags",
+        "local f = {} for i = 1, 1000000 do f[i] = 'no-writes' end \
+         server.register_function{function_name = 'f', callback = function() end, flags = f} while true do end",
+    ),
+    (
+        "registers a large name again and again",
+        "local s = 'x' for i = 1, 24 do s = s .. s end \
+         while true do server.register_function(s, function() end) end",
+    ),
+    (
+        "registers a large description again and again",
+        "local s = 'x' for i = 1, 24 do s = s .. s end \
+         while true do server.register_function{function_name = 'f', callback = function() end, description = s} end",
+    ),
+];
+
+/// Ends by which a library's program does what it is for.
+const EXPECTED_ENDS: [&str; 3] = ["timeout", "killed", "not enough memory"];
+
+pub(super) fn programs() -> Vec<Program> {
+    let mut programs = Vec::new();
+    for (what, body) in BODIES {
+        let code = format!("#!lua name=hostile\n{body}");
+        let ways: [(&str, fn(&Path, &str) -> Result<Measured>); 3] =
+            [("FUNCTION LOAD", load), ("FUNCTION RESTORE", restore), ("start", start)];
+        for (way, run) in ways {
+            let code = code.clone();
+            programs.push(Program::new(format!("functions: {way}: {what}"), MEMORY_MAX_MIB, move |binary| {
+                run(binary, &code)
+            }));
+        }
+    }
+    programs
+}
+
+fn options() -> [&'static str; 4] {
+    ["--busy-reply-threshold", "5", "--script-memory-limit", MACHINE_MEMORY]
+}
+
+fn load(binary: &Path, code: &str) -> Result<Measured> {
+    play(binary, &options(), &nothing, &|scene| refused(scene, &[b"FUNCTION", b"LOAD", code.as_bytes()]))
+}
+
+fn restore(binary: &Path, code: &str) -> Result<Measured> {
+    let mut payload = library(code);
+    payload.extend_from_slice(&RDB_VERSION.to_le_bytes());
+    let sum = crc64(&payload);
+    payload.extend_from_slice(&sum.to_le_bytes());
+    play(binary, &options(), &nothing, &|scene| refused(scene, &[b"FUNCTION", b"RESTORE", &payload]))
+}
+
+/// A library as it stands in files and payloads.
+fn library(code: &str) -> Vec<u8> {
+    let length = u32::try_from(code.len()).unwrap_or(u32::MAX);
+    [&[OPCODE_FUNCTION, 0x80][..], &length.to_be_bytes(), code.as_bytes()].concat()
+}
+
+/// Sends a request whose library is not to be loaded: once up to its own bound, and once up to FUNCTION KILL.
+fn refused(scene: &mut Scene, request: &[&[u8]]) -> Result<()> {
+    let (mut caller, mut killer) = (scene.client()?, scene.client()?);
+    let log_before = scene.log_bytes();
+    let mut bytes = Vec::new();
+    encode(request, &mut bytes);
+    let began = shell::now();
+    caller.send(&bytes);
+    let reply = caller.next_within(PATIENCE)?.unwrap_or_default();
+    let took = began.elapsed();
+    scene.check(took <= LOAD_MAX, || format!("the library was answered after {} ms", took.as_millis()));
+    check_refusal(scene, &reply);
+    caller.send(&bytes);
+    let early = caller.next_within(KILLED_AFTER)?;
+    let asked = shell::now();
+    // Of no script in execution, which an error says, as well: an answer is what is asked for.
+    Scene::ask(&mut killer, &[b"FUNCTION", b"KILL"])?;
+    let reply = match early {
+        Some(reply) => reply,
+        None => caller.next_within(PATIENCE)?.unwrap_or_default(),
+    };
+    scene.measured.killed = Some(asked.elapsed());
+    check_refusal(scene, &reply);
+    let logged = scene.log_bytes() - log_before;
+    scene.check(logged <= LOG_MAX_BYTES, || format!("the log grew by {logged} bytes of {LOG_MAX_BYTES}"));
+    Ok(())
+}
+
+fn check_refusal(scene: &mut Scene, reply: &[u8]) {
+    let reply = String::from_utf8_lossy(&reply[..reply.len().min(200)]).trim_end().to_owned();
+    let is_expected = EXPECTED_ENDS.iter().any(|text| reply.contains(text));
+    scene.check(is_expected, || format!("the library was answered {reply:?}"));
+}
+
+/// Starts a server whose RDB file has the library. Whether the file is refused or loads without end, others
+/// are answered, and SHUTDOWN NOSAVE ends the server.
+fn start(binary: &Path, code: &str) -> Result<Measured> {
+    let prepare = |folder: &Path| {
+        let mut file = b"REDIS0011".to_vec();
+        file.extend_from_slice(&library(code));
+        file.push(OPCODE_EOF);
+        let sum = crc64(&file);
+        file.extend_from_slice(&sum.to_le_bytes());
+        Ok(std::fs::write(folder.join("dump.rdb"), file)?)
+    };
+    let mut scene = Scene::begin(binary, &options(), &prepare)?;
+    if scene.is_answered()? {
+        scene = scene.play(&|scene| {
+            let ended = scene.has_ended(WATCHED_FOR);
+            if ended { Ok(()) } else { shut_down(scene) }
+        })?;
+    }
+    let logged = scene.log_bytes();
+    scene.check(logged <= LOG_MAX_BYTES, || format!("the log grew to {logged} bytes of {LOG_MAX_BYTES}"));
+    Ok(scene.measured)
+}
+
+fn shut_down(scene: &mut Scene) -> Result<()> {
+    scene.note_memory();
+    let mut client: Connection = scene.client()?;
+    let mut request = Vec::new();
+    encode(&["SHUTDOWN", "NOSAVE"], &mut request);
+    client.send(&request);
+    let ended = scene.has_ended(SHUTDOWN_MAX);
+    scene.check(ended, || "SHUTDOWN NOSAVE did not end the server".to_owned());
+    Ok(())
+}
