@@ -207,17 +207,26 @@ impl Zset {
         encoding: ZsetEncoding,
         context: &mut ZsetContext,
     ) -> Zset {
-        let count = elements.len();
         let clean = move |score| cleaned(score, encoding);
-        let bytes: usize = elements.clone().map(|(member, score)| row::entry_len(member, clean(score))).sum();
+        Zset::from_packed(elements.map(|(member, score)| (member, clean(score))), encoding, context)
+    }
+
+    /// The set of these elements as [`Zset::from_sorted`], each score as it was written: what was a listpack
+    /// may hold -0, which no command puts into one.
+    pub fn from_packed<'m>(
+        elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
+        encoding: ZsetEncoding,
+        context: &mut ZsetContext,
+    ) -> Zset {
+        let count = elements.len();
+        let bytes: usize = elements.clone().map(|(member, score)| row::entry_len(member, score)).sum();
         let body = if bytes > small_bytes_max(encoding) {
-            let elements = elements.map(|(member, score)| (member, clean(score)));
             Body::Large(Box::new(Large::build(elements, context.seed, &mut context.garbage)))
         } else {
             let mut row = vec![0; bytes];
             let mut rest = &mut row[..];
             for (member, score) in elements {
-                let written = row::write(rest, member, clean(score));
+                let written = row::write(rest, member, score);
                 rest = &mut rest[written..];
             }
             Body::Small(RowLeaf::of_row(&row, count, 0))

@@ -902,3 +902,34 @@ fn a_save_under_way_goes_on_when_the_one_that_would_replace_it_fails() {
     assert!(rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
     assert!(!rig.engine.has_job(), "a younger file is there");
 }
+
+/// A file of database 3 with one value, of this type, under the key `the key`.
+fn of_value(kind: u8, value: &[u8]) -> Vec<u8> {
+    [b"REDIS0011\xfe\x03", &[kind][..], b"\x07the key", value, b"\xff\0\0\0\0\0\0\0\0"].concat()
+}
+
+#[test]
+fn a_score_of_minus_zero_stays_one_where_a_listpack_or_ziplist_says_it() {
+    // As the reference answers them for member `m`.
+    let (minus, plain) =
+        ("+aa66151a75d42f177dce99dcb02453641c77f6d8", "+669bd9943b43e6b31f3ab60847ee6a38dd154aba");
+    let cases: [(u8, &[u8], &str); 5] = [
+        (17, b"\x0e\x0e\0\0\0\x02\0\x81m\x02\x82-0\x03\xff", minus),
+        (17, b"\x10\x10\0\0\0\x02\0\x81m\x02\x84-0e5\x05\xff", minus),
+        (12, b"\x12\x12\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\x02-0\xff", minus),
+        // Element by element it is put into a listpack, which makes it an integer.
+        (3, b"\x01\x01m\x02-0", plain),
+        (5, b"\x01\x01m\0\0\0\0\0\0\0\x80", plain),
+    ];
+    for (kind, value, wanted) in cases {
+        let mut rig = Rig::new();
+        put(&rig, &of_value(kind, value));
+        rig.check("DEBUG RELOAD NOSAVE", "+OK");
+        rig.check("SELECT 3", "+OK");
+        for _ in 0..2 {
+            let found = rig.run("DEBUG DIGEST-VALUE \"the key\"");
+            assert!(found.contains(&wanted[1..]), "type {kind}: {found}");
+            rig.check("DEBUG RELOAD", "+OK");
+        }
+    }
+}

@@ -20,6 +20,8 @@ pub(super) struct ZsetBuilder {
     /// Where each member begins and ends, and its score.
     elements: Vec<(usize, usize, f64)>,
     longest: usize,
+    /// The elements stood in a listpack or ziplist, whose scores stay as they were written.
+    is_packed: bool,
 }
 
 impl ZsetBuilder {
@@ -31,6 +33,7 @@ impl ZsetBuilder {
             members: Vec::new(),
             elements: Vec::new(),
             longest: 0,
+            is_packed: false,
         }
     }
 
@@ -62,6 +65,7 @@ impl ZsetBuilder {
         }
         // The length of a member is no reason to convert what was a listpack.
         self.longest = 0;
+        self.is_packed = true;
         true
     }
 
@@ -85,7 +89,10 @@ impl ZsetBuilder {
         let encoding = self.limits.encoding_for(elements.len(), self.longest);
         let mut context = ZsetContext::new(self.limits, self.seed);
         let sorted = elements.iter().map(|element| (self.member(*element), element.2));
-        let zset = Zset::from_sorted(sorted, encoding, &mut context);
+        let zset = match self.is_packed {
+            true => Zset::from_packed(sorted, encoding, &mut context),
+            false => Zset::from_sorted(sorted, encoding, &mut context),
+        };
         if zset.has_duplicates() { Err(Problem::Zset) } else { Ok(Some(zset)) }
     }
 }
