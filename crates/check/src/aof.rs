@@ -304,7 +304,7 @@ fn bad_snapshot<T>(
     reader: &LogReader,
     console: &mut Console<'_>,
 ) -> Checked<T> {
-    match report.error::<()>(error, reader.preamble_key(), console) {
+    match report.error::<()>(error, reader.under_way_in_preamble(), console) {
         Err(Stop::Report(error)) => Err(Stop::Report(error)),
         Ok(()) | Err(Stop::Said) => console.fail("RDB preamble of AOF file is not sane, aborting."),
     }

@@ -149,7 +149,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                             fed - missing_at + missing
                         ));
                     }
-                    return report.error(&error, reader.key(), console);
+                    return report.error(&error, reader.under_way(), console);
                 }
                 reader.feed(new);
                 fed += len as u64;
@@ -164,7 +164,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                         size - end
                     ));
                 }
-                return report.error(&error, reader.key(), console);
+                return report.error(&error, reader.under_way(), console);
             }
         };
         if reader.is_compressed() {
@@ -285,7 +285,8 @@ impl SnapshotReport {
             Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => None,
             Item::LoadedEntry(entry) => {
                 self.loaded(entry);
-                None
+                let mended = entry.mended?;
+                Some(format!("Key '{}', {mended} where the file is loaded", entry.key.escape_ascii()))
             }
             Item::Empty { key } => {
                 self.keys += 1;
@@ -368,13 +369,14 @@ impl SnapshotReport {
     pub(crate) fn error<T>(
         &mut self,
         error: &LoadError,
-        key: Option<&[u8]>,
+        under_way: Option<(&[u8], &str)>,
         console: &mut Console<'_>,
     ) -> Checked<T> {
         console.say("--- RDB ERROR DETECTED ---")?;
         console.say(&format!("[offset {}] {}", error.offset, self.describe(error)))?;
-        if let Some(key) = key {
+        if let Some((key, kind)) = under_way {
             console.say(&format!("[additional info] Reading key '{}'", key.escape_ascii()))?;
+            console.say(&format!("[additional info] Reading type {kind}"))?;
         }
         self.totals(console)?;
         if error.problem == Problem::Checksum {

@@ -601,3 +601,16 @@ fn what_stands_beside_keys_is_named() {
     ];
     assert_lines(&lines, &wanted);
 }
+
+#[test]
+fn what_is_put_right_and_what_is_refused_is_named_by_its_key() {
+    let folder = Folder::new("named");
+    let path = folder.write("mended", b"REDIS0009\x0f\x01k\x00\x05\x01\x01\x00\xff\0\0\0\0\0\0\0\0");
+    let (status, lines) = run(check_rdb, "@", &path, "");
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_lines(&lines, &["[offset 17] Key 'k', stream of 0 entries that says to have 5"]);
+    let path = folder.write("bad", b"REDIS0009\x05\x01k\x02\x01m\0\0\0\0\0\0\0\0\x01m\0\0\0\0\0\0\0\0\xff");
+    let (status, lines) = run(check_rdb, "@", &path, "");
+    assert_eq!(status, 1, "{lines:#?}");
+    assert_lines(&lines, &["[additional info] Reading key 'k'", "[additional info] Reading type zset"]);
+}

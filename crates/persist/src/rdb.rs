@@ -25,11 +25,11 @@ mod zset;
 
 pub use error::{LoadError, Problem};
 pub use foreign::{ForeignType, ModuleType};
-pub use item::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown};
+pub use item::{Item, Loaded, LoadedEntry, Mended, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
 pub use payload::{
     Dumped, FunctionRecords, FunctionsError, PayloadError, dump, dump_functions, fuzz_functions,
-    fuzz_payload, restore, restore_functions,
+    fuzz_payload, restore, restore_entry, restore_functions,
 };
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{WriteOptions, Writer};

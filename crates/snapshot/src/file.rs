@@ -11,7 +11,7 @@ use sluice_base::{LogLevel, Now};
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Usage,
+    Item, LoadError, Loaded, LoadedEntry, Mended, Problem, ReadOptions, ReadProgress, Reader, Usage,
 };
 use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
@@ -205,6 +205,12 @@ impl FileLoad {
     /// Says in the log what is wrong with the file, last in the reference's words where scripts look for
     /// them.
     fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
+        // What is not supported is named with its key.
+        if !matches!(error.problem, Problem::Unsupported { .. })
+            && let Some(line) = under_way_line(self.reader.under_way(), Some(self.state.db))
+        {
+            out.log(LogLevel::Warning, line);
+        }
         let version = self.reader.version();
         let mut say = |text: String| out.log(LogLevel::Warning, text);
         match &error.problem {
@@ -283,6 +289,17 @@ impl FileLoad {
     }
 }
 
+/// Which value is malformed, for the log: the key whose value was under way, the value's type, its database
+/// where that is known.
+pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Option<String> {
+    let (key, kind) = under_way?;
+    let db = db.map_or_else(String::new, |db| format!(" in database {db}"));
+    Some(format!(
+        "The value that cannot be loaded is that of key '{}'{db}, of type {kind}",
+        key.escape_ascii()
+    ))
+}
+
 /// Why a load ended.
 enum Failure {
     /// What the file asks for cannot be had: a line for the log.
@@ -326,6 +343,8 @@ struct LoadState {
     /// Strings that are not in the keyspace yet.
     staged: Staged,
     dropped: DroppedRecords,
+    /// Values that were put right.
+    mended: u64,
 }
 
 /// Where the items of a file go.
@@ -358,6 +377,9 @@ impl LoadTarget<'_> {
             Item::Function(code) => self.state.brought.libraries.push(code.into_owned().into()),
             Item::ModuleRecord { module, .. } => self.state.dropped.note_module(module),
             Item::LoadedEntry(entry) => {
+                if let Some(mended) = entry.mended {
+                    self.note_mended(&entry.key, mended, out);
+                }
                 self.entry(entry)?;
                 self.state.entries += 1;
                 out.delay(self.state.entries);
@@ -381,6 +403,16 @@ impl LoadTarget<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Says what was put right in a value.
+    #[cold]
+    fn note_mended(&mut self, key: &[u8], mended: Mended, out: &mut Reporter<'_>) {
+        self.state.mended += 1;
+        if self.state.mended <= SAID_KEYS_MAX {
+            let (key, db) = (key.escape_ascii(), self.state.db);
+            out.log(LogLevel::Warning, format!("Key '{key}' in database {db}, put right: {mended}"));
+        }
     }
 
     fn field(&mut self, name: &[u8], value: &[u8], out: &mut Reporter<'_>) {
@@ -417,7 +449,7 @@ impl LoadTarget<'_> {
     }
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
-        let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
+        let LoadedEntry { key, mut value, expiry_ms, usage, mended: _ } = entry;
         let (db, now_ms) = (self.state.db, self.rules.now.unix_ms());
         let (is_loaded, is_told) = match self.rules.expired {
             ExpiredKeys::LeftOut => (false, false),

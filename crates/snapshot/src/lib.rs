@@ -8,8 +8,8 @@
 //!
 //! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2)
 //! memory beside the keyspace: one piece, and the value under way; (3) what a file says about itself are
-//! hints, bounded by its size; (4) what is not understood is not passed on: records of modules and fields that
-//! mean nothing here are dropped while a file is read, said in the log, and no writer could write them.
+//! hints, bounded by its size; (4) what is not understood is not passed on: records of modules and fields
+//! that mean nothing here are dropped while a file is read, said in the log, and no writer could write them.
 #![forbid(unsafe_code)]
 
 mod file;
@@ -21,7 +21,7 @@ mod source;
 mod staged;
 mod write;
 
-pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, piece_bytes};
+pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, piece_bytes, under_way_line};
 pub use history::{LeftOut, LoadedHistory};
 pub use outcome::{LoadCounts, LoadResult, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};

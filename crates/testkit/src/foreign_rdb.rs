@@ -356,9 +356,12 @@ const VALUES: &[ValueForm] = &[
     ),
     form(11, Family::Both, b"\x0c\x02\0\0\0\x02\0\0\0\x01\0\x02\0"),
     form(12, Family::Both, b"\x10\x10\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\xf6\xff"),
+    form(12, Family::Both, b"\x12\x12\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\x02-0\xff"),
     form(13, Family::Both, b"\x19\x19\0\0\0\x16\0\0\0\x04\0\0\x01f\x03\x04vvvv\x06\x01n\x03\xf6\xff"),
     form(14, Family::Both, b"\x01\x10\x10\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\xf6\xff"),
     form(15, Family::Both, b"\x00\x00\x05\x07\x00"),
+    // A length that is wrong, as Redis 5 has written it.
+    form(15, Family::Both, b"\x00\x03\x05\x07\x00"),
     form(
         15,
         Family::Both,

@@ -29,7 +29,7 @@ use sluice_config::param;
 use sluice_persist::aof::{LogError, LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
-use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, piece_bytes};
+use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, piece_bytes, under_way_line};
 use std::sync::Arc;
 
 /// A replay under way.
@@ -400,6 +400,9 @@ impl ReplayedFile<'_> {
     ) -> NotLoaded {
         process.log(LogLevel::Warning, &format!("AOF {}: {error}", self.name));
         if reader.is_in_preamble() {
+            if let Some(line) = under_way_line(reader.under_way_in_preamble(), None) {
+                process.log(LogLevel::Warning, &line);
+            }
             return self.preamble_failed(process);
         }
         process.log(LogLevel::Warning, &bad_format(self.name));

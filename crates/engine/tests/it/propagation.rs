@@ -809,7 +809,7 @@ fn items(file: &[u8]) -> Vec<String> {
             Item::Aux(name, value) => format!("{}={}", text(&name), text(&value)),
             Item::Db(number) => format!("db {number}"),
             Item::Sizes(keys, expires) => format!("sizes {keys} {expires}"),
-            Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) => {
+            Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, .. }) => {
                 let value = match value {
                     Loaded::Str(value) => text(&value),
                     Loaded::Pages(pages) => text(&pages.to_vec()),

@@ -204,10 +204,11 @@ impl LogReader {
         }
     }
 
-    /// The key of the snapshot at the beginning whose value is being read, or is malformed.
-    pub fn preamble_key(&self) -> Option<&[u8]> {
+    /// The key of the snapshot at the beginning whose value is being read, or is malformed, and the name of
+    /// its type.
+    pub fn under_way_in_preamble(&self) -> Option<(&[u8], &'static str)> {
         match &self.stage {
-            Stage::Preamble(reader) => reader.key(),
+            Stage::Preamble(reader) => reader.under_way(),
             Stage::Start | Stage::Record | Stage::Annotation(_) => None,
         }
     }

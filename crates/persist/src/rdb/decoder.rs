@@ -16,7 +16,7 @@ use super::set::SetBuilder;
 use super::skip::Skip;
 use super::stream::StreamBuilder;
 use super::zset::{self, ZsetBuilder};
-use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
+use super::{Item, Loaded, LoadedEntry, Mended, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 use std::ops::RangeInclusive;
 
@@ -166,30 +166,25 @@ impl Decoder {
         self.version
     }
 
-    /// The key whose value is under way.
-    pub(super) fn key(&self) -> Option<&[u8]> {
-        let is_under_way = match self.state {
-            DecoderState::String
-            | DecoderState::Pages { .. }
-            | DecoderState::ListLen(_)
-            | DecoderState::List { .. }
-            | DecoderState::HashLen(_)
-            | DecoderState::Hash { .. }
-            | DecoderState::HashText(_)
-            | DecoderState::Stream(_)
-            | DecoderState::ZsetLen(_)
-            | DecoderState::SetLen
-            | DecoderState::Set { .. }
-            | DecoderState::Zset { .. }
-            | DecoderState::Foreign { .. }
-            | DecoderState::SkipValue { .. } => true,
+    /// The key whose value is under way, and the name of its type.
+    pub(super) fn under_way(&self) -> Option<(&[u8], &'static str)> {
+        let kind = match self.state {
+            DecoderState::String | DecoderState::Pages { .. } => "string",
+            DecoderState::ListLen(_) | DecoderState::List { .. } => "list",
+            DecoderState::HashLen(_) | DecoderState::Hash { .. } | DecoderState::HashText(_) => "hash",
+            DecoderState::Stream(_) => "stream",
+            DecoderState::ZsetLen(_) | DecoderState::Zset { .. } => "zset",
+            DecoderState::SetLen | DecoderState::Set { .. } => "set",
+            DecoderState::Foreign { form: ForeignForm::PathHash, .. }
+            | DecoderState::SkipValue { kind: ForeignType::PathHash, .. } => "path hash",
+            DecoderState::Foreign { .. } | DecoderState::SkipValue { .. } => "module",
             DecoderState::Header
             | DecoderState::Item
             | DecoderState::ModuleRecord { .. }
             | DecoderState::Checksum
-            | DecoderState::Ended => false,
+            | DecoderState::Ended => return None,
         };
-        is_under_way.then_some(self.head.key.as_slice())
+        Some((&self.head.key, kind))
     }
 
     /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets
@@ -270,7 +265,7 @@ impl Decoder {
                 self.hash_text(form, cursor)
             }
             DecoderState::Stream(builder) => match builder.step(cursor)? {
-                Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
+                Some((stream, mended)) => Ok(self.mended_entry(Loaded::Stream(stream), mended)),
                 None => Ok(Decoded::Nothing),
             },
             DecoderState::SetLen => {
@@ -548,10 +543,14 @@ impl Decoder {
     /// The sorted set under way, if it has no more elements.
     fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
-            DecoderState::Zset { left: 0, builder, .. } => match builder.finish() {
+            DecoderState::Zset { form, left: 0, builder } => match builder.finish() {
                 Ok(Some(zset)) => Ok(self.entry(Loaded::Zset(zset))),
                 Ok(None) => Ok(Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
-                Err(problem) => cursor.bad(cursor.offset(), problem),
+                Err(problem) => {
+                    // The key is still the one under way.
+                    self.state = DecoderState::ZsetLen(form);
+                    cursor.bad(cursor.offset(), problem)
+                }
             },
             state => {
                 self.state = state;
@@ -578,9 +577,13 @@ impl Decoder {
 
     /// The key under way with its value.
     fn entry<'i>(&mut self, value: Loaded<'i>) -> Decoded<'i> {
+        self.mended_entry(value, None)
+    }
+
+    fn mended_entry<'i>(&mut self, value: Loaded<'i>, mended: Option<Mended>) -> Decoded<'i> {
         self.state = DecoderState::Item;
         let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
-        Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
+        Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended }))
     }
 
     fn checksum<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {

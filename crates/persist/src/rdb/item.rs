@@ -3,6 +3,7 @@
 use sluice_base::HashSeed;
 use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Set, SetLimits, Stream, Zset, ZsetLimits};
 use std::borrow::Cow;
+use std::fmt;
 
 use super::Usage;
 use super::foreign::{ForeignType, ModuleType};
@@ -109,7 +110,7 @@ impl Item<'_> {
             Item::SlotImport { name, ranges } => Item::SlotImport { name: own(name), ranges },
             Item::Function(code) => Item::Function(own(code)),
             Item::ModuleRecord { module, bytes } => Item::ModuleRecord { module, bytes },
-            Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) => {
+            Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended }) => {
                 let value = match value {
                     Loaded::Str(text) => Loaded::Str(own(text)),
                     Loaded::Pages(pages) => Loaded::Pages(pages),
@@ -119,7 +120,7 @@ impl Item<'_> {
                     Loaded::Zset(zset) => Loaded::Zset(zset),
                     Loaded::Set(set) => Loaded::Set(set),
                 };
-                Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage })
+                Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended })
             }
             Item::Empty { key } => Item::Empty { key },
             Item::Skipped { key, kind, offset, expiry_ms } => Item::Skipped { key, kind, offset, expiry_ms },
@@ -149,6 +150,35 @@ pub struct LoadedEntry<'a> {
     pub expiry_ms: Option<i64>,
     /// The last use.
     pub usage: Usage,
+    /// What contradicted itself in the value, and was put right.
+    pub mended: Option<Mended>,
+}
+
+/// What contradicted itself in a value, and was put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// A stream said another number of entries than it has.
+    StreamLength {
+        /// What the value said.
+        said: u64,
+        /// What the stream has.
+        found: u64,
+    },
+    /// A stream's last id was less than that of an entry, whose id it is now.
+    StreamLastId,
+}
+
+impl fmt::Display for Mended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mended::StreamLength { said, found } => {
+                write!(f, "stream of {found} entries that says to have {said}: its length is {found} now")
+            }
+            Mended::StreamLastId => {
+                f.write_str("stream whose last id is less than that of an entry: it is that entry's now")
+            }
+        }
+    }
 }
 
 /// A value that was read and checked.

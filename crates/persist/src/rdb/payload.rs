@@ -183,6 +183,14 @@ fn footer_version(payload: &[u8], options: ReadOptions) -> Option<u32> {
 /// # Errors
 /// Why the payload was refused.
 pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, PayloadError> {
+    restore_entry(payload, options).map(|entry| entry.value)
+}
+
+/// The value of a payload as [`restore`] has it, and what was put right in it. The key is empty.
+///
+/// # Errors
+/// As [`restore`].
+pub fn restore_entry(payload: &[u8], options: ReadOptions) -> Result<LoadedEntry<'_>, PayloadError> {
     let version = footer_version(payload, options).ok_or(PayloadError::Footer)?;
     let bad = |offset, problem| PayloadError::Bad(LoadError { offset, problem });
     let (&number, value) = payload.split_first().ok_or(PayloadError::Footer)?;
@@ -203,7 +211,7 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
     };
     let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
     match step {
-        Step::Item(Item::LoadedEntry(LoadedEntry { value, .. })) => Ok(value),
+        Step::Item(Item::LoadedEntry(entry)) => Ok(entry),
         Step::Item(_) | Step::End => Err(bad(0, Problem::Length)),
         Step::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),
     }

@@ -109,9 +109,10 @@ impl Reader {
         self.decoder.is_unsummed()
     }
 
-    /// The key whose value is being read; behind an error, that whose value is malformed.
-    pub fn key(&self) -> Option<&[u8]> {
-        self.decoder.key()
+    /// The key whose value is being read, and the name of its type; behind an error, those of the value that
+    /// is malformed.
+    pub fn under_way(&self) -> Option<(&[u8], &'static str)> {
+        self.decoder.under_way()
     }
 
     /// The next item. After an error there is none.

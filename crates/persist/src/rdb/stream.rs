@@ -16,7 +16,7 @@ use super::cursor::{InputCursor, ReadStop};
 use super::error::Problem;
 use super::kind::StreamForm;
 use super::writer::Writer;
-use super::{Text, Usage, op};
+use super::{Mended, Text, Usage, op};
 use sluice_base::Bytes;
 use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 
@@ -33,6 +33,7 @@ pub(super) struct StreamBuilder {
     unowned: u64,
     /// Consumers to come, the one under way included.
     consumers: u64,
+    mended: Option<Mended>,
 }
 
 /// What comes next.
@@ -54,10 +55,11 @@ impl NextPart {
     /// What is wrong where this part is refused.
     fn problem(self) -> &'static str {
         match self {
-            NextPart::NodeCount | NextPart::GroupCount | NextPart::ConsumerCount | NextPart::Nodes(_) => {
-                "Stream listpack integrity check failed"
-            }
-            NextPart::Totals => "the length or the last id of a stream contradicts its entries",
+            NextPart::NodeCount
+            | NextPart::Nodes(_)
+            | NextPart::Totals
+            | NextPart::GroupCount
+            | NextPart::ConsumerCount => "Stream listpack integrity check failed",
             NextPart::Group => "a consumer group is there twice",
             NextPart::Pending(_) => "Duplicated global PEL entry loading stream consumer group",
             // Also where the consumers are over before all pending entries have one.
@@ -78,22 +80,31 @@ impl StreamBuilder {
             group: None,
             unowned: 0,
             consumers: 0,
+            mended: None,
         }
     }
 
-    /// Reads the next part; the stream when it was the last.
-    pub(super) fn step(&mut self, cursor: &mut InputCursor<'_>) -> Result<Option<Stream>, ReadStop> {
+    /// Reads the next part; the stream when it was the last, and what was put right in it.
+    pub(super) fn step(
+        &mut self,
+        cursor: &mut InputCursor<'_>,
+    ) -> Result<Option<(Stream, Option<Mended>)>, ReadStop> {
         let offset = cursor.offset();
         let next = match self.next {
             NextPart::NodeCount => Some(NextPart::Nodes(cursor.len()?)),
             NextPart::Nodes(0) => Some(NextPart::Totals),
             NextPart::Nodes(left) => self.node(cursor)?.then_some(NextPart::Nodes(left - 1)),
-            NextPart::Totals => self.totals(cursor)?.then_some(NextPart::GroupCount),
+            NextPart::Totals => {
+                self.totals(cursor)?;
+                Some(NextPart::GroupCount)
+            }
             NextPart::GroupCount => {
                 self.groups = cursor.len()?;
                 Some(NextPart::Group)
             }
-            NextPart::Group if self.groups == 0 => return Ok(Some(std::mem::take(&mut self.stream))),
+            NextPart::Group if self.groups == 0 => {
+                return Ok(Some((std::mem::take(&mut self.stream), self.mended)));
+            }
             NextPart::Group => self.group(cursor)?,
             NextPart::Pending(0) => Some(NextPart::ConsumerCount),
             NextPart::Pending(left) => self.pending(cursor)?.then_some(NextPart::Pending(left - 1)),
@@ -126,23 +137,27 @@ impl StreamBuilder {
         Ok(self.stream.load_listpack(StreamId::from_bytes(key), &listpack).is_ok())
     }
 
-    fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
-        let len = cursor.len()?;
-        let last_id = id(cursor)?;
+    /// Reads what is said of all entries. Redis 5 has written lengths that are wrong; the entries are what is
+    /// believed.
+    fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+        let said = cursor.len()?;
+        let said_last_id = id(cursor)?;
+        let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
         let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, len);
         if self.form >= StreamForm::Counted {
             // The first id is that of the first entry.
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }
-        let log = self.stream.log();
-        let fits = len == log.len() && last_id >= log.last_id();
-        if fits {
-            // What XSETID takes, by which a log of commands says it.
-            let entries_added = entries_added.clamp(len, i64::MAX as u64);
-            self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
+        // What XSETID takes, by which a log of commands says it.
+        let entries_added = entries_added.clamp(len, i64::MAX as u64);
+        self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
+        if said != len {
+            self.mended = Some(Mended::StreamLength { said, found: len });
+        } else if said_last_id != last_id {
+            self.mended = Some(Mended::StreamLastId);
         }
-        Ok(fits)
+        Ok(())
     }
 
     fn group(&mut self, cursor: &mut InputCursor<'_>) -> Result<Option<NextPart>, ReadStop> {

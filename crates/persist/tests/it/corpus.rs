@@ -64,7 +64,7 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
 }
 
 impl Contents {
-    fn add(&mut self, db: u64, LoadedEntry { key, value, expiry_ms, usage }: LoadedEntry<'_>) {
+    fn add(&mut self, db: u64, LoadedEntry { key, value, expiry_ms, usage, .. }: LoadedEntry<'_>) {
         let name = (db, text(&key));
         if let Some(at) = expiry_ms {
             self.expiries.insert(name.clone(), at);

@@ -16,7 +16,7 @@ fn rows(file: &[u8]) -> Vec<Row> {
     let mut reader = Reader::of(file, ReadOptions::default());
     let mut rows = Vec::new();
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
-        if let Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) = item {
+        if let Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, .. }) = item {
             match value {
                 Loaded::Str(text) => rows.push((key, text.into_owned(), expiry_ms, usage)),
                 Loaded::Pages(pages) => rows.push((key, pages.to_vec(), expiry_ms, usage)),

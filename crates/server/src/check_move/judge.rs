@@ -353,8 +353,18 @@ fn payloads(verdict: &mut Verdict, sample: &KeySample) {
         match &fact.payload {
             Err(unknown) if said.insert(format!("{unknown:?}")) => verdict.unknown("keys", unknown),
             // A type of a module has its finding already.
-            Ok(payload) if is_known => match rdb::restore(payload, options_for(payload)) {
-                Ok(_) => loaded += 1,
+            Ok(payload) if is_known => match rdb::restore_entry(payload, options_for(payload)) {
+                Ok(entry) => {
+                    loaded += 1;
+                    if entry.mended.is_some() && said.insert("mended".to_owned()) {
+                        verdict.add(
+                            Weight::Look,
+                            "keys",
+                            "a stream says another length or last id than its entries have",
+                            "its entries are believed: a file or full copy is loaded, and the log names the keys",
+                        );
+                    }
+                }
                 // Its type stands in files and full copies, where it is read.
                 Err(PayloadError::Foreign(_)) if is_of_redis(payload) => loaded += 1,
                 Err(_) if said.insert(format!("{:?} {:?}", fact.kind, fact.encoding)) => verdict.add(
