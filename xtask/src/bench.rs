@@ -22,7 +22,7 @@ use crate::args::Arguments;
 use crate::error::Result;
 use crate::server::Server;
 use crate::wire::Connection;
-use crate::{ci, shell};
+use crate::{binaries, shell};
 
 use measure::{Figures, Unit};
 use rows::{ROWS, Row};
@@ -83,9 +83,9 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
 
 /// Reads the command line.
 fn options(mut arguments: Arguments) -> Result<Options> {
-    let peer = arguments.option("--peer")?.map(PathBuf::from).or_else(ci::peer_server);
+    let peer = arguments.option("--peer")?.map(PathBuf::from).or_else(binaries::peer_server);
     let peer =
-        peer.ok_or(format!("--peer SERVER or {} names the server to compare with", ci::PEER_VARIABLE))?;
+        peer.ok_or(format!("--peer SERVER or {} names the server to compare with", binaries::PEER_VARIABLE))?;
     let rounds = usize::try_from(arguments.number("--rounds", 3)?)?.max(1);
     let scale = arguments.option("--scale")?.map_or(Ok(1.0), |text| text.parse::<f64>())?;
     if !(scale > 0.0 && scale <= 100.0) {
@@ -102,7 +102,7 @@ fn options(mut arguments: Arguments) -> Result<Options> {
     let extra = words(arguments.option("--options")?);
     let ours = arguments.option("--ours")?.map(PathBuf::from);
     arguments.words()?;
-    let ours = if ours.is_none() { ci::build_server()? } else { ours };
+    let ours = if ours.is_none() { binaries::build_server()? } else { ours };
     let ours = ours.ok_or("--ours SERVER names our server")?;
     Ok(Options { ours, peer, rounds, scale, only, options: extra })
 }

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::binaries::build_checked_server;
+pub(crate) use crate::binaries::{PEER_VARIABLE, build_server, peer_server};
 use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
 use crate::{clients, differential, fuzz, test, tidy};
-
-/// Names the reference server's binary.
-pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 
 /// Commands of the differential test.
 const DIFFERENTIAL_COMMANDS: u64 = 50_000;
@@ -121,32 +120,6 @@ fn other_systems() -> Result<Ran> {
         ran = Ran::Passed;
     }
     Ok(ran)
-}
-
-/// The built server in release form, with the check tools beside it, or `None` while the workspace has no
-/// server.
-pub(crate) fn build_server() -> Result<Option<PathBuf>> {
-    if !shell::root().join("crates/server/Cargo.toml").exists() {
-        return Ok(None);
-    }
-    let mut build = shell::cargo();
-    build.args(["build", "--release", "--package", "sluice-server", "--package", "sluice-check"]);
-    shell::run(&mut build)?;
-    Ok(Some(shell::target_dir().join("release/sluice-server")))
-}
-
-/// The built server with debug assertions, or `None` while the workspace has no server.
-pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
-    if !shell::root().join("crates/server/Cargo.toml").exists() {
-        return Ok(None);
-    }
-    shell::run(shell::cargo().args(["build", "--package", "sluice-server", "--package", "sluice-check"]))?;
-    Ok(Some(shell::target_dir().join("debug/sluice-server")))
-}
-
-/// The reference server's binary, where the environment names one.
-pub(crate) fn peer_server() -> Option<PathBuf> {
-    std::env::var_os(PEER_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The differential test with defaults; skips without a reference or without our server.

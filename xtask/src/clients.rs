@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::args::Arguments;
 use crate::error::Result;
 use crate::shell::Ran;
-use crate::{ci, shell};
+use crate::{binaries, shell};
 
 /// Builds the server unless `--server` names one, and hands over to `e2e/clients/run`; words choose clients.
 pub(crate) fn clients(arguments: &[String]) -> Result<()> {
@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let mut arguments = Arguments::new(arguments);
     let server = match arguments.option("--server")? {
         Some(path) => Some(PathBuf::from(path)),
-        None => ci::build_server()?,
+        None => binaries::build_server()?,
     };
     against(server, &arguments.words()?)
 }

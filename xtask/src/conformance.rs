@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::args::Arguments;
 use crate::error::Result;
 use crate::shell::Ran;
-use crate::{ci, glob, shell, table};
+use crate::{binaries, glob, shell, table};
 
 /// Names the suite's runner.
 const SUITE_VARIABLE: &str = "SLUICE_SUITE";
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let results = match report_file {
         Some(file) => serde_json::from_str(&std::fs::read_to_string(&file)?)?,
         None => {
-            let server = if server.is_none() { ci::build_server()? } else { server };
+            let server = if server.is_none() { binaries::build_server()? } else { server };
             let Some(server) = server else {
                 println!("conformance: skipped: the workspace has no server yet");
                 return Ok(Ran::Skipped);

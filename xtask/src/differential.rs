@@ -32,7 +32,7 @@ use sluice_base::Rng;
 
 use crate::args::Arguments;
 use crate::error::Result;
-use crate::{ci, shell};
+use crate::{binaries, shell};
 
 use crate::server::Server;
 use crate::wire::Connection;
@@ -129,18 +129,18 @@ fn bounds(logs: bool) -> Vec<String> {
 /// Reads the command line.
 fn options(arguments: &[String]) -> Result<Options> {
     let mut arguments = Arguments::new(arguments);
-    let peer = arguments.option("--peer")?.map(PathBuf::from).or_else(ci::peer_server);
+    let peer = arguments.option("--peer")?.map(PathBuf::from).or_else(binaries::peer_server);
     let ours = arguments.option("--ours")?.map(PathBuf::from);
     let checked = arguments.flag("--checked");
     let ours = match (ours, checked) {
         (Some(ours), _) => Some(ours),
-        (None, true) => ci::build_checked_server()?,
-        (None, false) => ci::build_server()?,
+        (None, true) => binaries::build_checked_server()?,
+        (None, false) => binaries::build_server()?,
     };
     let number = |text: Option<String>| text.map(|text| text.parse::<u64>()).transpose();
     let options = Options {
         ours: ours.ok_or("--ours BIN names our server")?,
-        peer: peer.ok_or(format!("--peer BIN or {} names the reference server", ci::PEER_VARIABLE))?,
+        peer: peer.ok_or(format!("--peer BIN or {} names the reference server", binaries::PEER_VARIABLE))?,
         commands: arguments.number("--commands", 50_000)?,
         seed: arguments.number("--seed", shell::unix_seconds())?,
         stream: number(arguments.option("--stream")?)?,

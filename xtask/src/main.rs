@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod binaries;
 mod ci;
 mod clients;
 mod conformance;

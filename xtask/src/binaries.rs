@@ -1,0 +1,38 @@
+//! Binaries of the servers that tasks run: ours, which cargo builds, and the reference's, which a variable
+//! of the environment names.
+//!
+//! Invariant: `None` is a server that there is not, so that a task can skip; a build that fails is an error.
+
+use std::path::PathBuf;
+
+use crate::error::Result;
+use crate::shell;
+
+/// Names the reference server's binary.
+pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
+
+/// The built server in release form, with the check tools beside it, or `None` while the workspace has no
+/// server.
+pub(crate) fn build_server() -> Result<Option<PathBuf>> {
+    if !shell::root().join("crates/server/Cargo.toml").exists() {
+        return Ok(None);
+    }
+    let mut build = shell::cargo();
+    build.args(["build", "--release", "--package", "sluice-server", "--package", "sluice-check"]);
+    shell::run(&mut build)?;
+    Ok(Some(shell::target_dir().join("release/sluice-server")))
+}
+
+/// The built server with debug assertions, or `None` while the workspace has no server.
+pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
+    if !shell::root().join("crates/server/Cargo.toml").exists() {
+        return Ok(None);
+    }
+    shell::run(shell::cargo().args(["build", "--package", "sluice-server", "--package", "sluice-check"]))?;
+    Ok(Some(shell::target_dir().join("debug/sluice-server")))
+}
+
+/// The reference server's binary, where the environment names one.
+pub(crate) fn peer_server() -> Option<PathBuf> {
+    std::env::var_os(PEER_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
