@@ -24,8 +24,8 @@ use crate::server::Server;
 use crate::wire::Connection;
 use crate::{binaries, shell};
 
-use measure::{Figures, Unit};
-use rows::{ROWS, Row};
+use measure::Figures;
+use rows::{ROWS, Row, Unit};
 
 /// What the command line says.
 struct Options {

@@ -6,69 +6,9 @@ use sluice_base::Rng;
 
 use super::load::{self, Idle, Load, Shape, Template, Writer};
 use super::process::{self, Time};
-use super::rows::{Fill, Row};
+use super::rows::{Fill, PHASES, Row, Work};
 use crate::error::Result;
 use crate::server::Server;
-
-/// What is measured.
-pub(crate) enum Work {
-    /// Processor time per request, and the rate of requests.
-    Requests { request: &'static str, shape: Shape, count: u64 },
-    /// Processor time per request of a server with I/O threads: the main thread, the whole process, and the
-    /// process at rest afterwards.
-    Threads { request: &'static str, shape: Shape, count: u64 },
-    /// Processor time per message published, with subscribers that read all of them.
-    Publish { request: &'static str, shape: Shape, subscribers: usize, count: u64 },
-    /// The slowest of a hundred requests of one client while others send the same.
-    Latency { request: &'static str, shape: Shape, probes: usize },
-    /// Processor time per connection that makes one request.
-    Churn { request: &'static str, count: u64 },
-    /// Resident bytes per item that these requests make.
-    Memory { request: &'static str, count: u64 },
-    /// Resident bytes per idle connection.
-    Connections { count: usize },
-    /// Resident bytes per byte stored, after each of [`PHASES`].
-    Fragment { keys: u64 },
-    /// How long another client waits.
-    Pause { request: &'static str },
-    /// The longest wait of another client during all these requests.
-    Growth { request: &'static str, count: u64 },
-}
-
-/// What a line's figure counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Processor,
-    P99,
-    Waiting,
-    Bytes,
-    Share,
-    Percent,
-}
-
-impl Unit {
-    /// For the table.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Unit::Processor => "µs of processor time",
-            Unit::P99 => "µs, p99",
-            Unit::Waiting => "ms of waiting",
-            Unit::Bytes => "bytes",
-            Unit::Share => "bytes per byte",
-            Unit::Percent => "% of a processor",
-        }
-    }
-
-    /// A figure for the table.
-    pub(crate) fn figure(self, figure: f64) -> String {
-        match self {
-            Unit::Processor => format!("{figure:.3}"),
-            Unit::Share => format!("{figure:.2}"),
-            Unit::Waiting | Unit::Bytes | Unit::Percent => format!("{figure:.1}"),
-            Unit::P99 => format!("{figure:.0}"),
-        }
-    }
-}
 
 /// What one measurement found for one line.
 #[derive(Clone, Copy)]
@@ -181,16 +121,6 @@ fn threads(server: &Server, request: &str, shape: Shape, count: u64) -> Result<V
     let main = Figures::cost(spent.main / spent.requests as f64 * 1e6);
     Ok(vec![main, spent.whole(), Figures::cost(rest * 100.0)])
 }
-
-/// What happens to the keys of a row about fragmentation, one after another.
-pub(super) const PHASES: [&str; 6] = [
-    "filled with 64 bytes each",
-    "nine of ten deleted at random",
-    "a third more keys, of 200 bytes",
-    "all overwritten four times, larger each time",
-    "all overwritten four times, smaller each time",
-    "nine of ten deleted at random again",
-];
 
 /// The lines of [`PHASES`].
 fn fragment(server: &Server, keys: u64) -> Result<Vec<Figures>> {
