@@ -5,44 +5,26 @@
 //! have the same files, which `contents` lists once.
 
 pub(crate) mod archive;
+pub(crate) mod build;
 mod completions;
 mod contents;
 mod deb;
+pub(crate) mod dependencies;
 mod elf;
+pub(crate) mod licences;
 mod man;
 mod rpm;
 mod usage;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::args::Arguments;
 use crate::error::Result;
-use crate::{release, shell};
+use crate::shell;
 
-pub(crate) use contents::{PROGRAMS, configuration};
-
-/// What a package is made of, beside its list of files.
-pub(crate) struct Build {
-    /// The version without a packager's revision: `0.1.0`.
-    pub(crate) version: String,
-    /// Seconds since 1970 that every file and header carries.
-    pub(crate) date: u64,
-    /// The folder of the stripped programs.
-    pub(crate) programs: PathBuf,
-    /// The text of `THIRD-PARTY-LICENSES`.
-    pub(crate) licences: String,
-}
-
-/// One package, as both formats see it.
-struct Package {
-    name: &'static str,
-    summary: &'static str,
-    description: &'static str,
-    entries: Vec<contents::Entry>,
-    /// Whether the files are those of one kind of processor.
-    is_native: bool,
-}
+use build::{Build, build_programs, source_date, strip_programs};
+use contents::Package;
+pub(crate) use contents::configuration;
 
 /// The task: `[--binaries FOLDER] [--out FOLDER] [--version V]`; without `--binaries` it builds the programs
 /// as a release has them.
@@ -56,31 +38,14 @@ pub(crate) fn package(arguments: &[String]) -> Result<()> {
     }
     let binaries = match binaries {
         Some(folder) => PathBuf::from(folder),
-        None => release::build_programs()?,
+        None => build_programs()?,
     };
     std::fs::create_dir_all(&out)?;
     let programs = out.join("programs");
     strip_programs(&binaries, &programs)?;
-    let licences = release::licences::text(&release::dependencies::of_product()?)?;
-    for path in write(&Build { version, date: release::source_date()?, programs, licences }, &out)? {
+    let licences = licences::text(&dependencies::of_product()?)?;
+    for path in write(&Build { version, date: source_date()?, programs, licences }, &out)? {
         println!("wrote {}", path.display());
-    }
-    Ok(())
-}
-
-/// Copies the programs without symbols and debug information.
-pub(crate) fn strip_programs(from: &Path, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for name in PROGRAMS {
-        let source = from.join(name);
-        if !source.is_file() {
-            return Err(
-                format!("{} is missing: build it, or name another --binaries", source.display()).into()
-            );
-        }
-        let mut strip = Command::new("strip");
-        strip.arg("--strip-all").arg("-o").arg(to.join(name)).arg(source);
-        shell::run(&mut strip)?;
     }
     Ok(())
 }

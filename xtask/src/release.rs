@@ -4,9 +4,7 @@
 //! built in; (2) every date is the commit's, or that of `SOURCE_DATE_EPOCH`; (3) `SHA256SUMS` names every
 //! other file.
 
-pub(crate) mod dependencies;
-pub(crate) mod licences;
-pub(crate) mod sbom;
+mod sbom;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,17 +15,12 @@ use sha2::{Digest, Sha256};
 use crate::args::Arguments;
 use crate::error::Result;
 use crate::package::archive::{Data, Member, tar_gz};
-use crate::package::{Build, PROGRAMS, configuration, strip_programs, write};
+use crate::package::build::{Build, PROGRAMS, build_programs, git, source_date, strip_programs};
+use crate::package::{configuration, dependencies, licences, write};
 use crate::shell;
 
 /// Bytes that the server has at most, stripped.
 const SERVER_BYTES_MAX: u64 = 15_000_000;
-
-/// Where the sources lie, as far as the programs say.
-const SOURCES: &str = "/sluice";
-
-/// Where the sources of dependencies lie, as far as the programs say.
-const CARGO_HOME: &str = "/cargo";
 
 /// The task: `[--out FOLDER] [--allow-changes]`.
 pub(crate) fn release(arguments: &[String]) -> Result<()> {
@@ -77,51 +70,6 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
 /// `sluice-0.1.0-x86_64-linux`
 fn stem(build: &Build) -> String {
     format!("sluice-{}-{}-{}", build.version, std::env::consts::ARCH, std::env::consts::OS)
-}
-
-/// The date of everything that is made, in seconds since 1970: that of the commit, unless the environment
-/// says another.
-pub(crate) fn source_date() -> Result<u64> {
-    match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(text) => text.parse().map_err(|_| format!("SOURCE_DATE_EPOCH is no number: {text:?}").into()),
-        Err(_) => Ok(git(&["log", "-1", "--format=%ct"])?.parse()?),
-    }
-}
-
-/// What git prints about our repository.
-fn git(words: &[&str]) -> Result<String> {
-    let mut git = Command::new("git");
-    Ok(shell::output(git.current_dir(shell::root()).args(words))?.trim().to_owned())
-}
-
-/// Builds the programs as they are published, with symbols; the folder in which they are.
-///
-/// No path of this machine gets into them: those of sources, of crates and of what build scripts make are
-/// replaced, for the Rust compiler and for that of C.
-pub(crate) fn build_programs() -> Result<PathBuf> {
-    let home = std::env::var_os("CARGO_HOME").map_or_else(
-        || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")),
-        |home| Some(PathBuf::from(home)),
-    );
-    let home = home.ok_or("neither CARGO_HOME nor HOME says where crates lie")?;
-    // The later prefix counts, where two match: build outputs may lie below the sources.
-    let target = std::path::absolute(shell::target_dir())?;
-    let mapped = [(shell::root(), SOURCES), (home, CARGO_HOME), (target, "/target")]
-        .map(|(from, to)| (text(&from), to));
-    let rust: Vec<String> =
-        mapped.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
-    let c: Vec<String> = mapped.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
-    let mut build = shell::cargo();
-    build.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
-    build.env("SOURCE_DATE_EPOCH", source_date()?.to_string());
-    build.env("SLUICE_COMMIT", git(&["rev-parse", "--short=12", "HEAD"])?);
-    build.args(["build", "--profile", "dist", "--locked"]);
-    shell::run(build.args(["--package", "sluice-server", "--package", "sluice-check"]))?;
-    Ok(shell::target_dir().join("dist"))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 /// The archive for systems without a package manager, and that of the debug information.

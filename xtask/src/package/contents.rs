@@ -1,6 +1,7 @@
 //! The files of each package: where they lie, whose they are, and what is in them.
 
-use super::{Build, archive, completions, man};
+use super::build::{Build, PROGRAMS};
+use super::{archive, completions, man};
 use crate::error::Result;
 use crate::shell;
 
@@ -10,8 +11,15 @@ pub(super) const SERVER: &str = "sluice-server";
 /// The package of other servers' names.
 pub(super) const COMPAT: &str = "sluice-compat";
 
-/// The programs, which lie in `/usr/bin`.
-pub(crate) const PROGRAMS: [&str; 3] = ["sluice-server", "sluice-check-rdb", "sluice-check-aof"];
+/// One package, as both formats see it.
+pub(super) struct Package {
+    pub(super) name: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) description: &'static str,
+    pub(super) entries: Vec<Entry>,
+    /// Whether the files are those of one kind of processor.
+    pub(super) is_native: bool,
+}
 
 /// One file, folder or link.
 pub(super) struct Entry {

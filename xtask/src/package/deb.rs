@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::archive::{self, Data, Member};
-use super::contents::{COMPAT, Entry, Kind, SERVER, packaging};
+use super::build::Build;
+use super::contents::{COMPAT, Entry, Kind, Package, SERVER, packaging};
 use super::elf::Needs;
-use super::{Build, Package};
 use crate::error::Result;
 
 /// Debian's word for the processor.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::PROGRAMS;
+use super::build::PROGRAMS;
 use crate::error::Result;
 
 /// What the programs of a package need.

@@ -3,7 +3,7 @@
 //! `sluice.conf(5)` is made of the directive table, the rest of the programs' usage and of the little that is
 //! said here.
 
-use super::Build;
+use super::build::Build;
 use super::usage::{self, CHECK_AOF, CHECK_RDB};
 use sluice_config::{Honoured, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure};
 

@@ -2,9 +2,9 @@
 
 use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBuilder};
 
-use super::contents::{COMPAT, Entry, Kind, Owner, SERVER, packaging};
+use super::build::Build;
+use super::contents::{COMPAT, Entry, Kind, Owner, Package, SERVER, packaging};
 use super::elf::Needs;
-use super::{Build, Package};
 use crate::error::Result;
 
 /// RPM's word for the processor.

@@ -1,6 +1,7 @@
 use super::archive::{Data, Member, ar, gzip, tar_gz};
-use super::contents::{Kind, Owner};
-use super::{Build, Package, compat, configuration, deb, elf, rpm, server};
+use super::build::{Build, PROGRAMS};
+use super::contents::{Kind, Owner, Package};
+use super::{compat, configuration, deb, elf, rpm, server};
 use crate::shell;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,7 +12,7 @@ use std::process::Command;
 fn build(name: &str) -> Build {
     let programs = std::env::temp_dir().join(format!("sluice-package-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&programs).expect("a folder");
-    for program in super::PROGRAMS {
+    for program in PROGRAMS {
         std::fs::write(programs.join(program), format!("{program} GLIBC_2.34")).expect("written");
     }
     Build { version: "0.1.0".to_owned(), date: 1_700_000_000, programs, licences: "none".to_owned() }

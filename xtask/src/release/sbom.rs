@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::dependencies::Dependency;
 use crate::error::Result;
-use crate::package::Build;
+use crate::package::build::Build;
+use crate::package::dependencies::Dependency;
 use crate::shell;
 
 /// The text of the file.
@@ -71,8 +71,8 @@ fn checksums(lock: &str) -> Result<toml::Table> {
 #[cfg(test)]
 mod tests {
     use super::text;
-    use crate::package::Build;
-    use crate::release::dependencies;
+    use crate::package::build::Build;
+    use crate::package::dependencies;
 
     #[test]
     fn every_crate_has_its_address_licence_and_checksum() {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::finding::Finding;
 use crate::error::Result;
-use crate::release::{dependencies, licences};
+use crate::package::{dependencies, licences};
 use crate::table::read_table;
 
 /// Where the allowed licences are.

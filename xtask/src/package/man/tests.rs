@@ -1,5 +1,5 @@
 use super::{day, escaped, pages};
-use crate::package::Build;
+use crate::package::build::Build;
 use crate::package::usage::{CHECK_AOF, CHECK_RDB, options_of, server_options};
 use crate::shell;
 use sluice_config::PARAMS;

@@ -116,7 +116,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::{is_allowed, text};
-    use crate::release::dependencies;
+    use crate::package::dependencies;
 
     #[test]
     fn expressions_are_met_by_what_is_allowed() {
